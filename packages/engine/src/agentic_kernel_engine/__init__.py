@@ -1,0 +1,53 @@
+"""The engine: a Host that runs any Substrate over any Store, and the ports that it stands on."""
+
+from .codec import agent_from_json, agent_to_json, task_from_json, task_to_json
+from .errors import Conflict, StoreError, TaskFailed, UnknownOutcome
+from .events import Event
+from .host import Host, HostClosed
+from .job import Job
+from .memory_store import MemoryStore
+from .observer import (
+    CompositeObserver,
+    ConsoleObserver,
+    InMemoryObserver,
+    Observer,
+    StreamingObserver,
+)
+from .receipt import Receipt
+from .record import Record
+from .rerun import rerun
+from .router import Router
+from .run import RunEnded
+from .signals import drain_on_signals
+from .store import EventId, Store
+from .substrate import Substrate
+
+__all__ = [
+    "CompositeObserver",
+    "Conflict",
+    "ConsoleObserver",
+    "Event",
+    "EventId",
+    "Host",
+    "HostClosed",
+    "InMemoryObserver",
+    "Job",
+    "MemoryStore",
+    "Observer",
+    "Receipt",
+    "Record",
+    "Router",
+    "RunEnded",
+    "Store",
+    "StoreError",
+    "StreamingObserver",
+    "Substrate",
+    "TaskFailed",
+    "UnknownOutcome",
+    "agent_from_json",
+    "agent_to_json",
+    "drain_on_signals",
+    "rerun",
+    "task_from_json",
+    "task_to_json",
+]

@@ -1,0 +1,392 @@
+"""JSON for Tasks and Agents, and the stored form of a Record.
+
+Three forms. A Task or an Agent as a document for people and other programs (ISO 8601 stamps,
+strict on the way in). A whole Record (`encode_record`). And what one commit changed
+(`encode_change`), which is what a log appends: the input is never written again (R16), supplements
+are written as the appended tail, and what stayed the same is left out.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from agentic_kernel import Agent, Capability, Failure, InvalidTask, InvalidValue, Task, TaskStatus
+
+from . import values
+from .record import Record
+
+SCHEMA = 1
+"""Version of the stored form; written with every record, migrated on load."""
+
+
+def task_to_json(task: Task) -> str:
+    """A Task as a JSON document.
+
+    Raises:
+        InvalidValue: The Task carries something JSON cannot hold; its path is named.
+    """
+    return values.encode(task_to_dict(task), "task").decode()
+
+
+def task_to_dict(task: Task) -> dict[str, Any]:
+    """A Task as plain values; stamps are ISO 8601 in UTC, absent facts are left out."""
+    fields: dict[str, Any] = {
+        "id": task.id,
+        "summary": task.summary,
+        "instructions": task.instructions,
+        "runtime_kind": task.runtime_kind,
+        "agent_name": task.agent_name,
+        "metadata": task.metadata,
+        "noted": sorted(task.noted),
+        "status": task.status.value,
+        "supplements": task.supplements,
+        "created_at": _stamp(task.created_at),
+        "started_at": _stamp(task.started_at),
+        "ended_at": _stamp(task.ended_at),
+    }
+    if task.status is TaskStatus.SUCCESS:
+        fields["result"] = task.result
+    if task.failure is not None:
+        fields["failure"] = _failure(task.failure)
+    return fields
+
+
+def task_from_json(text: str | bytes) -> Task:
+    """A Task from its JSON document.
+
+    Raises:
+        InvalidValue: Not JSON, a duplicate key, NaN, or a number out of range.
+        InvalidTask: The document is no legal Task.
+    """
+    return task_from_dict(_strict(text))
+
+
+def task_from_dict(fields: Any) -> Task:
+    """A Task from the plain values of `task_to_dict`.
+
+    Raises:
+        InvalidTask: The values are no legal Task.
+    """
+    if not isinstance(fields, Mapping):
+        raise InvalidTask("task", "must be a JSON object")
+    unknown = fields.keys() - _TASK_FIELDS
+    if unknown:
+        raise InvalidTask("task", f"has unknown fields: {', '.join(sorted(map(ascii, unknown)))}")
+    given = dict(fields)
+    try:
+        for name in ("created_at", "started_at", "ended_at"):
+            if given.get(name) is not None:
+                given[name] = _moment(given[name], f"task.{name}")
+        if given.get("failure") is not None:
+            given["failure"] = _to_failure(given["failure"])
+        return Task(**given)
+    except InvalidTask:
+        raise
+    except InvalidValue as error:
+        raise InvalidTask(error.path, error.reason) from None
+    except TypeError as error:
+        raise InvalidTask("task", f"lacks a field: {error}") from None
+
+
+_TASK_FIELDS = frozenset(Task.__slots__)
+
+
+def agent_to_json(agent: Agent) -> str:
+    """An Agent as a JSON document.
+
+    Raises:
+        InvalidValue: Its metadata holds something JSON cannot.
+    """
+    document = {
+        "name": agent.name,
+        "capabilities": [capability.name for capability in agent.capabilities],
+        "metadata": agent.metadata,
+    }
+    return values.encode(document, "agent").decode()
+
+
+def agent_from_json(text: str | bytes) -> Agent:
+    """An Agent from its JSON document.
+
+    Raises:
+        InvalidValue: Not JSON, or no legal Agent.
+    """
+    fields = _strict(text)
+    if not isinstance(fields, dict) or not fields.keys() <= {"name", "capabilities", "metadata"}:
+        raise InvalidValue("agent", "must be a JSON object of name, capabilities and metadata")
+    capabilities = fields.get("capabilities", [])
+    if not isinstance(capabilities, list):
+        raise InvalidValue("agent.capabilities", "must be a list of names")
+    return Agent(
+        fields.get("name", ""),
+        tuple(Capability(name) for name in capabilities),
+        fields.get("metadata", {}),
+    )
+
+
+class _Head(msgspec.Struct, omit_defaults=True):
+    """The stored form: short keys, defaults left out, the state embedded as it is."""
+
+    v: int
+    i: dict[str, Any] | None = None
+    st: str | None = None
+    state: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    inbox: list[dict[str, Any]] | msgspec.UnsetType = msgspec.UNSET
+    owner: str | msgspec.UnsetType | None = msgspec.UNSET
+    step: int | None = None
+    tries: int | None = None
+    due: str | msgspec.UnsetType | None = msgspec.UNSET
+    parent: str | None = None
+    notes: dict[str, Any] | None = None
+    res: Any = msgspec.UNSET
+    fail: dict[str, Any] | None = None
+    sup: list[str] | None = None
+    start: str | None = None
+    end: str | None = None
+
+
+_encode = msgspec.json.Encoder().encode
+_decode_head = msgspec.json.Decoder(_Head).decode
+
+
+def encode_record(record: Record) -> bytes:
+    """A whole Record, as JSON text."""
+    task = record.task
+    head = _Head(
+        v=record.version,
+        i={
+            "schema": SCHEMA,
+            "id": task.id,
+            "summary": task.summary,
+            "instructions": task.instructions,
+            "runtime_kind": task.runtime_kind,
+            "agent_name": task.agent_name,
+            "metadata": {k: m for k, m in task.metadata.items() if k not in task.noted},
+            "created_at": _stamp(task.created_at),
+        },
+        st=task.status.value,
+        inbox=list(record.inbox) if record.inbox else msgspec.UNSET,  # type: ignore[arg-type]
+        owner=record.owner,
+        step=record.step,
+        tries=record.attempts,
+        due=_stamp(record.due_at),
+        parent=record.parent,
+        notes={key: task.metadata[key] for key in sorted(task.noted)},
+        sup=list(task.supplements),
+        start=_stamp(task.started_at),
+        end=_stamp(task.ended_at),
+    )
+    if record.state is not None:
+        head.state = msgspec.Raw(record.state)
+    _put_outcome(head, task)
+    return _encode(head)
+
+
+def decode_record(text: bytes) -> Record:
+    """The Record behind its stored form.
+
+    Raises:
+        InvalidValue: Not a stored record, or one of a newer schema.
+    """
+    try:
+        head = _decode_head(text)
+    except msgspec.MsgspecError as error:
+        raise InvalidValue("record", f"is damaged: {error}") from None
+    if head.i is None:
+        raise InvalidValue("record", "has no input; it is a change, not a whole record")
+    given = dict(head.i)
+    schema = given.pop("schema", None)
+    if schema != SCHEMA:
+        raise InvalidValue(
+            "record.schema",
+            f"is {ascii(schema)}, and this version reads {SCHEMA}; upgrade agentic-kernel-engine",
+        )
+    task = Task(
+        id=given["id"],
+        summary=given["summary"],
+        instructions=given["instructions"],
+        runtime_kind=given["runtime_kind"],
+        agent_name=given["agent_name"],
+        metadata={**given["metadata"], **(head.notes or {})},
+        noted=frozenset(head.notes or ()),
+        status=TaskStatus(head.st),
+        result=None if head.res is msgspec.UNSET else head.res,
+        failure=None if head.fail is None else _to_failure(head.fail),
+        supplements=head.sup or [],
+        created_at=_moment(given["created_at"], "record.created_at"),
+        started_at=None if head.start is None else _moment(head.start, "record.start"),
+        ended_at=None if head.end is None else _moment(head.end, "record.end"),
+    )
+    return Record(
+        task=task,
+        version=head.v,
+        state=None if head.state is msgspec.UNSET else bytes(head.state),
+        inbox=() if head.inbox is msgspec.UNSET else tuple(head.inbox),
+        owner=None if head.owner is msgspec.UNSET else head.owner,
+        step=head.step or 0,
+        attempts=head.tries or 0,
+        due_at=_due(head.due),
+        parent=head.parent,
+    )
+
+
+def encode_change(before: Record, after: Record) -> bytes:
+    """What a commit changed, as JSON text: the bytes a log appends for one step."""
+    old, new = before.task, after.task
+    head = _Head(v=after.version)
+    if after.state != before.state:
+        head.state = msgspec.Raw(b"null" if after.state is None else after.state)
+    if after.inbox != before.inbox:
+        head.inbox = list(after.inbox)  # type: ignore[arg-type]
+    if after.owner != before.owner:
+        head.owner = after.owner
+    if after.step != before.step:
+        head.step = after.step
+    if after.attempts != before.attempts:
+        head.tries = after.attempts
+    if after.due_at != before.due_at:
+        head.due = _stamp(after.due_at)
+    if new is not old:
+        if new.status is not old.status:
+            head.st = new.status.value
+            _put_outcome(head, new)
+        if new.metadata is not old.metadata:
+            head.notes = {
+                key: new.metadata[key]
+                for key in new.noted
+                if key not in old.metadata or new.metadata[key] != old.metadata[key]
+            }
+        if len(new.supplements) > len(old.supplements):
+            head.sup = list(new.supplements[len(old.supplements) :])
+        if new.started_at != old.started_at:
+            head.start = _stamp(new.started_at)
+        head.end = _stamp(new.ended_at)
+    return _encode(head)
+
+
+def decode_change(before: Record, text: bytes) -> Record:
+    """The Record after a change.
+
+    Raises:
+        InvalidValue: The text is damaged, or is no change of this record.
+    """
+    try:
+        head = _decode_head(text)
+    except msgspec.MsgspecError as error:
+        raise InvalidValue("change", f"is damaged: {error}") from None
+    if head.v != before.version + 1:
+        raise InvalidValue("change", f"leads to version {head.v} and not {before.version + 1}")
+    task = before.task
+    if head.st is not None or head.notes or head.sup or head.start or head.end:
+        task = Task(
+            id=task.id,
+            summary=task.summary,
+            instructions=task.instructions,
+            runtime_kind=task.runtime_kind,
+            agent_name=task.agent_name,
+            metadata={**task.metadata, **head.notes} if head.notes else task.metadata,
+            noted=task.noted.union(head.notes or ()),
+            status=task.status if head.st is None else TaskStatus(head.st),
+            result=None if head.res is msgspec.UNSET else head.res,
+            failure=None if head.fail is None else _to_failure(head.fail),
+            supplements=[*task.supplements, *head.sup] if head.sup else task.supplements,
+            created_at=task.created_at,
+            started_at=_moment(head.start, "change.start") if head.start else task.started_at,
+            ended_at=_moment(head.end, "change.end") if head.end else task.ended_at,
+        )
+    unset = msgspec.UNSET
+    return Record(
+        task=task,
+        version=head.v,
+        state=before.state if head.state is unset else _raw_state(bytes(head.state)),
+        inbox=before.inbox if head.inbox is unset else tuple(head.inbox),
+        owner=before.owner if head.owner is unset else head.owner,
+        step=before.step if head.step is None else head.step,
+        attempts=before.attempts if head.tries is None else head.tries,
+        due_at=before.due_at if head.due is unset else _due(head.due),
+        parent=before.parent,
+    )
+
+
+def _raw_state(text: bytes) -> bytes | None:
+    return None if text == b"null" else text
+
+
+def _put_outcome(head: _Head, task: Task) -> None:
+    if task.status is TaskStatus.SUCCESS:
+        head.res = task.result
+    if task.failure is not None:
+        head.fail = _failure(task.failure)
+
+
+def _failure(failure: Failure) -> dict[str, Any]:
+    return {
+        "code": failure.code,
+        "message": failure.message,
+        "metadata": failure.metadata,
+    }
+
+
+def _to_failure(fields: Any) -> Failure:
+    if not isinstance(fields, Mapping) or not fields.keys() <= {"code", "message", "metadata"}:
+        raise InvalidValue("failure", "must be an object of code, message and metadata")
+    return Failure(fields.get("code", ""), fields.get("message", ""), fields.get("metadata", {}))
+
+
+def _stamp(at: datetime | None) -> str | None:
+    return None if at is None else at.isoformat()
+
+
+def _due(text: Any) -> datetime | None:
+    return None if text is None or text is msgspec.UNSET else _moment(text, "due")
+
+
+def _moment(text: Any, path: str) -> datetime:
+    try:
+        return datetime.fromisoformat(text).astimezone(UTC)
+    except (TypeError, ValueError, OverflowError):
+        raise InvalidValue(path, f"{ascii(text)[:60]} is not an ISO 8601 date and time") from None
+
+
+def _strict(text: str | bytes) -> Any:
+    """Parsed JSON from outside; what a lenient parser would change in silence is refused."""
+    try:
+        value = json.loads(
+            text,
+            object_pairs_hook=_unique,
+            parse_constant=_no_constant,
+            parse_float=_finite,
+        )
+    except InvalidValue:
+        raise
+    except RecursionError:
+        raise InvalidValue("document", "is nested too deeply") from None
+    except ValueError as error:
+        raise InvalidValue("document", f"is not JSON: {error}") from None
+    values.check(value, "document")
+    return value
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in made:
+            raise InvalidValue("document", f"has the key {ascii(key)[:60]} twice")
+        made[key] = value
+    return made
+
+
+def _no_constant(name: str) -> Any:
+    raise InvalidValue("document", f"holds {name}, which is not JSON")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if number in (float("inf"), float("-inf")):
+        raise InvalidValue("document", f"holds {text[:40]}, which no float can hold")
+    return number

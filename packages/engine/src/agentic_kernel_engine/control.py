@@ -1,0 +1,363 @@
+"""Control: the six verbs and their kin, each one decision committed on the latest record."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from agentic_kernel import (
+    CannotStart,
+    Complete,
+    Dispatch,
+    Fail,
+    IllegalTransition,
+    InvalidValue,
+    Kill,
+    Mutation,
+    Pause,
+    Resume,
+    Task,
+    TaskExists,
+    TaskNotFound,
+    apply,
+)
+
+from . import events as vocabulary
+from . import values
+from .errors import StoreError, UnknownOutcome
+from .events import Event
+from .hub import Hub
+from .mutators import Change, change, landed, read_back, successor
+from .partial import partial_output
+from .receipt import Effect, Receipt
+from .record import Record, owner_name
+from .run import PAUSE, Run, pause_waits, without_pause
+from .runs import Runs
+
+_PAGE = 100
+_Decided = tuple[Record, Sequence[Event]] | None
+
+
+class Control:
+    """What a Host does to Tasks. Its methods are not shielded; the Host runs them in its own tasks.
+
+    Every method raises `TaskNotFound` for an unknown id and `StoreError` if the store fails.
+    """
+
+    def __init__(self, hub: Hub, runs: Runs, kinds: frozenset[str] | None) -> None:
+        self._hub = hub
+        self._store = hub.store
+        self._runs = runs
+        self._kinds = kinds
+
+    def serves(self, kind: str) -> bool:
+        """Whether this host runs Tasks of this kind."""
+        return self._runs.can_run and (self._kinds is None or kind in self._kinds)
+
+    def check_start(self, task: Task) -> None:
+        """Refuse what must not, or cannot here, be dispatched.
+
+        Raises:
+            InvalidValue: The Task carries something that may not be stored; the path is named.
+            IllegalTransition: The Task is not ``not_started``.
+            CannotStart: This host has no substrate, or does not serve the Task's kind.
+        """
+        if not isinstance(task, Task):
+            raise InvalidValue("task", f"must be a Task, not {type(task).__name__}")
+        values.check_id(task.id, "task.id")
+        values.check_id(task.runtime_kind, "task.runtime_kind")
+        for name in ("summary", "instructions", "agent_name", "metadata"):
+            values.encode(getattr(task, name), f"task.{name}")
+        apply(task, Dispatch(), task.created_at)
+        if not self._runs.can_run:
+            raise CannotStart(
+                "this Host is a control plane; give it a substrate to run Tasks", task.id
+            )
+        if not self.serves(task.runtime_kind):
+            served = ", ".join(sorted(self._kinds or ()))
+            raise CannotStart(
+                f"kind {task.runtime_kind!r} is not served here; this Host serves: {served}",
+                task.id,
+            )
+
+    async def dispatch(self, task: Task, *, parent: str | None, in_slot: bool) -> Receipt:
+        """Store the Task as ``running`` and owned by this host, and run it.
+
+        The slot was taken by the caller; it is given back if nothing is stored.
+        """
+        try:
+            await self._runs.accept(task)
+            now = self._hub.clock()
+            record = Record(
+                apply(task, Dispatch(), now), owner=owner_name(self._hub.name, 1), parent=parent
+            )
+            made = vocabulary.make(Event(vocabulary.TASK_DISPATCHED, {"by": record.owner}), now)
+            with self._runs.arriving(task.id):
+                await self._insert(record, made[1])
+                self._hub.published(record, [made])
+                self._runs.start(record, in_slot=in_slot)
+        except BaseException:
+            if in_slot:
+                self._runs.give_back()
+            raise
+        return Receipt(record.task, True, record.version, "transition")
+
+    async def _insert(self, record: Record, text: bytes) -> None:
+        try:
+            await self._store.insert(record, [text])
+        except UnknownOutcome:
+            current = await read_back(self._store, record.task.id)
+            if current is None:
+                raise CannotStart(
+                    "the store did not answer and nothing was stored; dispatch it again",
+                    record.task.id,
+                ) from None
+            if current.owner != record.owner:
+                raise TaskExists(record.task.id) from None
+
+    async def spawn(self, task: Task, parent: Run) -> Receipt:
+        """Dispatch a child in its parent's slot; one that is already there counts (R13)."""
+        try:
+            return await self.dispatch(task, parent=parent.task_id, in_slot=False)
+        except TaskExists:
+            record = await self._store.load(task.id)
+            if record.parent != parent.task_id:
+                raise
+            return Receipt(record.task, False, record.version)
+
+    async def pause(self, task_id: str) -> Receipt:
+        """Ask the owner to pause at its next safe point; pause at once without one (R10)."""
+
+        async def decide(before: Record) -> _Decided:
+            task = apply(before.task, Pause(), self._hub.clock())
+            if task is before.task:
+                return None
+            by = {"by": self._hub.name}
+            if before.owner is None or not await self._store.alive(before.owner):
+                inbox = without_pause(before.inbox)
+                after = successor(before, task=task, owner=None, inbox=inbox)
+                return after, [Event(vocabulary.TASK_PAUSED, {**by, "reason": "requested"})]
+            if pause_waits(before):
+                return None
+            entry = {"type": PAUSE, "id": before.version + 1}
+            after = successor(before, inbox=(*before.inbox, entry))
+            return after, [Event(vocabulary.TASK_PAUSE_REQUESTED, by)]
+
+        done = await self._change(task_id, decide)
+        if isinstance(done, Record):
+            return _receipt(done, "requested" if pause_waits(done) else "none")
+        effect: Effect = "requested" if pause_waits(done.after) else "transition"
+        return _receipt(done.after, effect)
+
+    async def resume(self, task_id: str, extra: str | None, at_version: int | None) -> Receipt:
+        """Commit the transition and run the Task here if this host can; else leave it claimable."""
+        if extra is not None:
+            values.encode(Resume(extra).extra, "extra")
+        taken = False
+
+        async def decide(before: Record) -> _Decided:
+            nonlocal taken
+            if at_version is not None and before.version != at_version:
+                return None
+            by = {"by": self._hub.name}
+            if pause_waits(before):
+                after = successor(before, inbox=without_pause(before.inbox))
+                return after, [Event(vocabulary.TASK_PAUSE_WITHDRAWN, by)]
+            task = apply(before.task, Resume(extra), self._hub.clock())
+            if task is before.task:
+                return None
+            if not taken and self.serves(task.runtime_kind) and self._runs.free:
+                self._runs.take_slot(task_id)
+                taken = True
+            version = before.version + 1
+            owner = owner_name(self._hub.name, version) if taken else None
+            after = successor(before, task=task, owner=owner, attempts=0, due_at=None)
+            data = by if extra is None else {**by, "extra": extra}
+            return after, [Event(vocabulary.TASK_RESUMED, data)]
+
+        with self._runs.arriving(task_id):
+            try:
+                done = await self._change(task_id, decide)
+            except BaseException:
+                if taken:
+                    self._runs.give_back()
+                raise
+            if isinstance(done, Record):
+                if taken:
+                    self._runs.give_back()
+                return _receipt(done)
+            if done.after.task.status is done.before.task.status:
+                if taken:
+                    self._runs.give_back()
+                return _receipt(done.after, "withdrawn")
+            if taken:
+                await self._runs.enter(done.after, in_slot=True)
+        return _receipt(done.after, "transition")
+
+    async def end(self, task_id: str, mutation: Complete | Fail | Kill) -> Receipt:
+        """Commit a terminal status, then cancel the run that is here (R1: it can write no more).
+
+        A kill keeps what the local run noted and emitted, and the text in progress (R11); then it
+        sweeps the Task's children (R13).
+        """
+        run = self._runs.current.get(task_id)
+        if run is None:
+            receipt = await self._end(task_id, mutation, None)
+        else:
+            async with run.lock:
+                receipt = await self._end(task_id, mutation, run)
+                if receipt.changed:
+                    run.end("killed" if isinstance(mutation, Kill) else "ended")
+        if isinstance(mutation, Kill):
+            await self.sweep(task_id)
+        return receipt
+
+    async def _end(
+        self, task_id: str, mutation: Complete | Fail | Kill, run: Run | None
+    ) -> Receipt:
+        emitted = [] if run is None else run.emitted()
+        notes = {} if run is None else dict(run.notes)
+
+        async def decide(before: Record) -> _Decided:
+            final: Mutation = mutation
+            if isinstance(mutation, Kill) and not before.task.status.terminal:
+                text = await self._partial(before, [event for event, _ in emitted])
+                final = Kill(notes={**text, **notes})
+            task = apply(before.task, final, self._hub.clock())
+            if task is before.task:
+                return None
+            after = successor(before, task=task, owner=None, inbox=(), due_at=None)
+            return after, [vocabulary.ending(mutation, self._hub.name)]
+
+        done = await change(self._store, self._hub.clock, task_id, decide, earlier=emitted)
+        if isinstance(done, Record):
+            return _receipt(done)
+        self._hub.landed(done, live=len(emitted))
+        return _receipt(done.after, "transition")
+
+    async def _partial(self, record: Record, emitted: Sequence[Event]) -> Mapping[str, Any]:
+        """The text in progress; a log that cannot be read keeps no Task from being killed."""
+        try:
+            history = await self._hub.history(record.task.id)
+        except StoreError:
+            history = []
+        return partial_output(record.task, [*history, *emitted])
+
+    async def sweep(self, parent: str) -> None:
+        """Kill every child of a killed Task that is not terminal."""
+        after: str | None = None
+        while True:
+            page = await self._store.find(parent=parent, after=after, limit=_PAGE)
+            for record in page:
+                if not record.task.status.terminal:
+                    await self.end(record.task.id, Kill())
+            if len(page) < _PAGE:
+                return
+            after = page[-1].task.id
+
+    async def post(self, task_id: str, decision: Mapping[str, Any]) -> int:
+        """Append a decision to the inbox; its id is the version that carries it (R12).
+
+        Raises:
+            IllegalTransition: The Task is terminal and decides nothing any more.
+        """
+        kind = decision.get("type") if isinstance(decision, Mapping) else None
+        if not isinstance(kind, str) or not kind or kind == PAUSE or "id" in decision:
+            raise InvalidValue(
+                "decision", f"must be a mapping with a type other than {PAUSE!r} and without an id"
+            )
+        values.encode(decision, "decision")
+
+        async def decide(before: Record) -> _Decided:
+            if before.task.status.terminal:
+                raise IllegalTransition(task_id, before.task.status, "post to")
+            entry = {**decision, "id": before.version + 1}
+            after = successor(before, inbox=(*before.inbox, entry))
+            data = {"by": self._hub.name, "decision": kind}
+            return after, [Event(vocabulary.TASK_DECISION_POSTED, data)]
+
+        done = await self._change(task_id, decide)
+        assert isinstance(done, Change)
+        return done.after.version
+
+    async def claim(self, task_id: str) -> Receipt:
+        """Take up a running Task that no living host owns, and run it here.
+
+        Raises:
+            CannotStart: This host does not serve its kind, or has no free slot.
+        """
+        record = await self._store.load(task_id)
+        if not self.serves(record.task.runtime_kind):
+            raise CannotStart(
+                f"this Host does not run Tasks of kind {record.task.runtime_kind!r}", task_id
+            )
+        self._runs.take_slot(task_id)
+        with self._runs.arriving(task_id):
+            try:
+                claimed = await self._claim(task_id)
+            except BaseException:
+                self._runs.give_back()
+                raise
+            if claimed is None:
+                self._runs.give_back()
+                return _receipt(await self._store.load(task_id))
+            await self._runs.enter(claimed, in_slot=True)
+        return Receipt(claimed.task, False, claimed.version, "claimed")
+
+    async def _claim(self, task_id: str) -> Record | None:
+        made = vocabulary.make(
+            Event(vocabulary.TASK_CLAIMED, {"by": self._hub.name}), self._hub.clock()
+        )
+        try:
+            claimed = await self._store.claim(task_id, self._hub.name, [made[1]])
+        except UnknownOutcome:
+            current = await read_back(self._store, task_id)
+            if current is None or not await landed(self._store, current, [made[1]]):
+                return None
+            claimed = current
+        if claimed is not None:
+            self._hub.published(claimed, [made])
+        return claimed
+
+    async def recover(self) -> list[str]:
+        """Take up every claimable Task of the kinds served, as long as there are free slots."""
+        taken: list[str] = []
+        after: str | None = None
+        while self._runs.can_run and self._runs.free:
+            page = await self._store.find(
+                claimable=True, kinds=self._kinds, after=after, limit=_PAGE
+            )
+            for record in page:
+                if not self._runs.free:
+                    break
+                try:
+                    receipt = await self.claim(record.task.id)
+                except TaskNotFound:
+                    continue
+                if receipt.effect == "claimed":
+                    taken.append(record.task.id)
+            if len(page) < _PAGE:
+                break
+            after = page[-1].task.id
+        return taken
+
+    async def restart(self, record: Record) -> None:
+        """Run what this host owns and does not run."""
+        if self._runs.knows(record) or not self._runs.free or self._hub.closed:
+            return
+        self._runs.take_slot(record.task.id)
+        await self._runs.enter(record, in_slot=True)
+
+    async def _change(self, task_id: str, decide: Any) -> Change | Record:
+        """`change`, with the local run and everybody who waits told of it."""
+        done = await change(self._store, self._hub.clock, task_id, decide)
+        if isinstance(done, Change):
+            run = self._runs.current.get(task_id)
+            if run is not None:
+                run.absorb(done.after)
+            self._hub.landed(done)
+        return done
+
+
+def _receipt(record: Record, effect: Effect = "none") -> Receipt:
+    return Receipt(record.task, effect == "transition", record.version, effect)

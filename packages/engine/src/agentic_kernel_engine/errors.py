@@ -1,0 +1,61 @@
+"""The engine's errors, by who can act on them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from agentic_kernel import KernelError
+
+
+class TaskFailed(KernelError):
+    """Raised by a substrate to end its Task in ``failure`` with a code of its own.
+
+    Attributes:
+        code: ``<impl>/<code>``, for programs.
+        message: For people.
+        metadata: JSON detail.
+    """
+
+    def __init__(self, code: str, message: str, metadata: Mapping[str, Any] | None = None) -> None:
+        self.code = code
+        self.message = message
+        self.metadata = metadata
+        super().__init__(code, message, metadata)
+
+    def __str__(self) -> str:
+        return f"{self.code}: {self.message}"
+
+
+class Conflict(KernelError):
+    """A commit was refused: the record moved, changed its owner, or is terminal. Look again.
+
+    Attributes:
+        task_id: The Task whose record moved.
+    """
+
+    def __init__(self, task_id: str) -> None:
+        self.task_id = task_id
+        super().__init__(task_id)
+
+    def __str__(self) -> str:
+        return f"the record of task {self.task_id!r} moved on; load it and decide again"
+
+
+class StoreError(KernelError, OSError):
+    """The store could not do it; what was stored before is intact and nothing new is.
+
+    Attributes:
+        reason: What failed and what to do about it.
+    """
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(reason)
+
+    def __str__(self) -> str:
+        return self.reason
+
+
+class UnknownOutcome(StoreError):
+    """A write was sent and no answer came; only reading back tells whether it landed."""

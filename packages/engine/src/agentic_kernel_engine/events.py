@@ -1,0 +1,140 @@
+"""Events: what happened to a Task, in order; and the vocabulary that the Host itself uses.
+
+A substrate's own events may have any other type, by convention ``<impl>.<what>``. Events are
+data, kept until their Task is pruned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+import msgspec
+
+from agentic_kernel import Complete, Fail, InvalidValue, Mutation
+
+from . import values
+from .store import EventId
+
+TASK_DISPATCHED: Final = "task.dispatched"
+"""The Task entered ``running``. Data: ``by``."""
+TASK_CLAIMED: Final = "task.claimed"
+"""A host took the Task over or took it up. Data: ``by``."""
+TASK_PAUSE_REQUESTED: Final = "task.pause_requested"
+"""A pause waits for the next safe point. Data: ``by``."""
+TASK_PAUSE_WITHDRAWN: Final = "task.pause_withdrawn"
+"""A resume came before the pause took effect. Data: ``by``."""
+TASK_PAUSED: Final = "task.paused"
+"""The Task entered ``paused``. Data: ``by``, ``reason``."""
+TASK_RESUMED: Final = "task.resumed"
+"""The Task entered ``running`` again. Data: ``by``, ``extra`` when there was one."""
+TASK_RELEASED: Final = "task.released"
+"""The owner let go at a safe point; the Task is claimable. Data: ``by``."""
+TASK_COMPLETED: Final = "task.completed"
+"""The Task ended in ``success``. Data: ``by``."""
+TASK_FAILED: Final = "task.failed"
+"""The Task ended in ``failure``. Data: ``by``, ``code``, ``message``."""
+TASK_KILLED: Final = "task.killed"
+"""The Task ended in ``cancelled``. Data: ``by``."""
+TASK_DECISION_POSTED: Final = "task.decision_posted"
+"""A decision waits in the inbox. Data: ``by``, ``decision`` (its type)."""
+RESULT_DROPPED: Final = "run.result_dropped"
+"""A run produced a result after it had lost the Task. Data: ``by``."""
+RUN_ABANDONED: Final = "run.abandoned"
+"""A run did not unwind in time and keeps its slot. Live only. Data: ``by``."""
+RUN_DELTA: Final = "run.delta"
+"""Text in progress. Data: ``text``. Deltas emitted one after the other are stored as one."""
+RUN_TURN: Final = "run.turn"
+"""The text so far is a finished turn; deltas that follow begin a new text."""
+
+HOST_EVENTS: Final = frozenset(
+    {
+        TASK_DISPATCHED,
+        TASK_CLAIMED,
+        TASK_PAUSE_REQUESTED,
+        TASK_PAUSE_WITHDRAWN,
+        TASK_PAUSED,
+        TASK_RESUMED,
+        TASK_RELEASED,
+        TASK_COMPLETED,
+        TASK_FAILED,
+        TASK_KILLED,
+        TASK_DECISION_POSTED,
+        RESULT_DROPPED,
+        RUN_ABANDONED,
+        RUN_DELTA,
+        RUN_TURN,
+    }
+)
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One thing that happened."""
+
+    type: str
+    """What happened, e.g. ``task.paused``."""
+    data: Mapping[str, Any] = field(default_factory=dict)
+    """JSON detail."""
+    at: datetime | None = None
+    """When, in UTC; the Host's clock if not given."""
+    id: EventId | None = None
+    """``(version, index)`` once durable; None for an event that is only live so far."""
+
+
+def make(event: Any, at: datetime, path: str = "event") -> tuple[Event, bytes]:
+    """An event with its moment, checked, and its stored form.
+
+    Args:
+        event: An `Event`, or a mapping: its ``type`` (``substrate.event`` when there is none)
+            names the event and its other items are the data.
+
+    Raises:
+        InvalidValue: Neither, or something in it may not be stored.
+    """
+    if not isinstance(event, Event):
+        if not isinstance(event, Mapping):
+            raise InvalidValue(path, f"must be an Event or a mapping, not {type(event).__name__}")
+        data = {key: value for key, value in event.items() if key != "type"}
+        event = Event(event.get("type", "substrate.event"), data)
+    if not isinstance(event.type, str) or not event.type:
+        raise InvalidValue(f"{path}.type", "must be a non-empty string")
+    values.check_text(event.type, f"{path}.type")
+    text = values.encode(event.data, f"{path}.data")
+    if not text.startswith(b"{"):
+        raise InvalidValue(f"{path}.data", "must be a mapping")
+    moment = event.at or at
+    stored = b'{"type":%b,"at":%d,"data":%b}' % (
+        values.encode(event.type), (moment - _EPOCH) // _MICROSECOND, text,
+    )  # fmt: skip
+    return Event(event.type, event.data, moment), stored
+
+
+def ending(mutation: Mutation, by: str) -> Event:
+    """The event of a Task's end by ``complete``, ``fail`` or ``kill``."""
+    if isinstance(mutation, Complete):
+        return Event(TASK_COMPLETED, {"by": by})
+    if isinstance(mutation, Fail):
+        failure = mutation.failure
+        return Event(TASK_FAILED, {"by": by, "code": failure.code, "message": failure.message})
+    return Event(TASK_KILLED, {"by": by})
+
+
+class _Stored(msgspec.Struct):
+    type: str
+    at: int
+    data: dict[str, Any]
+
+
+_decoder = msgspec.json.Decoder(_Stored)
+
+
+def from_stored(id: EventId, text: bytes) -> Event:
+    """The event behind its stored form."""
+    stored = _decoder.decode(text)
+    return Event(stored.type, stored.data, _EPOCH + timedelta(microseconds=stored.at), id)

@@ -1,0 +1,358 @@
+"""Host: Runtime and Query for any Substrate over any Store."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Collection,
+    Coroutine,
+    Iterable,
+    Mapping,
+    Sequence,
+)
+from contextlib import suppress
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import Any, TypeVar
+
+from agentic_kernel import (
+    CannotStart,
+    Complete,
+    Fail,
+    Failure,
+    InvalidValue,
+    KernelError,
+    Kill,
+    Task,
+    TaskNotFound,
+    TaskStatus,
+)
+
+from . import values
+from .control import Control
+from .events import Event
+from .hub import Hub
+from .memory_store import MemoryStore
+from .observer import Observer
+from .receipt import Receipt
+from .record import Record
+from .rerun import rerun
+from .runs import Runs
+from .store import EventId, Store
+from .substrate import Substrate
+from .watch import Watch
+
+T = TypeVar("T")
+
+
+class HostClosed(KernelError, RuntimeError):
+    """The Host was closed and its verbs do nothing any more."""
+
+    def __str__(self) -> str:
+        return "this Host is closed; make a new one over the same store"
+
+
+class Host:
+    """A Runtime and a Query over one store, with or without a substrate to run Tasks on.
+
+    The store is the only channel: every verb loads, decides, commits if nothing moved, and else
+    looks again, so the same code is right for one process and for many on one store. Verbs run in
+    asyncio tasks of the Host's own: a caller that times out leaves no Task half changed (R4).
+    Without a substrate a Host is a control plane: it reads, pauses, resumes and kills, and leaves
+    running to others.
+
+    A Host belongs to the event loop that it is first used on. ``async with`` closes it: runs let
+    go at their next safe point, and their Tasks stay claimable.
+
+    Args:
+        substrate: Where Tasks run; None for a control plane.
+        store: Where they are kept; None for a `MemoryStore` of its own.
+        runtime_kinds: Which kinds this Host dispatches and claims; None for every kind.
+        max_in_flight: How many Tasks may run here at once; None for no limit. A child that a run
+            spawns uses its parent's slot.
+        observer: Told of every event, live and durable.
+        claims: Whether Tasks of these kinds that nobody runs (their process died, they were
+            released, or resumed by a control plane) are taken up without being asked.
+        interval: Seconds between two looks at what other hosts committed.
+        unwind_timeout: Seconds after which a run that was told to unwind is reported abandoned.
+        clock: The time, as an aware datetime.
+    """
+
+    def __init__(
+        self,
+        substrate: Substrate | None = None,
+        store: Store | None = None,
+        *,
+        runtime_kinds: Collection[str] | None = None,
+        max_in_flight: int | None = None,
+        observer: Observer | None = None,
+        claims: bool = True,
+        interval: float = 0.1,
+        unwind_timeout: float = 5.0,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        if isinstance(runtime_kinds, str):
+            raise InvalidValue("runtime_kinds", "must be a collection of kinds, not one string")
+        if max_in_flight is not None and max_in_flight < 1:
+            raise InvalidValue("max_in_flight", f"is {max_in_flight}; use at least 1, or None")
+        kinds = None if runtime_kinds is None else frozenset(runtime_kinds)
+        self._hub = Hub(MemoryStore() if store is None else store, clock, observer)
+        self._runs = Runs(
+            self._hub, substrate, max_in_flight=max_in_flight, unwind_timeout=unwind_timeout
+        )
+        self._control = Control(self._hub, self._runs, kinds)
+        self._runs.control = self._control
+        self._watch = Watch(
+            self._hub, self._runs, self._control, interval,
+            claims=claims and substrate is not None,
+        )  # fmt: skip
+        self._joined: asyncio.Task[None] | None = None
+        self._draining = False
+
+    @property
+    def name(self) -> str:
+        """This Host's nonce; the first part of every owner it becomes."""
+        return self._hub.name
+
+    @property
+    def store(self) -> Store:
+        """The store that this Host works on."""
+        return self._hub.store
+
+    async def __aenter__(self) -> Host:
+        await self._join()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    # Runtime
+
+    async def dispatch(self, task: Task) -> Receipt:
+        """Enter ``running``, or raise and leave no trace.
+
+        Never queues: a slot is taken before anything is durable (R9); `run` waits for one.
+
+        Raises:
+            InvalidValue: The Task carries something that may not be stored; the path is named.
+            TaskExists: The id is already stored.
+            IllegalTransition: The Task is not ``not_started``.
+            CannotStart: No substrate, a kind not served, no free slot, draining, or the
+                substrate refuses.
+        """
+        self._check_start(task)
+        await self._join()
+        self._runs.take_slot(task.id)
+        return await self._own(self._control.dispatch(task, parent=None, in_slot=True))
+
+    async def pause(self, task_id: str) -> Receipt:
+        """Ask for a pause; it takes effect at the owner's next safe point.
+
+        The request is durable when this returns. Without a living owner the Task is paused at
+        once. A no-op on a Task that is paused or terminal, or that a pause already waits for.
+        """
+        return await self._verb(task_id, lambda key: self._control.pause(key))
+
+    async def resume(
+        self, task_id: str, extra: str | None = None, *, at_version: int | None = None
+    ) -> Receipt:
+        """Let a paused Task go on, here if this Host serves its kind and has a free slot.
+
+        A pause that still waits for its safe point is withdrawn; the extra is then dropped, and
+        the receipt's effect says so (R10).
+
+        Args:
+            extra: Appended to the supplements in the same commit; dropped where resume is a no-op.
+            at_version: Only if the record is still at this version: answers one particular pause,
+                never the next one (R3).
+        """
+        return await self._verb(task_id, lambda key: self._control.resume(key, extra, at_version))
+
+    async def kill(self, task_id: str) -> Receipt:
+        """End the Task as ``cancelled``, then cancel its run, then kill its children.
+
+        After the commit nothing of the old run can be written. Text in progress is kept as the
+        note ``<runtime_kind>/partial_output``. A no-op on a terminal Task.
+        """
+        return await self._verb(task_id, lambda key: self._control.end(key, Kill()))
+
+    async def complete(self, task_id: str, result: Any) -> Receipt:
+        """End the Task as ``success`` from outside, then cancel its run.
+
+        Raises:
+            InvalidValue: The result is not JSON.
+            IllegalTransition: The Task is paused.
+        """
+        values.encode(result, "result")
+        mutation = Complete(result)
+        return await self._verb(task_id, lambda key: self._control.end(key, mutation))
+
+    async def fail(self, task_id: str, failure: Failure) -> Receipt:
+        """End the Task as ``failure`` from outside, then cancel its run.
+
+        Raises:
+            InvalidValue: The failure holds something that is not JSON.
+            IllegalTransition: The Task is paused.
+        """
+        mutation = Fail(failure)
+        for name in ("code", "message", "metadata"):
+            values.encode(getattr(failure, name), f"failure.{name}")
+        return await self._verb(task_id, lambda key: self._control.end(key, mutation))
+
+    # Query
+
+    async def get(self, task_id: str) -> Task:
+        """The latest snapshot."""
+        return (await self.record(task_id)).task
+
+    async def get_many(self, task_ids: Iterable[str]) -> Mapping[str, Task]:
+        """The latest snapshots of those ids that are stored."""
+        known = []
+        for task_id in task_ids:
+            with suppress(TaskNotFound):
+                known.append(_id(task_id))
+        found = await self.store.load_many(known)
+        return {task_id: record.task for task_id, record in found.items()}
+
+    async def find(
+        self, status: TaskStatus | None = None, after: str | None = None, limit: int = 100
+    ) -> Sequence[Task]:
+        """One page of Tasks in ascending order of id; see `agentic_kernel.Query.find`."""
+        if not isinstance(limit, int) or limit < 1:
+            raise InvalidValue("limit", f"is {limit!r}; use a whole number of at least 1")
+        wanted = None if status is None else TaskStatus(status)
+        found = await self.store.find(status=wanted, after=after, limit=limit)
+        return [record.task for record in found]
+
+    async def record(self, task_id: str) -> Record:
+        """The latest record: the snapshot with its version, owner, state and inbox."""
+        return await self.store.load(_id(task_id))
+
+    # Conveniences
+
+    async def run(self, task: Task) -> Task:
+        """Dispatch the Task as soon as a slot is free, and wait for its terminal snapshot.
+
+        If the caller is cancelled the Task runs on; kill it if that is not wanted.
+
+        Raises:
+            As `dispatch`; but it waits for a slot.
+        """
+        self._check_start(task)
+        await self._join()
+        await self._runs.wait_for_slot()
+        await self._own(self._control.dispatch(task, parent=None, in_slot=True))
+        return await self.wait(task.id)
+
+    async def rerun(self, task_id: str, scope: str = "engine") -> Task:
+        """Dispatch a new Task with the input of an earlier one; see `rerun`."""
+        again = rerun(await self.get(task_id), scope)
+        return (await self.dispatch(again)).snapshot
+
+    async def wait(self, task_id: str, *statuses: TaskStatus) -> Task:
+        """Wait until the Task is in one of these statuses, or terminal; return that snapshot."""
+        await self._join()
+        return await self._hub.wait(_id(task_id), statuses)
+
+    async def stream(self, task_id: str, after: EventId | None = None) -> AsyncIterator[Event]:
+        """Durable events after a cursor, each once and in order, until the Task is terminal."""
+        await self._join()
+        async for event in self._hub.stream(_id(task_id), after):
+            yield event
+
+    async def post(self, task_id: str, decision: Mapping[str, Any]) -> int:
+        """Leave a decision in the Task's inbox for its owner to act on; returns its id (R12).
+
+        Args:
+            decision: JSON with a ``type``, e.g. ``{"type": "acme/approval", "granted": True}``.
+
+        Raises:
+            IllegalTransition: The Task is terminal.
+        """
+        return await self._verb(task_id, lambda key: self._control.post(key, decision))
+
+    async def claim(self, task_id: str) -> Receipt:
+        """Take up one running Task that no living host owns, and run it here.
+
+        Raises:
+            CannotStart: This Host does not serve its kind, or has no free slot.
+        """
+        return await self._verb(task_id, lambda key: self._control.claim(key))
+
+    async def recover(self) -> list[str]:
+        """Take up every claimable Task of the kinds served, up to the free slots; returns ids."""
+        self._check_open()
+        await self._join()
+        return await self._own(self._control.recover())
+
+    async def drain(self, *, pause: bool = False, timeout: float = 30.0) -> None:
+        """Start nothing more, and let every run go at its next safe point.
+
+        Their Tasks stay ``running`` and claimable, or are ``paused``. A run that reaches no safe
+        point in time is cancelled and its Task left as of its last commit. Takes at most
+        ``timeout`` and then twice the unwind timeout, in seconds.
+        """
+        self._draining = True
+        await self._own(self._runs.drain(pause=pause, timeout=timeout))
+
+    async def close(self) -> None:
+        """`drain`, then leave the store. Closing twice is closing once."""
+        if self._hub.closed or self._joined is None:
+            self._hub.closed = True
+            return
+        await self._own(self._close())
+
+    async def _close(self) -> None:
+        self._draining = True
+        await self._runs.drain(pause=False, timeout=30.0)
+        self._hub.closed = True
+        await self._watch.stop()
+        await self._hub.owned.idle(self._runs.unwind_timeout)
+        await self.store.leave(self.name)
+
+    def _check_open(self) -> None:
+        if self._hub.closed:
+            raise HostClosed
+
+    def _check_start(self, task: Task) -> None:
+        self._check_open()
+        self._control.check_start(task)
+        if self._draining:
+            raise CannotStart("this Host is draining and starts nothing more", task.id)
+
+    async def _join(self) -> None:
+        """Become alive in the store, once, before the first commit that names this Host (R14)."""
+        if self._joined is None or (self._joined.done() and self._joined.exception()):
+            self._joined = self._hub.owned.start(self._enter())
+        if not self._joined.done():
+            await asyncio.shield(self._joined)
+
+    async def _enter(self) -> None:
+        await self.store.join(self.name)
+        self._watch.start()
+
+    async def _verb(self, task_id: str, work: Callable[[str], Coroutine[Any, Any, T]]) -> T:
+        self._check_open()
+        _id(task_id)
+        await self._join()
+        return await self._own(work(task_id))
+
+    async def _own(self, work: Coroutine[Any, Any, T]) -> T:
+        return await self._hub.owned.run(work)
+
+
+def _id(task_id: Any) -> str:
+    """An id that may be looked up; one that no store can hold is the id of no Task."""
+    if not isinstance(task_id, str):
+        raise InvalidValue("task_id", f"must be a string, not {type(task_id).__name__}")
+    try:
+        return values.check_id(task_id, "task_id")
+    except InvalidValue:
+        raise TaskNotFound(task_id) from None

@@ -1,0 +1,183 @@
+"""Hub: what the parts of one Host share, and where news of a Task goes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from datetime import datetime
+
+from agentic_kernel import Task, TaskStatus
+
+from .events import Event, from_stored
+from .mutators import Change, Stored
+from .observer import Observer
+from .owned import Owned
+from .record import Record
+from .store import EventId, Store
+
+_log = logging.getLogger(__name__)
+_PAGE = 1000
+
+
+class Hub:
+    """One Host's name, store, clock and asyncio tasks, its observer, and those who wait.
+
+    The name is a random nonce: two hosts never share one, so an owner that carries it is this
+    host's beyond doubt (R2).
+    """
+
+    def __init__(
+        self, store: Store, clock: Callable[[], datetime], observer: Observer | None
+    ) -> None:
+        self.store = store
+        self.clock = clock
+        self.name = secrets.token_hex(8)
+        self.owned = Owned()
+        self.closed = False
+        self._observer = observer
+        self._faulty = False
+        self._waiting: dict[str, set[_Waiter]] = {}
+
+    def tell(self, task_id: str, event: Event) -> None:
+        """Tell the observer; a fault of its own never touches a run."""
+        if self._observer is None:
+            return
+        try:
+            self._observer.observe(task_id, event)
+        except Exception:
+            if not self._faulty:
+                self._faulty = True
+                _log.exception("the observer failed; this is reported once")
+
+    def landed(self, done: Change, live: int = 0) -> None:
+        """Pass on a commit: events to the observer, but not those it was told live, and wake."""
+        self.published(done.after, done.events, live)
+
+    def published(self, after: Record, written: Sequence[Stored], live: int = 0) -> None:
+        """As `landed`, for a commit that has no `Change`.
+
+        Args:
+            live: How many of the events, from the first, were emitted live before.
+        """
+        task_id = after.task.id
+        if self._observer is not None:
+            for index in range(live, len(written)):
+                event = written[index][0]
+                self.tell(task_id, Event(event.type, event.data, event.at, (after.version, index)))
+        if task_id in self._waiting:
+            self.wake(task_id, after)
+
+    def wake(self, task_id: str, record: Record | None = None) -> None:
+        """Let those who wait for this Task look again."""
+        for waiter in self._waiting.get(task_id, ()):
+            waiter.news(record)
+
+    def watched(self) -> list[tuple[str, int]]:
+        """The Tasks that somebody waits for, each with the version last seen."""
+        return [
+            (task_id, min(waiter.version for waiter in waiters))
+            for task_id, waiters in self._waiting.items()
+        ]
+
+    async def wait(self, task_id: str, statuses: Collection[TaskStatus] = ()) -> Task:
+        """The first snapshot seen in one of these statuses; in a terminal one by default.
+
+        Raises:
+            TaskNotFound: No such Task is stored, or it was pruned meanwhile.
+        """
+        wanted = frozenset(statuses) or _TERMINAL
+        with _Waiter(self._waiting, task_id, wanted) as waiter:
+            while True:
+                record = await self.store.load(task_id)
+                if record.task.status in wanted or record.task.status.terminal:
+                    return record.task
+                await waiter.wait_after(record.version)
+
+    async def stream(self, task_id: str, after: EventId | None) -> AsyncIterator[Event]:
+        """Durable events after a cursor, each once and in order, until the Task is terminal.
+
+        Raises:
+            TaskNotFound: No such Task is stored, or it was pruned meanwhile.
+        """
+        with _Waiter(self._waiting, task_id, None) as waiter:
+            while True:
+                # The record first: events read after it include all that it ended with.
+                record = await self.store.load(task_id)
+                page = await self.store.events(task_id, after, _PAGE)
+                for event_id, text in page:
+                    after = event_id
+                    yield from_stored(event_id, text)
+                if len(page) == _PAGE:
+                    continue
+                if record.task.status.terminal:
+                    return
+                await waiter.wait_after(record.version)
+
+    async def history(self, task_id: str, after: EventId | None = None) -> list[Event]:
+        """All durable events after a cursor, in order."""
+        found: list[Event] = []
+        while True:
+            page = await self.store.events(task_id, after, _PAGE)
+            found += [from_stored(event_id, text) for event_id, text in page]
+            if len(page) < _PAGE:
+                return found
+            after = page[-1][0]
+
+
+_TERMINAL = frozenset(status for status in TaskStatus if status.terminal)
+
+
+class _Waiter:
+    """Somebody's wait for news of one Task, registered before the first look at it."""
+
+    __slots__ = ("_all", "_future", "_task_id", "_wanted", "version")
+
+    def __init__(
+        self,
+        waiting: dict[str, set[_Waiter]],
+        task_id: str,
+        wanted: frozenset[TaskStatus] | None,
+    ) -> None:
+        self._all = waiting
+        self._task_id = task_id
+        self._wanted = wanted
+        self._future: asyncio.Future[None] | None = None
+        self.version = 0
+
+    def __enter__(self) -> _Waiter:
+        self._all.setdefault(self._task_id, set()).add(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        waiters = self._all[self._task_id]
+        waiters.discard(self)
+        if not waiters:
+            del self._all[self._task_id]
+
+    def news(self, record: Record | None) -> None:
+        """A later record, or an unknown one; a status nobody waits for wakes nobody."""
+        if record is not None:
+            if record.version <= self.version:
+                return
+            self.version = record.version
+            if self._wanted is not None and not (
+                record.task.status in self._wanted or record.task.status.terminal
+            ):
+                return
+        else:
+            self.version = 0
+        if self._future is not None and not self._future.done():
+            self._future.set_result(None)
+
+    async def wait_after(self, version: int) -> None:
+        """Wait until there is news of a record later than this one."""
+        if self.version > version:
+            return
+        self.version = version
+        self._future = asyncio.get_running_loop().create_future()
+        try:
+            await self._future
+        finally:
+            self._future = None

@@ -1,0 +1,147 @@
+"""Job: what a substrate holds of the Task it works on."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from agentic_kernel import Task
+
+from . import values
+from .events import Event
+from .store import EventId
+
+if TYPE_CHECKING:
+    from .receipt import Receipt
+    from .run import Run
+
+EventLike = Event | Mapping[str, Any]
+"""An `Event`, or a mapping with a ``type`` and the event's data as its other items."""
+
+
+class Job:
+    """One stretch of running: the Task, what was left behind, and how to leave something.
+
+    Every write requires that this run still owns the Task (R1). The first refusal kills the job:
+    its calls then raise `RunEnded` without touching the store. A run is unwound by cancelling the
+    asyncio task that `execute` runs in, also when a call was made from a child of it.
+    """
+
+    __slots__ = ("_run", "state", "task")
+
+    task: Task
+    """The snapshot at entry, supplements included."""
+    state: Any
+    """What the last commit left; None at the first entry."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        record = run.record
+        self.task = record.task
+        self.state = None if record.state is None else values.decode(record.state)
+
+    @property
+    def stopping(self) -> bool:
+        """Whether a pause or a drain waits for the next checkpoint; long work may hasten to it."""
+        return self._run.stopping
+
+    @property
+    def inbox(self) -> Sequence[Mapping[str, Any]]:
+        """Decisions that wait for this run, oldest first; each has an ``id`` (R12).
+
+        Consume one by passing its id with the commit that acts on it.
+        """
+        return self._run.decisions
+
+    async def history(self, after: EventId | None = None) -> list[Event]:
+        """The Task's durable events after a cursor, in order; read once per entry (R15)."""
+        return await self._run.history(after)
+
+    async def commit(
+        self, state: Any, events: Sequence[EventLike] = (), *, consumed: Collection[int] = ()
+    ) -> None:
+        """Make the state and the events durable, together or not at all; never unwinds (R6).
+
+        What was emitted and noted since the last commit is written with it.
+
+        Args:
+            state: All that going on will need, as JSON; replaces the previous state.
+            events: Appended to the Task's history, in order.
+            consumed: Ids of decisions in the `inbox` that this commit acts on.
+
+        Raises:
+            InvalidValue: The state or an event is not JSON; nothing is written.
+            StoreError: The store could not do it; nothing is written.
+            RunEnded: This run no longer owns the Task.
+        """
+        await self._run.commit(state, events, consumed, safe=False)
+
+    async def checkpoint(
+        self, state: Any, events: Sequence[EventLike] = (), *, consumed: Collection[int] = ()
+    ) -> None:
+        """`commit`, and a safe point: a pause or a drain that waits takes effect here (R6).
+
+        The transition is part of the same commit; the run is then unwound, and the next entry
+        finds this state.
+
+        Raises:
+            InvalidValue, StoreError, RunEnded: As for `commit`.
+        """
+        await self._run.commit(state, events, consumed, safe=True)
+
+    async def pause(
+        self,
+        state: Any,
+        events: Sequence[EventLike] = (),
+        reason: str = "",
+        *,
+        consumed: Collection[int] = (),
+    ) -> NoReturn:
+        """Pause the Task from within, with the state and the events, and unwind.
+
+        Raises:
+            InvalidValue, StoreError: As for `commit`; the Task runs on.
+            RunEnded: Always, once the Task is paused.
+        """
+        await self._run.commit(state, events, consumed, safe=True, pause=reason or "substrate")
+        raise AssertionError("a run that paused its Task was not unwound")
+
+    def note(self, key: str, value: Any) -> None:
+        """Leave a fact on the Task's metadata with the next commit, or with a kill from this host.
+
+        Args:
+            key: ``<impl>/<name>``; not a key that came in with the Task.
+
+        Raises:
+            InvalidValue: The key is not free for notes, or the value is not JSON.
+            RunEnded: This run no longer owns the Task.
+        """
+        self._run.note(key, value)
+
+    def emit(self, event: EventLike) -> None:
+        """Tell observers at once; durable with the next commit, or with a kill from this host.
+
+        Neighbouring ``run.delta`` events are stored as one, so text may be emitted in small
+        pieces (R11).
+
+        Raises:
+            InvalidValue: The event is not JSON.
+            RunEnded: This run no longer owns the Task.
+        """
+        self._run.emit(event)
+
+    async def spawn(self, task: Task) -> Receipt:
+        """Dispatch a child of this Task on the same Host; it uses this Task's slot (R9).
+
+        Record the child's id by a commit first: a child that is already stored with this Task as
+        its parent counts as spawned, so spawning again after a crash is safe (R13).
+
+        Raises:
+            TaskExists: The id belongs to somebody else's Task.
+            CannotStart: The substrate refuses the child.
+        """
+        return await self._run.spawn(task)
+
+    async def join(self, task_id: str) -> Task:
+        """Wait for a child to end, and return its terminal snapshot."""
+        return await self._run.join(task_id)

@@ -1,0 +1,116 @@
+"""Load, decide, commit if nothing moved, else look again: how every foreign change is made."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from agentic_kernel import TaskNotFound
+
+from . import events as vocabulary
+from .errors import Conflict, StoreError, UnknownOutcome
+from .events import Event
+from .record import Record
+from .store import Store
+
+LOOKS = 1000
+"""How often a change looks again before it gives up; each look means that another one won."""
+READS = 50
+"""How often an unknown outcome is read back before it is reported as such."""
+
+Stored = tuple[Event, bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A commit that landed."""
+
+    before: Record
+    after: Record
+    events: Sequence[Stored]
+
+
+Decide = Callable[[Record], Awaitable[tuple[Record, Sequence[Event]] | None]]
+"""From the latest record to its successor and what happened, or None to leave it alone."""
+
+
+def successor(before: Record, **fields: Any) -> Record:
+    """The record one version on, with these fields changed."""
+    return replace(before, version=before.version + 1, **fields)
+
+
+async def change(
+    store: Store,
+    clock: Callable[[], datetime],
+    task_id: str,
+    decide: Decide,
+    earlier: Sequence[Stored] = (),
+) -> Change | Record:
+    """Apply ``decide`` to the latest record until its commit lands or it declines (R3).
+
+    Args:
+        earlier: Events already made (emitted by a live run) that go before the decided ones.
+
+    Returns:
+        The change whose commit succeeded, or the record that ``decide`` left alone.
+
+    Raises:
+        TaskNotFound: No such Task is stored.
+        StoreError: The store failed, or the record is contended beyond all reason.
+    """
+    for _ in range(LOOKS):
+        before = await store.load(task_id)
+        decided = await decide(before)
+        if decided is None:
+            return before
+        after, happened = decided
+        made = [*earlier, *(vocabulary.make(event, clock()) for event in happened)]
+        texts = [text for _, text in made]
+        try:
+            await store.commit(before, after, texts)
+        except Conflict:
+            continue
+        except UnknownOutcome:
+            if not await landed(store, after, texts):
+                continue
+        return Change(before, after, made)
+    raise StoreError(f"task {task_id!r} is contended: {LOOKS} attempts in a row lost to others")
+
+
+async def landed(store: Store, after: Record, texts: Sequence[bytes]) -> bool:
+    """Whether the commit of ``after`` with these events is in the store (R5).
+
+    A record that already moved past it is told by its events, which carry host and moment.
+
+    Raises:
+        StoreError: The store cannot be read.
+    """
+    current = await read_back(store, after.task.id)
+    if current is None or current.version < after.version:
+        return False
+    if current.version == after.version:
+        return current == after
+    found = await store.events(after.task.id, (after.version, -1), limit=max(1, len(texts)))
+    written = [text for (version, _), text in found if version == after.version]
+    return bool(texts) and written == list(texts)
+
+
+async def read_back(store: Store, task_id: str) -> Record | None:
+    """The record behind an unknown outcome, or None if there is none.
+
+    Raises:
+        UnknownOutcome: The store could not be read in all of `READS` attempts.
+    """
+    fault: StoreError | None = None
+    for attempt in range(READS):
+        try:
+            return await store.load(task_id)
+        except TaskNotFound:
+            return None
+        except StoreError as error:
+            fault = error
+            await asyncio.sleep(min(0.01 * 2**attempt, 1.0))
+    raise UnknownOutcome(f"task {task_id!r}: a write was sent and cannot be read back") from fault

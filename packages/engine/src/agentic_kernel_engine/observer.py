@@ -1,0 +1,121 @@
+"""Observer: who watches. It is told, and cannot change, delay or break what it watches."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections import deque
+from collections.abc import AsyncIterator
+from typing import Protocol, TextIO
+
+from .events import RUN_DELTA, Event
+
+
+class Observer(Protocol):
+    """Told of every event of every Task that one Host runs or changes."""
+
+    def observe(self, task_id: str, event: Event) -> None:
+        """Take note of one event; return soon, for this is the Host's own thread.
+
+        An event with an id is durable. One without is live: it was emitted by a run and becomes
+        durable with the run's next commit, of which nothing more is told. Events of one Task come
+        in order. Whatever this raises is logged once and ignored.
+        """
+        ...
+
+
+class InMemoryObserver:
+    """Keeps what it is told in ``events``, a list of ``(task_id, event)``."""
+
+    def __init__(self) -> None:
+        self.events: list[tuple[str, Event]] = []
+
+    def observe(self, task_id: str, event: Event) -> None:
+        self.events.append((task_id, event))
+
+    def types(self, task_id: str) -> list[str]:
+        """The types of one Task's events, in order."""
+        return [event.type for id, event in self.events if id == task_id]
+
+
+class ConsoleObserver:
+    """Prints text as it comes and every other event as a line of its own.
+
+    Control characters and terminal escapes never reach the terminal.
+    """
+
+    def __init__(self, file: TextIO | None = None) -> None:
+        self._file = file
+        self._in_text = False
+
+    def observe(self, task_id: str, event: Event) -> None:
+        file = self._file or sys.stderr
+        if event.type == RUN_DELTA:
+            file.write(printable(str(event.data.get("text", "")), keep="\n\t"))
+            self._in_text = True
+        else:
+            start = "\n" if self._in_text else ""
+            detail = " ".join(f"{key}={event.data[key]!s:.200}" for key in event.data)
+            file.write(start + printable(f"[{task_id}] {event.type} {detail}".rstrip()) + "\n")
+            self._in_text = False
+        file.flush()
+
+
+class StreamingObserver:
+    """An asynchronous iterator over ``(task_id, event)``, for one consumer.
+
+    Holds at most ``capacity`` events: a consumer that is too slow loses the oldest, and
+    ``dropped`` counts them; the run is never held up.
+    """
+
+    def __init__(self, capacity: int = 10_000) -> None:
+        self.dropped = 0
+        self._events: deque[tuple[str, Event]] = deque(maxlen=capacity)
+        self._ready = asyncio.Event()
+        self._closed = False
+
+    def observe(self, task_id: str, event: Event) -> None:
+        if len(self._events) == self._events.maxlen:
+            self.dropped += 1
+        self._events.append((task_id, event))
+        self._ready.set()
+
+    def close(self) -> None:
+        """End the iteration once what is held has been read."""
+        self._closed = True
+        self._ready.set()
+
+    async def __aiter__(self) -> AsyncIterator[tuple[str, Event]]:
+        while True:
+            while self._events:
+                yield self._events.popleft()
+            if self._closed:
+                return
+            self._ready.clear()
+            await self._ready.wait()
+
+
+class CompositeObserver:
+    """Tells several observers; a fault of one does not keep an event from the others."""
+
+    def __init__(self, *observers: Observer) -> None:
+        self._observers = observers
+
+    def observe(self, task_id: str, event: Event) -> None:
+        faults = []
+        for observer in self._observers:
+            try:
+                observer.observe(task_id, event)
+            except Exception as fault:
+                faults.append(fault)
+        if faults:
+            raise ExceptionGroup("observers failed", faults)
+
+
+def printable(text: str, keep: str = "") -> str:
+    """The text with every character that could steer a terminal replaced by its escape."""
+    if text.isprintable():
+        return text
+    return "".join(
+        c if c.isprintable() or c in keep else c.encode("unicode_escape").decode() for c in text
+    )

@@ -1,0 +1,58 @@
+"""Tasks of the event loop that the Host owns: a caller's timeout does not reach into them (R4)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class Owned:
+    """A set of asyncio tasks that run to their end whoever stops waiting for them."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    def start(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Begin the work and keep hold of it until it is done."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+        return task
+
+    async def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """The work's result; if the caller is cancelled, the work goes on without it."""
+        return await asyncio.shield(self.start(work))
+
+    async def settle(self, work: Coroutine[Any, Any, T]) -> T:
+        """The work's result, waited for even while the caller is being cancelled.
+
+        For what must be known before a cancellation may go on; the work itself is bounded. A
+        cancellation that arrives meanwhile is not swallowed: the one that the caller is already
+        handling goes on.
+        """
+        task = self.start(work)
+        while not task.done():
+            try:
+                await asyncio.shield(task)
+            except asyncio.CancelledError:
+                if task.cancelled():
+                    raise
+            except Exception:
+                break
+        return task.result()
+
+    async def idle(self, timeout: float) -> bool:
+        """Wait until nothing but the caller's own task is left; False if time ran out."""
+        others = self._tasks - {asyncio.current_task()}
+        if not others:
+            return True
+        _, left = await asyncio.wait(others, timeout=timeout)
+        return not left
+
+    def _done(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()  # retrieved here: its caller may have stopped waiting

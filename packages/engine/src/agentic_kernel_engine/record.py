@@ -1,0 +1,49 @@
+"""Record: everything a store keeps about one Task besides its events."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from agentic_kernel import Task
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One Task as a store holds it, at one version.
+
+    Immutable; a commit replaces it by a successor whose ``version`` is one higher. The Task's
+    input never changes, its supplements and its events only grow, so a store writes the input
+    once and then heads and appended tails (R16).
+    """
+
+    task: Task
+    """The snapshot that a Query returns. Never ``not_started``: what is stored was dispatched."""
+    version: int = 1
+    """1 when inserted, one more with every commit and claim."""
+    state: bytes | None = None
+    """What the substrate left in its last commit, as JSON text; opaque to a store."""
+    inbox: tuple[Mapping[str, Any], ...] = ()
+    """Decisions that wait for the owner (a pause, an approval, …), oldest first; small JSON."""
+    owner: str | None = None
+    """``<host>:<version at acquisition>`` of the run that may write, or None."""
+    step: int = 0
+    """How many commits owners have made; advances by nothing else (R5)."""
+    attempts: int = 0
+    """How often the Task was claimed since an owner last committed."""
+    due_at: datetime | None = None
+    """When a paused Task asks to be woken, in UTC."""
+    parent: str | None = None
+    """The Task that spawned this one."""
+
+
+def owner_name(host: str, version: int) -> str:
+    """The owner that ``host`` becomes when it acquires a record at ``version`` (R2)."""
+    return f"{host}:{version}"
+
+
+def host_of(owner: str) -> str:
+    """The host behind an owner."""
+    return owner.rpartition(":")[0]

@@ -1,0 +1,316 @@
+"""Run: one stretch of running, from entry to its last commit, and the only writer meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from agentic_kernel import Pause, Task, TaskNotFound, annotate, apply
+
+from . import events as vocabulary
+from . import values
+from .errors import Conflict, StoreError, UnknownOutcome
+from .events import Event
+from .mutators import LOOKS, Stored, landed
+from .record import Record
+from .store import EventId
+
+if TYPE_CHECKING:
+    from .job import EventLike
+    from .receipt import Receipt
+    from .runs import Runs
+
+PAUSE = "pause"
+"""Type of the decision that asks for a pause at the next safe point."""
+
+
+class RunEnded(asyncio.CancelledError):
+    """The run no longer owns its Task and is being unwound; let it through.
+
+    Attributes:
+        reason: ``paused``, ``released``, ``killed``, ``ended`` (from outside) or ``lost``.
+    """
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(reason)
+
+
+class Run:
+    """The owner's hold on one Task: every write of the Job goes through here.
+
+    One write at a time (R7). Each requires version, owner and ``running`` (R1); when only the
+    inbox moved, the write is made again on top of it; when the Task is no longer this run's, the
+    run ends for good.
+    """
+
+    __slots__ = (
+        "_emitted", "_home", "_hub", "_notes", "_sealed", "ended", "in_slot", "leaving", "lock", "owner",
+        "record", "root",
+    )  # fmt: skip
+
+    def __init__(self, home: Runs, record: Record, *, in_slot: bool) -> None:
+        assert record.owner is not None
+        self._home = home
+        self._hub = home.hub
+        self.record = record
+        self.owner: str = record.owner
+        self.in_slot = in_slot
+        self.root: asyncio.Task[Any] | None = None
+        self.ended: str | None = None
+        self.leaving: str | None = None
+        self.lock = asyncio.Lock()
+        self._emitted: list[_Emitted] = []
+        self._sealed = 0
+        self._notes: dict[str, Any] = {}
+
+    @property
+    def task_id(self) -> str:
+        return self.record.task.id
+
+    @property
+    def stopping(self) -> bool:
+        return self.leaving is not None or pause_waits(self.record)
+
+    @property
+    def decisions(self) -> Sequence[Mapping[str, Any]]:
+        return tuple(entry for entry in self.record.inbox if entry["type"] != PAUSE)
+
+    def end(self, reason: str) -> None:
+        """Unwind: the job is dead from now on, and its root task is cancelled (R7)."""
+        if self.ended is None:
+            self.ended = reason
+            if self.root is not None and not self.root.done():
+                self.root.cancel(reason)
+                self._home.unwinding(self)
+
+    def absorb(self, record: Record) -> None:
+        """Take note of a later record; end the run if the Task is no longer its own."""
+        if record.version < self.record.version:
+            return
+        if record.owner == self.owner:
+            self.record = record
+        elif record.task.status.terminal:
+            self.end("killed" if record.task.status == "cancelled" else "ended")
+        else:
+            self.end("lost")
+
+    def check_alive(self) -> None:
+        if self.ended is not None:
+            raise RunEnded(self.ended)
+
+    def note(self, key: str, value: Any) -> None:
+        self.check_alive()
+        values.encode(value, f"notes[{ascii(key)[:80]}]")
+        annotate(self.record.task, {key: value})
+        self._notes[key] = value
+
+    def emit(self, event: EventLike) -> None:
+        self.check_alive()
+        now = self._hub.clock()
+        made, text = vocabulary.make(event, now)
+        self._hub.tell(self.task_id, made)
+        # What a commit in flight is writing is sealed: it must not grow any more.
+        open_for_more = len(self._emitted) > self._sealed and made.type == vocabulary.RUN_DELTA
+        if open_for_more and self._emitted[-1].extend(made):
+            return
+        self._emitted.append(_Emitted(made, text, now))
+
+    @property
+    def notes(self) -> Mapping[str, Any]:
+        return self._notes
+
+    def emitted(self) -> list[Stored]:
+        """What was emitted since the last commit, in its stored form."""
+        return [entry.stored() for entry in self._emitted]
+
+    async def history(self, after: EventId | None) -> list[Event]:
+        self.check_alive()
+        return await self._hub.history(self.task_id, after)
+
+    async def spawn(self, task: Task) -> Receipt:
+        self.check_alive()
+        self._home.control.check_start(task)
+        return await self._hub.owned.run(self._home.control.spawn(task, self))
+
+    async def join(self, task_id: str) -> Task:
+        self.check_alive()
+        return await self._hub.wait(task_id)
+
+    async def commit(
+        self,
+        state: Any,
+        events: Sequence[EventLike],
+        consumed: Collection[int],
+        *,
+        safe: bool,
+        pause: str | None = None,
+    ) -> None:
+        self.check_alive()
+        text = values.encode(state, "state")
+        now = self._hub.clock()
+        made = [
+            vocabulary.make(event, now, f"events[{index}]") for index, event in enumerate(events)
+        ]
+        async with self.lock:
+            self._sealed = len(self._emitted)
+            try:
+                leaving = await self._land(
+                    _Draft(None if text == b"null" else text, consumed, safe, pause, now), made
+                )
+            finally:
+                self._sealed = 0
+        if leaving is not None:
+            self.end(leaving)
+            raise RunEnded(leaving)
+
+    async def _land(self, draft: _Draft, made: list[Stored]) -> str | None:
+        """Commit the draft on top of whatever the inbox became; how the run leaves, if it does."""
+        store, live = self._hub.store, self._sealed
+        notes = dict(self._notes)
+        made = [*(entry.stored() for entry in self._emitted), *made] if live else made
+        for _ in range(LOOKS):
+            self.check_alive()
+            before = self.record
+            after, leaving, departure = self._next(before, draft, notes)
+            written = made if departure is None else [*made, departure]
+            texts = [text for _, text in written]
+            try:
+                await store.commit(before, after, texts)
+            except Conflict:
+                await self._look()
+                continue
+            except (UnknownOutcome, asyncio.CancelledError) as fault:
+                arrived = await self._hub.owned.settle(landed(store, after, texts))
+                if arrived:
+                    self._adopt(after, written, live, notes)
+                if isinstance(fault, asyncio.CancelledError):
+                    if arrived and leaving is not None:
+                        self.end(leaving)
+                    raise
+                if not arrived:
+                    continue
+            else:
+                self._adopt(after, written, live, notes)
+            return leaving
+        raise StoreError(f"task {self.task_id!r} is contended: {LOOKS} commits in a row refused")
+
+    def _next(
+        self, before: Record, draft: _Draft, notes: Mapping[str, Any]
+    ) -> tuple[Record, str | None, Stored | None]:
+        """The successor of a record; at a safe point it may be the one that lets the Task go."""
+        task = annotate(before.task, notes) if notes else before.task
+        inbox = before.inbox
+        if draft.consumed:
+            inbox = tuple(entry for entry in inbox if entry["id"] not in draft.consumed)
+        owner: str | None = self.owner
+        leaving: str | None = None
+        departure: Stored | None = None
+        if draft.safe:
+            leaving = self._departure(before, draft)
+        if leaving is not None:
+            owner = None
+            kind, data = vocabulary.TASK_RELEASED, {"by": self.owner}
+            if leaving == "paused":
+                task = apply(task, Pause(), draft.now)
+                inbox = without_pause(inbox)
+                kind = vocabulary.TASK_PAUSED
+                data["reason"] = draft.pause or "requested"
+            departure = vocabulary.make(Event(kind, data), draft.now)
+        record = Record(
+            task, before.version + 1, draft.state, inbox, owner, before.step + 1, 0, None,
+            before.parent,
+        )  # fmt: skip
+        return record, leaving, departure
+
+    def _departure(self, before: Record, draft: _Draft) -> str | None:
+        if draft.pause is not None or pause_waits(before):
+            return "paused"
+        return self.leaving
+
+    async def _look(self) -> None:
+        """After a refusal: take the latest record, or end if the Task is lost (R1)."""
+        try:
+            self.absorb(await self._hub.store.load(self.task_id))
+        except TaskNotFound:
+            self.end("lost")
+
+    def _adopt(
+        self, after: Record, written: Sequence[Stored], live: int, notes: Mapping[str, Any]
+    ) -> None:
+        if after.version > self.record.version:
+            self.record = after
+        del self._emitted[:live]
+        self._sealed = 0
+        for key, value in notes.items():
+            if self._notes.get(key) is value:
+                del self._notes[key]
+        self._hub.published(after, written, live)
+
+
+class _Draft:
+    """What one commit of a job says, before it is known on top of which record."""
+
+    __slots__ = ("consumed", "now", "pause", "safe", "state")
+
+    def __init__(
+        self,
+        state: bytes | None,
+        consumed: Collection[int],
+        safe: bool,
+        pause: str | None,
+        now: datetime,
+    ) -> None:
+        self.state = state
+        self.consumed = consumed
+        self.safe = safe
+        self.pause = pause
+        self.now = now
+
+
+class _Emitted:
+    """An event that observers know and the store does not yet; deltas in a row are one."""
+
+    __slots__ = ("_at", "_event", "_pieces", "_text")
+
+    def __init__(self, event: Event, text: bytes, at: datetime) -> None:
+        self._at = at
+        self._event = event
+        self._text = text
+        self._pieces: list[str] = []
+
+    def extend(self, event: Event) -> bool:
+        """Take in a delta that continues this one; False if it does not."""
+        mine = self._event
+        if mine.type != event.type or not _same_but_text(mine.data, event.data):
+            return False
+        self._pieces.append(event.data["text"])
+        return True
+
+    def stored(self) -> Stored:
+        if self._pieces:
+            data = dict(self._event.data)
+            data["text"] = "".join([data["text"], *self._pieces])
+            self._event, self._text = vocabulary.make(Event(self._event.type, data), self._at)
+            self._pieces = []
+        return self._event, self._text
+
+
+def _same_but_text(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    if one.keys() != other.keys() or not isinstance(one.get("text"), str):
+        return False
+    return isinstance(other["text"], str) and all(
+        one[key] == other[key] for key in one if key != "text"
+    )
+
+
+def pause_waits(record: Record) -> bool:
+    """Whether a pause request waits in the record's inbox."""
+    return any(entry["type"] == PAUSE for entry in record.inbox)
+
+
+def without_pause(inbox: Sequence[Mapping[str, Any]]) -> tuple[Mapping[str, Any], ...]:
+    """The inbox with every pause request taken out."""
+    return tuple(entry for entry in inbox if entry["type"] != PAUSE)

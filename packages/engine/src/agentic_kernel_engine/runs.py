@@ -1,0 +1,371 @@
+"""The runs of one Host: their slots, their beginnings, their ends."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter, deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from agentic_kernel import (
+    CannotStart,
+    Complete,
+    Fail,
+    Failure,
+    InvalidValue,
+    Kill,
+    Mutation,
+    Pause,
+    Task,
+    TaskNotFound,
+    TaskStatus,
+    apply,
+)
+
+from . import events as vocabulary
+from . import values
+from .errors import Conflict, StoreError, TaskFailed, UnknownOutcome
+from .events import Event
+from .hub import Hub
+from .job import Job
+from .mutators import Change, change, landed, successor
+from .record import Record
+from .run import Run, pause_waits, without_pause
+
+if TYPE_CHECKING:
+    from .control import Control
+    from .substrate import Substrate
+
+_log = logging.getLogger(__name__)
+_DETAIL = 2_000
+"""How much of an unexpected exception's text goes into a Failure, in characters."""
+
+
+class Runs:
+    """What one Host has running, keyed by (Task, owner) (R7).
+
+    A slot is taken before anything is durable (R9) and given back when the run's coroutine is
+    gone: a run that will not unwind keeps it.
+    """
+
+    control: Control
+    """Set by the Host, once both are made."""
+
+    def __init__(
+        self,
+        hub: Hub,
+        substrate: Substrate | None,
+        *,
+        max_in_flight: int | None,
+        unwind_timeout: float,
+    ) -> None:
+        self.hub = hub
+        self.unwind_timeout = unwind_timeout
+        self.live: dict[tuple[str, str], Run] = {}
+        self.current: dict[str, Run] = {}
+        self._substrate = substrate
+        self._limit = max_in_flight
+        self._taken = 0
+        self._queue: deque[asyncio.Future[None]] = deque()
+        self._arriving: Counter[str] = Counter()
+
+    @property
+    def can_run(self) -> bool:
+        return self._substrate is not None
+
+    async def accept(self, task: Task) -> None:
+        """Ask the substrate, if it has an opinion.
+
+        Raises:
+            CannotStart: It refuses the Task.
+        """
+        accept = getattr(self._substrate, "accept", None)
+        if accept is not None:
+            await accept(task)
+
+    @contextmanager
+    def arriving(self, task_id: str) -> Iterator[None]:
+        """A run of this Task is being set up; the watch is to leave it alone."""
+        self._arriving[task_id] += 1
+        try:
+            yield
+        finally:
+            self._arriving[task_id] -= 1
+            if not self._arriving[task_id]:
+                del self._arriving[task_id]
+
+    def knows(self, record: Record) -> bool:
+        """Whether this record's owner is a run that is live, or being set up."""
+        task_id = record.task.id
+        return task_id in self._arriving or (task_id, record.owner) in self.live
+
+    # Slots
+
+    @property
+    def free(self) -> bool:
+        return self._limit is None or self._taken < self._limit
+
+    def take_slot(self, task_id: str | None = None) -> None:
+        """Take a slot, or refuse.
+
+        Raises:
+            CannotStart: As many runs as allowed are in flight.
+        """
+        if not self.free:
+            raise CannotStart(
+                f"{self._taken} Tasks are in flight and max_in_flight is {self._limit}; "
+                "wait with run(), or allow more",
+                task_id,
+            )
+        self._taken += 1
+
+    async def wait_for_slot(self) -> None:
+        """Take a slot as soon as there is one, first come first served."""
+        if self.free and not self._queue:
+            self._taken += 1
+            return
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._queue.append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self.give_back()
+            else:
+                self._queue.remove(turn)
+            raise
+
+    def give_back(self) -> None:
+        self._taken -= 1
+        while self._queue and self.free:
+            turn = self._queue.popleft()
+            if not turn.done():
+                self._taken += 1
+                turn.set_result(None)
+
+    # Beginnings
+
+    async def enter(self, record: Record, *, in_slot: bool) -> None:
+        """Run a Task that this host has just acquired, unless it must not run.
+
+        A pause that waited is committed first (R10), and a child of a killed Task is killed (R13).
+        """
+        try:
+            if pause_waits(record):
+                await self._leave(record, pause=True)
+            elif record.parent is not None and await self._orphaned(record.parent):
+                await self.control.end(record.task.id, Kill())
+            else:
+                self.start(record, in_slot=in_slot)
+                return
+        except BaseException:
+            if in_slot:
+                self.give_back()
+            raise
+        if in_slot:
+            self.give_back()
+
+    def start(self, record: Record, *, in_slot: bool) -> None:
+        run = Run(self, record, in_slot=in_slot)
+        self.live[run.task_id, run.owner] = run
+        self.current[run.task_id] = run
+        run.root = asyncio.get_running_loop().create_task(self._execute(run))
+        run.root.add_done_callback(lambda root: self._returned(run, root))
+
+    async def _execute(self, run: Run) -> Any:
+        assert self._substrate is not None
+        return await self._substrate.execute(Job(run))
+
+    async def _orphaned(self, parent: str) -> bool:
+        try:
+            record = await self.hub.store.load(parent)
+        except TaskNotFound:
+            return False
+        return record.task.status is TaskStatus.CANCELLED
+
+    # Ends
+
+    def _returned(self, run: Run, root: asyncio.Task[Any]) -> None:
+        """The substrate is done, one way or another: decide what its Task becomes."""
+        if run.in_slot:
+            run.in_slot = False
+            self.give_back()
+        fault = None if root.cancelled() else root.exception()
+        if run.ended is not None:
+            self._forget(run)
+            if fault is None and not root.cancelled():
+                self.hub.owned.start(self._drop_result(run))
+        elif root.cancelled() and root.cancelling():
+            # Cancelled from outside, without a word from this host: the event loop is stopping.
+            self.hub.owned.start(self._let_go(run))
+        elif fault is not None and not isinstance(fault, Exception):
+            self.hub.owned.start(self._let_go(run))
+        else:
+            result = None if root.cancelled() or fault else root.result()
+            self.hub.owned.start(self._finish(run, _outcome(root.cancelled(), fault, result)))
+
+    def _forget(self, run: Run) -> None:
+        self.live.pop((run.task_id, run.owner), None)
+        if self.current.get(run.task_id) is run:
+            del self.current[run.task_id]
+
+    async def _finish(self, run: Run, outcome: Mutation) -> None:
+        """Commit the run's end, again and again while it still owns the Task (R4)."""
+        delay = 0.02
+        try:
+            while not self.hub.closed:
+                async with run.lock:
+                    if run.ended is not None:
+                        await self._drop_result(run)
+                        return
+                    try:
+                        if await self._try_to_finish(run, outcome):
+                            return
+                        continue
+                    except StoreError as fault:
+                        _log.warning("task %r cannot be ended yet: %s", run.task_id, fault)
+                await asyncio.sleep(delay)
+                delay = min(delay * 2, 5.0)
+        finally:
+            self._forget(run)
+
+    async def _try_to_finish(self, run: Run, outcome: Mutation) -> bool:
+        before, now = run.record, self.hub.clock()
+        noted = _with_notes(outcome, run.notes)
+        live = run.emitted()
+        written = [*live, vocabulary.make(vocabulary.ending(noted, run.owner), now)]
+        after = successor(
+            before, task=apply(before.task, noted, now), owner=None, inbox=(), step=before.step + 1,
+            attempts=0, due_at=None,
+        )  # fmt: skip
+        texts = [text for _, text in written]
+        try:
+            await self.hub.store.commit(before, after, texts)
+        except Conflict:
+            try:
+                run.absorb(await self.hub.store.load(run.task_id))
+            except TaskNotFound:
+                run.end("lost")
+            return False
+        except UnknownOutcome:
+            if not await landed(self.hub.store, after, texts):
+                return False
+        run.end("finished")
+        self.hub.published(after, written, len(live))
+        return True
+
+    async def _drop_result(self, run: Run) -> None:
+        """A result that came after the Task was lost never ends it; it is only reported (R10)."""
+
+        async def append(before: Record) -> tuple[Record, Sequence[Event]] | None:
+            if before.task.status.terminal:
+                return None
+            return successor(before), [Event(vocabulary.RESULT_DROPPED, {"by": run.owner})]
+
+        try:
+            done = await change(self.hub.store, self.hub.clock, run.task_id, append)
+        except (StoreError, TaskNotFound) as fault:
+            _log.warning("task %r: a dropped result is not on record: %s", run.task_id, fault)
+            return
+        if isinstance(done, Change):
+            self.hub.landed(done)
+
+    async def _let_go(self, run: Run, *, pause: bool = False) -> None:
+        """Leave a Task whose run is gone: claimable, or paused from its last state."""
+        try:
+            await self._leave(run.record, pause=pause)
+        except StoreError as fault:
+            _log.warning("task %r stays owned until this process ends: %s", run.task_id, fault)
+        finally:
+            self._forget(run)
+
+    async def _leave(self, record: Record, *, pause: bool) -> None:
+        owner = record.owner
+
+        async def leave(before: Record) -> tuple[Record, Sequence[Event]] | None:
+            if before.owner != owner:
+                return None
+            if pause or pause_waits(before):
+                return successor(
+                    before,
+                    task=apply(before.task, Pause(), self.hub.clock()),
+                    owner=None,
+                    inbox=without_pause(before.inbox),
+                ), [Event(vocabulary.TASK_PAUSED, {"by": owner, "reason": "requested"})]
+            return successor(before, owner=None), [Event(vocabulary.TASK_RELEASED, {"by": owner})]
+
+        done = await change(self.hub.store, self.hub.clock, record.task.id, leave)
+        if isinstance(done, Change):
+            self.hub.landed(done)
+
+    def unwinding(self, run: Run) -> None:
+        """Watch a run that was told to unwind; report it if it does not (R7)."""
+
+        def report() -> None:
+            if run.root is not None and not run.root.done():
+                _log.warning("task %r: a run did not unwind and is abandoned", run.task_id)
+                self.hub.tell(
+                    run.task_id,
+                    Event(vocabulary.RUN_ABANDONED, {"by": run.owner}, self.hub.clock()),
+                )
+
+        asyncio.get_running_loop().call_later(self.unwind_timeout, report)
+
+    async def drain(self, *, pause: bool, timeout: float) -> None:
+        """Let every run go at its next safe point; after ``timeout``, from its last commit."""
+        runs = list(self.live.values())
+        for run in runs:
+            run.leaving = "paused" if pause else "released"
+        await _until_done(runs, timeout)
+        stuck = [run for run in runs if run.root is not None and not run.root.done()]
+        for run in stuck:
+            run.end("paused" if pause else "released")
+        await _until_done(stuck, self.unwind_timeout)
+        for run in stuck:
+            if run.root is not None and run.root.done():
+                await self._let_go(run, pause=pause)
+
+
+async def _until_done(runs: Sequence[Run], timeout: float) -> None:
+    roots = [run.root for run in runs if run.root is not None and not run.root.done()]
+    if roots:
+        await asyncio.wait(roots, timeout=timeout)
+
+
+def _outcome(cancelled: bool, fault: BaseException | None, result: Any) -> Mutation:
+    """The mutation that a substrate's return, error or self-cancellation stands for."""
+    if cancelled:
+        return Fail(Failure("engine/cancelled", "the substrate cancelled itself"))
+    try:
+        if isinstance(fault, TaskFailed):
+            values.check_text(fault.code, "code")
+            values.check_text(fault.message, "message")
+            values.encode(fault.metadata, "metadata")
+            return Fail(Failure(fault.code, fault.message, fault.metadata or {}))
+        if fault is None:
+            values.encode(result, "result")
+            return Complete(result)
+    except InvalidValue as invalid:
+        return Fail(Failure("engine/bad_result", str(invalid)))
+    except Exception as odd:
+        fault = odd
+    kind = type(fault).__name__
+    text = str(fault)[:_DETAIL].replace("\0", "\\0").encode(errors="backslashreplace").decode()
+    return Fail(
+        Failure(
+            "engine/unhandled_error",
+            f"the substrate raised {kind}: {text}",
+            {"type": kind, "message": text},
+        )
+    )
+
+
+def _with_notes(outcome: Mutation, notes: Any) -> Mutation:
+    if not notes:
+        return outcome
+    if isinstance(outcome, Complete):
+        return Complete(outcome.result, notes=notes)
+    assert isinstance(outcome, Fail)
+    return Fail(outcome.failure, notes=notes)

@@ -1,0 +1,30 @@
+"""Substrate: all that the author of a new Runtime must write."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from .job import Job
+
+
+class Substrate(Protocol):
+    """Where a Task's work really happens.
+
+    A substrate may also have ``async def accept(self, task: Task) -> None``: it is called before
+    anything is written, and raises `CannotStart` to refuse the Task.
+    """
+
+    async def execute(self, job: Job) -> Any:
+        """Do the work and return its result, a JSON value.
+
+        Entered once for every stretch of running: first with ``job.state`` None, and after a
+        pause, a crash or a take-over with what the last commit left. What happened after that
+        commit happens again, so effects go behind a commit of their own. A call that goes on
+        must find all it needs in ``job.task``, ``job.state`` and ``job.history()``.
+
+        Being unwound is a cancellation like any other: clean up and let it through.
+
+        Raises:
+            TaskFailed: The work failed; the Task ends in ``failure`` with this code.
+        """
+        ...

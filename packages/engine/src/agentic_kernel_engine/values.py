@@ -1,0 +1,151 @@
+"""The Host's edge: what may be stored, checked once, refused with the path of what offends.
+
+Durable values are JSON that every store and every reader agrees on: strings that are valid
+Unicode without NUL, integers of 64 bits, finite numbers, string keys, bounded depth and size.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import msgspec
+
+from agentic_kernel import InvalidValue
+
+MAX_DEPTH = 128
+"""How deep lists and dicts may nest in a stored value."""
+MAX_BYTES = 8 * 1024 * 1024
+"""How long one stored value may be as JSON text, in bytes."""
+MAX_ID = 512
+"""How long a Task's id or runtime kind may be, in characters."""
+
+_INT_MIN, _INT_MAX = -(1 << 63), (1 << 63) - 1
+_encoder = msgspec.json.Encoder()
+decode = msgspec.json.Decoder().decode
+"""JSON text (bytes) back to plain values."""
+
+
+def encode(value: Any, path: str = "value") -> bytes:
+    """The JSON text of a value that may be stored.
+
+    Raises:
+        InvalidValue: The value, or a part of it, may not be stored; its path is named.
+    """
+    check(value, path)
+    text = _encoder.encode(value)
+    if len(text) > MAX_BYTES:
+        raise InvalidValue(
+            path,
+            f"is {len(text):,} bytes of JSON, over the limit of {MAX_BYTES:,}; "
+            "store it elsewhere and keep a reference",
+        )
+    return text
+
+
+def check(value: Any, path: str = "value") -> None:
+    """Refuse what `encode` would not bring back unchanged.
+
+    Raises:
+        InvalidValue: See `encode`.
+    """
+    kind = type(value)
+    if kind is str:
+        if not value.isascii() or "\0" in value:
+            check_text(value, path)
+        return
+    if value is None or kind is bool:
+        return
+    # (container, path of container, depth): siblings wait on the stack, so no recursion.
+    stack: list[tuple[Any, Any, int]] = [((value,), None, 0)]
+    seen = 0
+    while stack:
+        container, trail, depth = stack.pop()
+        seen += len(container)
+        if seen > MAX_BYTES:  # every part takes a byte; shared parts may multiply without end
+            raise InvalidValue(path, f"has over {MAX_BYTES:,} parts; store it elsewhere")
+        is_map = isinstance(container, dict)
+        for key in container if is_map else range(len(container)):
+            item = container[key]
+            if is_map and (type(key) is not str or not key.isascii() or "\0" in key):
+                if not isinstance(key, str):
+                    raise InvalidValue(
+                        _where(path, trail),
+                        f"has a key of type {type(key).__name__}; keys must be strings",
+                    )
+                check_text(key, f"a key of {_where(path, trail)}")
+            kind = type(item)
+            if kind is str:
+                if not item.isascii() or "\0" in item:
+                    check_text(item, _where(path, (trail, key)))
+            elif item is None or kind is bool:
+                pass
+            elif kind is int:
+                if not _INT_MIN <= item <= _INT_MAX:
+                    raise InvalidValue(
+                        _where(path, (trail, key)),
+                        "is an integer outside 64 bits; store it as a string",
+                    )
+            elif kind is float:
+                if not math.isfinite(item):
+                    raise InvalidValue(
+                        _where(path, (trail, key)),
+                        "is not a finite number; JSON has no NaN and no infinity",
+                    )
+            elif isinstance(item, (dict, list, tuple)):
+                if depth >= MAX_DEPTH:
+                    raise InvalidValue(
+                        _where(path, (trail, key)), f"is nested deeper than {MAX_DEPTH} levels"
+                    )
+                stack.append((item, (trail, key), depth + 1))
+            else:
+                raise InvalidValue(
+                    _where(path, (trail, key)),
+                    f"is a {kind.__name__}, which is not JSON; use null, booleans, numbers, "
+                    "strings, lists and dicts",
+                )
+
+
+def check_text(text: str, path: str) -> None:
+    """Refuse a string that is not valid Unicode or holds NUL.
+
+    Raises:
+        InvalidValue: It does.
+    """
+    if "\0" in text:
+        raise InvalidValue(path, f"holds a NUL character at index {text.index(chr(0))}; remove it")
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidValue(
+            path,
+            f"holds the lone surrogate {ascii(text[error.start])} at index {error.start}; "
+            "decode the text properly or replace it",
+        ) from None
+
+
+def check_id(value: Any, path: str) -> str:
+    """Refuse an id or a kind that could not be stored.
+
+    Raises:
+        InvalidValue: Not a string, empty, too long, or not storable text.
+    """
+    if not isinstance(value, str):
+        raise InvalidValue(path, f"must be a string, not {type(value).__name__}")
+    if not 0 < len(value) <= MAX_ID:
+        raise InvalidValue(path, f"has {len(value)} characters; use 1 to {MAX_ID}")
+    check_text(value, path)
+    return value
+
+
+def _where(root: str, trail: Any) -> str:
+    steps: list[str] = []
+    while trail is not None:
+        trail, key = trail
+        steps.append(f"[{key}]" if isinstance(key, int) else f"[{ascii(key)[:60]}]")
+    steps.reverse()
+    # The outermost step leads into the tuple that `check` wraps the value in.
+    steps = steps[1:]
+    if len(steps) > 12:
+        steps = [*steps[:6], f"…({len(steps) - 9} more)…", *steps[-3:]]
+    return root + "".join(steps)

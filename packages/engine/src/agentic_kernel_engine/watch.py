@@ -1,0 +1,96 @@
+"""Watch: one look per interval at what other hosts committed (R8), and what nobody runs."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from agentic_kernel import TaskNotFound, TaskStatus
+
+from .errors import StoreError
+
+if TYPE_CHECKING:
+    from .control import Control
+    from .hub import Hub
+    from .runs import Runs
+
+_log = logging.getLogger(__name__)
+CLAIM_EVERY = 5
+"""Every how many looks the watch also searches for Tasks that nobody runs."""
+_PAGE = 100
+
+
+class Watch:
+    """A Host's periodic task: correctness needs nothing else, push would only be faster."""
+
+    def __init__(
+        self, hub: Hub, runs: Runs, control: Control, interval: float, *, claims: bool
+    ) -> None:
+        self._hub = hub
+        self._runs = runs
+        self._control = control
+        self._interval = interval
+        self._claims = claims
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._loop())
+
+    async def stop(self) -> None:
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.wait([task])
+
+    async def _loop(self) -> None:
+        looks = 0
+        while True:
+            try:
+                await self.notice()
+                if looks % CLAIM_EVERY == 0:
+                    await self.restart_lost()
+                    if self._claims:
+                        await self._control.recover()
+            except StoreError as fault:
+                _log.warning("the store could not be looked at: %s", fault)
+            except Exception:
+                _log.exception("the watch met a fault of its own and goes on")
+            looks += 1
+            await asyncio.sleep(self._interval)
+
+    async def notice(self) -> None:
+        """Compare the versions of what runs or is waited for here with the store's, in one call."""
+        hub, runs = self._hub, self._runs.current
+        versions = {task_id: run.record.version for task_id, run in runs.items()}
+        for task_id, version in hub.watched():
+            versions.setdefault(task_id, version)
+        parents = {run.record.parent: run for run in runs.values() if run.record.parent is not None}
+        if not versions:
+            return
+        for task_id in await hub.store.changed(versions):
+            run = runs.get(task_id)
+            if run is not None:
+                try:
+                    run.absorb(await hub.store.load(task_id))
+                except TaskNotFound:
+                    run.end("lost")
+            hub.wake(task_id)
+        if parents:
+            for parent in (await hub.store.load_many(list(parents))).values():
+                if parent.task.status is TaskStatus.CANCELLED:
+                    await self._control.sweep(parent.task.id)
+
+    async def restart_lost(self) -> None:
+        """Run what this host owns and does not run: its insert landed unnoticed, say (R4)."""
+        after: str | None = None
+        while True:
+            page = await self._hub.store.find(
+                status=TaskStatus.RUNNING, owner=self._hub.name, after=after, limit=_PAGE
+            )
+            for record in page:
+                await self._control.restart(record)
+            if len(page) < _PAGE:
+                return
+            after = page[-1].task.id

@@ -1,0 +1,96 @@
+"""Catalog: what can exist. Two value objects, pure data, loaded by the layer above the kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from .errors import InvalidValue
+from .frozen import EMPTY_DICT, freeze
+
+
+def check_name(value: Any, path: str) -> str:
+    """Return ``value`` if it is a scoped name, ``<scope>/<name>``.
+
+    Exactly one slash, both parts non-empty, printable throughout and without blanks: control
+    characters, bidirectional overrides and zero-width characters are refused, because two names
+    that look alike must be alike.
+
+    Raises:
+        InvalidValue: It is not.
+    """
+    if type(value) is not str:
+        raise InvalidValue(path, f"must be a string, not {type(value).__name__}")
+    scope, slash, name = value.partition("/")
+    if not (scope and slash and name) or "/" in name:
+        raise InvalidValue(path, f"{ascii(value[:80])} is not of the form <scope>/<name>")
+    if " " in value or not value.isprintable():
+        raise InvalidValue(
+            path, f"{ascii(value[:80])} has white space, control or invisible characters"
+        )
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class Capability:
+    """A loadable primitive that extends an Agent's repertoire, known to the kernel by name only.
+
+    What the name resolves to is the loader's concern.
+
+    Raises:
+        InvalidValue: The name is not of the form ``<scope>/<name>``.
+    """
+
+    name: str
+    """Scoped name, ``<scope>/<name>``."""
+
+    def __post_init__(self) -> None:
+        check_name(self.name, "Capability.name")
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """A static, named bundle of capabilities: a definition, not a running thing.
+
+    It has no id (the scoped name is the handle) and no runtime kind (that is chosen per Task).
+
+    Raises:
+        InvalidValue: A name is not scoped, or the metadata cannot be frozen.
+    """
+
+    name: str
+    """Scoped name, ``<scope>/<name>``; the unique handle."""
+    capabilities: tuple[Capability, ...] = ()
+    """Flat and already resolved; order and duplicates are kept. Names are accepted as strings."""
+    metadata: Mapping[str, Any] = field(default_factory=lambda: EMPTY_DICT)
+    """Open key/value bag that the kernel never interprets."""
+
+    def __post_init__(self) -> None:
+        check_name(self.name, "Agent.name")
+        if isinstance(self.capabilities, str) or not isinstance(self.capabilities, Iterable):
+            raise InvalidValue("Agent.capabilities", "must be a sequence of capabilities")
+        listed = []
+        for index, entry in enumerate(self.capabilities):
+            if not isinstance(entry, Capability):
+                entry = Capability(check_name(entry, f"Agent.capabilities[{index}]"))
+            listed.append(entry)
+        object.__setattr__(self, "capabilities", tuple(listed))
+        object.__setattr__(self, "metadata", freeze_mapping(self.metadata, "Agent.metadata"))
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+
+def freeze_mapping(value: Any, path: str) -> Mapping[str, Any]:
+    """A frozen mapping; ``None`` gives the empty one.
+
+    Raises:
+        InvalidValue: It is not a mapping, or holds something that cannot be frozen.
+    """
+    if value is None:
+        return EMPTY_DICT
+    if not isinstance(value, Mapping):
+        raise InvalidValue(path, f"must be a mapping, not {type(value).__name__}")
+    frozen: Mapping[str, Any] = freeze(value, path)
+    return frozen

@@ -1,0 +1,111 @@
+"""The kernel's errors: one root, families by who can act on them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class KernelError(Exception):
+    """Root of every error that the kernel, or anything built on it, raises on purpose."""
+
+
+class InvalidValue(KernelError, ValueError):
+    """A value handed in cannot be accepted; the caller must change it.
+
+    Attributes:
+        path: Where the offending value sits, e.g. ``metadata['acme/tags'][3]``.
+        reason: What is wrong with it and what to do.
+    """
+
+    def __init__(self, path: str, reason: str) -> None:
+        self.path = path
+        self.reason = reason
+        super().__init__(path, reason)
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.reason}"
+
+
+class InvalidTask(InvalidValue):
+    """A Task snapshot contradicts the field invariants; whoever produced it has a defect."""
+
+
+class IllegalTransition(KernelError, ValueError):
+    """A mutation is not allowed in the Task's present status; the Task is unchanged.
+
+    Attributes:
+        task_id: The Task that was addressed.
+        status: Its status when the mutation arrived.
+        mutation: The verb, e.g. ``"complete"``.
+    """
+
+    def __init__(self, task_id: str, status: str, mutation: str) -> None:
+        self.task_id = task_id
+        self.status = status
+        self.mutation = mutation
+        super().__init__(task_id, status, mutation)
+
+    def __str__(self) -> str:
+        return (
+            f"cannot {self.mutation} task {self.task_id!r} while it is {self.status!s}; "
+            f"{_advice(self.status, self.mutation)}"
+        )
+
+
+class TaskNotFound(KernelError, LookupError):
+    """No Task with this id is stored; check the id and the store that was opened.
+
+    Attributes:
+        task_id: The id that was asked for.
+    """
+
+    def __init__(self, task_id: str) -> None:
+        self.task_id = task_id
+        super().__init__(task_id)
+
+    def __str__(self) -> str:
+        return f"no task {self.task_id!r} is stored here; check the id and which store is open"
+
+
+class TaskExists(KernelError, ValueError):
+    """A Task with this id is already stored; dispatch a new Task with a fresh id.
+
+    Attributes:
+        task_id: The id that is taken.
+    """
+
+    def __init__(self, task_id: str) -> None:
+        self.task_id = task_id
+        super().__init__(task_id)
+
+    def __str__(self) -> str:
+        return f"task {self.task_id!r} is already stored; ids are used once, so create a new Task"
+
+
+class CannotStart(KernelError, RuntimeError):
+    """The Runtime refused to start a Task; nothing was stored and the Task is ``not_started``.
+
+    Attributes:
+        reason: Why, and what to do about it.
+        task_id: The Task that was refused, when one was at hand.
+    """
+
+    def __init__(self, reason: str, task_id: str | None = None) -> None:
+        self.reason = reason
+        self.task_id = task_id
+        super().__init__(reason, task_id)
+
+    def __str__(self) -> str:
+        if self.task_id is None:
+            return self.reason
+        return f"cannot start task {self.task_id!r}: {self.reason}"
+
+
+def _advice(status: Any, mutation: str) -> str:
+    if mutation == "dispatch":
+        return "a Task is dispatched once; to run its work again, dispatch a new Task"
+    if status == "not_started":
+        return "dispatch it first"
+    if status == "paused":
+        return "resume it first"
+    return "read its status before choosing a mutation"

@@ -1,0 +1,203 @@
+"""Immutable JSON-like values: what a Task carries can be shared without being copied.
+
+A value is frozen once, when it enters the kernel. Mappings become `FrozenDict`, lists and tuples
+become `FrozenList`; strings, numbers, booleans and ``None`` stay what they are; anything else is
+refused. The walk uses no recursion, so nesting depth is bounded by memory alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NoReturn
+
+from .errors import InvalidValue
+
+_SCALARS = frozenset({type(None), bool, int, float, str})
+
+
+def _refuse(self: object, *_: object, **__: object) -> NoReturn:
+    raise TypeError(
+        f"{type(self).__name__} is immutable; build a new value with dict(...) or list(...)"
+    )
+
+
+class FrozenDict(dict[str, Any]):
+    """A dict that cannot change, to any depth.
+
+    It equals a plain dict with the same items; `copy.copy`, `copy.deepcopy`, `pickle` and
+    `json.dumps` work on it. ``dict(value)`` gives a mutable shallow copy.
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> FrozenDict:
+        frozen = freeze(dict(*args, **kwargs))
+        assert isinstance(frozen, FrozenDict)
+        return frozen
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        pass
+
+    def __copy__(self) -> FrozenDict:
+        return self
+
+    def __deepcopy__(self, _memo: object) -> FrozenDict:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return FrozenDict, (dict(self),)
+
+    __setitem__ = __delitem__ = __ior__ = _refuse
+    clear = pop = popitem = setdefault = update = _refuse
+
+
+class FrozenList(list[Any]):
+    """A list that cannot change, to any depth.
+
+    It equals a plain list with the same items; `copy.copy`, `copy.deepcopy`, `pickle` and
+    `json.dumps` work on it. ``list(value)`` gives a mutable shallow copy.
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, items: Iterable[Any] = ()) -> FrozenList:
+        frozen = freeze(list(items))
+        assert isinstance(frozen, FrozenList)
+        return frozen
+
+    def __init__(self, *_: Any) -> None:
+        pass
+
+    def __copy__(self) -> FrozenList:
+        return self
+
+    def __deepcopy__(self, _memo: object) -> FrozenList:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return FrozenList, (list(self),)
+
+    __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
+    append = extend = insert = remove = pop = clear = sort = reverse = _refuse
+
+
+EMPTY_DICT: FrozenDict = dict.__new__(FrozenDict)
+EMPTY_LIST: FrozenList = list.__new__(FrozenList)
+
+
+class _Frame:
+    """One container on the way down: its source, what is left of it, and what is built so far."""
+
+    __slots__ = ("items", "key", "keys", "source", "values")
+
+    def __init__(self, source: Mapping[Any, Any] | Sequence[Any]) -> None:
+        self.source = source
+        self.values: list[Any] = []
+        self.keys: list[str] | None = [] if isinstance(source, Mapping) else None
+        self.items: Iterator[Any] = iter(source.items() if isinstance(source, Mapping) else source)
+        self.key: Any = None
+
+    def step(self) -> str:
+        """The part of a path that leads to the item being looked at."""
+        return f"[{len(self.values)}]" if self.keys is None else f"[{_short(self.key)}]"
+
+    def build(self) -> Any:
+        if self.keys is None:
+            built_list = list.__new__(FrozenList)
+            list.extend(built_list, self.values)
+            return built_list
+        built_dict = dict.__new__(FrozenDict)
+        dict.update(built_dict, zip(self.keys, self.values, strict=True))
+        return built_dict
+
+
+def freeze(value: Any, path: str = "value") -> Any:
+    """The immutable equal of a JSON-like value; an already frozen value is returned as it is.
+
+    Args:
+        value: ``None``, a bool, a number, a string, or a mapping or sequence of those, any depth.
+        path: What to call the value in an error.
+
+    Raises:
+        InvalidValue: A part cannot be frozen (a set, an object, a key that is not a string, a
+            value that contains itself); its path is named.
+    """
+    kind = type(value)
+    if kind in _SCALARS or kind is FrozenDict or kind is FrozenList:
+        return value
+    stack: list[_Frame] = []
+    open_ids: set[int] = set()
+    done: dict[int, Any] = {}
+    current = value
+    while True:
+        kind = type(current)
+        if kind in _SCALARS or kind is FrozenDict or kind is FrozenList:
+            built = current
+        elif id(current) in done:
+            built = done[id(current)]
+        elif isinstance(current, (Mapping, Sequence)) and not isinstance(
+            current, (str, bytes, bytearray, memoryview)
+        ):
+            if id(current) in open_ids:
+                raise InvalidValue(_path(path, stack), "contains itself; break the cycle")
+            open_ids.add(id(current))
+            stack.append(_Frame(current))
+            built = _PENDING
+        else:
+            built = _scalar(current, path, stack)
+        while True:
+            if not stack:
+                return built
+            frame = stack[-1]
+            if built is not _PENDING:
+                frame.values.append(built)
+            try:
+                item = next(frame.items)
+            except StopIteration:
+                stack.pop()
+                open_ids.discard(id(frame.source))
+                built = done[id(frame.source)] = frame.build()
+                continue
+            if frame.keys is not None:
+                key, item = item
+                frame.key = key
+                if type(key) is not str:
+                    if not isinstance(key, str):
+                        raise InvalidValue(
+                            _path(path, stack),
+                            f"has a key of type {type(key).__name__}; keys must be strings",
+                        )
+                    key = str.__str__(key)
+                frame.keys.append(key)
+            current = item
+            break
+
+
+_PENDING: Any = object()
+
+
+def _scalar(value: Any, path: str, stack: list[_Frame]) -> Any:
+    """The plain value behind a subclass of a scalar (an enum member, say)."""
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, int):
+        return int.__int__(value)
+    if isinstance(value, float):
+        return float.__float__(value)
+    raise InvalidValue(
+        _path(path, stack),
+        f"is a {type(value).__name__}, which cannot be frozen; use null, booleans, numbers, "
+        "strings, lists and dicts with string keys",
+    )
+
+
+def _path(root: str, stack: list[_Frame]) -> str:
+    steps = [frame.step() for frame in stack]
+    if len(steps) > 12:
+        steps = [*steps[:6], f"…({len(steps) - 9} more)…", *steps[-3:]]
+    return root + "".join(steps)
+
+
+def _short(key: object) -> str:
+    text = ascii(key)
+    return text if len(text) <= 60 else text[:57] + "…"

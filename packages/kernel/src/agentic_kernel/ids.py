@@ -1,0 +1,31 @@
+"""Task ids: the kernel's only use of clock and randomness."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+
+_lock = threading.Lock()
+_last = 0
+
+
+def new_id() -> str:
+    """A new Task id: a version 7 UUID (RFC 9562), strictly greater than any issued before it here.
+
+    48 bits of Unix milliseconds come first, so ids sort by time of issue. Within one millisecond,
+    or when the clock steps back, the value grows by a random amount (RFC 9562, section 6.2,
+    method 2), so that two processes forked from one do not issue the same id.
+    """
+    global _last
+    noise = int.from_bytes(os.urandom(10), "big")
+    with _lock:
+        value = (time.time_ns() // 1_000_000) << 74 | noise & _RANDOM
+        if value <= _last:
+            value = _last + 1 + (noise & 0xFFFF_FFFF)
+        _last = value
+    text = f"{value >> 74:012x}7{value >> 62 & 0xFFF:03x}{0x8000 | value >> 48 & 0x3FFF:04x}"
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{value & 0xFFFF_FFFF_FFFF:012x}"
+
+
+_RANDOM = (1 << 74) - 1

@@ -1,0 +1,281 @@
+"""The Task: the only aggregate root, and the invariants that its fields keep in every snapshot.
+
+    field        present when
+    result       status is success (``None`` is a result: presence follows status, not truth)
+    failure      status is failure
+    started_at   the Task has been running at least once
+    ended_at     status is terminal
+    supplements  grow only with a resume, so never before the Task has started
+
+Stamps are aware, in UTC, and in order: created_at <= started_at <= ended_at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from enum import Enum
+from typing import Any
+
+from .catalog import check_name, freeze_mapping
+from .errors import InvalidTask, InvalidValue
+from .frozen import EMPTY_DICT, EMPTY_LIST, FrozenList, freeze
+from .ids import new_id
+
+UTC = UTC
+
+
+class TaskStatus(str, Enum):
+    """The six states of a Task; the last three are terminal and forever frozen."""
+
+    NOT_STARTED = "not_started"
+    RUNNING = "running"
+    PAUSED = "paused"
+    SUCCESS = "success"
+    FAILURE = "failure"
+    CANCELLED = "cancelled"
+
+    __hash__ = str.__hash__
+    __str__ = str.__str__
+
+    @property
+    def terminal(self) -> bool:
+        """Whether no transition leaves this status."""
+        return self in _TERMINAL
+
+
+_TERMINAL = frozenset({TaskStatus.SUCCESS, TaskStatus.FAILURE, TaskStatus.CANCELLED})
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a Task failed: a value on the Task, never an exception at the caller.
+
+    Whether to try again is policy, decided above the kernel from ``code``.
+
+    Raises:
+        InvalidValue: ``code`` or ``message`` is empty, or the metadata cannot be frozen.
+    """
+
+    code: str
+    """For programs; defined by the implementation, by convention ``<impl>/<code>``."""
+    message: str
+    """For people and logs."""
+    metadata: Mapping[str, Any] = field(default_factory=lambda: EMPTY_DICT)
+    """Detail that the kernel never interprets (``retry_after_ms``, ``cause``, …)."""
+
+    def __post_init__(self) -> None:
+        _text(self.code, "Failure.code", empty=False)
+        _text(self.message, "Failure.message", empty=False)
+        object.__setattr__(self, "metadata", freeze_mapping(self.metadata, "Failure.metadata"))
+
+    def __hash__(self) -> int:
+        return hash((self.code, self.message))
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A unit of work: instructions in, result out, and every fact an observer may ask for.
+
+    A snapshot, immutable to any depth and aliased with nothing the caller passed in. `Task.new`
+    makes one; only `agentic_kernel.apply` takes it further. Calling the class rebuilds a snapshot
+    from its fields and refuses one that no history could have produced.
+
+    Raises:
+        InvalidTask: The fields contradict each other or have the wrong type.
+    """
+
+    id: str
+    """Opaque, non-empty and unique; the only handle after dispatch."""
+    summary: str
+    """Short title for catalogs and people; may be empty."""
+    instructions: str
+    """The input, free-form; may be empty."""
+    runtime_kind: str
+    """Names the Runtime implementation; the kernel keeps no list of kinds."""
+    agent_name: str | None = None
+    """Optional binding to an Agent of the catalog, ``<scope>/<name>``."""
+    metadata: Mapping[str, Any] = field(default_factory=lambda: EMPTY_DICT)
+    """What came in with the Task, fixed at dispatch, and the notes that implementations added."""
+    status: TaskStatus = TaskStatus.NOT_STARTED
+    result: Any = None
+    """Meaningful if and only if ``status`` is ``success``."""
+    failure: Failure | None = None
+    supplements: Sequence[str] = field(default_factory=lambda: EMPTY_LIST)
+    """One entry for each ``resume`` that carried an extra, in order."""
+    created_at: datetime = field(kw_only=True)
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
+    noted: frozenset[str] = frozenset()
+    """Which keys of ``metadata`` are notes; the others are input and never change."""
+
+    @classmethod
+    def new(
+        cls,
+        *,
+        summary: str,
+        instructions: str,
+        runtime_kind: str,
+        agent_name: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        id: str | None = None,
+        at: datetime | None = None,
+    ) -> Task:
+        """A Task that has not started.
+
+        Args:
+            id: Inject an id; otherwise a time-ordered UUID is issued. Ids issued in one process
+                strictly increase; no rule depends on their order.
+            at: Inject the time of creation; otherwise the clock is read.
+
+        Raises:
+            InvalidTask: A field has the wrong type or form; the message names it.
+        """
+        return cls(
+            id=new_id() if id is None else id,
+            summary=summary,
+            instructions=instructions,
+            runtime_kind=runtime_kind,
+            agent_name=agent_name,
+            metadata=EMPTY_DICT if metadata is None else metadata,
+            created_at=datetime.now(UTC) if at is None else at,
+        )
+
+    def __post_init__(self) -> None:
+        put = object.__setattr__
+        try:
+            put(self, "metadata", freeze_mapping(self.metadata, "Task.metadata"))
+            put(self, "result", freeze(self.result, "Task.result"))
+            put(self, "supplements", _supplements(self.supplements))
+            put(self, "noted", _noted(self.noted))
+            put(self, "status", _status(self.status))
+            put(self, "created_at", to_utc(self.created_at, "Task.created_at"))
+            for name in ("started_at", "ended_at"):
+                stamp = getattr(self, name)
+                if stamp is not None:
+                    put(self, name, to_utc(stamp, f"Task.{name}"))
+            check_fields(self)
+        except InvalidTask:
+            raise
+        except InvalidValue as error:
+            raise InvalidTask(error.path, error.reason) from None
+
+    def __hash__(self) -> int:
+        return hash(self.id)
+
+
+def check_fields(task: Task) -> None:
+    """Assert the field invariants of one snapshot.
+
+    Raises:
+        InvalidTask: One does not hold; the message names the field and the rule.
+    """
+    try:
+        _check_input(task)
+    except InvalidTask:
+        raise
+    except InvalidValue as error:
+        raise InvalidTask(error.path, error.reason) from None
+    status = task.status
+    if type(status) is not TaskStatus:
+        raise InvalidTask("Task.status", "must be a TaskStatus")
+    if task.result is not None and status is not TaskStatus.SUCCESS:
+        raise InvalidTask("Task.result", f"is set although the status is {status}")
+    if task.failure is not None and not isinstance(task.failure, Failure):
+        raise InvalidTask("Task.failure", "must be a Failure")
+    if (task.failure is not None) != (status is TaskStatus.FAILURE):
+        raise InvalidTask("Task.failure", f"must be set if and only if it failed; it is {status}")
+    _check_stamps(task)
+    if task.started_at is None and task.supplements:
+        raise InvalidTask("Task.supplements", "are set although the Task never ran")
+
+
+def _check_input(task: Task) -> None:
+    _text(task.id, "Task.id", empty=False)
+    _text(task.summary, "Task.summary", empty=True)
+    _text(task.instructions, "Task.instructions", empty=True)
+    _text(task.runtime_kind, "Task.runtime_kind", empty=False)
+    if task.agent_name is not None:
+        check_name(task.agent_name, "Task.agent_name")
+    if not isinstance(task.metadata, Mapping):
+        raise InvalidTask("Task.metadata", "must be a mapping")
+    for key in task.noted:
+        check_name(key, "Task.noted")
+        if key not in task.metadata:
+            raise InvalidTask("Task.noted", f"names {ascii(key)}, which is not in the metadata")
+    for index, extra in enumerate(task.supplements):
+        _text(extra, f"Task.supplements[{index}]", empty=True)
+
+
+def _check_stamps(task: Task) -> None:
+    status, started, ended = task.status, task.started_at, task.ended_at
+    for name in ("created_at", "started_at", "ended_at"):
+        stamp = getattr(task, name)
+        if stamp is None and name != "created_at":
+            continue
+        if not isinstance(stamp, datetime) or stamp.utcoffset() is None:
+            raise InvalidTask(f"Task.{name}", "must be an aware datetime")
+    if started is None and status not in (TaskStatus.NOT_STARTED, TaskStatus.CANCELLED):
+        raise InvalidTask("Task.started_at", f"is missing although the status is {status}")
+    if started is not None and status is TaskStatus.NOT_STARTED:
+        raise InvalidTask("Task.started_at", "is set although the Task has not started")
+    if (ended is not None) != status.terminal:
+        raise InvalidTask("Task.ended_at", f"must be set if and only if it ended; it is {status}")
+    latest = task.created_at
+    for name, stamp in (("started_at", started), ("ended_at", ended)):
+        if stamp is not None:
+            if stamp < latest:
+                raise InvalidTask(f"Task.{name}", "lies before an earlier stamp of the same Task")
+            latest = stamp
+
+
+def to_utc(at: Any, path: str) -> datetime:
+    """The same moment in UTC.
+
+    Raises:
+        InvalidValue: Not a datetime, naive, or out of range once converted.
+    """
+    if not isinstance(at, datetime):
+        raise InvalidValue(path, f"must be a datetime, not {type(at).__name__}")
+    if at.tzinfo is UTC:
+        return at
+    if at.utcoffset() is None:
+        raise InvalidValue(path, "is naive; attach a timezone, as in datetime.now(timezone.utc)")
+    try:
+        return at.astimezone(UTC)
+    except OverflowError:
+        raise InvalidValue(path, "is out of range once converted to UTC") from None
+
+
+def _text(value: Any, path: str, *, empty: bool) -> None:
+    if not isinstance(value, str):
+        raise InvalidValue(path, f"must be a string, not {type(value).__name__}")
+    if not value and not empty:
+        raise InvalidValue(path, "must not be empty")
+
+
+def _status(value: Any) -> TaskStatus:
+    try:
+        return TaskStatus(value)
+    except ValueError:
+        known = ", ".join(TaskStatus)
+        raise InvalidTask("Task.status", f"{ascii(value)[:80]} is not one of {known}") from None
+
+
+def _supplements(value: Any) -> FrozenList:
+    if value is None:
+        return EMPTY_LIST
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        raise InvalidTask("Task.supplements", "must be a list of strings")
+    frozen: FrozenList = freeze(value, "Task.supplements")
+    return frozen
+
+
+def _noted(value: Any) -> frozenset[str]:
+    if isinstance(value, str):
+        raise InvalidTask("Task.noted", "must be a set of metadata keys")
+    try:
+        return frozenset(value)
+    except TypeError:
+        raise InvalidTask("Task.noted", "must be a set of metadata keys") from None

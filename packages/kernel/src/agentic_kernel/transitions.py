@@ -1,0 +1,242 @@
+"""Six mutations, one pure function, one table.
+
+The table is the whole state machine: it names every status for every mutation. A cell holds the
+status that the mutation leads to, `NO_OP` (nothing changes and the same object comes back), or
+`ILLEGAL` (an error is raised and nothing changes).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, ClassVar, Final
+
+from .catalog import check_name, freeze_mapping
+from .errors import IllegalTransition, InvalidValue
+from .frozen import FrozenDict, FrozenList, freeze
+from .task import Failure, Task, TaskStatus, to_utc
+
+
+@dataclass(frozen=True, slots=True)
+class Mutation:
+    """One of the six mutations: `Dispatch`, `Pause`, `Resume`, `Kill`, `Complete`, `Fail`.
+
+    The set is closed (Concurrency Contract, rule 1): a class of your own is refused by `apply`.
+    """
+
+    verb: ClassVar[str] = ""
+    notes: Mapping[str, Any] | None = field(default=None, kw_only=True)
+    """Facts that the implementation leaves on the Task in the same transition; see `annotate`."""
+
+    def __post_init__(self) -> None:
+        if self.notes is not None:
+            object.__setattr__(self, "notes", freeze_mapping(self.notes, "notes"))
+
+
+@dataclass(frozen=True, slots=True)
+class Dispatch(Mutation):
+    """Start the Task: ``not_started`` → ``running``, and ``started_at`` is set."""
+
+    verb: ClassVar[str] = "dispatch"
+
+
+@dataclass(frozen=True, slots=True)
+class Pause(Mutation):
+    """Suspend the Task: ``running`` → ``paused``."""
+
+    verb: ClassVar[str] = "pause"
+
+
+@dataclass(frozen=True, slots=True)
+class Resume(Mutation):
+    """Let the Task go on: ``paused`` → ``running``; an extra is appended in the same step.
+
+    ``extra=None`` is no extra; ``""`` is one. On a Task that is not paused nothing changes and
+    the extra is dropped.
+    """
+
+    verb: ClassVar[str] = "resume"
+    extra: str | None = None
+
+    def __post_init__(self) -> None:
+        Mutation.__post_init__(self)
+        if self.extra is not None and not isinstance(self.extra, str):
+            raise InvalidValue(
+                "extra", f"must be a string or None, not a {type(self.extra).__name__}"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Kill(Mutation):
+    """End the Task from any state that is not terminal: → ``cancelled``, without a Failure."""
+
+    verb: ClassVar[str] = "kill"
+
+
+@dataclass(frozen=True, slots=True)
+class Complete(Mutation):
+    """End the Task well: ``running`` → ``success``; ``None`` is a result."""
+
+    verb: ClassVar[str] = "complete"
+    result: Any
+
+    def __post_init__(self) -> None:
+        Mutation.__post_init__(self)
+        object.__setattr__(self, "result", freeze(self.result, "result"))
+
+
+@dataclass(frozen=True, slots=True)
+class Fail(Mutation):
+    """End the Task badly: ``running`` → ``failure``."""
+
+    verb: ClassVar[str] = "fail"
+    failure: Failure
+
+    def __post_init__(self) -> None:
+        Mutation.__post_init__(self)
+        if not isinstance(self.failure, Failure):
+            raise InvalidValue("failure", f"must be a Failure, not {type(self.failure).__name__}")
+
+
+NO_OP: Final = "no-op"
+ILLEGAL: Final = "illegal"
+
+_N, _R, _P = TaskStatus.NOT_STARTED, TaskStatus.RUNNING, TaskStatus.PAUSED
+_S, _F, _C = TaskStatus.SUCCESS, TaskStatus.FAILURE, TaskStatus.CANCELLED
+
+TABLE: Final[Mapping[type[Mutation], Mapping[TaskStatus, TaskStatus | str]]] = {
+    Dispatch: {_N: _R, _R: ILLEGAL, _P: ILLEGAL, _S: ILLEGAL, _F: ILLEGAL, _C: ILLEGAL},
+    Pause: {_N: ILLEGAL, _R: _P, _P: NO_OP, _S: NO_OP, _F: NO_OP, _C: NO_OP},
+    Resume: {_N: NO_OP, _R: NO_OP, _P: _R, _S: NO_OP, _F: NO_OP, _C: NO_OP},
+    Kill: {_N: _C, _R: _C, _P: _C, _S: NO_OP, _F: NO_OP, _C: NO_OP},
+    Complete: {_N: ILLEGAL, _R: _S, _P: ILLEGAL, _S: NO_OP, _F: NO_OP, _C: NO_OP},
+    Fail: {_N: ILLEGAL, _R: _F, _P: ILLEGAL, _S: NO_OP, _F: NO_OP, _C: NO_OP},
+}
+
+
+def apply(task: Task, mutation: Mutation, at: datetime) -> Task:
+    """The Task after one mutation, or the same object if the mutation changes nothing.
+
+    Pure: it reads no clock and keeps no state. Fields are not checked again, because every
+    transition from a legal snapshot leads to a legal one (the kernel's tests enumerate them all).
+
+    Args:
+        at: When it happens; aware, converted to UTC. A stamp never runs backwards: what is
+            written is the later of ``at`` and the Task's latest stamp.
+
+    Raises:
+        IllegalTransition: The table forbids it; the Task is unchanged.
+        InvalidValue: ``at`` is naive, a note replaces input, or the mutation is not one of the six.
+    """
+    kind = type(mutation)
+    try:
+        target = TABLE[kind][task.status]
+    except KeyError:
+        raise InvalidValue("mutation", f"{kind.__name__} is not one of the six mutations") from None
+    if at.__class__ is not datetime or at.tzinfo is not UTC:
+        at = to_utc(at, "at")
+    if target is NO_OP:
+        return task
+    if target is ILLEGAL:
+        raise IllegalTransition(task.id, task.status, mutation.verb)
+
+    metadata, noted = task.metadata, task.noted
+    if mutation.notes:
+        metadata, noted = _with_notes(task, mutation.notes)
+    result, failure = None, None
+    supplements, started_at, ended_at = task.supplements, task.started_at, None
+    if kind is Dispatch:
+        started_at = at if at > task.created_at else task.created_at
+    elif kind is Resume:
+        if mutation.extra is not None:  # type: ignore[attr-defined]
+            supplements = FrozenList([*supplements, mutation.extra])  # type: ignore[attr-defined]
+    elif kind is not Pause:
+        latest = task.created_at if started_at is None else started_at
+        ended_at = at if at > latest else latest
+        if kind is Complete:
+            result = mutation.result  # type: ignore[attr-defined]
+        elif kind is Fail:
+            failure = mutation.failure  # type: ignore[attr-defined]
+    return _successor(
+        task, metadata, noted, target, result, failure, supplements, started_at, ended_at
+    )
+
+
+def annotate(task: Task, notes: Mapping[str, Any]) -> Task:
+    """The Task with notes added or replaced; not a transition, but serialised with them.
+
+    A note's key is scoped by its implementation (``<impl>/<name>``) and must not have come in
+    with the Task. Notes are never removed. A terminal Task is frozen: the same object comes back,
+    as it does when nothing would change.
+
+    Raises:
+        InvalidValue: A key is not scoped, belongs to the Task's input, or a value cannot be frozen.
+    """
+    frozen = freeze_mapping(notes, "notes")
+    if task.status.terminal:
+        return task
+    metadata, noted = _with_notes(task, frozen)
+    if noted == task.noted and metadata == task.metadata:
+        return task
+    return _successor(
+        task, metadata, noted, task.status, None, None,
+        task.supplements, task.started_at, task.ended_at,
+    )  # fmt: skip
+
+
+def _with_notes(task: Task, notes: Mapping[str, Any]) -> tuple[Mapping[str, Any], frozenset[str]]:
+    for key in notes:
+        if key not in task.noted:
+            check_name(key, f"notes[{ascii(key)[:80]}]")
+            if key in task.metadata:
+                raise InvalidValue(
+                    f"notes[{ascii(key)[:80]}]",
+                    "came in with the Task and is fixed; use another key",
+                )
+    merged = dict.__new__(FrozenDict)
+    dict.update(merged, task.metadata)
+    dict.update(merged, notes)
+    return merged, task.noted.union(notes)
+
+
+_new = object.__new__
+_SET = {name: getattr(Task, name).__set__ for name in Task.__slots__}
+_set_id, _set_summary, _set_instructions = _SET["id"], _SET["summary"], _SET["instructions"]
+_set_kind, _set_agent, _set_metadata = _SET["runtime_kind"], _SET["agent_name"], _SET["metadata"]
+_set_status, _set_result, _set_failure = _SET["status"], _SET["result"], _SET["failure"]
+_set_supplements, _set_created = _SET["supplements"], _SET["created_at"]
+_set_started, _set_ended, _set_noted = _SET["started_at"], _SET["ended_at"], _SET["noted"]
+
+
+def _successor(
+    task: Task,
+    metadata: Any,
+    noted: Any,
+    status: Any,
+    result: Any,
+    failure: Any,
+    supplements: Any,
+    started_at: Any,
+    ended_at: Any,
+) -> Task:
+    """A Task with the same input and new facts, built without the checks of the constructor.
+
+    Writing the slots directly costs a quarter of what the frozen constructor costs.
+    """
+    later = _new(Task)
+    _set_id(later, task.id)
+    _set_summary(later, task.summary)
+    _set_instructions(later, task.instructions)
+    _set_kind(later, task.runtime_kind)
+    _set_agent(later, task.agent_name)
+    _set_metadata(later, metadata)
+    _set_status(later, status)
+    _set_result(later, result)
+    _set_failure(later, failure)
+    _set_supplements(later, supplements)
+    _set_created(later, task.created_at)
+    _set_started(later, started_at)
+    _set_ended(later, ended_at)
+    _set_noted(later, noted)
+    return later
