@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 
 import pytest
+
 from agentic_kernel import (
     Complete,
     Dispatch,
@@ -20,7 +21,7 @@ from agentic_kernel import (
     apply,
 )
 
-START = datetime(2026, 1, 2, 3, 4, 5, 678, timezone.utc)
+START = datetime(2026, 1, 2, 3, 4, 5, 678, UTC)
 
 WAYS: Mapping[TaskStatus, tuple[Mutation, ...]] = {
     TaskStatus.NOT_STARTED: (),

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta, timezone, tzinfo
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from typing import Any
 
 import pytest
+
 from agentic_kernel import (
     Complete,
     Dispatch,
@@ -22,12 +23,14 @@ from agentic_kernel import (
     apply,
 )
 
-UTC = timezone.utc
+UTC = UTC
 EAST = timezone(timedelta(hours=5, minutes=30))
 
 
 @pytest.mark.parametrize("result", [None, False, 0, "", [], {}, {"a": [1]}, 1.5, "text"])
-def test_any_value_is_a_result_none_included(running: Task, later: datetime, result: object) -> None:
+def test_any_value_is_a_result_none_included(
+    running: Task, later: datetime, result: object
+) -> None:
     done = apply(running, Complete(result), later)
     assert done.status is TaskStatus.SUCCESS
     assert done.result == result

@@ -13,10 +13,11 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import pytest
-from agentic_kernel import InvalidValue
-from agentic_kernel.frozen import FrozenDict, FrozenList, freeze
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from agentic_kernel import InvalidValue
+from agentic_kernel.frozen import FrozenDict, FrozenList, freeze
 
 PLAIN = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
@@ -25,7 +26,7 @@ PLAIN = st.recursive(
 )
 
 
-@settings(derandomize=True, max_examples=300)
+@settings(derandomize=True, max_examples=150)
 @given(PLAIN)
 def test_a_frozen_value_equals_the_plain_one_wherever_it_goes(value: Any) -> None:
     frozen = freeze(value)
@@ -41,7 +42,7 @@ def test_a_frozen_value_equals_the_plain_one_wherever_it_goes(value: Any) -> Non
         assert type(again) is type(frozen)
 
 
-@settings(derandomize=True, max_examples=300)
+@settings(derandomize=True, max_examples=150)
 @given(PLAIN)
 def test_no_container_of_the_source_is_kept(value: Any) -> None:
     kept = {id(each) for each in _containers(freeze(value))}

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 import pytest
+
 from agentic_kernel import (
     Complete,
     Dispatch,
@@ -95,7 +96,8 @@ def test_a_note_may_be_replaced(running: Task) -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new_value"), [(1, True), (True, 1), (0, False), (1, 1.0), ([1], [True]), ({"a": 0}, {"a": 0.0})]
+    ("old", "new_value"),
+    [(1, True), (True, 1), (0, False), (1, 1.0), ([1], [True]), ({"a": 0}, {"a": 0.0})],
 )
 def test_a_note_is_replaced_by_an_equal_value_of_another_type(
     running: Task, old: object, new_value: object
@@ -124,7 +126,9 @@ def test_a_note_never_replaces_input(
     assert "acme/fine" not in task.metadata
 
 
-@pytest.mark.parametrize("key", ["", "bare", "/a", "a/", "a/b/c", "a /b", "a/b\n", "a/b\0", "a/\u202e"])
+@pytest.mark.parametrize(
+    "key", ["", "bare", "/a", "a/", "a/b/c", "a /b", "a/b\n", "a/b\0", "a/\u202e"]
+)
 def test_a_note_has_a_scoped_key(running: Task, key: str) -> None:
     with pytest.raises(InvalidValue, match="notes"):
         annotate(running, {key: 1})

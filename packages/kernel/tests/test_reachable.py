@@ -8,9 +8,10 @@ why `apply` may skip the checks of the constructor.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 
 import pytest
+
 from agentic_kernel import (
     Complete,
     Dispatch,
@@ -28,7 +29,7 @@ from agentic_kernel import (
 )
 from agentic_kernel.invariants import check, follows
 
-START = datetime(2026, 1, 1, tzinfo=timezone.utc)
+START = datetime(2026, 1, 1, tzinfo=UTC)
 MOMENTS = [timedelta(seconds=seconds) for seconds in (-1, 1, 2)]
 NOTES = [None, {"acme/n": 1}]
 MUTATIONS: list[Mutation] = [
@@ -48,11 +49,12 @@ MUTATIONS: list[Mutation] = [
 ]
 MAX_SUPPLEMENTS = 2
 
+
 def _successors(task: Task) -> Iterator[Task]:
     for mutation in MUTATIONS:
-        if isinstance(mutation, Resume) and mutation.extra is not None:
-            if len(task.supplements) >= MAX_SUPPLEMENTS:
-                continue
+        longer = isinstance(mutation, Resume) and mutation.extra is not None
+        if longer and len(task.supplements) >= MAX_SUPPLEMENTS:
+            continue
         for moment in MOMENTS:
             try:
                 yield apply(task, mutation, task.created_at + moment)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 
 import pytest
+
 from agentic_kernel import (
     Complete,
     Dispatch,
@@ -80,7 +81,9 @@ def test_apply_does_what_the_cell_says(
         after = apply(task, mutation, later)
         assert after is not task
         assert after.status is TaskStatus(cell)
-        assert {name for name, old in before.items() if getattr(after, name) != old} == CHANGES[verb]
+        assert {name for name, old in before.items() if getattr(after, name) != old} == CHANGES[
+            verb
+        ]
         check(after)
         assert follows(task, after)
     assert _fields(task) == before

@@ -77,6 +77,7 @@ class Host:
             released, or resumed by a control plane) are taken up without being asked.
         interval: Seconds between two looks at what other hosts committed.
         unwind_timeout: Seconds after which a run that was told to unwind is reported abandoned.
+        grace: Seconds that `close` gives runs to reach a safe point; call `drain` for longer.
         clock: The time, as an aware datetime.
     """
 
@@ -91,6 +92,7 @@ class Host:
         claims: bool = True,
         interval: float = 0.1,
         unwind_timeout: float = 5.0,
+        grace: float = 2.0,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         if isinstance(runtime_kinds, str):
@@ -109,6 +111,7 @@ class Host:
             claims=claims and substrate is not None,
         )  # fmt: skip
         self._joined: asyncio.Task[None] | None = None
+        self._grace = grace
         self._draining = False
 
     @property
@@ -303,7 +306,7 @@ class Host:
         await self._own(self._runs.drain(pause=pause, timeout=timeout))
 
     async def close(self) -> None:
-        """`drain`, then leave the store. Closing twice is closing once."""
+        """`drain` within the grace, then leave the store. Closing twice is closing once."""
         if self._hub.closed or self._joined is None:
             self._hub.closed = True
             return
@@ -311,7 +314,7 @@ class Host:
 
     async def _close(self) -> None:
         self._draining = True
-        await self._runs.drain(pause=False, timeout=30.0)
+        await self._runs.drain(pause=False, timeout=self._grace)
         self._hub.closed = True
         await self._watch.stop()
         await self._hub.owned.idle(self._runs.unwind_timeout)

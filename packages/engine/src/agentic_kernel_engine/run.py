@@ -47,8 +47,8 @@ class Run:
     """
 
     __slots__ = (
-        "_emitted", "_home", "_hub", "_notes", "_sealed", "ended", "in_slot", "leaving", "lock", "owner",
-        "record", "root",
+        "_emitted", "_home", "_hub", "_notes", "_sealed", "ended", "in_slot", "leaving", "lock",
+        "owner", "record", "root",
     )  # fmt: skip
 
     def __init__(self, home: Runs, record: Record, *, in_slot: bool) -> None:
@@ -79,11 +79,16 @@ class Run:
         return tuple(entry for entry in self.record.inbox if entry["type"] != PAUSE)
 
     def end(self, reason: str) -> None:
-        """Unwind: the job is dead from now on, and its root task is cancelled (R7)."""
+        """Unwind: the job is dead from now on, and its root task is cancelled (R7).
+
+        The root task itself is not cancelled on top of the `RunEnded` that is about to be raised
+        in it: a second cancellation would break the clean-up that the first one set off.
+        """
         if self.ended is None:
             self.ended = reason
             if self.root is not None and not self.root.done():
-                self.root.cancel(reason)
+                if self.root is not asyncio.current_task():
+                    self.root.cancel(reason)
                 self._home.unwinding(self)
 
     def absorb(self, record: Record) -> None:

@@ -1,0 +1,486 @@
+"""R1–R7: who may write, what a write means, and how a run unwinds."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+
+import pytest
+
+import agentic_kernel_engine as engine
+from agentic_kernel import (
+    CannotStart,
+    Complete,
+    Failure,
+    IllegalTransition,
+    TaskStatus,
+    apply,
+)
+from agentic_kernel_engine import (
+    Conflict,
+    InMemoryObserver,
+    MemoryStore,
+    RunEnded,
+    StoreError,
+    UnknownOutcome,
+)
+from agentic_kernel_engine.mutators import successor
+
+pytestmark = pytest.mark.asyncio
+Host = partial(engine.Host, grace=0)
+PAUSED, RUNNING, SUCCESS = TaskStatus.PAUSED, TaskStatus.RUNNING, TaskStatus.SUCCESS
+
+
+@pytest.mark.rule("R1")
+async def test_a_run_that_swallows_its_cancellation_writes_nothing_after_a_kill(
+    new_task, acting, tapped
+):
+    refusals = []
+    woken = asyncio.Event()
+
+    async def act(job):
+        await job.commit({"n": 1})
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            touched = len(tapped.calls)
+            for call in (job.commit, job.checkpoint):
+                with pytest.raises(RunEnded):
+                    await call({"n": 2}, [{"type": "late"}])
+                refusals.append(len(tapped.calls) == touched)
+            for say in (lambda: job.emit({"type": "late"}), lambda: job.note("a/b", 1)):
+                with pytest.raises(RunEnded):
+                    say()
+            woken.set()
+        return "late"
+
+    async with Host(acting(act), tapped) as host:
+        task = new_task()
+        await host.dispatch(task)
+        while (await host.record(task.id)).step == 0:
+            await asyncio.sleep(0)
+        killed = await host.kill(task.id)
+        await woken.wait()
+        assert refusals == [True, True], "a dead job touched the store"
+    record = await tapped.load(task.id)
+    assert killed.changed
+    assert record.task == killed.snapshot
+    assert record.version == killed.version
+    assert record.state == b'{"n":1}'
+
+
+@pytest.mark.rule("R1")
+async def test_the_first_refusal_kills_the_job(new_task, acting, tapped):
+    seen = asyncio.Event()
+    go = asyncio.Event()
+
+    async def act(job):
+        await go.wait()
+        with pytest.raises(RunEnded):
+            await job.commit({"n": 1})
+        calls = len(tapped.calls)
+        with pytest.raises(RunEnded):
+            await job.commit({"n": 2})
+        assert len(tapped.calls) == calls
+        seen.set()
+
+    async with Host(acting(act), tapped, interval=60) as host:
+        task = new_task()
+        await host.dispatch(task)
+        record = await tapped.load(task.id)
+        done = apply(record.task, Complete("elsewhere"), record.task.created_at)
+        await tapped.commit(record, successor(record, task=done, owner=None))
+        go.set()
+        await seen.wait()
+    assert (await tapped.load(task.id)).task.result == "elsewhere"
+
+
+@pytest.mark.rule("R1")
+@pytest.mark.parametrize("moved", ["version", "owner", "terminal"])
+async def test_a_store_refuses_a_commit_whose_ground_has_moved(new_task, acting, moved):
+    store = MemoryStore()
+
+    async def act(job):
+        await asyncio.Event().wait()
+
+    async with Host(acting(act), store) as host:
+        task = new_task()
+        await host.dispatch(task)
+        before = await store.load(task.id)
+        if moved == "version":
+            await host.post(task.id, {"type": "x"})
+        elif moved == "owner":
+            before = successor(before, owner="somebody:1")
+        else:
+            await host.kill(task.id)
+            before = await store.load(task.id)
+        latest = await store.load(task.id)
+        with pytest.raises(Conflict):
+            await store.commit(before, successor(before, state=b"1"), [b"{}"])
+        assert await store.load(task.id) == latest
+
+
+@pytest.mark.rule("R2")
+async def test_no_two_acquisitions_have_the_same_owner(new_task, acting):
+    store = MemoryStore()
+    owners = []
+
+    async def act(job):
+        owners.append((await store.load(job.task.id)).owner)
+        await job.pause(None)
+
+    async with Host(acting(act), store) as one, Host(acting(act), store) as two:
+        assert one.name != two.name
+        task = new_task()
+        await one.dispatch(task)
+        for host in (two, one, one):
+            await host.wait(task.id, PAUSED)
+            await host.resume(task.id)
+            await host.wait(task.id, PAUSED)
+    assert len(set(owners)) == 4
+    assert [owner.split(":")[0] for owner in owners] == [one.name, two.name, one.name, one.name]
+
+
+@pytest.mark.rule("R3")
+async def test_of_many_resumers_exactly_one_wins_and_its_run_is_the_only_one(new_task, acting):
+    store = MemoryStore()
+    entries = []
+
+    async def act(job):
+        if job.state is None:
+            await job.pause({"asked": True})
+        entries.append(job.task.supplements[-1])
+        await job.commit({"asked": False})
+        return len(entries)
+
+    hosts = [Host(acting(act), store) for _ in range(6)]
+    try:
+        task = new_task()
+        await hosts[0].dispatch(task)
+        await hosts[0].wait(task.id, PAUSED)
+        receipts = await asyncio.gather(
+            *(host.resume(task.id, f"extra {n}") for n, host in enumerate(hosts))
+        )
+        done = await hosts[0].wait(task.id)
+    finally:
+        for host in hosts:
+            await host.close()
+    assert sum(receipt.changed for receipt in receipts) == 1
+    assert len(entries) == 1
+    assert list(done.supplements) == entries
+
+
+@pytest.mark.rule("R3")
+async def test_a_yes_to_one_question_does_not_answer_the_next(new_task, acting):
+    async def act(job):
+        asked = 0 if job.state is None else job.state
+        if asked < 2:
+            await job.pause(asked + 1, reason=f"question {asked + 1}")
+        return list(job.task.supplements)
+
+    async with Host(acting(act)) as host:
+        task = new_task()
+        await host.dispatch(task)
+        await host.wait(task.id, PAUSED)
+        first = (await host.record(task.id)).version
+        assert (await host.resume(task.id, "yes", at_version=first)).changed
+        await host.wait(task.id, PAUSED)
+        late = await host.resume(task.id, "yes again", at_version=first)
+        assert not late.changed
+        assert late.snapshot.status is PAUSED
+        await host.resume(task.id, "to the second")
+        assert (await host.wait(task.id)).result == ["yes", "to the second"]
+
+
+@pytest.mark.rule("R4")
+async def test_a_caller_that_times_out_leaves_no_task_that_nobody_runs(new_task, acting, tapped):
+    held = asyncio.Event()
+
+    async def hold():
+        await held.wait()
+
+    async def act(job):
+        return "ran"
+
+    tapped.before_insert = hold
+    async with Host(acting(act), tapped, interval=60) as host:
+        task = new_task()
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.01):
+                await host.dispatch(task)
+        held.set()
+        while tapped.count("commit") == 0:
+            await asyncio.sleep(0)
+        assert (await host.wait(task.id)).result == "ran"
+
+
+@pytest.mark.rule("R4")
+async def test_the_end_of_a_run_is_retried_while_it_owns_the_task(new_task, acting, tapped):
+    faults = [StoreError("the disk is full"), StoreError("still full"), UnknownOutcome("no answer")]
+
+    async def fail(after):
+        if faults:
+            raise faults.pop(0)
+
+    async def act(job):
+        return "kept"
+
+    tapped.before_commit = fail
+    async with Host(acting(act), tapped) as host:
+        assert (await host.run(new_task())).result == "kept"
+    assert not faults
+
+
+@pytest.mark.rule("R4")
+async def test_the_reaper_runs_what_the_host_owns_and_nobody_runs(new_task, acting):
+    from agentic_kernel import Dispatch
+    from agentic_kernel_engine import Record
+
+    async def act(job):
+        return "reaped"
+
+    async with Host(acting(act), interval=0.01) as host:
+        task = new_task()
+        started = apply(task, Dispatch(), task.created_at)
+        await host.store.insert(Record(started, owner=f"{host.name}:1"))
+        assert (await host.wait(task.id)).result == "reaped"
+
+
+@pytest.mark.rule("R5")
+@pytest.mark.parametrize("landed", [True, False])
+async def test_an_unknown_outcome_is_read_back_and_nothing_is_written_twice(
+    new_task, acting, tapped, landed
+):
+    pending = [UnknownOutcome("the connection dropped")]
+
+    async def lose(after):
+        if after.step == 2 and pending:
+            raise pending.pop()
+
+    if landed:
+        tapped.after_commit = lose
+    else:
+        tapped.before_commit = lose
+
+    async def act(job):
+        for n in range(4):
+            await job.commit(n, [{"type": "acme.step", "n": n}])
+        return "done"
+
+    async with Host(acting(act), tapped) as host:
+        done = await host.run(new_task())
+        events = [e.data["n"] async for e in host.stream(done.id) if e.type == "acme.step"]
+    assert not pending
+    assert events == [0, 1, 2, 3]
+    assert (await tapped.load(done.id)).step == 5
+
+
+@pytest.mark.rule("R5")
+@pytest.mark.parametrize("landed", [True, False])
+async def test_a_commit_that_was_cancelled_is_read_back(new_task, acting, tapped, landed):
+    async def hang(after):
+        if after.step == 1:
+            await asyncio.Event().wait()
+
+    if landed:
+        tapped.after_commit = hang
+    else:
+        tapped.before_commit = hang
+
+    async def act(job):
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.01):
+                await job.commit("first", [{"type": "acme.step", "n": 1}])
+        tapped.before_commit = tapped.after_commit = None
+        await job.commit("second", [{"type": "acme.step", "n": 2}])
+        return "done"
+
+    async with Host(acting(act), tapped) as host:
+        done = await host.run(new_task())
+        events = [e.data["n"] async for e in host.stream(done.id) if e.type == "acme.step"]
+    assert done.status is SUCCESS, done.failure
+    assert events == ([1, 2] if landed else [2])
+
+
+@pytest.mark.rule("R6")
+async def test_commit_never_unwinds_and_checkpoint_does(new_task, acting):
+    prepared = asyncio.Event()
+    go = asyncio.Event()
+    effects = []
+
+    async def act(job):
+        if job.state is None:
+            prepared.set()
+            await go.wait()
+            await job.commit("prepared")
+            effects.append("ran")
+            await job.checkpoint("settled")
+        return job.state
+
+    async with Host(acting(act)) as host:
+        task = new_task()
+        await host.dispatch(task)
+        await prepared.wait()
+        assert (await host.pause(task.id)).effect == "requested"
+        go.set()
+        await host.wait(task.id, PAUSED)
+        assert effects == ["ran"], "the pause took effect between prepare and effect"
+        assert (await host.record(task.id)).state == b'"settled"'
+        await host.resume(task.id)
+        assert (await host.wait(task.id)).result == "settled"
+
+
+@pytest.mark.rule("R7")
+async def test_concurrent_checkpoints_are_made_one_at_a_time(new_task, acting, tapped):
+    async def yield_often(after):
+        for _ in range(3):
+            await asyncio.sleep(0)
+
+    tapped.before_commit = yield_often
+
+    async def act(job):
+        async with asyncio.TaskGroup() as group:
+            for n in range(10):
+                group.create_task(job.checkpoint({"n": n}, [{"type": "acme.step", "n": n}]))
+        return "done"
+
+    async with Host(acting(act), tapped) as host:
+        done = await host.run(new_task())
+        events = [e.data["n"] async for e in host.stream(done.id) if e.type == "acme.step"]
+    assert done.status is SUCCESS, done.failure
+    assert sorted(events) == list(range(10))
+    assert (await tapped.load(done.id)).step == 11
+
+
+@pytest.mark.rule("R7")
+async def test_a_pause_met_in_a_child_task_unwinds_the_whole_run(new_task, acting):
+    left = []
+    ready = asyncio.Event()
+
+    async def sibling():
+        try:
+            await asyncio.Event().wait()
+        finally:
+            left.append("sibling")
+
+    async def act(job):
+        if job.state is not None:
+            return "went on"
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(sibling())
+
+                async def work():
+                    ready.set()
+                    while True:
+                        await asyncio.sleep(0)
+                        await job.checkpoint("in the group")
+
+                group.create_task(work())
+        except Exception as escaped:  # an exception group would be one
+            left.append(escaped)
+            raise
+        finally:
+            left.append("root")
+
+    async with Host(acting(act)) as host:
+        task = new_task()
+        await host.dispatch(task)
+        await ready.wait()
+        await host.pause(task.id)
+        await host.wait(task.id, PAUSED)
+        while "root" not in left:
+            await asyncio.sleep(0)
+        assert left == ["sibling", "root"]
+        await host.resume(task.id)
+        assert (await host.wait(task.id)).result == "went on"
+
+
+@pytest.mark.rule("R7")
+async def test_a_run_that_will_not_unwind_is_reported_and_keeps_its_slot(new_task, acting, until):
+    release = asyncio.Event()
+    observer = InMemoryObserver()
+
+    async def act(job):
+        while not release.is_set():
+            try:
+                await release.wait()
+            except asyncio.CancelledError:
+                continue
+        return "at last"
+
+    async with Host(acting(act), observer=observer, max_in_flight=1, unwind_timeout=0.02) as host:
+        task = new_task()
+        await host.dispatch(task)
+        await asyncio.sleep(0)
+        assert (await host.kill(task.id)).changed
+        await until(lambda: "run.abandoned" in observer.types(task.id))
+        with pytest.raises(CannotStart, match="max_in_flight"):
+            await host.dispatch(new_task())
+        await host.drain(timeout=0.01)
+        release.set()
+        await until(lambda: host._runs.free)
+    assert (await host.get(task.id)).status is TaskStatus.CANCELLED
+
+
+@pytest.mark.rule("R7")
+async def test_an_old_run_that_lingers_does_not_touch_its_successor(new_task, acting, until):
+    linger = asyncio.Event()
+    entries = []
+
+    async def act(job):
+        entries.append(job)
+        if len(entries) == 1:
+            try:
+                await job.pause("one")
+            except asyncio.CancelledError:
+                await linger.wait()
+                return "stale"
+        await job.checkpoint("two")
+        await linger.wait()
+        return "fresh"
+
+    async with Host(acting(act), unwind_timeout=60) as host:
+        task = new_task()
+        await host.dispatch(task)
+        await host.wait(task.id, PAUSED)
+        await host.resume(task.id)
+        await until(lambda: len(entries) == 2)
+        assert len(host._runs.live) == 2
+        linger.set()
+        done = await host.wait(task.id)
+    assert done.result == "fresh"
+
+
+@pytest.mark.rule("R7")
+async def test_unwinding_is_one_cancellation_so_clean_up_may_wait(new_task, acting, until):
+    cleaned = []
+
+    async def act(job):
+        try:
+            await job.pause("here")
+        finally:
+            await asyncio.sleep(0)
+            cleaned.append(True)
+
+    async with Host(acting(act)) as host:
+        task = new_task()
+        await host.dispatch(task)
+        await host.wait(task.id, PAUSED)
+        await until(lambda: cleaned)
+
+
+async def test_verbs_on_a_paused_task_that_the_table_forbids_change_nothing(new_task, acting):
+    async def act(job):
+        await job.pause(None)
+
+    async with Host(acting(act)) as host:
+        task = new_task()
+        await host.dispatch(task)
+        await host.wait(task.id, PAUSED)
+        before = await host.record(task.id)
+        with pytest.raises(IllegalTransition, match="resume it first"):
+            await host.complete(task.id, 1)
+        with pytest.raises(IllegalTransition):
+            await host.fail(task.id, Failure("a/b", "c"))
+        assert await host.record(task.id) == before
