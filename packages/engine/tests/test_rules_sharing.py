@@ -13,7 +13,6 @@ from agentic_kernel import CannotStart, TaskExists, TaskStatus
 from agentic_kernel_engine import InMemoryObserver, MemoryStore
 from agentic_kernel_engine.codec import decode_change, encode_change, encode_record
 
-pytestmark = pytest.mark.asyncio
 Host = partial(engine.Host, grace=0)
 PAUSED, RUNNING, SUCCESS = TaskStatus.PAUSED, TaskStatus.RUNNING, TaskStatus.SUCCESS
 CANCELLED = TaskStatus.CANCELLED

@@ -26,7 +26,6 @@ from agentic_kernel_engine import (
 )
 from agentic_kernel_engine.mutators import successor
 
-pytestmark = pytest.mark.asyncio
 Host = partial(engine.Host, grace=0)
 PAUSED, RUNNING, SUCCESS = TaskStatus.PAUSED, TaskStatus.RUNNING, TaskStatus.SUCCESS
 

@@ -27,10 +27,10 @@ from . import values
 from .errors import StoreError, UnknownOutcome
 from .events import Event
 from .hub import Hub
-from .mutators import Change, change, landed, read_back, successor
+from .mutators import Change, change, read_back, successor
 from .partial import partial_output
 from .receipt import Effect, Receipt
-from .record import Record, owner_name
+from .record import Record, acquired_at, host_of, owner_name
 from .run import PAUSE, Run, pause_waits, without_pause
 from .runs import Runs
 
@@ -311,13 +311,19 @@ class Control:
         try:
             claimed = await self._store.claim(task_id, self._hub.name, [made[1]])
         except UnknownOutcome:
-            current = await read_back(self._store, task_id)
-            if current is None or not await landed(self._store, current, [made[1]]):
-                return None
-            claimed = current
+            claimed = await self._claimed_after_all(task_id, made[1])
         if claimed is not None:
             self._hub.published(claimed, [made])
         return claimed
+
+    async def _claimed_after_all(self, task_id: str, text: bytes) -> Record | None:
+        """The record, if it is this host's by the very claim that wrote this event (R5)."""
+        current = await read_back(self._store, task_id)
+        if current is None or current.owner is None or host_of(current.owner) != self._hub.name:
+            return None
+        version = acquired_at(current.owner)
+        found = await self._store.events(task_id, (version, -1), limit=1)
+        return current if found and found[0] == ((version, 0), text) else None
 
     async def recover(self) -> list[str]:
         """Take up every claimable Task of the kinds served, as long as there are free slots."""

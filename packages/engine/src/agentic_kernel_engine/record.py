@@ -47,3 +47,8 @@ def owner_name(host: str, version: int) -> str:
 def host_of(owner: str) -> str:
     """The host behind an owner."""
     return owner.rpartition(":")[0]
+
+
+def acquired_at(owner: str) -> int:
+    """The version at which an owner acquired its record."""
+    return int(owner.rpartition(":")[2])

@@ -1,0 +1,313 @@
+"""The Host's edges, conveniences, and what it does with whatever a substrate may do."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+import agentic_kernel_engine as engine
+from agentic_kernel import (
+    CannotStart,
+    Failure,
+    IllegalTransition,
+    InvalidValue,
+    Query,
+    Runtime,
+    TaskExists,
+    TaskNotFound,
+    TaskStatus,
+)
+from agentic_kernel_engine import (
+    CompositeObserver,
+    Host,
+    HostClosed,
+    InMemoryObserver,
+    MemoryStore,
+    Router,
+    StreamingObserver,
+    TaskFailed,
+    rerun,
+)
+
+
+async def answer(job):
+    return job.task.instructions
+
+
+async def test_the_public_names_are_these():
+    assert set(engine.__all__) == {
+        "CompositeObserver", "Conflict", "ConsoleObserver", "Event", "EventId", "Host",
+        "HostClosed", "InMemoryObserver", "Job", "MemoryStore", "Observer", "Receipt", "Record",
+        "Router", "RunEnded", "Store", "StoreError", "StreamingObserver", "Substrate",
+        "TaskFailed", "UnknownOutcome", "agent_from_json", "agent_to_json", "drain_on_signals",
+        "rerun", "task_from_json", "task_to_json",
+    }  # fmt: skip
+
+
+async def test_a_host_is_a_runtime_and_a_query(acting):
+    host = Host(acting(answer))
+    assert isinstance(host, Runtime)
+    assert isinstance(host, Query)
+
+
+async def test_a_host_works_without_async_with(new_task, acting):
+    host = Host(acting(answer))
+    assert (await host.run(new_task(instructions="hello"))).result == "hello"
+    await host.close()
+    await host.close()
+    with pytest.raises(HostClosed):
+        await host.dispatch(new_task())
+
+
+@pytest.mark.parametrize(
+    ("raised", "code", "said"),
+    [
+        (TaskFailed("acme/full", "no room", {"retry_after_ms": 5}), "acme/full", "no room"),
+        (ValueError("odd"), "engine/unhandled_error", "ValueError: odd"),
+        (ValueError("nul\0 and \ud800"), "engine/unhandled_error", "ValueError"),
+        (TaskFailed("", "", None), "engine/bad_result", "empty"),
+        (TaskFailed("a/b", "c", {"x": {1}}), "engine/bad_result", "set"),
+        (TaskFailed("a/b", None), "engine/unhandled_error", "AttributeError|TypeError"),
+        (asyncio.CancelledError(), "engine/cancelled", "cancelled itself"),
+        (ExceptionGroup("g", [ValueError("1")]), "engine/unhandled_error", "ExceptionGroup"),
+    ],
+)
+async def test_whatever_a_substrate_raises_is_a_failure_on_the_task(
+    new_task, acting, raised, code, said
+):
+    import re
+
+    async def act(job):
+        raise raised
+
+    async with Host(acting(act)) as host:
+        done = await host.run(new_task())
+    assert done.failure.code == code
+    assert re.search(said, done.failure.message)
+
+
+async def test_a_substrate_that_is_no_coroutine_fails_its_task(new_task):
+    class Plain:
+        def execute(self, job):
+            return "not awaitable"
+
+    async with Host(Plain()) as host:
+        done = await host.run(new_task())
+    assert done.failure.code == "engine/unhandled_error"
+
+
+async def test_none_is_a_result(new_task, acting):
+    async def act(job):
+        return None
+
+    async with Host(acting(act)) as host:
+        done = await host.run(new_task())
+    assert done.status is TaskStatus.SUCCESS
+    assert done.result is None
+
+
+async def test_dispatch_refuses_without_a_trace(new_task, acting):
+    class Choosy:
+        async def accept(self, task):
+            if task.instructions == "no":
+                raise CannotStart("not this one", task.id)
+
+        async def execute(self, job):
+            return None
+
+    async with Host(Choosy(), runtime_kinds={"test"}, max_in_flight=1) as host:
+        started = await host.run(new_task())
+        for task, error in [
+            (new_task(instructions="no"), CannotStart),
+            (new_task(runtime_kind="other"), CannotStart),
+            (new_task(id=started.id), TaskExists),
+            (started, IllegalTransition),
+        ]:
+            with pytest.raises(error):
+                await host.dispatch(task)
+        assert [task.id for task in await host.find()] == [started.id]
+        assert (await host.run(new_task())).status is TaskStatus.SUCCESS, "a slot was lost"
+    with pytest.raises(CannotStart, match="control plane"):
+        async with Host() as control:
+            await control.dispatch(new_task())
+
+
+async def test_every_verb_refuses_an_unknown_id(acting):
+    async with Host(acting(answer)) as host:
+        for call in (
+            host.pause("?"), host.resume("?"), host.kill("?"), host.complete("?", 1),
+            host.fail("?", Failure("a/b", "c")), host.get("?"), host.record("?"), host.wait("?"),
+            host.claim("?"), host.post("?", {"type": "a"}), host.rerun("?"),
+        ):  # fmt: skip
+            with pytest.raises(TaskNotFound):
+                await call
+        with pytest.raises(TaskNotFound):
+            async for _ in host.stream("?"):
+                pass
+
+
+async def test_bad_arguments_are_refused(new_task, acting):
+    for arguments in ({"max_in_flight": 0}, {"runtime_kinds": "test"}):
+        with pytest.raises(InvalidValue):
+            Host(acting(answer), **arguments)
+    async with Host(acting(answer)) as host:
+        done = await host.run(new_task())
+        for call in (
+            host.find(limit=0), host.resume(done.id, 7), host.get(7), host.dispatch("task"),
+            host.post(done.id, {"type": "pause"}), host.post(done.id, {"no": "type"}),
+            host.fail(done.id, "failure"),
+        ):  # fmt: skip
+            with pytest.raises(InvalidValue):
+                await call
+        with pytest.raises(IllegalTransition):
+            await host.post(done.id, {"type": "late"})
+
+
+async def test_find_pages_in_order_of_id(new_task, acting):
+    async with Host(acting(answer)) as host:
+        ids = sorted([(await host.run(new_task(id=f"t{n:03}"))).id for n in range(25)])
+        pages, after = [], None
+        while page := await host.find(status=TaskStatus.SUCCESS, after=after, limit=10):
+            pages.append([task.id for task in page])
+            after = pages[-1][-1]
+        assert [len(page) for page in pages] == [10, 10, 5]
+        assert [id for page in pages for id in page] == ids
+        assert not await host.find(status=TaskStatus.PAUSED)
+
+
+async def test_wait_for_a_status_ends_with_the_task_too(new_task, acting):
+    async with Host(acting(answer)) as host:
+        done = await host.run(new_task())
+        assert await host.wait(done.id, TaskStatus.PAUSED) == done
+
+
+async def test_rerun_is_a_new_task_with_its_lineage(new_task, acting):
+    async with Host(acting(answer)) as host:
+        done = await host.run(new_task(instructions="again", metadata={"given": 1}))
+        clone = rerun(done, "acme")
+        assert clone.status is TaskStatus.NOT_STARTED
+        assert clone.id != done.id
+        assert dict(clone.metadata) == {"given": 1, "acme/lineage_of": done.id}
+        assert (await host.run(clone)).result == "again"
+        other = await host.rerun(done.id)
+        assert other.metadata["engine/lineage_of"] == done.id
+    for scope in ("", "a/b", "a b", "a\n"):
+        with pytest.raises(InvalidValue):
+            rerun(done, scope)
+
+
+async def test_a_router_sends_each_kind_to_its_runtime(new_task, acting):
+    async def other(job):
+        if not job.task.supplements:
+            await job.pause(None)
+        return f"other: {job.task.supplements[0]}"
+
+    store = MemoryStore()
+    async with (
+        Host(acting(answer), store, runtime_kinds={"a"}) as one,
+        Host(acting(other), store, runtime_kinds={"b"}, interval=60) as two,
+        Host(acting(answer)) as apart,
+    ):
+        router = Router({"a": one, "b": two, "c": apart})
+        assert isinstance(router, Runtime)
+        assert isinstance(router, Query)
+        unknown = new_task(runtime_kind="?")
+        with pytest.raises(CannotStart, match="a, b, c"):
+            await router.dispatch(unknown)
+        assert not await router.get_many([unknown.id])
+        tasks = {kind: new_task(runtime_kind=kind, instructions=kind) for kind in "abc"}
+        for task in tasks.values():
+            await router.dispatch(task)
+        await two.wait(tasks["b"].id, TaskStatus.PAUSED)
+        await router.resume(tasks["b"].id, "extra")
+        assert (await two.wait(tasks["b"].id)).result == "other: extra"
+        await apart.wait(tasks["c"].id)
+        assert (await router.get(tasks["c"].id)).result == "c"
+        assert len(await router.get_many([task.id for task in tasks.values()])) == 3
+        assert [task.id for task in await router.find()] == sorted(t.id for t in tasks.values())
+        await router.kill(tasks["a"].id)
+        with pytest.raises(TaskNotFound):
+            await router.pause("?")
+    with pytest.raises(InvalidValue):
+        Router({})
+
+
+async def test_an_observer_that_fails_touches_nothing_and_keeps_nothing_from_others(
+    new_task, acting
+):
+    class Faulty:
+        def observe(self, task_id, event):
+            raise RuntimeError("no")
+
+    memory, streaming = InMemoryObserver(), StreamingObserver(capacity=3)
+    async with Host(
+        acting(answer), observer=CompositeObserver(Faulty(), memory, streaming)
+    ) as host:
+        done = await host.run(new_task())
+        await host.run(new_task())
+    assert done.status is TaskStatus.SUCCESS
+    assert memory.types(done.id) == ["task.dispatched", "task.completed"]
+    streaming.close()
+    assert len([event async for event in streaming]) == 3
+    assert streaming.dropped == 1
+
+
+async def test_prune_removes_old_ends_whole_and_nothing_else(new_task, acting):
+    store = MemoryStore()
+    async with Host(acting(answer), store) as host:
+        done = [await host.run(new_task()) for _ in range(5)]
+        now = datetime.now(UTC)
+        assert await store.prune(now - timedelta(days=1)) == 0
+        assert await store.prune(now + timedelta(days=1), limit=3) == 3
+        assert await store.prune(now + timedelta(days=1)) == 2
+        assert not await host.find()
+        with pytest.raises(TaskNotFound):
+            await host.get(done[0].id)
+        assert (await host.run(new_task(id=done[0].id))).status is TaskStatus.SUCCESS
+
+
+PROGRAM = """
+import asyncio, sys
+from agentic_kernel import Task
+from agentic_kernel_engine import Host, drain_on_signals
+
+class Counting:
+    async def execute(self, job):
+        n = 0
+        while True:
+            n += 1
+            await asyncio.sleep(0)
+            await job.checkpoint(n)
+
+async def main(pause):
+    async with Host(Counting()) as host, drain_on_signals(host, pause=pause) as stopping:
+        task = Task.new(summary="", instructions="", runtime_kind="k")
+        await host.dispatch(task)
+        print("ready", flush=True)
+        await stopping.drained.wait()
+        record = await host.record(task.id)
+        print(stopping.signal.name, record.task.status, record.owner, record.step > 0, flush=True)
+
+asyncio.run(main(sys.argv[1] == "pause"))
+"""
+
+
+@pytest.mark.parametrize(
+    ("number", "mode", "status"),
+    [(signal.SIGINT, "pause", "paused"), (signal.SIGTERM, "release", "running")],
+)
+def test_a_signal_leaves_every_task_able_to_go_on(number, mode, status):
+    with subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, mode], stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(number)
+        said, _ = process.communicate(timeout=30)
+    assert said == f"{number.name} {status} None True\n"
+    assert process.returncode == 0
