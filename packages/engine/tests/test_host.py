@@ -257,6 +257,82 @@ async def test_an_observer_that_fails_touches_nothing_and_keeps_nothing_from_oth
     assert streaming.dropped == 1
 
 
+async def test_nobody_waits_for_ever_on_a_host_that_closes(new_task, acting):
+    async def act(job):
+        await asyncio.Event().wait()
+
+    host = Host(acting(act), max_in_flight=1, grace=0)
+    running, queued = new_task(), new_task()
+    waits = [asyncio.ensure_future(host.run(task)) for task in (running, queued)]
+
+    async def read():
+        return [event async for event in host.stream(running.id)]
+
+    await asyncio.sleep(0.01)
+    waits.append(asyncio.ensure_future(host.wait(running.id, TaskStatus.PAUSED)))
+    waits.append(asyncio.ensure_future(read()))
+    await asyncio.sleep(0.01)
+    await host.close()
+    ends = await asyncio.gather(*waits, return_exceptions=True)
+    assert [type(end) for end in ends] == [HostClosed, CannotStart, HostClosed, HostClosed]
+    assert [task.id for task in await host.find()] == [running.id]
+
+
+async def test_a_result_that_comes_while_the_host_closes_is_kept(new_task, acting):
+    go = asyncio.Event()
+
+    async def act(job):
+        await go.wait()
+        return "in time"
+
+    host = Host(acting(act), grace=5)
+    task = new_task()
+    await host.dispatch(task)
+    closing = asyncio.ensure_future(host.close())
+    await asyncio.sleep(0)
+    go.set()
+    await closing
+    assert (await host.get(task.id)).result == "in time"
+
+
+async def test_a_draining_host_takes_nothing_up_again(new_task, acting):
+    entries = []
+
+    async def act(job):
+        entries.append(job.state)
+        while True:
+            await asyncio.sleep(0)
+            await job.checkpoint("here")
+
+    async with Host(acting(act), interval=0.001) as host:
+        task = new_task()
+        await host.dispatch(task)
+        await host.drain()
+        await asyncio.sleep(0.05)
+        assert entries == [None]
+        assert await host.recover() == []
+        await host.pause(task.id)
+        assert (await host.resume(task.id)).changed
+        assert (await host.record(task.id)).owner is None
+
+
+async def test_a_store_that_fails_a_run_is_named(new_task, acting, tapped):
+    full = [engine.StoreError("no space left")]
+
+    async def fail(after):
+        if full:
+            raise full.pop()
+
+    async def act(job):
+        await job.commit(1)
+
+    tapped.before_commit = fail
+    async with Host(acting(act), tapped) as host:
+        done = await host.run(new_task())
+    assert done.failure.code == "engine/store_error"
+    assert "no space left" in done.failure.message
+
+
 async def test_prune_removes_old_ends_whole_and_nothing_else(new_task, acting):
     store = MemoryStore()
     async with Host(acting(answer), store) as host:

@@ -416,9 +416,14 @@ async def test_a_run_that_will_not_unwind_is_reported_and_keeps_its_slot(new_tas
         await until(lambda: "run.abandoned" in observer.types(task.id))
         with pytest.raises(CannotStart, match="max_in_flight"):
             await host.dispatch(new_task())
-        await host.drain(timeout=0.01)
         release.set()
-        await until(lambda: host._runs.free)
+        await until(lambda: host._runs.slots.free)
+        release.clear()
+        await host.dispatch(stubborn := new_task())
+        await asyncio.sleep(0)
+        await host.drain(timeout=0.01)
+        assert (await host.record(stubborn.id)).owner, "its coroutine lives, so it is not let go"
+        release.set()
     assert (await host.get(task.id)).status is TaskStatus.CANCELLED
 
 

@@ -1,9 +1,9 @@
 """The engine: a Host that runs any Substrate over any Store, and the ports that it stands on."""
 
 from .codec import agent_from_json, agent_to_json, task_from_json, task_to_json
-from .errors import Conflict, StoreError, TaskFailed, UnknownOutcome
+from .errors import Conflict, HostClosed, StoreError, TaskFailed, UnknownOutcome
 from .events import Event
-from .host import Host, HostClosed
+from .host import Host
 from .job import Job
 from .memory_store import MemoryStore
 from .observer import (

@@ -98,7 +98,7 @@ class Control:
                 self._runs.start(record, in_slot=in_slot)
         except BaseException:
             if in_slot:
-                self._runs.give_back()
+                self._runs.slots.give_back()
             raise
         return Receipt(record.task, True, record.version, "transition")
 
@@ -166,8 +166,8 @@ class Control:
             task = apply(before.task, Resume(extra), self._hub.clock())
             if task is before.task:
                 return None
-            if not taken and self.serves(task.runtime_kind) and self._runs.free:
-                self._runs.take_slot(task_id)
+            if not taken and self.serves(task.runtime_kind) and self._runs.slots.free:
+                self._runs.slots.take(task_id)
                 taken = True
             version = before.version + 1
             owner = owner_name(self._hub.name, version) if taken else None
@@ -180,15 +180,15 @@ class Control:
                 done = await self._change(task_id, decide)
             except BaseException:
                 if taken:
-                    self._runs.give_back()
+                    self._runs.slots.give_back()
                 raise
             if isinstance(done, Record):
                 if taken:
-                    self._runs.give_back()
+                    self._runs.slots.give_back()
                 return _receipt(done)
             if done.after.task.status is done.before.task.status:
                 if taken:
-                    self._runs.give_back()
+                    self._runs.slots.give_back()
                 return _receipt(done.after, "withdrawn")
             if taken:
                 await self._runs.enter(done.after, in_slot=True)
@@ -201,7 +201,7 @@ class Control:
         sweeps the Task's children (R13).
         """
         run = self._runs.current.get(task_id)
-        if run is None:
+        if run is None or run.ended is not None:
             receipt = await self._end(task_id, mutation, None)
         else:
             async with run.lock:
@@ -291,15 +291,15 @@ class Control:
             raise CannotStart(
                 f"this Host does not run Tasks of kind {record.task.runtime_kind!r}", task_id
             )
-        self._runs.take_slot(task_id)
+        self._runs.slots.take(task_id)
         with self._runs.arriving(task_id):
             try:
                 claimed = await self._claim(task_id)
             except BaseException:
-                self._runs.give_back()
+                self._runs.slots.give_back()
                 raise
             if claimed is None:
-                self._runs.give_back()
+                self._runs.slots.give_back()
                 return _receipt(await self._store.load(task_id))
             await self._runs.enter(claimed, in_slot=True)
         return Receipt(claimed.task, False, claimed.version, "claimed")
@@ -329,12 +329,12 @@ class Control:
         """Take up every claimable Task of the kinds served, as long as there are free slots."""
         taken: list[str] = []
         after: str | None = None
-        while self._runs.can_run and self._runs.free:
+        while self._runs.can_run and self._runs.slots.free:
             page = await self._store.find(
                 claimable=True, kinds=self._kinds, after=after, limit=_PAGE
             )
             for record in page:
-                if not self._runs.free:
+                if not self._runs.slots.free:
                     break
                 try:
                     receipt = await self.claim(record.task.id)
@@ -349,9 +349,9 @@ class Control:
 
     async def restart(self, record: Record) -> None:
         """Run what this host owns and does not run."""
-        if self._runs.knows(record) or not self._runs.free or self._hub.closed:
+        if self._runs.knows(record) or not self._runs.slots.free or self._hub.closed:
             return
-        self._runs.take_slot(record.task.id)
+        self._runs.slots.take(record.task.id)
         await self._runs.enter(record, in_slot=True)
 
     async def _change(self, task_id: str, decide: Any) -> Change | Record:

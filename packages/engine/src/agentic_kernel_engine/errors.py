@@ -27,6 +27,13 @@ class TaskFailed(KernelError):
         return f"{self.code}: {self.message}"
 
 
+class HostClosed(KernelError, RuntimeError):
+    """The Host was closed: its verbs do nothing any more, and nobody waits on it for news."""
+
+    def __str__(self) -> str:
+        return "this Host is closed; make a new one over the same store"
+
+
 class Conflict(KernelError):
     """A commit was refused: the record moved, changed its owner, or is terminal. Look again.
 

@@ -18,12 +18,10 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from agentic_kernel import (
-    CannotStart,
     Complete,
     Fail,
     Failure,
     InvalidValue,
-    KernelError,
     Kill,
     Task,
     TaskNotFound,
@@ -32,6 +30,7 @@ from agentic_kernel import (
 
 from . import values
 from .control import Control
+from .errors import HostClosed
 from .events import Event
 from .hub import Hub
 from .memory_store import MemoryStore
@@ -45,13 +44,7 @@ from .substrate import Substrate
 from .watch import Watch
 
 T = TypeVar("T")
-
-
-class HostClosed(KernelError, RuntimeError):
-    """The Host was closed and its verbs do nothing any more."""
-
-    def __str__(self) -> str:
-        return "this Host is closed; make a new one over the same store"
+_STATUSES = [status.value for status in TaskStatus]
 
 
 class Host:
@@ -112,7 +105,6 @@ class Host:
         )  # fmt: skip
         self._joined: asyncio.Task[None] | None = None
         self._grace = grace
-        self._draining = False
 
     @property
     def name(self) -> str:
@@ -152,7 +144,7 @@ class Host:
         """
         self._check_start(task)
         await self._join()
-        self._runs.take_slot(task.id)
+        self._runs.slots.take(task.id)
         return await self._own(self._control.dispatch(task, parent=None, in_slot=True))
 
     async def pause(self, task_id: str) -> Receipt:
@@ -230,6 +222,8 @@ class Host:
         """One page of Tasks in ascending order of id; see `agentic_kernel.Query.find`."""
         if not isinstance(limit, int) or limit < 1:
             raise InvalidValue("limit", f"is {limit!r}; use a whole number of at least 1")
+        if status is not None and status not in _STATUSES:
+            raise InvalidValue("status", f"{status!r} is none of {', '.join(_STATUSES)}")
         wanted = None if status is None else TaskStatus(status)
         found = await self.store.find(status=wanted, after=after, limit=limit)
         return [record.task for record in found]
@@ -250,7 +244,7 @@ class Host:
         """
         self._check_start(task)
         await self._join()
-        await self._runs.wait_for_slot()
+        await self._runs.slots.wait(task.id)
         await self._own(self._control.dispatch(task, parent=None, in_slot=True))
         return await self.wait(task.id)
 
@@ -302,21 +296,19 @@ class Host:
         point in time is cancelled and its Task left as of its last commit. Takes at most
         ``timeout`` and then twice the unwind timeout, in seconds.
         """
-        self._draining = True
         await self._own(self._runs.drain(pause=pause, timeout=timeout))
 
     async def close(self) -> None:
         """`drain` within the grace, then leave the store. Closing twice is closing once."""
-        if self._hub.closed or self._joined is None:
-            self._hub.closed = True
-            return
-        await self._own(self._close())
+        if self._joined is None:
+            self._hub.close()
+        elif not self._hub.closed:
+            await self._own(self._close())
 
     async def _close(self) -> None:
-        self._draining = True
         await self._runs.drain(pause=False, timeout=self._grace)
-        self._hub.closed = True
         await self._watch.stop()
+        self._hub.close()
         await self._hub.owned.idle(self._runs.unwind_timeout)
         await self.store.leave(self.name)
 
@@ -327,8 +319,6 @@ class Host:
     def _check_start(self, task: Task) -> None:
         self._check_open()
         self._control.check_start(task)
-        if self._draining:
-            raise CannotStart("this Host is draining and starts nothing more", task.id)
 
     async def _join(self) -> None:
         """Become alive in the store, once, before the first commit that names this Host (R14)."""

@@ -10,6 +10,7 @@ from datetime import datetime
 
 from agentic_kernel import Task, TaskStatus
 
+from .errors import HostClosed
 from .events import Event, from_stored
 from .mutators import Change, Stored
 from .observer import Observer
@@ -69,6 +70,13 @@ class Hub:
         if task_id in self._waiting:
             self.wake(task_id, after)
 
+    def close(self) -> None:
+        """End every wait: from now on there is no news."""
+        self.closed = True
+        for waiters in self._waiting.values():
+            for waiter in waiters:
+                waiter.give_up()
+
     def wake(self, task_id: str, record: Record | None = None) -> None:
         """Let those who wait for this Task look again."""
         for waiter in self._waiting.get(task_id, ()):
@@ -88,7 +96,7 @@ class Hub:
             TaskNotFound: No such Task is stored, or it was pruned meanwhile.
         """
         wanted = frozenset(statuses) or _TERMINAL
-        with _Waiter(self._waiting, task_id, wanted) as waiter:
+        with _Waiter(self, self._waiting, task_id, wanted) as waiter:
             while True:
                 record = await self.store.load(task_id)
                 if record.task.status in wanted or record.task.status.terminal:
@@ -101,7 +109,7 @@ class Hub:
         Raises:
             TaskNotFound: No such Task is stored, or it was pruned meanwhile.
         """
-        with _Waiter(self._waiting, task_id, None) as waiter:
+        with _Waiter(self, self._waiting, task_id, None) as waiter:
             while True:
                 # The record first: events read after it include all that it ended with.
                 record = await self.store.load(task_id)
@@ -132,14 +140,16 @@ _TERMINAL = frozenset(status for status in TaskStatus if status.terminal)
 class _Waiter:
     """Somebody's wait for news of one Task, registered before the first look at it."""
 
-    __slots__ = ("_all", "_future", "_task_id", "_wanted", "version")
+    __slots__ = ("_all", "_future", "_hub", "_task_id", "_wanted", "version")
 
     def __init__(
         self,
+        hub: Hub,
         waiting: dict[str, set[_Waiter]],
         task_id: str,
         wanted: frozenset[TaskStatus] | None,
     ) -> None:
+        self._hub = hub
         self._all = waiting
         self._task_id = task_id
         self._wanted = wanted
@@ -171,8 +181,18 @@ class _Waiter:
         if self._future is not None and not self._future.done():
             self._future.set_result(None)
 
+    def give_up(self) -> None:
+        if self._future is not None and not self._future.done():
+            self._future.set_exception(HostClosed())
+
     async def wait_after(self, version: int) -> None:
-        """Wait until there is news of a record later than this one."""
+        """Wait until there is news of a record later than this one.
+
+        Raises:
+            HostClosed: There will be none.
+        """
+        if self._hub.closed:
+            raise HostClosed
         if self.version > version:
             return
         self.version = version

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from agentic_kernel import (
-    CannotStart,
     Complete,
     Fail,
     Failure,
@@ -33,6 +32,7 @@ from .job import Job
 from .mutators import Change, change, landed, successor
 from .record import Record
 from .run import Run, pause_waits, without_pause
+from .slots import Slots
 
 if TYPE_CHECKING:
     from .control import Control
@@ -46,8 +46,7 @@ _DETAIL = 2_000
 class Runs:
     """What one Host has running, keyed by (Task, owner) (R7).
 
-    A slot is taken before anything is durable (R9) and given back when the run's coroutine is
-    gone: a run that will not unwind keeps it.
+    A run's slot is given back when its coroutine is gone: one that will not unwind keeps it.
     """
 
     control: Control
@@ -62,13 +61,11 @@ class Runs:
         unwind_timeout: float,
     ) -> None:
         self.hub = hub
+        self.slots = Slots(max_in_flight)
         self.unwind_timeout = unwind_timeout
         self.live: dict[tuple[str, str], Run] = {}
         self.current: dict[str, Run] = {}
         self._substrate = substrate
-        self._limit = max_in_flight
-        self._taken = 0
-        self._queue: deque[asyncio.Future[None]] = deque()
         self._arriving: Counter[str] = Counter()
 
     @property
@@ -101,52 +98,6 @@ class Runs:
         task_id = record.task.id
         return task_id in self._arriving or (task_id, record.owner) in self.live
 
-    # Slots
-
-    @property
-    def free(self) -> bool:
-        return self._limit is None or self._taken < self._limit
-
-    def take_slot(self, task_id: str | None = None) -> None:
-        """Take a slot, or refuse.
-
-        Raises:
-            CannotStart: As many runs as allowed are in flight.
-        """
-        if not self.free:
-            raise CannotStart(
-                f"{self._taken} Tasks are in flight and max_in_flight is {self._limit}; "
-                "wait with run(), or allow more",
-                task_id,
-            )
-        self._taken += 1
-
-    async def wait_for_slot(self) -> None:
-        """Take a slot as soon as there is one, first come first served."""
-        if self.free and not self._queue:
-            self._taken += 1
-            return
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._queue.append(turn)
-        try:
-            await turn
-        except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():
-                self.give_back()
-            else:
-                self._queue.remove(turn)
-            raise
-
-    def give_back(self) -> None:
-        self._taken -= 1
-        while self._queue and self.free:
-            turn = self._queue.popleft()
-            if not turn.done():
-                self._taken += 1
-                turn.set_result(None)
-
-    # Beginnings
-
     async def enter(self, record: Record, *, in_slot: bool) -> None:
         """Run a Task that this host has just acquired, unless it must not run.
 
@@ -162,10 +113,10 @@ class Runs:
                 return
         except BaseException:
             if in_slot:
-                self.give_back()
+                self.slots.give_back()
             raise
         if in_slot:
-            self.give_back()
+            self.slots.give_back()
 
     def start(self, record: Record, *, in_slot: bool) -> None:
         run = Run(self, record, in_slot=in_slot)
@@ -185,13 +136,11 @@ class Runs:
             return False
         return record.task.status is TaskStatus.CANCELLED
 
-    # Ends
-
     def _returned(self, run: Run, root: asyncio.Task[Any]) -> None:
         """The substrate is done, one way or another: decide what its Task becomes."""
         if run.in_slot:
             run.in_slot = False
-            self.give_back()
+            self.slots.give_back()
         fault = None if root.cancelled() else root.exception()
         if run.ended is not None:
             self._forget(run)
@@ -215,7 +164,7 @@ class Runs:
         """Commit the run's end, again and again while it still owns the Task (R4)."""
         delay = 0.02
         try:
-            while not self.hub.closed:
+            while True:
                 async with run.lock:
                     if run.ended is not None:
                         await self._drop_result(run)
@@ -226,6 +175,8 @@ class Runs:
                         continue
                     except StoreError as fault:
                         _log.warning("task %r cannot be ended yet: %s", run.task_id, fault)
+                if self.hub.closed:
+                    return
                 await asyncio.sleep(delay)
                 delay = min(delay * 2, 5.0)
         finally:
@@ -315,6 +266,7 @@ class Runs:
 
     async def drain(self, *, pause: bool, timeout: float) -> None:
         """Let every run go at its next safe point; after ``timeout``, from its last commit."""
+        self.slots.close()
         runs = list(self.live.values())
         for run in runs:
             run.leaving = "paused" if pause else "released"
@@ -351,8 +303,10 @@ def _outcome(cancelled: bool, fault: BaseException | None, result: Any) -> Mutat
         return Fail(Failure("engine/bad_result", str(invalid)))
     except Exception as odd:
         fault = odd
+    if isinstance(fault, StoreError):
+        return Fail(Failure("engine/store_error", f"the store failed: {_storable(fault)}"))
     kind = type(fault).__name__
-    text = str(fault)[:_DETAIL].replace("\0", "\\0").encode(errors="backslashreplace").decode()
+    text = _storable(fault)
     return Fail(
         Failure(
             "engine/unhandled_error",
@@ -360,6 +314,11 @@ def _outcome(cancelled: bool, fault: BaseException | None, result: Any) -> Mutat
             {"type": kind, "message": text},
         )
     )
+
+
+def _storable(fault: BaseException | None) -> str:
+    text = str(fault)[:_DETAIL].replace("\0", "\\0")
+    return text.encode(errors="backslashreplace").decode()
 
 
 def _with_notes(outcome: Mutation, notes: Any) -> Mutation:

@@ -27,6 +27,8 @@ async def drain_on_signals(
 ) -> AsyncIterator[Stopping]:
     """Drain the Host on the first SIGINT or SIGTERM; a second one acts as it always did.
 
+    Usable in the main thread only, as all signal handlers of Python are.
+
     Args:
         pause: Pause the Tasks; otherwise they stay running and claimable.
         timeout: Seconds for the runs to reach a safe point; see `Host.drain`.
@@ -38,7 +40,7 @@ async def drain_on_signals(
     def restore() -> None:
         for number in SIGNALS:
             loop.remove_signal_handler(number)
-            signal.signal(number, previous[number])
+            signal.signal(number, previous[number] or signal.SIG_DFL)
 
     async def drain() -> None:
         try:

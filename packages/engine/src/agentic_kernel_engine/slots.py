@@ -1,0 +1,83 @@
+"""Slots: how many runs a Host has in flight at the most, and who waits for the next one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+
+from agentic_kernel import CannotStart
+
+
+class Slots:
+    """A limit that is taken before anything is durable, or refused (R9).
+
+    Args:
+        limit: How many slots there are; None for no limit.
+    """
+
+    def __init__(self, limit: int | None) -> None:
+        self._limit = limit
+        self._taken = 0
+        self._closed = False
+        self._queue: deque[asyncio.Future[None]] = deque()
+
+    @property
+    def free(self) -> bool:
+        """Whether one could be taken now."""
+        return not self._closed and (self._limit is None or self._taken < self._limit)
+
+    def take(self, task_id: str) -> None:
+        """Take one.
+
+        Raises:
+            CannotStart: All are taken, or the Host is draining.
+        """
+        if self._closed:
+            raise CannotStart("this Host is draining and starts nothing more", task_id)
+        if not self.free:
+            raise CannotStart(
+                f"{self._taken} Tasks are in flight and max_in_flight is {self._limit}; "
+                "wait with run(), or allow more",
+                task_id,
+            )
+        self._taken += 1
+
+    async def wait(self, task_id: str) -> None:
+        """Take one as soon as there is one, first come first served.
+
+        Raises:
+            CannotStart: The Host is draining, or begins to while this waits.
+        """
+        if self._closed or (self.free and not self._queue):
+            self.take(task_id)
+            return
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._queue.append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():
+                self.give_back()
+            else:
+                self._queue.remove(turn)
+            raise
+        if self._closed:
+            self.give_back()
+            self.take(task_id)
+
+    def give_back(self) -> None:
+        """Return one; the first who waits gets it."""
+        self._taken -= 1
+        while self._queue and self.free:
+            self._grant(self._queue.popleft())
+
+    def close(self) -> None:
+        """Refuse from now on; who waits is woken to be refused."""
+        self._closed = True
+        while self._queue:
+            self._grant(self._queue.popleft())
+
+    def _grant(self, turn: asyncio.Future[None]) -> None:
+        if not turn.done():
+            self._taken += 1
+            turn.set_result(None)
