@@ -19,7 +19,7 @@ from agentic_kernel import IllegalTransition, Task, TaskStatus
 from agentic_kernel.invariants import check, follows
 from agentic_kernel_engine import Host, Job, MemoryStore, Record, UnknownOutcome
 
-HISTORIES = 150
+HISTORIES = 500
 STEPS = 6
 
 

@@ -340,6 +340,8 @@ class Control:
                     receipt = await self.claim(record.task.id)
                 except TaskNotFound:
                     continue
+                except CannotStart:  # the last slot went to somebody else meanwhile
+                    return taken
                 if receipt.effect == "claimed":
                     taken.append(record.task.id)
             if len(page) < _PAGE:

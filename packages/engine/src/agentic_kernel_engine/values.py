@@ -17,6 +17,8 @@ MAX_DEPTH = 128
 """How deep lists and dicts may nest in a stored value."""
 MAX_BYTES = 8 * 1024 * 1024
 """How long one stored value may be as JSON text, in bytes."""
+MAX_PARTS = 1_000_000
+"""How many keys and items a stored value may have; parts that are shared count each time."""
 MAX_ID = 512
 """How long a Task's id or runtime kind may be, in characters."""
 
@@ -62,8 +64,8 @@ def check(value: Any, path: str = "value") -> None:
     while stack:
         container, trail, depth = stack.pop()
         seen += len(container)
-        if seen > MAX_BYTES:  # every part takes a byte; shared parts may multiply without end
-            raise InvalidValue(path, f"has over {MAX_BYTES:,} parts; store it elsewhere")
+        if seen > MAX_PARTS:
+            raise InvalidValue(path, f"has over {MAX_PARTS:,} parts; store it elsewhere")
         is_map = isinstance(container, dict)
         for key in container if is_map else range(len(container)):
             item = container[key]
