@@ -124,6 +124,11 @@ def test_a_timezone_without_an_offset_is_naive(new: Task) -> None:
         def utcoffset(self, _: datetime | None) -> None:
             return None
 
+        dst = utcoffset
+
+        def tzname(self, _: datetime | None) -> str:
+            return "somewhere"
+
     with pytest.raises(InvalidValue, match="naive"):
         apply(new, Dispatch(), datetime(2027, 1, 1, tzinfo=Vague()))
 

@@ -52,17 +52,18 @@ BAD = {
 @pytest.mark.parametrize("name", GOOD)
 def test_scoped_names_are_accepted_everywhere(name: str) -> None:
     assert Capability(name).name == name
-    assert Agent(name, (name,)).capabilities == (Capability(name),)
+    assert Agent(name, (Capability(name),)).capabilities == (Capability(name),)
     task = Task.new(summary="", instructions="", runtime_kind="k", agent_name=name)
     assert task.agent_name == name
 
 
 @pytest.mark.parametrize("name", BAD.values(), ids=BAD)
 def test_other_names_are_refused_everywhere(name: str) -> None:
+    names: Any = ("acme/fine", name)
     for make in (
         lambda: Capability(name),
         lambda: Agent(name),
-        lambda: Agent("acme/clerk", ("acme/fine", name)),
+        lambda: Agent("acme/clerk", names),
         lambda: Task.new(summary="", instructions="", runtime_kind="k", agent_name=name),
     ):
         with pytest.raises(InvalidValue) as caught:
@@ -86,7 +87,8 @@ def test_a_long_bad_name_is_not_repeated_in_full() -> None:
 
 def test_order_and_duplicates_of_capabilities_are_kept() -> None:
     names = ["b/b", "a/a", "b/b"]
-    agent = Agent("acme/clerk", [Capability(names[0]), names[1], names[2]])  # type: ignore[arg-type,list-item]
+    mixed: Any = [Capability(names[0]), names[1], names[2]]
+    agent = Agent("acme/clerk", mixed)
     assert agent.capabilities == tuple(Capability(name) for name in names)
 
 

@@ -241,6 +241,17 @@ def test_depth_is_bounded_by_memory_alone(depth: int, kind: str) -> None:
 # What is refused, and where it sat
 
 
+class Endless(UserString):
+    """Each character of a UserString is another UserString; whoever walks into it is stopped."""
+
+    reads = 0
+
+    def __getitem__(self, index: Any) -> Any:
+        Endless.reads += 1
+        assert Endless.reads < 1_000, "walked into a text as if it were a list"
+        return super().__getitem__(index)
+
+
 class Rude:
     """An object that cannot even be shown."""
 
@@ -257,7 +268,7 @@ REFUSED: dict[str, tuple[Any, str, str]] = {
     "complex": ({"a": 1j}, "value['a']", "complex"),
     "iterator": ({"a": iter([])}, "value['a']", "list_iterator"),
     "view": ({"a": {}.keys()}, "value['a']", "dict_keys"),
-    "endless-text": ({"a": UserString("ab")}, "value['a']", "UserString"),
+    "endless-text": ({"a": Endless("ab")}, "value['a']", "Endless"),
     "unshowable": ({"a": Rude()}, "value['a']", "Rude"),
     "top": (len, "value", "builtin_function_or_method"),
     "int-key": ({1: "a"}, "value", "key of type int"),

@@ -1,0 +1,89 @@
+"""Runs the benchmarks and writes what they found: `python benchmarks/run.py [NAME...]`.
+
+Every other module of this folder is a benchmark if it has a function
+
+    def measure() -> list[Figure]
+
+which measures ours and the limit in turns within one run (`figure.interleaved`, or likewise) and
+returns a `Figure` for each thing measured. Its first docstring line is the heading of its table.
+Nothing here is a test and nothing fails because it was slow; the table says which bars held.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import platform
+import sys
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from figure import Figure
+
+FOLDER = Path(__file__).parent
+RESULTS = FOLDER / "results"
+
+
+def main(names: list[str]) -> None:
+    """Measure the named benchmarks, or all, and write one JSON file each and a table of all."""
+    RESULTS.mkdir(exist_ok=True)
+    found = {
+        path.stem: _measure(path.stem)
+        for path in sorted(FOLDER.glob("*.py"))
+        if path.stem not in ("figure", "run")
+    }
+    unknown = set(names) - set(found)
+    if unknown:
+        sys.exit(
+            f"no benchmark is called {', '.join(sorted(unknown))}; there are {', '.join(found)}"
+        )
+    for name in names or found:
+        load = os.getloadavg()[0]
+        figures = found[name]()
+        result: dict[str, Any] = {
+            "python": platform.python_version(),
+            "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
+            "load": [round(load, 2), round(os.getloadavg()[0], 2)],
+            "figures": [{**asdict(each), "held": each.held} for each in figures],
+        }
+        (RESULTS / f"{name}.json").write_text(
+            json.dumps(result, indent=2, ensure_ascii=False) + "\n"
+        )
+        print(table(name, result))
+    sections = (
+        table(path.stem, json.loads(path.read_text())) for path in sorted(RESULTS.glob("*.json"))
+    )
+    (RESULTS / "README.md").write_text("# Figures\n\n" + "\n".join(sections))
+
+
+def _measure(name: str) -> Callable[[], list[Figure]]:
+    measure: Callable[[], list[Figure]] = importlib.import_module(name).measure
+    return measure
+
+
+def table(name: str, result: dict[str, Any]) -> str:
+    """One benchmark's figures as a Markdown table."""
+    heading = (importlib.import_module(name).__doc__ or name).splitlines()[0].rstrip(".")
+    before, after = result["load"]
+    lines = [
+        f"## {heading}\n",
+        f"Python {result['python']} on {result['machine']}; load {before} before, {after} after.\n",
+        "| what | ours | limit | ours ÷ limit | bar | held |",
+        "|---|---|---|---|---|---|",
+    ]
+    for figure in result["figures"]:
+        unit, sign = figure["unit"], "≤" if figure["better"] == "lower" else "≥"
+        lines.append(
+            f"| {figure['name']} | {figure['ours']:,.3g} {unit} "
+            f"| {figure['limit']:,.3g} {unit}: {figure['limit_is']} "
+            f"| {figure['ours'] / figure['limit']:.2f} "
+            f"| {sign} {figure['bar']:g} {unit} | {'yes' if figure['held'] else '**no**'} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

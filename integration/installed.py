@@ -1,0 +1,95 @@
+"""Examines an environment in which one wheel was installed alone; run by `nox -s install`.
+
+    python -I installed.py DISTRIBUTION OWN_DISTRIBUTION...
+
+Fails unless what is installed is what is declared, directly or further down, and nothing else; our
+own distributions come from our own wheels; every module imports; and the types are there. It uses
+the standard library only, because nothing else may be in that environment.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import pkgutil
+import re
+import sys
+from importlib.metadata import Distribution, distributions
+from pathlib import Path
+
+STRANGER = "agentic-kernel"
+"""Somebody else's distribution, one slip of the pen away from ours."""
+_REQUIREMENT = re.compile(r"\s*([A-Za-z0-9._-]+)\s*(?:\[([^\]]*)\])?([^;]*)(?:;(.*))?")
+
+
+def normal(name: str) -> str:
+    """The name as indexes compare it (PEP 503)."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def declared(root: str, found: dict[str, Distribution]) -> tuple[set[str], set[str]]:
+    """What ``root`` pulls in: all it may, by any marker, and what it must, without one."""
+    may, must = {root}, {root}
+    seen: set[tuple[str, str]] = set()
+    queue = [(root, "")]
+    while queue:
+        name, extra = queue.pop()
+        if (name, extra) in seen or name not in found:
+            continue
+        seen.add((name, extra))
+        for text in found[name].requires or ():
+            match = _REQUIREMENT.fullmatch(text)
+            assert match is not None, f"{name} requires {text!r}, which cannot be read"
+            wanted, extras, _, marker = match.groups()
+            condition = re.search(r"extra\s*==\s*['\"]([^'\"]+)", marker or "")
+            if (normal(condition[1]) if condition else "") != extra:
+                continue
+            wanted = normal(wanted)
+            may.add(wanted)
+            if marker is None:
+                must.add(wanted)
+            queue.append((wanted, ""))
+            queue.extend((wanted, normal(part)) for part in (extras or "").split(",") if part)
+    return may, must
+
+
+def main(root: str, own: set[str]) -> None:
+    """Examine and print; the first thing that is wrong ends the process with its message."""
+    found = {normal(each.metadata["Name"]): each for each in distributions()}
+    may, must = declared(root, found)
+    installed = set(found) - ({"pip"} - may)
+    assert STRANGER not in found, f"{STRANGER} is installed, which is not ours"
+    assert installed <= may, f"not declared, yet installed: {sorted(installed - may)}"
+    assert must <= installed, f"declared, yet not installed: {sorted(must - installed)}"
+    for name in sorted(own & installed):
+        origin = json.loads(found[name].read_text("direct_url.json") or "{}").get("url", "an index")
+        assert origin.startswith("file:"), f"{name} came from {origin}, not from our wheel"
+
+    module_name = _module(found[root])
+    package = importlib.import_module(module_name)
+    assert package.__file__ is not None
+    folder = Path(package.__file__).parent
+    assert (folder / "py.typed").is_file(), f"{module_name} has no py.typed"
+    modules = [module_name]
+    for module in pkgutil.walk_packages([str(folder)], f"{module_name}."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+            modules.append(module.name)
+
+    company = sorted(f"{name} {found[name].version}" for name in installed - {root})
+    print(f"{root} {found[root].version}: {len(modules)} modules import, typed; with it came")
+    print("\n".join(f"    {each}" for each in company) or "    nothing")
+
+
+def _module(distribution: Distribution) -> str:
+    tops = {
+        path.parts[0]
+        for path in distribution.files or ()
+        if len(path.parts) > 1 and path.parts[0].isidentifier()
+    }
+    assert len(tops) == 1, f"the wheel installs several packages: {sorted(tops)}"
+    return tops.pop()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], set(sys.argv[2:]))

@@ -1,0 +1,70 @@
+"""What the documentation shows is run as it stands."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+EXAMPLES = sorted((ROOT / "docs" / "examples").glob("*.py"))
+READMES = [ROOT / "README.md", *sorted(ROOT.glob("packages/*/README.md"))]
+BLOCKS = [
+    (path, code)
+    for path in READMES
+    for code in re.findall(r"^```python\n(.*?)^```", path.read_text(), re.MULTILINE | re.DOTALL)
+]
+SECTION = re.compile(r"# --8<-- \[start:(\w+)\]\n(.*?)# --8<-- \[end:\1\]", re.DOTALL)
+
+
+def run(arguments: list[str], folder: Path) -> str:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", *arguments],
+        cwd=folder, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def marks(text: str) -> list[pytest.MarkDecorator]:
+    """A real model takes a while."""
+    return [pytest.mark.slow] if "agentic_kernel_local" in text else []
+
+
+@pytest.mark.parametrize(
+    "path",
+    [pytest.param(path, id=path.stem, marks=marks(path.read_text())) for path in EXAMPLES],
+)
+def test_an_example_runs_and_prints_something(path: Path, tmp_path: Path) -> None:
+    assert run([str(path)], tmp_path).strip()
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        pytest.param(code, id=f"{path.parent.name}-{number}", marks=marks(code))
+        for number, (path, code) in enumerate(BLOCKS)
+    ],
+)
+def test_the_code_in_a_readme_runs(code: str, tmp_path: Path) -> None:
+    run(["-c", code], tmp_path)
+
+
+def test_there_is_code_to_run() -> None:
+    assert {path.stem for path in EXAMPLES} >= {"kernel", "host", "local"}
+    assert {path.parent.name for path, _ in BLOCKS} >= {"kernel", "engine", "file", "local"}
+
+
+def test_the_example_of_the_readme_is_the_one_of_the_docs() -> None:
+    found = SECTION.search((ROOT / "docs" / "examples" / "host.py").read_text())
+    assert found is not None
+    assert found[2] in (ROOT / "README.md").read_text()
+
+
+def test_links_in_the_readmes_lead_somewhere() -> None:
+    for path in READMES:
+        for target in re.findall(r"\]\(([^)#]+)\)", path.read_text()):
+            assert (path.parent / target).exists(), f"{path}: {target}"

@@ -1,0 +1,292 @@
+"""The commands: what may be said, and who does it. Each returns its exit code."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from dataclasses import asdict
+from datetime import timedelta
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import platformdirs
+import typer
+from typer.core import TyperGroup
+
+from agentic_kernel import Task, TaskStatus
+from agentic_kernel_engine import Host
+from agentic_kernel_engine import rerun as again
+
+from . import control, doctor, rendering
+from .invocation import Invocation
+from .local import KIND, metadata
+from .place import Place, find_task, history, orphaned, text_of
+from .stop import READER_GONE, Stop
+from .text import label, seconds
+
+STATE_VARIABLE = "AGENTIC_KERNEL_STATE"
+
+
+class Commands(TyperGroup):
+    """The commands; a reader that left ends them as it ends any other program."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            raise typer.Exit(READER_GONE) from None
+
+
+app = typer.Typer(
+    cls=Commands,
+    help="Run Tasks on this machine; watch, pause, resume and kill them from any terminal.",
+    epilog="--state, --json and --debug may stand before or after the command.",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    invoke_without_command=True,
+)
+
+_TaskId = Annotated[
+    str, typer.Argument(metavar="ID", help="A Task's id, or its first characters (at least 6).")
+]
+_Model = Annotated[
+    Path | None, typer.Option("--model", metavar="PATH", help="A GGUF file to use as the model.")
+]
+_Status = Literal["running", "paused", "success", "failure", "cancelled"]
+
+
+@app.callback()
+def options(
+    context: typer.Context,
+    *,
+    state: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", envvar=STATE_VARIABLE, help="Where the Tasks are kept."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show where an error came from.")] = False,
+    show_version: Annotated[bool, typer.Option("--version", help="Show the version.")] = False,
+) -> None:
+    # --debug is here for the help; `app.main`, which reports errors, reads it.
+    if show_version:
+        typer.echo(f"agentic-kernel {version('agentic-kernel-cli')}")
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+        raise typer.Exit(2)
+    place = Place(state or Path(platformdirs.user_data_dir("agentic-kernel")), state is not None)
+    context.obj = Invocation(place, as_json)
+
+
+@app.command()
+def run(
+    context: typer.Context,
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="What to do; - reads it from stdin.")],
+    max_tokens: Annotated[
+        int | None, typer.Option(min=1, help="End the answer after this many tokens.")
+    ] = None,
+    system: Annotated[
+        str | None, typer.Option(help="How the model is to behave, before the instructions.")
+    ] = None,
+    summary: Annotated[str, typer.Option(help="A short title for lists.")] = "",
+    model: _Model = None,
+    task_id: Annotated[
+        str | None, typer.Option("--id", help="An id of your own; it is used once.")
+    ] = None,
+) -> int:
+    """Run a new Task and stream its answer. Ctrl-C pauses it."""
+    task = Task.new(
+        summary=summary,
+        instructions=sys.stdin.read() if text == "-" else text,
+        runtime_kind=KIND,
+        metadata=metadata(max_tokens, system),
+        id=task_id,
+    )
+    return asyncio.run(_invocation(context).foreground(model).launch(task))
+
+
+@app.command("list")
+def list_tasks(
+    context: typer.Context,
+    status: Annotated[_Status | None, typer.Option(help="Only Tasks in this status.")] = None,
+    after: Annotated[
+        str | None, typer.Option(metavar="ID", help="Only Tasks after this id: the next page.")
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, max=10_000, help="How many at the most.")] = 100,
+) -> int:
+    """List Tasks, oldest first."""
+    called = _invocation(context)
+    wanted = None if status is None else TaskStatus(status)
+    tasks = called.controlled(lambda host: host.find(wanted, after, limit))
+    if called.as_json:
+        for task in tasks:
+            rendering.task_line(task)
+        return 0
+    rendering.task_table(rendering.Paper(), tasks)
+    if len(tasks) == limit:
+        _note(f"more: add --after {label(tasks[-1].id)}")
+    return 0
+
+
+@app.command()
+def show(
+    context: typer.Context,
+    given: _TaskId,
+    events: Annotated[
+        bool, typer.Option("--events", help="Also everything that happened.")
+    ] = False,
+) -> int:
+    """Show everything about one Task."""
+    called = _invocation(context)
+
+    async def showing(host: Host) -> None:
+        record = await find_task(host, given)
+        task = record.task
+        happened = await history(host, task.id)
+        said, gone = text_of(happened), await orphaned(host, record)
+        console = rendering.Paper(highlight=False)
+        if called.as_json:
+            rendering.task_line(task, said=said, orphaned=gone)
+        else:
+            rendering.task_details(console, task, said=said, orphaned=gone)
+        for event in happened if events else ():
+            if called.as_json:
+                rendering.event_line(task.id, event)
+            else:
+                rendering.event_row(event)
+
+    called.controlled(showing)
+    return 0
+
+
+@app.command()
+def watch(context: typer.Context, given: _TaskId) -> int:
+    """Follow a Task that runs elsewhere, until it ends or is paused."""
+    called = _invocation(context)
+
+    async def watching(host: Host) -> int:
+        stop = Stop()
+        with stop.on_signals():
+            task = (await find_task(host, given)).task
+            return await control.watch(host, task, called.screen(stop), stop)
+
+    return called.controlled(watching)
+
+
+@app.command()
+def pause(
+    context: typer.Context,
+    given: _TaskId,
+    wait: Annotated[
+        float, typer.Option(min=0, max=3600, help="Seconds to wait for it to take effect.")
+    ] = 5.0,
+) -> int:
+    """Pause a Task, wherever it runs."""
+    called = _invocation(context)
+
+    async def pausing(host: Host) -> tuple[Task, str]:
+        return await control.pause(host, (await find_task(host, given)).task.id, wait)
+
+    called.report(*called.controlled(pausing))
+    return 0
+
+
+@app.command()
+def resume(
+    context: typer.Context,
+    given: _TaskId,
+    extra: Annotated[str | None, typer.Option(help="A further instruction to go on with.")] = None,
+    model: _Model = None,
+) -> int:
+    """Let a paused Task go on, here in the foreground."""
+    called = _invocation(context)
+    record = called.controlled(lambda host: find_task(host, given))
+    return asyncio.run(called.foreground(model).resume(record, extra))
+
+
+@app.command()
+def kill(context: typer.Context, given: _TaskId) -> int:
+    """End a Task for good, wherever it runs; the text so far is kept."""
+    called = _invocation(context)
+
+    async def killing(host: Host) -> tuple[Task, str]:
+        return await control.kill(host, (await find_task(host, given)).task.id)
+
+    called.report(*called.controlled(killing))
+    return 0
+
+
+@app.command()
+def recover(
+    context: typer.Context,
+    given: Annotated[
+        list[str] | None, typer.Argument(metavar="[ID]...", help="Only these; default: all.")
+    ] = None,
+    model: _Model = None,
+) -> int:
+    """Take up Tasks whose process died, and run them on where they were."""
+    called = _invocation(context)
+
+    async def finding(host: Host) -> list[Task]:
+        if given:
+            return [await control.abandoned(host, name) for name in given]
+        return await control.left_behind(host)
+
+    tasks = called.controlled(finding)
+    if not tasks:
+        _note("nothing to recover")
+        return 0
+    return asyncio.run(called.foreground(model).take_up(tasks))
+
+
+@app.command()
+def rerun(context: typer.Context, given: _TaskId, model: _Model = None) -> int:
+    """Run a Task's work again as a new Task that names the old one."""
+    called = _invocation(context)
+    record = called.controlled(lambda host: find_task(host, given))
+    return asyncio.run(called.foreground(model).launch(again(record.task, "cli")))
+
+
+@app.command()
+def prune(
+    context: typer.Context,
+    older_than: Annotated[str, typer.Option(help="How long ago they ended: 90s, 12h, 30d, 2w.")],
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+) -> int:
+    """Remove Tasks that ended long ago, with everything about them."""
+    called = _invocation(context)
+    age = timedelta(seconds=seconds(older_than))
+    if not yes:
+        question = f"Remove every Task in {called.place.folder} that ended over {older_than} ago?"
+        if not sys.stdin.isatty():
+            raise typer.BadParameter("say --yes; there is no terminal to ask on")
+        if not typer.confirm(question, err=True):
+            return 1
+    count = called.controlled(lambda host: control.prune(host, age))
+    if called.as_json:
+        rendering.json_line("pruned", {"count": count})
+    else:
+        typer.echo(f"removed {count} Task{'' if count == 1 else 's'}")
+    return 0
+
+
+@app.command("doctor")
+def examine(context: typer.Context, model: _Model = None) -> int:
+    """Check that this machine has what is needed, and say what to do when not."""
+    called = _invocation(context)
+    found = asyncio.run(doctor.findings(called.place.folder, model))
+    for finding in found:
+        if called.as_json:
+            rendering.json_line("finding", asdict(finding))
+        else:
+            rendering.finding_line(rendering.Paper(highlight=False), **asdict(finding))
+    return 0 if all(finding.ok for finding in found) else 1
+
+
+def _invocation(context: typer.Context) -> Invocation:
+    assert isinstance(context.obj, Invocation)
+    return context.obj
+
+
+def _note(text: str) -> None:
+    typer.echo(text, err=True)

@@ -1,0 +1,128 @@
+"""The control plane: everything that needs no model, from any terminal."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+
+from agentic_kernel import CannotStart, Task, TaskStatus
+from agentic_kernel_engine import Event, Host
+from agentic_kernel_engine.events import TASK_PAUSED
+
+from .local import KIND
+from .place import find_task, orphaned
+from .running import CODES
+from .stop import Stop
+from .streaming import Screen
+
+_PAGE = 1000
+_ORPHAN_CHECK = 2.0
+"""Seconds between two looks of `watch` at whether anybody still runs the Task."""
+
+
+async def pause(host: Host, task_id: str, patience: float) -> tuple[Task, str]:
+    """Ask for a pause and wait a moment for it; returns the Task and what became of the wish."""
+    receipt = await host.pause(task_id)
+    task = receipt.snapshot
+    if receipt.changed:
+        return task, "paused"
+    if task.status is not TaskStatus.RUNNING:
+        return task, f"nothing to pause: it is {task.status.value}"
+    try:
+        async with asyncio.timeout(patience):
+            task = await host.wait(task_id, *CODES)
+    except TimeoutError:
+        return await host.get(task_id), "requested: it takes effect at the next safe point"
+    if task.status is TaskStatus.PAUSED:
+        return task, "paused"
+    return task, f"it ended first: {task.status.value}"
+
+
+async def kill(host: Host, task_id: str) -> tuple[Task, str]:
+    """End a Task for good; returns it and what became of the wish."""
+    receipt = await host.kill(task_id)
+    task = receipt.snapshot
+    if receipt.changed:
+        return task, "killed"
+    return task, f"nothing to kill: it had ended in {task.status.value}"
+
+
+async def prune(host: Host, age: timedelta) -> int:
+    """Remove every Task that ended longer ago than this; returns how many."""
+    before = datetime.now(UTC) - age
+    removed = 0
+    while True:
+        count = await host.store.prune(before, _PAGE)
+        removed += count
+        if count < _PAGE:
+            return removed
+
+
+async def left_behind(host: Host) -> list[Task]:
+    """Every Task of this command's runtime that is running and that nobody runs."""
+    found: list[Task] = []
+    while True:
+        after = found[-1].id if found else None
+        page = await host.store.find(claimable=True, kinds=[KIND], after=after, limit=_PAGE)
+        found += [record.task for record in page]
+        if len(page) < _PAGE:
+            return found
+
+
+async def abandoned(host: Host, given: str) -> Task:
+    """The Task with this id, which must be running without anybody who runs it.
+
+    Raises:
+        CannotStart: It is not; the message says what it is.
+    """
+    record = await find_task(host, given)
+    task = record.task
+    if await orphaned(host, record):
+        return task
+    if task.status is TaskStatus.RUNNING:
+        raise CannotStart("a living process runs it; watch it instead", task.id)
+    raise CannotStart(f"it is {task.status.value}, so there is nothing to recover", task.id)
+
+
+async def watch(host: Host, task: Task, screen: Screen, stop: Stop) -> int:
+    """Show a Task's durable events until it rests; returns the exit code."""
+    task_id = task.id
+    screen.begin([(task, "")])
+
+    async def follow() -> None:
+        async for event in _until_rest(host, task_id):
+            screen.observe(task_id, event)
+
+    async def mind() -> None:
+        # A death leaves no event: it can only be looked for.
+        while not await orphaned(host, await host.record(task_id)):  # noqa: ASYNC110
+            await asyncio.sleep(_ORPHAN_CHECK)
+        screen.tell("nobody runs this Task now; it can be recovered")
+
+    jobs = [asyncio.ensure_future(job) for job in (follow(), stop.wait(), mind())]
+    following, stopping = jobs[:2]
+    try:
+        await asyncio.wait({following, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        if following.done():
+            following.result()
+    finally:
+        for job in jobs:
+            job.cancel()
+        await asyncio.gather(*jobs, return_exceptions=True)
+    task = await host.get(task_id)
+    if task.status not in CODES:
+        screen.tell("no longer watching; the Task goes on")
+        return stop.code or 0
+    screen.end([task])
+    return CODES[task.status]
+
+
+async def _until_rest(host: Host, task_id: str) -> AsyncIterator[Event]:
+    """The Task's events until it is terminal, or paused with nothing behind the pause."""
+    async for event in host.stream(task_id):
+        yield event
+        if event.type == TASK_PAUSED and event.id is not None:
+            later = await host.store.events(task_id, event.id, limit=1)
+            if not later and (await host.get(task_id)).status is TaskStatus.PAUSED:
+                return

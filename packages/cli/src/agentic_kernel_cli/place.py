@@ -1,0 +1,94 @@
+"""Where the Tasks are: one state folder, opened as a control plane."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from agentic_kernel import InvalidValue, TaskNotFound, TaskStatus
+from agentic_kernel_engine import Event, Host, Record
+from agentic_kernel_engine.events import RUN_DELTA, RUN_TURN, from_stored
+from agentic_kernel_file import FileStore
+
+MIN_PREFIX = 6
+"""How many characters an abbreviated id needs."""
+_LISTED = 5
+"""How many Tasks are named when an abbreviation fits several."""
+_PAGE = 1000
+
+
+@dataclass(frozen=True)
+class Place:
+    """A state folder, and how the user named it."""
+
+    folder: Path
+    named: bool = False
+    """Whether the user chose it, so that commands proposed to the user name it too."""
+
+    def command(self, *words: str) -> str:
+        """The command line that does this here, ready to paste into a shell."""
+        where = ["--state", str(self.folder)] if self.named else []
+        return shlex.join(["agentic-kernel", *where, *words])
+
+    def open(self) -> Host:
+        """A control plane on this folder: it reads, pauses and kills, and runs nothing."""
+        return Host(store=FileStore(self.folder))
+
+
+async def find_task(host: Host, given: str) -> Record:
+    """The Task with this id, or the only one whose id begins so.
+
+    Raises:
+        TaskNotFound: None does.
+        InvalidValue: Several do; the message names some of them.
+    """
+    try:
+        return await host.record(given)
+    except TaskNotFound:
+        if len(given) < MIN_PREFIX:
+            raise
+    page = await host.find(after=given, limit=_LISTED)
+    found = [task.id for task in page if task.id.startswith(given)]
+    if not found:
+        raise TaskNotFound(given)
+    if len(found) > 1:
+        raise InvalidValue("ID", f"{given} begins {', '.join(found)}; give more characters")
+    return await host.record(found[0])
+
+
+async def orphaned(host: Host, record: Record) -> bool:
+    """Whether the Task is running and nobody runs it."""
+    if record.task.status is not TaskStatus.RUNNING:
+        return False
+    return record.owner is None or not await host.store.alive(record.owner)
+
+
+async def history(host: Host, task_id: str) -> list[Event]:
+    """The Task's durable events so far, in order."""
+    found: list[Event] = []
+    after = None
+    while page := await host.store.events(task_id, after, _PAGE):
+        found += [from_stored(event_id, text) for event_id, text in page]
+        after = page[-1][0]
+    return found
+
+
+def text_of(events: Iterable[Event]) -> str:
+    """All that a Task has said in these events, its turns separated by a blank line."""
+    said = ""
+    for event in events:
+        said += spoken(event, later=bool(said))
+    return said
+
+
+def spoken(event: Event, *, later: bool) -> str:
+    """What an event adds to the text of its Task.
+
+    Args:
+        later: Whether something was said before it.
+    """
+    if event.type == RUN_DELTA and "channel" not in event.data:
+        return str(event.data.get("text", ""))
+    return "\n\n" if event.type == RUN_TURN and later else ""

@@ -1,0 +1,131 @@
+"""Running Tasks in the foreground: streamed, stoppable, and never far from a durable pause."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from agentic_kernel import CannotStart, IllegalTransition, Task, TaskStatus
+from agentic_kernel_engine import Host, Observer, Record
+
+from .local import KIND
+from .place import history, text_of
+from .stop import Stop
+from .streaming import Screen
+
+CODES: Final = {
+    TaskStatus.SUCCESS: 0,
+    TaskStatus.FAILURE: 1,
+    TaskStatus.PAUSED: 3,
+    TaskStatus.CANCELLED: 4,
+}
+"""The exit code for where a Task rests when the command ends; of several, the first of 1, 4, 3."""
+
+Begin = Callable[[Host], Awaitable[Sequence[str]]]
+"""Sets Tasks in motion on a Host; returns the ids of those that now run on it."""
+
+
+@dataclass(frozen=True)
+class Foreground:
+    """How one command runs Tasks and stays with them."""
+
+    screen: Callable[[Stop], Screen]
+    """Where the Tasks are shown."""
+    runtime: Callable[[Observer], Host]
+    """The Host that runs them, and nothing that it is not told to."""
+
+    async def launch(self, task: Task) -> int:
+        """Dispatch a new Task and stay with it; returns the exit code."""
+
+        async def begin(host: Host) -> Sequence[str]:
+            await host.dispatch(task)
+            return [task.id]
+
+        return await self._stay([task], begin)
+
+    async def resume(self, record: Record, extra: str | None) -> int:
+        """Let a paused Task go on here; returns the exit code.
+
+        Raises:
+            IllegalTransition: It is not paused, or somebody else resumed it first.
+        """
+        task = record.task
+
+        async def begin(host: Host) -> Sequence[str]:
+            receipt = await host.resume(task.id, extra, at_version=record.version)
+            if not receipt.changed:
+                raise IllegalTransition(task.id, receipt.snapshot.status, "resume")
+            return [task.id]
+
+        if task.status is not TaskStatus.PAUSED:
+            raise IllegalTransition(task.id, task.status, "resume")
+        return await self._stay([task], begin)
+
+    async def take_up(self, tasks: Sequence[Task]) -> int:
+        """Run on Tasks that nobody runs any more; returns the exit code.
+
+        One that somebody else took up meanwhile is left to them.
+
+        Raises:
+            CannotStart: All of them were.
+        """
+
+        async def begin(host: Host) -> Sequence[str]:
+            taken = [task.id for task in tasks if (await host.claim(task.id)).effect == "claimed"]
+            if not taken:
+                raise CannotStart("somebody else took it up meanwhile", tasks[0].id)
+            return taken
+
+        return await self._stay(tasks, begin)
+
+    async def _stay(self, tasks: Sequence[Task], begin: Begin) -> int:
+        """Show what the Tasks say until all of them rest, or pause them when a stop is wished."""
+        for task in tasks:
+            if task.runtime_kind != KIND:
+                raise CannotStart(
+                    f"it needs the runtime {task.runtime_kind!r}, and this command runs {KIND!r}",
+                    task.id,
+                )
+        stop = Stop()
+        screen = self.screen(stop)
+        with stop.on_signals():
+            try:
+                async with self.runtime(screen) as host:
+                    screen.begin([(task, await _kept(host, task)) for task in tasks])
+                    begun = await begin(host)
+                    await self._rest(host, begun, screen, stop)
+                    ended = list((await host.get_many(begun)).values())
+                screen.end(ended)
+            finally:
+                screen.close()
+        return _exit_code(ended, stop)
+
+    async def _rest(self, host: Host, ids: Sequence[str], screen: Screen, stop: Stop) -> None:
+        resting: asyncio.Future[Any] = asyncio.gather(*(host.wait(id, *CODES) for id in ids))
+        stopping: asyncio.Future[Any] = asyncio.ensure_future(stop.wait())
+        try:
+            await asyncio.wait({resting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            if not resting.done():
+                screen.tell("pausing at the next safe point; again to leave at once")
+                await host.drain(pause=True)
+            else:
+                resting.result()
+        finally:
+            resting.cancel()
+            stopping.cancel()
+            await asyncio.gather(resting, stopping, return_exceptions=True)
+
+
+async def _kept(host: Host, task: Task) -> str:
+    if task.status is TaskStatus.NOT_STARTED:
+        return ""
+    return text_of(await history(host, task.id))
+
+
+def _exit_code(tasks: Sequence[Task], stop: Stop) -> int:
+    if stop.code is not None and not all(task.status.terminal for task in tasks):
+        return stop.code
+    codes = {CODES.get(task.status, 1) for task in tasks}
+    return next((code for code in (1, 4, 3) if code in codes), 0)

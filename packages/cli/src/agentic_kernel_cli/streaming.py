@@ -1,0 +1,214 @@
+"""What a running Task shows: its answer on stdout as it comes, its states on stderr."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from rich.text import Text
+
+from agentic_kernel import Task, TaskStatus
+from agentic_kernel_engine import Event
+from agentic_kernel_engine import events as vocabulary
+
+from .place import Place, spoken
+from .rendering import Paper, event_line, plain, state_text, task_line
+from .text import content, label
+
+_NEWS: Final[Mapping[str, str]] = {
+    vocabulary.TASK_CLAIMED: "taken up",
+    vocabulary.TASK_RESUMED: "resumed",
+    vocabulary.TASK_RELEASED: "let go",
+    vocabulary.TASK_PAUSE_REQUESTED: "pause requested",
+    vocabulary.TASK_PAUSE_WITHDRAWN: "pause withdrawn",
+    vocabulary.RESULT_DROPPED: "a late result was dropped",
+    vocabulary.RUN_ABANDONED: "the run does not stop",
+}
+
+
+class Screen(Protocol):
+    """Where the Tasks of one command are shown: an `Observer` with a beginning and an end."""
+
+    def begin(self, tasks: Sequence[tuple[Task, str]]) -> None:
+        """Show what is about to run, each Task with the text it has kept."""
+        ...
+
+    def observe(self, task_id: str, event: Event) -> None:
+        """Show an event."""
+        ...
+
+    def tell(self, news: str) -> None:
+        """Show a line about the command itself."""
+        ...
+
+    def end(self, tasks: Sequence[Task]) -> None:
+        """Show how they ended, or where they stand and how to go on."""
+        ...
+
+    def close(self) -> None:
+        """Leave the terminal as it was, also after an error."""
+        ...
+
+
+class JsonScreen:
+    """Every event, and every final Task, as one JSON object per line.
+
+    Args:
+        on_closed: Called when stdout cannot be written any more.
+    """
+
+    def __init__(self, on_closed: Callable[[], None]) -> None:
+        self._on_closed = on_closed
+
+    def begin(self, tasks: Sequence[tuple[Task, str]]) -> None: ...
+
+    def observe(self, task_id: str, event: Event) -> None:
+        try:
+            event_line(task_id, event)
+        except OSError:
+            self._on_closed()
+
+    def tell(self, news: str) -> None: ...
+
+    def end(self, tasks: Sequence[Task]) -> None:
+        for task in tasks:
+            task_line(task)
+
+    def close(self) -> None: ...
+
+
+@dataclass
+class _Voice:
+    """One Task on a screen that it may share with others."""
+
+    prefix: str = ""
+    said: int = 0
+    held: str = ""
+    """An unfinished line, held back because the screen is shared."""
+
+
+class TextScreen:
+    """The answer on stdout and nothing else there; states, progress and hints on stderr.
+
+    With several Tasks every line begins with the Task's number.
+
+    Args:
+        place: For the commands that hints propose.
+        on_closed: Called when stdout cannot be written any more.
+    """
+
+    def __init__(self, place: Place, on_closed: Callable[[], None]) -> None:
+        self._place = place
+        self._on_closed = on_closed
+        self._out = sys.stdout
+        self._err = Paper(stderr=True, highlight=False)
+        self._shared = self._out.isatty() and self._err.is_terminal
+        self._status = (
+            self._err.status("starting", spinner="dots") if self._err.is_terminal else None
+        )
+        self._voices: dict[str, _Voice] = {}
+        self._midline = False
+        self._closed = False
+
+    def begin(self, tasks: Sequence[tuple[Task, str]]) -> None:
+        for number, (task, kept) in enumerate(tasks, 1):
+            self._voices[task.id] = _Voice(f"[{number}] " if len(tasks) > 1 else "")
+            if task.status is not TaskStatus.NOT_STARTED:
+                self._news(task.id, f"task {task.id}  {task.summary or task.instructions}", 120)
+            if kept:
+                self._news(task.id, f"{len(kept)} characters kept:")
+                self._say(task.id, kept)
+        if self._status is not None and not self._midline:
+            self._status.start()
+
+    def observe(self, task_id: str, event: Event) -> None:
+        self._say(task_id, spoken(event, later=self._voice(task_id).said > 0))
+        if event.type in _NEWS:
+            detail = event.data.get("extra")
+            self._news(task_id, _NEWS[event.type] + (f": {detail}" if detail else ""), 200)
+        elif event.type == vocabulary.TASK_DISPATCHED:
+            self._news(task_id, f"task {task_id} is running")
+        elif event.type == vocabulary.TASK_PAUSED and event.data.get("reason") != "requested":
+            self._news(task_id, f"paused: {event.data.get('reason')}")
+        if self._status is not None:
+            said = sum(voice.said for voice in self._voices.values())
+            self._status.update(f"{said} characters" if said else "running")
+
+    def tell(self, news: str) -> None:
+        self._line(Text(news, style="bold"))
+
+    def end(self, tasks: Sequence[Task]) -> None:
+        self.close()
+        for task in tasks:
+            voice = self._voice(task.id)
+            if task.status is TaskStatus.SUCCESS and not voice.said:
+                self._say(task.id, plain(task.result))
+            if voice.held:
+                self._write(f"{voice.prefix}{voice.held}\n")
+            if self._midline:
+                self._write("\n")
+            line = Text(voice.prefix) + state_text(task.status)
+            for fact in self._facts(task):
+                line.append(f"  {label(fact)}")
+            self._line(line)
+
+    def close(self) -> None:
+        if self._status is not None:
+            self._status.stop()
+
+    def _facts(self, task: Task) -> list[str]:
+        facts = []
+        if task.failure is not None:
+            facts.append(f"{task.failure.code}: {task.failure.message}")
+        if isinstance(task.result, Mapping):
+            usage = task.result.get("usage")
+            if isinstance(usage, Mapping) and "output_tokens" in usage:
+                facts.append(f"{usage['output_tokens']} tokens")
+            if task.result.get("finish_reason") == "length":
+                facts.append("cut at the limit of tokens")
+        if task.started_at is not None and task.ended_at is not None:
+            facts.append(f"after {(task.ended_at - task.started_at).total_seconds():.1f} s")
+        if task.status is TaskStatus.PAUSED:
+            facts.append("go on with: " + self._place.command("resume", task.id))
+        elif task.status is TaskStatus.RUNNING:
+            facts.append("go on with: " + self._place.command("recover", task.id))
+        return facts
+
+    def _voice(self, task_id: str) -> _Voice:
+        return self._voices.setdefault(task_id, _Voice())
+
+    def _say(self, task_id: str, text: str) -> None:
+        voice = self._voice(task_id)
+        text = content(text)
+        voice.said += len(text)
+        if voice.prefix:
+            *lines, voice.held = (voice.held + text).split("\n")
+            text = "".join(f"{voice.prefix}{line}\n" for line in lines)
+        self._write(text)
+
+    def _write(self, text: str) -> None:
+        if not text or self._closed:
+            return
+        if self._shared:
+            self.close()
+        try:
+            self._out.write(text)
+            self._out.flush()
+        except OSError:
+            self._closed = True
+            self._on_closed()
+        self._midline = not text.endswith("\n")
+
+    def _news(self, task_id: str, text: str, width: int | None = None) -> None:
+        self._line(Text(self._voice(task_id).prefix + label(text, width), style="dim"))
+
+    def _line(self, line: Text) -> None:
+        if self._midline and self._shared:
+            self._write("\n")
+        try:
+            self._err.print(line, soft_wrap=True)
+        except OSError:
+            # States are a courtesy: without a reader they stop, and the Task goes on.
+            self._err.quiet = True

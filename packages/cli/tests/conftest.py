@@ -1,0 +1,20 @@
+"""The fixtures of these tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from .terminals import Terminals
+
+
+@pytest.fixture
+def terminals(tmp_path: Path) -> Iterator[Terminals]:
+    there = Terminals(tmp_path / "state")
+    yield there
+    for command in there.started:
+        if command.process.poll() is None:
+            command.process.kill()
+        command.end()

@@ -1,0 +1,182 @@
+"""Tasks on the real model: run, interrupted, taken up again, in real processes."""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+import signal
+from pathlib import Path
+
+import pytest
+
+from agentic_kernel import Task
+from agentic_kernel_cli.local import open_runtime
+from agentic_kernel_engine import InMemoryObserver
+
+from .terminals import Command, Terminals
+
+pytestmark = pytest.mark.slow
+
+STORY = "Write a long story about a lighthouse."
+"""The small model goes on with this until it is stopped, or its tokens are."""
+SOME = 40
+"""Characters of an answer after which a test interrupts it."""
+STUBBORN = str(Path(__file__).with_name("stubborn.py"))
+
+
+def start_story(terminals: Terminals, *words: str) -> Command:
+    """A Task with the id ``story`` that is in the middle of its answer."""
+    command = terminals.start("run", STORY, "--id", "story", "--max-tokens", "3000", *words)
+    command.until(out=SOME)
+    return command
+
+
+def test_run_says_its_answer_and_ends_with_0(terminals: Terminals) -> None:
+    done = terminals.call("run", "Say hello.", "--max-tokens", "12", "--system", "Be brief.")
+    listed = terminals.call("--json", "list").lines
+    assert [task["status"] for task in listed] == ["success"]
+    assert listed[0]["metadata"] == {"local/max_tokens": 12, "local/system": "Be brief."}
+    assert done.out == listed[0]["result"]["text"].rstrip("\n") + "\n"
+    assert listed[0]["id"] in done.err
+
+
+def test_instructions_may_come_from_stdin(terminals: Terminals) -> None:
+    terminals.start("run", "-", "--max-tokens", "4", stdin="Say\nhello.").ended(0)
+    assert terminals.call("--json", "list").lines[0]["instructions"] == "Say\nhello."
+
+
+def test_json_lines_are_the_events_and_then_the_task(terminals: Terminals) -> None:
+    lines = terminals.call("run", "Say hello.", "--max-tokens", "12", "--json").lines
+    assert [line["kind"] for line in lines] == ["event"] * (len(lines) - 1) + ["task"]
+    said = "".join(line["data"]["text"] for line in lines[:-1] if line["type"] == "run.delta")
+    assert said == lines[-1]["result"]["text"]
+
+
+def test_a_failure_ends_with_1_and_says_why(terminals: Terminals) -> None:
+    failed = terminals.call("run", "word " * 5000, code=1)
+    assert "local/context_length" in failed.err
+    assert failed.out == ""
+
+
+def test_an_id_is_used_once(terminals: Terminals) -> None:
+    terminals.call("run", "Say hello.", "--id", "mine", "--max-tokens", "4")
+    refused = terminals.call("run", "Say hello.", "--id", "mine", code=1)
+    assert refused.err.splitlines()[-1].startswith("agentic-kernel: task 'mine' is already stored")
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_pauses_the_task_and_says_how_to_go_on(
+    terminals: Terminals, number: int, code: int
+) -> None:
+    command = start_story(terminals)
+    command.process.send_signal(number)
+    command.ended(code)
+    kept = terminals.task("story")
+    assert kept["status"] == "paused"
+    assert kept["said"] + "\n" == command.out
+    way_on = shlex.split(command.err.splitlines()[-1].partition("go on with: ")[2])
+    assert way_on == ["agentic-kernel", "--state", str(terminals.state), "resume", "story"]
+    going_on = terminals.program("-m", "agentic_kernel_cli", *way_on[1:])
+    going_on.until(out=len(kept["said"]) + SOME)
+    assert going_on.out.startswith(kept["said"])
+    terminals.call("kill", "story")
+    going_on.ended(4)
+
+
+def test_a_second_signal_leaves_at_once_and_the_task_can_be_recovered(
+    terminals: Terminals,
+) -> None:
+    command = terminals.program(STUBBORN, str(terminals.state), "it")
+    command.until(out=len("said, and never committed"))
+    command.process.send_signal(signal.SIGINT)
+    command.until(err="pausing")
+    command.process.send_signal(signal.SIGINT)
+    command.ended(130)
+    assert "agentic-kernel recover" in command.err
+    left = terminals.task("it")
+    assert (left["status"], left["orphaned"], left["said"]) == ("running", True, "said, ")
+
+
+def test_a_reader_that_leaves_pauses_the_task(terminals: Terminals) -> None:
+    command = start_story(terminals)
+    command.stop_reading()
+    command.ended(141)
+    assert "Traceback" not in command.err
+    assert "Exception" not in command.err
+    assert terminals.task("story")["status"] == "paused"
+
+
+def test_paused_resumed_with_an_extra_crashed_recovered_and_killed(terminals: Terminals) -> None:
+    running = start_story(terminals)
+    assert terminals.call("pause", "story").out == "story: paused\n"
+    running.ended(3)
+    first = terminals.task("story")
+    assert (first["status"], first["said"] + "\n") == ("paused", running.out)
+
+    resumed = terminals.start("resume", "story", "--extra", "Now write a long story about a mill.")
+    resumed.until(out=len(first["said"]) + 3 * SOME)
+    resumed.process.kill()
+    resumed.ended(-signal.SIGKILL)
+    second = terminals.task("story")
+    assert (second["status"], second["orphaned"]) == ("running", True)
+    assert second["supplements"] == ["Now write a long story about a mill."]
+    assert second["said"].startswith(first["said"] + "\n\n")
+    assert resumed.out.startswith(second["said"])
+
+    recovered = terminals.start("recover")
+    recovered.until(out=len(second["said"]) + 3 * SOME)
+    assert terminals.call("kill", "story").out == "story: killed\n"
+    recovered.ended(4)
+    third = terminals.task("story")
+    assert third["status"] == "cancelled"
+    assert third["said"].startswith(second["said"])
+    assert third["said"].endswith(third["metadata"]["local/partial_output"])
+
+
+def test_rerun_is_a_new_task_that_names_the_old_one(terminals: Terminals) -> None:
+    first = terminals.call("run", "Say hello.", "--id", "old", "--max-tokens", "8")
+    again = terminals.call("rerun", "old")
+    assert again.out == first.out
+    new = next(task for task in terminals.call("--json", "list").lines if task["id"] != "old")
+    assert new["metadata"]["cli/lineage_of"] == "old"
+    assert new["metadata"]["local/max_tokens"] == 8
+
+
+async def test_run_leaves_other_tasks_alone_and_recover_takes_them_all(
+    terminals: Terminals,
+) -> None:
+    async with open_runtime(terminals.state, None, InMemoryObserver()) as host:
+        for name in ("one", "two"):
+            await host.dispatch(
+                Task.new(
+                    summary="",
+                    instructions=STORY,
+                    runtime_kind="local",
+                    id=name,
+                    metadata={"local/max_tokens": 60},
+                )
+            )
+        await host.drain()
+    await asyncio.to_thread(terminals.call, "run", "Say hello.", "--max-tokens", "4")
+    left = [await asyncio.to_thread(terminals.task, name) for name in ("one", "two")]
+    assert [(task["status"], task["orphaned"]) for task in left] == [("running", True)] * 2
+    recovered = await asyncio.to_thread(terminals.call, "recover")
+    for number, name in ((1, "one"), (2, "two")):
+        lines = recovered.out.splitlines()
+        mine = [line.removeprefix(f"[{number}] ") for line in lines if f"[{number}] " in line]
+        done = await asyncio.to_thread(terminals.task, name)
+        assert done["status"] == "success"
+        assert "\n".join(mine) == done["result"]["text"].rstrip("\n")
+    assert (await asyncio.to_thread(terminals.call, "recover")).err == "nothing to recover\n"
+
+
+def test_what_is_not_paused_is_not_resumed(terminals: Terminals) -> None:
+    terminals.call("run", "Say hello.", "--id", "mine", "--max-tokens", "4")
+    refused = terminals.call("resume", "mine", code=1)
+    assert refused.err.startswith("agentic-kernel: cannot resume task 'mine' while it is success")
+
+
+def test_a_model_that_is_none_is_refused_before_anything_is_stored(terminals: Terminals) -> None:
+    refused = terminals.call("run", "text", "--model", __file__, code=1)
+    assert "GGUF" in refused.err
+    assert terminals.call("list").out == ""

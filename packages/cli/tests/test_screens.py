@@ -1,0 +1,138 @@
+"""What people and programs see of a running Task."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentic_kernel import Complete, Dispatch, Fail, Failure, Kill, Mutation, Pause, Task, apply
+from agentic_kernel_cli.place import Place
+from agentic_kernel_cli.streaming import JsonScreen, TextScreen
+from agentic_kernel_engine import Event
+
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+PLACE = Place(Path("my state"), named=True)
+
+
+def a_task(*then: Mutation, id: str = "first", summary: str = "") -> Task:
+    task = Task.new(summary=summary, instructions="do it", runtime_kind="local", id=id, at=NOW)
+    for mutation in (Dispatch(), *then):
+        task = apply(task, mutation, NOW)
+    return task
+
+
+def delta(text: str) -> Event:
+    return Event("run.delta", {"text": text}, NOW)
+
+
+def text_screen() -> TextScreen:
+    return TextScreen(PLACE, lambda: pytest.fail("the output is open"))
+
+
+def test_the_answer_alone_is_on_stdout(capsys: pytest.CaptureFixture[str]) -> None:
+    screen = text_screen()
+    screen.begin([(a_task(), "")])
+    for piece in ("one ", "two"):
+        screen.observe("first", delta(piece))
+    screen.end([a_task(Complete("one two"))])
+    shown = capsys.readouterr()
+    assert shown.out == "one two\n"
+    assert shown.err.splitlines() == ["task first  do it", "success  after 0.0 s"]
+
+
+def test_a_result_that_was_not_streamed_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    screen = text_screen()
+    screen.begin([(a_task(), "")])
+    screen.end([a_task(Complete({"n": 1}))])
+    assert capsys.readouterr().out == '{"n": 1}\n'
+
+
+def test_what_was_kept_comes_before_what_is_new(capsys: pytest.CaptureFixture[str]) -> None:
+    screen = text_screen()
+    screen.begin([(a_task(), "one ")])
+    screen.observe("first", delta("two"))
+    screen.observe("first", Event("run.turn", {}, NOW))
+    screen.observe("first", delta("three"))
+    screen.end([a_task(Complete("three"))])
+    shown = capsys.readouterr()
+    assert shown.out == "one two\n\nthree\n"
+    assert "4 characters kept" in shown.err
+
+
+def test_lines_of_several_tasks_do_not_mix(capsys: pytest.CaptureFixture[str]) -> None:
+    screen = text_screen()
+    screen.begin([(a_task(), ""), (a_task(id="second"), "")])
+    for task_id, piece in (("first", "a"), ("second", "x"), ("first", "b\nc"), ("second", "y")):
+        screen.observe(task_id, delta(piece))
+    screen.end([a_task(Complete("")), a_task(Kill(), id="second")])
+    shown = capsys.readouterr()
+    assert shown.out.splitlines() == ["[1] ab", "[1] c", "[2] xy"]
+    assert "[2] cancelled" in shown.err
+
+
+def test_hostile_text_moves_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    screen = text_screen()
+    task = a_task(id="a\x1b[2J\nb", summary="s\x07\u202e")
+    screen.begin([(task, "")])
+    screen.observe(task.id, delta("\x1b[31mred\r\n"))
+    screen.observe(task.id, Event("task.resumed", {"extra": "x\x1b]0;t\x07"}, NOW))
+    failed = apply(task, Fail(Failure("c\n", "m\x1b[1A")), NOW)
+    screen.end([failed])
+    shown = capsys.readouterr()
+    assert shown.out == "[31mred\n"
+    assert [line.isprintable() for line in shown.err.splitlines()] == [True] * 3
+    assert "a\\x1b[2J\\nb" in shown.err
+
+
+@pytest.mark.parametrize(
+    ("rests", "verb"), [(a_task(Pause(), id="it"), "resume"), (a_task(id="it"), "recover")]
+)
+def test_the_way_on_is_a_command_for_this_folder(
+    rests: Task, verb: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    screen = text_screen()
+    screen.begin([(rests, "")])
+    screen.end([rests])
+    assert f"agentic-kernel --state 'my state' {verb} it" in capsys.readouterr().err
+
+
+class Closed:
+    """A stdout whose reader is gone."""
+
+    def isatty(self) -> bool:
+        return False
+
+    def write(self, text: str) -> int:
+        raise BrokenPipeError
+
+    def flush(self) -> None:
+        raise BrokenPipeError
+
+
+def test_a_reader_that_left_is_noticed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    noticed: list[str] = []
+    monkeypatch.setattr("sys.stdout", Closed())
+    screen = TextScreen(PLACE, lambda: noticed.append("closed"))
+    screen.observe("first", delta("one"))
+    screen.observe("first", delta("two"))
+    assert noticed == ["closed"]
+
+
+def test_json_is_one_ascii_object_per_line(capsys: pytest.CaptureFixture[str]) -> None:
+    screen = JsonScreen(lambda: pytest.fail("the output is open"))
+    screen.begin([(a_task(), "kept")])
+    screen.observe("first", delta("é\n"))
+    screen.observe("first", Event("task.completed", {"by": "h:1"}, NOW, (3, 0)))
+    screen.end([a_task(Complete(None))])
+    out = capsys.readouterr().out
+    assert out.isascii()
+    lines: list[dict[str, Any]] = [json.loads(line) for line in out.splitlines()]
+    assert [line["kind"] for line in lines] == ["event", "event", "task"]
+    assert [line.get("id") for line in lines] == [None, [3, 0], "first"]
+    assert lines[0]["data"] == {"text": "é\n"}
+    assert lines[2]["status"] == "success"
+    assert lines[2]["result"] is None

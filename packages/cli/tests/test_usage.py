@@ -1,0 +1,83 @@
+"""What may be said on the command line, and what is answered to the rest."""
+
+from __future__ import annotations
+
+import pytest
+from typer.testing import CliRunner
+
+from agentic_kernel_cli.app import parted
+from agentic_kernel_cli.commands import app
+
+from .terminals import Terminals
+
+COMMANDS = sorted("doctor kill list pause prune recover rerun resume run show watch".split())
+
+
+def test_the_help_names_every_command() -> None:
+    shown = CliRunner().invoke(app, ["--help"], prog_name="agentic-kernel")
+    assert shown.exit_code == 0
+    assert all(f" {name} " in shown.output for name in COMMANDS)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_explains_itself(name: str) -> None:
+    shown = CliRunner().invoke(app, [name, "--help"], prog_name="agentic-kernel")
+    assert shown.exit_code == 0
+    assert f"agentic-kernel {name}" in shown.output
+
+
+@pytest.mark.parametrize(
+    ("words", "options", "rest"),
+    [
+        ("list --json", "--json", "list"),
+        ("list --state x --limit 3", "--state x", "list --limit 3"),
+        ("show a --state=x --debug", "--state=x --debug", "show a"),
+        ("--json run -- --json --state x", "--json", "run -- --json --state x"),
+        ("list --state", "--state", "list"),
+    ],
+)
+def test_global_options_may_stand_anywhere(words: str, options: str, rest: str) -> None:
+    assert parted(words.split()) == (options.split(), rest.split())
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["frob"],
+        ["\x1b[2J"],
+        ["run", "\udcff"],
+        ["show"],
+        ["list", "--limit", "0"],
+        ["list", "--status", "odd"],
+        ["run", "text", "--max-tokens", "0"],
+        ["run", "text", "--id", ""],
+        ["prune", "--older-than", "soon", "--yes"],
+        ["prune", "--older-than", "1d"],
+    ],
+)
+def test_wrong_usage_is_one_line_and_exit_code_2(terminals: Terminals, words: list[str]) -> None:
+    said = terminals.call(*words, code=2)
+    assert said.out == ""
+    assert said.err.startswith("agentic-kernel: ")
+    assert said.err.count("\n") == 1
+    assert said.err.rstrip("\n").isprintable()
+
+
+def test_nothing_said_shows_the_help(terminals: Terminals) -> None:
+    assert "Usage: agentic-kernel" in terminals.program("-m", "agentic_kernel_cli").ended(2).out
+
+
+def test_the_version_is_told(terminals: Terminals) -> None:
+    assert terminals.call("--version").out.startswith("agentic-kernel 0.")
+
+
+def test_an_error_is_an_object_for_programs_and_a_line_for_people(terminals: Terminals) -> None:
+    refused = terminals.call("--json", "show", "nobody", code=1)
+    assert [(line["kind"], line["type"], line["code"]) for line in refused.lines] == [
+        ("error", "TaskNotFound", 1)
+    ]
+    assert refused.err.count("\n") == 1
+
+
+def test_where_an_error_came_from_is_shown_when_asked_for(terminals: Terminals) -> None:
+    assert "Traceback" in terminals.call("show", "nobody", "--debug", code=1).err

@@ -1,0 +1,16 @@
+"""A language model in your own process as a Runtime: any GGUF file, through llama.cpp."""
+
+from .model import MODEL_PACKAGE, MODEL_VARIABLE, find_model
+from .options import AnswerOptions
+from .runtime import RUNTIME_KIND, LocalRuntime
+from .substrate import LocalSubstrate
+
+__all__ = [
+    "MODEL_PACKAGE",
+    "MODEL_VARIABLE",
+    "RUNTIME_KIND",
+    "AnswerOptions",
+    "LocalRuntime",
+    "LocalSubstrate",
+    "find_model",
+]

