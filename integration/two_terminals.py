@@ -20,8 +20,8 @@ import threading
 from pathlib import Path
 from typing import Any
 
-TEXT = "Write a long story about a lighthouse."
-EXTRA = "Now write a long story about a mill."
+TEXT = "List one hundred reasons to visit Paris, numbered."
+EXTRA = "Now list one hundred reasons to visit Rome, numbered."
 MORE = 200
 """Characters of an answer after which the next step interrupts it."""
 PATIENCE = 120.0

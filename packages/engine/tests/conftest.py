@@ -79,8 +79,13 @@ async def _until(condition: Callable[[], Any], turns: int = 2000) -> None:
     raise AssertionError("the condition never held")
 
 
+NewTask = Callable[..., Task]
+Until = Callable[[Callable[[], Any]], Awaitable[None]]
+Crash = Callable[[Host], Awaitable[None]]
+
+
 @pytest.fixture
-def new_task() -> Callable[..., Task]:
+def new_task() -> NewTask:
     return _task
 
 
@@ -90,7 +95,7 @@ def acting() -> type[Acting]:
 
 
 @pytest.fixture
-def until() -> Callable[..., Awaitable[None]]:
+def until() -> Until:
     return _until
 
 
@@ -100,7 +105,7 @@ def tapped() -> TappedStore:
 
 
 @pytest.fixture
-def crash() -> Callable[[Host], Awaitable[None]]:
+def crash() -> Crash:
     """End a Host as a power cut would: nothing is committed, and its store sees it gone."""
 
     async def end(host: Host) -> None:
@@ -108,7 +113,8 @@ def crash() -> Callable[[Host], Awaitable[None]]:
             raise Conflict("crashed")
 
         class Gone(MemoryStore):
-            commit = insert = refuse  # type: ignore[assignment]
+            commit: Any = refuse
+            insert: Any = refuse
 
         real = host.store
         await host._watch.stop()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
 
 import pytest
 
@@ -60,11 +62,11 @@ def path() -> list[Task]:
 
 
 @pytest.mark.parametrize("task", path(), ids=map(str, range(len(path()))))
-def test_a_task_survives_json(task):
+def test_a_task_survives_json(task: Task) -> None:
     assert task_from_json(task_to_json(task)) == task
 
 
-def test_an_agent_survives_json():
+def test_an_agent_survives_json() -> None:
     agent = Agent("acme/writer", (Capability("a/b"), Capability("a/b")), {"x": [1]})
     assert agent_from_json(agent_to_json(agent)) == agent
 
@@ -83,27 +85,25 @@ def records() -> list[Record]:
 
 
 @pytest.mark.parametrize("record", records(), ids=map(str, range(len(records()))))
-def test_a_record_survives_its_stored_form(record):
+def test_a_record_survives_its_stored_form(record: Record) -> None:
     assert decode_record(encode_record(record)) == record
 
 
 @pytest.mark.parametrize(("before", "after"), [(0, 1), (1, 2), (2, 3), (3, 4), (3, 5), (2, 6)])
-def test_a_change_leads_from_one_record_to_the_next(before, after):
-    from dataclasses import replace
-
+def test_a_change_leads_from_one_record_to_the_next(before: int, after: int) -> None:
     one, two = records()[before], records()[after]
     two = replace(two, version=one.version + 1, parent=one.parent)
     assert decode_change(one, encode_change(one, two)) == two
 
 
-def test_a_record_of_a_newer_schema_is_refused():
+def test_a_record_of_a_newer_schema_is_refused() -> None:
     newer = encode_record(records()[0]).replace(b'"schema":1', b'"schema":99')
     with pytest.raises(InvalidValue, match="upgrade"):
         decode_record(newer)
 
 
 @pytest.mark.parametrize("text", [b"", b"{", b"[]", b'{"v":"x"}', b'{"v":1}', b"\xff"], ids=ascii)
-def test_a_damaged_record_is_refused(text):
+def test_a_damaged_record_is_refused(text: Any) -> None:
     with pytest.raises(InvalidValue, match="record"):
         decode_record(text)
     with pytest.raises(InvalidValue, match="change"):
@@ -125,13 +125,13 @@ def test_a_damaged_record_is_refused(text):
         ({"noted": ["a/b"]}, "noted"),
     ],
 )
-def test_a_document_that_is_no_task_is_refused(change, reason):
+def test_a_document_that_is_no_task_is_refused(change: Any, reason: str) -> None:
     document = json.loads(task_to_json(path()[0])) | change
     with pytest.raises(InvalidTask, match=reason):
         task_from_json(json.dumps(document))
 
 
-def test_a_document_that_lacks_a_field_is_refused():
+def test_a_document_that_lacks_a_field_is_refused() -> None:
     document = json.loads(task_to_json(path()[0]))
     del document["instructions"]
     with pytest.raises(InvalidTask, match="instructions"):
@@ -152,12 +152,12 @@ def test_a_document_that_lacks_a_field_is_refused():
         (b"\xff\xfe", "not JSON"),
     ],
 )
-def test_json_that_a_lenient_parser_would_change_is_refused(text, reason):
+def test_json_that_a_lenient_parser_would_change_is_refused(text: Any, reason: str) -> None:
     with pytest.raises(InvalidValue, match=reason):
         task_from_json(text)
 
 
-def test_stamps_of_other_zones_come_back_in_utc():
+def test_stamps_of_other_zones_come_back_in_utc() -> None:
     document = json.loads(task_to_json(path()[0]))
     there = AT.astimezone(timezone(timedelta(hours=9)))
     document["created_at"] = there.isoformat()

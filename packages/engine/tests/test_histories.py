@@ -19,6 +19,8 @@ from agentic_kernel import IllegalTransition, Task, TaskStatus
 from agentic_kernel.invariants import check, follows
 from agentic_kernel_engine import Host, Job, MemoryStore, Record, UnknownOutcome
 
+from .conftest import Crash
+
 HISTORIES = 500
 STEPS = 6
 
@@ -166,7 +168,7 @@ class Walk:
 
 
 @pytest.mark.rule("R1")
-async def test_random_histories_lose_nothing_and_do_nothing_twice(crash):
+async def test_random_histories_lose_nothing_and_do_nothing_twice(crash: Crash) -> None:
     for seed in range(HISTORIES):
         try:
             async with asyncio.timeout(20):

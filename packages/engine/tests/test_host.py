@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import signal
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
+from typing import Any, cast
 
 import pytest
 
@@ -18,28 +20,34 @@ from agentic_kernel import (
     InvalidValue,
     Query,
     Runtime,
+    Task,
     TaskExists,
     TaskNotFound,
     TaskStatus,
 )
 from agentic_kernel_engine import (
     CompositeObserver,
+    Event,
     Host,
     HostClosed,
     InMemoryObserver,
+    Job,
     MemoryStore,
+    Record,
     Router,
     StreamingObserver,
     TaskFailed,
     rerun,
 )
 
+from .conftest import Acting, NewTask, TappedStore
 
-async def answer(job):
+
+async def answer(job: Job) -> Any:
     return job.task.instructions
 
 
-async def test_the_public_names_are_these():
+async def test_the_public_names_are_these() -> None:
     assert set(engine.__all__) == {
         "CompositeObserver", "Conflict", "ConsoleObserver", "Event", "EventId", "Host",
         "HostClosed", "InMemoryObserver", "Job", "MemoryStore", "Observer", "Receipt", "Record",
@@ -49,13 +57,13 @@ async def test_the_public_names_are_these():
     }  # fmt: skip
 
 
-async def test_a_host_is_a_runtime_and_a_query(acting):
+async def test_a_host_is_a_runtime_and_a_query(acting: type[Acting]) -> None:
     host = Host(acting(answer))
     assert isinstance(host, Runtime)
     assert isinstance(host, Query)
 
 
-async def test_a_host_works_without_async_with(new_task, acting):
+async def test_a_host_works_without_async_with(new_task: NewTask, acting: type[Acting]) -> None:
     host = Host(acting(answer))
     assert (await host.run(new_task(instructions="hello"))).result == "hello"
     await host.close()
@@ -72,37 +80,37 @@ async def test_a_host_works_without_async_with(new_task, acting):
         (ValueError("nul\0 and \ud800"), "engine/unhandled_error", "ValueError"),
         (TaskFailed("", "", None), "engine/bad_result", "empty"),
         (TaskFailed("a/b", "c", {"x": {1}}), "engine/bad_result", "set"),
-        (TaskFailed("a/b", None), "engine/unhandled_error", "AttributeError|TypeError"),
+        (TaskFailed("a/b", cast(Any, None)), "engine/unhandled_error", "AttributeError|TypeError"),
         (asyncio.CancelledError(), "engine/cancelled", "cancelled itself"),
         (ExceptionGroup("g", [ValueError("1")]), "engine/unhandled_error", "ExceptionGroup"),
     ],
 )
 async def test_whatever_a_substrate_raises_is_a_failure_on_the_task(
-    new_task, acting, raised, code, said
-):
-    import re
-
-    async def act(job):
+    new_task: NewTask, acting: type[Acting], raised: BaseException, code: str, said: str
+) -> None:
+    async def act(job: Job) -> Any:
         raise raised
 
     async with Host(acting(act)) as host:
         done = await host.run(new_task())
+    assert done.failure is not None
     assert done.failure.code == code
     assert re.search(said, done.failure.message)
 
 
-async def test_a_substrate_that_is_no_coroutine_fails_its_task(new_task):
+async def test_a_substrate_that_is_no_coroutine_fails_its_task(new_task: NewTask) -> None:
     class Plain:
-        def execute(self, job):
+        def execute(self, job: Job) -> Any:
             return "not awaitable"
 
     async with Host(Plain()) as host:
         done = await host.run(new_task())
+    assert done.failure is not None
     assert done.failure.code == "engine/unhandled_error"
 
 
-async def test_none_is_a_result(new_task, acting):
-    async def act(job):
+async def test_none_is_a_result(new_task: NewTask, acting: type[Acting]) -> None:
+    async def act(job: Job) -> Any:
         return None
 
     async with Host(acting(act)) as host:
@@ -111,13 +119,13 @@ async def test_none_is_a_result(new_task, acting):
     assert done.result is None
 
 
-async def test_dispatch_refuses_without_a_trace(new_task, acting):
+async def test_dispatch_refuses_without_a_trace(new_task: NewTask, acting: type[Acting]) -> None:
     class Choosy:
-        async def accept(self, task):
+        async def accept(self, task: Task) -> None:
             if task.instructions == "no":
                 raise CannotStart("not this one", task.id)
 
-        async def execute(self, job):
+        async def execute(self, job: Job) -> Any:
             return None
 
     async with Host(Choosy(), runtime_kinds={"test"}, max_in_flight=1) as host:
@@ -137,7 +145,7 @@ async def test_dispatch_refuses_without_a_trace(new_task, acting):
             await control.dispatch(new_task())
 
 
-async def test_every_verb_refuses_an_unknown_id(acting):
+async def test_every_verb_refuses_an_unknown_id(acting: type[Acting]) -> None:
     async with Host(acting(answer)) as host:
         for call in (
             host.pause("?"), host.resume("?"), host.kill("?"), host.complete("?", 1),
@@ -151,16 +159,16 @@ async def test_every_verb_refuses_an_unknown_id(acting):
                 pass
 
 
-async def test_bad_arguments_are_refused(new_task, acting):
+async def test_bad_arguments_are_refused(new_task: NewTask, acting: type[Acting]) -> None:
     for arguments in ({"max_in_flight": 0}, {"runtime_kinds": "test"}):
         with pytest.raises(InvalidValue):
             Host(acting(answer), **arguments)
     async with Host(acting(answer)) as host:
         done = await host.run(new_task())
         for call in (
-            host.find(limit=0), host.resume(done.id, 7), host.get(7), host.dispatch("task"),
-            host.post(done.id, {"type": "pause"}), host.post(done.id, {"no": "type"}),
-            host.fail(done.id, "failure"),
+            host.find(limit=0), host.resume(done.id, cast(Any, 7)), host.get(cast(Any, 7)),
+            host.dispatch(cast(Any, "task")), host.post(done.id, {"type": "pause"}),
+            host.post(done.id, {"no": "type"}), host.fail(done.id, cast(Any, "failure")),
         ):  # fmt: skip
             with pytest.raises(InvalidValue):
                 await call
@@ -168,7 +176,7 @@ async def test_bad_arguments_are_refused(new_task, acting):
             await host.post(done.id, {"type": "late"})
 
 
-async def test_find_pages_in_order_of_id(new_task, acting):
+async def test_find_pages_in_order_of_id(new_task: NewTask, acting: type[Acting]) -> None:
     async with Host(acting(answer)) as host:
         ids = sorted([(await host.run(new_task(id=f"t{n:03}"))).id for n in range(25)])
         pages, after = [], None
@@ -180,13 +188,17 @@ async def test_find_pages_in_order_of_id(new_task, acting):
         assert not await host.find(status=TaskStatus.PAUSED)
 
 
-async def test_wait_for_a_status_ends_with_the_task_too(new_task, acting):
+async def test_wait_for_a_status_ends_with_the_task_too(
+    new_task: NewTask, acting: type[Acting]
+) -> None:
     async with Host(acting(answer)) as host:
         done = await host.run(new_task())
         assert await host.wait(done.id, TaskStatus.PAUSED) == done
 
 
-async def test_rerun_is_a_new_task_with_its_lineage(new_task, acting):
+async def test_rerun_is_a_new_task_with_its_lineage(
+    new_task: NewTask, acting: type[Acting]
+) -> None:
     async with Host(acting(answer)) as host:
         done = await host.run(new_task(instructions="again", metadata={"given": 1}))
         clone = rerun(done, "acme")
@@ -201,8 +213,10 @@ async def test_rerun_is_a_new_task_with_its_lineage(new_task, acting):
             rerun(done, scope)
 
 
-async def test_a_router_sends_each_kind_to_its_runtime(new_task, acting):
-    async def other(job):
+async def test_a_router_sends_each_kind_to_its_runtime(
+    new_task: NewTask, acting: type[Acting]
+) -> None:
+    async def other(job: Job) -> Any:
         if not job.task.supplements:
             await job.pause(None)
         return f"other: {job.task.supplements[0]}"
@@ -238,10 +252,10 @@ async def test_a_router_sends_each_kind_to_its_runtime(new_task, acting):
 
 
 async def test_an_observer_that_fails_touches_nothing_and_keeps_nothing_from_others(
-    new_task, acting
-):
+    new_task: NewTask, acting: type[Acting]
+) -> None:
     class Faulty:
-        def observe(self, task_id, event):
+        def observe(self, task_id: str, event: Event) -> None:
             raise RuntimeError("no")
 
     memory, streaming = InMemoryObserver(), StreamingObserver(capacity=3)
@@ -257,15 +271,19 @@ async def test_an_observer_that_fails_touches_nothing_and_keeps_nothing_from_oth
     assert streaming.dropped == 1
 
 
-async def test_nobody_waits_for_ever_on_a_host_that_closes(new_task, acting):
-    async def act(job):
+async def test_nobody_waits_for_ever_on_a_host_that_closes(
+    new_task: NewTask, acting: type[Acting]
+) -> None:
+    async def act(job: Job) -> Any:
         await asyncio.Event().wait()
 
     host = Host(acting(act), max_in_flight=1, grace=0)
     running, queued = new_task(), new_task()
-    waits = [asyncio.ensure_future(host.run(task)) for task in (running, queued)]
+    waits: list[asyncio.Future[Any]] = [
+        asyncio.ensure_future(host.run(task)) for task in (running, queued)
+    ]
 
-    async def read():
+    async def read() -> list[Event]:
         return [event async for event in host.stream(running.id)]
 
     await asyncio.sleep(0.01)
@@ -278,10 +296,12 @@ async def test_nobody_waits_for_ever_on_a_host_that_closes(new_task, acting):
     assert [task.id for task in await host.find()] == [running.id]
 
 
-async def test_a_result_that_comes_while_the_host_closes_is_kept(new_task, acting):
+async def test_a_result_that_comes_while_the_host_closes_is_kept(
+    new_task: NewTask, acting: type[Acting]
+) -> None:
     go = asyncio.Event()
 
-    async def act(job):
+    async def act(job: Job) -> Any:
         await go.wait()
         return "in time"
 
@@ -295,10 +315,12 @@ async def test_a_result_that_comes_while_the_host_closes_is_kept(new_task, actin
     assert (await host.get(task.id)).result == "in time"
 
 
-async def test_a_draining_host_takes_nothing_up_again(new_task, acting):
+async def test_a_draining_host_takes_nothing_up_again(
+    new_task: NewTask, acting: type[Acting]
+) -> None:
     entries = []
 
-    async def act(job):
+    async def act(job: Job) -> Any:
         entries.append(job.state)
         while True:
             await asyncio.sleep(0)
@@ -316,24 +338,29 @@ async def test_a_draining_host_takes_nothing_up_again(new_task, acting):
         assert (await host.record(task.id)).owner is None
 
 
-async def test_a_store_that_fails_a_run_is_named(new_task, acting, tapped):
+async def test_a_store_that_fails_a_run_is_named(
+    new_task: NewTask, acting: type[Acting], tapped: TappedStore
+) -> None:
     full = [engine.StoreError("no space left")]
 
-    async def fail(after):
+    async def fail(after: Record) -> None:
         if full:
             raise full.pop()
 
-    async def act(job):
+    async def act(job: Job) -> Any:
         await job.commit(1)
 
     tapped.before_commit = fail
     async with Host(acting(act), tapped) as host:
         done = await host.run(new_task())
+    assert done.failure is not None
     assert done.failure.code == "engine/store_error"
     assert "no space left" in done.failure.message
 
 
-async def test_prune_removes_old_ends_whole_and_nothing_else(new_task, acting):
+async def test_prune_removes_old_ends_whole_and_nothing_else(
+    new_task: NewTask, acting: type[Acting]
+) -> None:
     store = MemoryStore()
     async with Host(acting(answer), store) as host:
         done = [await host.run(new_task()) for _ in range(5)]
@@ -377,7 +404,9 @@ asyncio.run(main(sys.argv[1] == "pause"))
     ("number", "mode", "status"),
     [(signal.SIGINT, "pause", "paused"), (signal.SIGTERM, "release", "running")],
 )
-def test_a_signal_leaves_every_task_able_to_go_on(number, mode, status):
+def test_a_signal_leaves_every_task_able_to_go_on(
+    number: signal.Signals, mode: str, status: str
+) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", PROGRAM, mode], stdout=subprocess.PIPE, text=True
     ) as process:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import io
+from typing import Any
 
-from agentic_kernel_engine import ConsoleObserver, Event, Host, InMemoryObserver
+from agentic_kernel_engine import ConsoleObserver, Event, Host, InMemoryObserver, Job
+
+from .conftest import Acting, NewTask
 
 
-def test_console_keeps_escapes_and_line_breaks_from_the_terminal():
+def test_console_keeps_escapes_and_line_breaks_from_the_terminal() -> None:
     out = io.StringIO()
     console = ConsoleObserver(out)
     console.observe("id\x1b[2J\n", Event("task.failed", {"message": "a\r\nb\x1b]0;x\x07"}))
@@ -22,8 +25,10 @@ def test_console_keeps_escapes_and_line_breaks_from_the_terminal():
     assert text.endswith("\n[id] task.completed by=x\n")
 
 
-async def test_each_event_is_told_once_live_or_with_its_id(new_task, acting):
-    async def act(job):
+async def test_each_event_is_told_once_live_or_with_its_id(
+    new_task: NewTask, acting: type[Acting]
+) -> None:
+    async def act(job: Job) -> Any:
         job.emit({"type": "acme.live", "n": 1})
         await job.checkpoint(1, [{"type": "acme.step", "n": 1}])
         job.emit({"type": "acme.live", "n": 2})

@@ -4,30 +4,37 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 import pytest
 
 import agentic_kernel_engine as engine
-from agentic_kernel import CannotStart, TaskExists, TaskStatus
-from agentic_kernel_engine import InMemoryObserver, MemoryStore
+from agentic_kernel import CannotStart, Kill, TaskExists, TaskStatus, apply
+from agentic_kernel_engine import InMemoryObserver, Job, MemoryStore, Record
 from agentic_kernel_engine.codec import decode_change, encode_change, encode_record
+from agentic_kernel_engine.mutators import successor
+
+from .conftest import Acting, Crash, NewTask, TappedStore, Until
 
 Host = partial(engine.Host, grace=0)
 PAUSED, RUNNING, SUCCESS = TaskStatus.PAUSED, TaskStatus.RUNNING, TaskStatus.SUCCESS
 CANCELLED = TaskStatus.CANCELLED
 
 
-async def forever(job):
+async def forever(job: Job) -> Any:
     await asyncio.Event().wait()
 
 
 @pytest.mark.rule("R8")
-async def test_a_remote_kill_reaches_a_run_that_never_commits(new_task, acting):
+async def test_a_remote_kill_reaches_a_run_that_never_commits(
+    new_task: NewTask, acting: type[Acting]
+) -> None:
     store = MemoryStore()
     unwound = asyncio.Event()
 
-    async def act(job):
+    async def act(job: Job) -> Any:
         try:
             await asyncio.Event().wait()
         finally:
@@ -41,7 +48,9 @@ async def test_a_remote_kill_reaches_a_run_that_never_commits(new_task, acting):
 
 
 @pytest.mark.rule("R8")
-async def test_one_look_serves_all_the_runs_of_a_host(new_task, acting, tapped):
+async def test_one_look_serves_all_the_runs_of_a_host(
+    new_task: NewTask, acting: type[Acting], tapped: TappedStore
+) -> None:
     async with Host(acting(forever), tapped, interval=60) as host:
         for _ in range(50):
             await host.dispatch(new_task())
@@ -52,11 +61,13 @@ async def test_one_look_serves_all_the_runs_of_a_host(new_task, acting, tapped):
 
 
 @pytest.mark.rule("R9")
-async def test_drain_leaves_tasks_running_and_claimable_and_another_host_goes_on(new_task, acting):
+async def test_drain_leaves_tasks_running_and_claimable_and_another_host_goes_on(
+    new_task: NewTask, acting: type[Acting]
+) -> None:
     store = MemoryStore()
     stepping = asyncio.Event()
 
-    async def act(job):
+    async def act(job: Job) -> Any:
         n = job.state or 0
         while n < 3 or job.task.id in held:
             n += 1
@@ -85,8 +96,8 @@ async def test_drain_leaves_tasks_running_and_claimable_and_another_host_goes_on
 
 
 @pytest.mark.rule("R9")
-async def test_drain_with_pause_pauses(new_task, acting):
-    async def act(job):
+async def test_drain_with_pause_pauses(new_task: NewTask, acting: type[Acting]) -> None:
+    async def act(job: Job) -> Any:
         while True:
             await asyncio.sleep(0)
             await job.checkpoint("here")
@@ -103,7 +114,9 @@ async def test_drain_with_pause_pauses(new_task, acting):
 
 @pytest.mark.rule("R9")
 @pytest.mark.parametrize("pause", [True, False])
-async def test_drain_lets_go_of_runs_that_reach_no_safe_point(new_task, acting, pause):
+async def test_drain_lets_go_of_runs_that_reach_no_safe_point(
+    new_task: NewTask, acting: type[Acting], pause: bool
+) -> None:
     async with Host(acting(forever), unwind_timeout=1) as host:
         task = new_task()
         await host.dispatch(task)
@@ -115,10 +128,12 @@ async def test_drain_lets_go_of_runs_that_reach_no_safe_point(new_task, acting, 
 
 
 @pytest.mark.rule("R9")
-async def test_a_control_planes_resume_is_taken_up_by_a_host_that_serves_the_kind(new_task, acting):
+async def test_a_control_planes_resume_is_taken_up_by_a_host_that_serves_the_kind(
+    new_task: NewTask, acting: type[Acting]
+) -> None:
     store = MemoryStore()
 
-    async def act(job):
+    async def act(job: Job) -> Any:
         if not job.task.supplements:
             await job.pause(None)
         return list(job.task.supplements)
@@ -140,7 +155,9 @@ async def test_a_control_planes_resume_is_taken_up_by_a_host_that_serves_the_kin
 
 
 @pytest.mark.rule("R9")
-async def test_dispatch_takes_its_slot_before_anything_is_durable(new_task, acting, tapped):
+async def test_dispatch_takes_its_slot_before_anything_is_durable(
+    new_task: NewTask, acting: type[Acting], tapped: TappedStore
+) -> None:
     async with Host(acting(forever), tapped, max_in_flight=1) as host:
         await host.dispatch(new_task())
         writes = len([call for call in tapped.calls if call in ("insert", "commit")])
@@ -152,10 +169,12 @@ async def test_dispatch_takes_its_slot_before_anything_is_durable(new_task, acti
 
 
 @pytest.mark.rule("R9")
-async def test_run_waits_for_a_slot_and_a_cancelled_wait_takes_none(new_task, acting):
+async def test_run_waits_for_a_slot_and_a_cancelled_wait_takes_none(
+    new_task: NewTask, acting: type[Acting]
+) -> None:
     at_once = []
 
-    async def act(job):
+    async def act(job: Job) -> Any:
         at_once.append(len(host._runs.live))
         await asyncio.sleep(0)
         return "done"
@@ -164,7 +183,7 @@ async def test_run_waits_for_a_slot_and_a_cancelled_wait_takes_none(new_task, ac
         waits = [asyncio.ensure_future(host.run(new_task())) for _ in range(10)]
         await asyncio.sleep(0)
         waits[5].cancel()
-        results = await asyncio.gather(*waits, return_exceptions=True)
+        results: list[Any] = await asyncio.gather(*waits, return_exceptions=True)
         assert isinstance(results[5], asyncio.CancelledError)
         assert all(task.status is SUCCESS for task in results[:5] + results[6:])
         assert max(at_once) <= 2
@@ -172,8 +191,8 @@ async def test_run_waits_for_a_slot_and_a_cancelled_wait_takes_none(new_task, ac
 
 
 @pytest.mark.rule("R9")
-async def test_a_child_uses_its_parents_slot(new_task, acting):
-    async def act(job):
+async def test_a_child_uses_its_parents_slot(new_task: NewTask, acting: type[Acting]) -> None:
+    async def act(job: Job) -> Any:
         if job.task.instructions == "child":
             return "from the child"
         child = new_task(instructions="child")
@@ -186,10 +205,12 @@ async def test_a_child_uses_its_parents_slot(new_task, acting):
 
 
 @pytest.mark.rule("R10")
-async def test_resume_withdraws_a_pause_that_waits_and_drops_the_extra(new_task, acting):
+async def test_resume_withdraws_a_pause_that_waits_and_drops_the_extra(
+    new_task: NewTask, acting: type[Acting]
+) -> None:
     go = asyncio.Event()
 
-    async def act(job):
+    async def act(job: Job) -> Any:
         await go.wait()
         await job.checkpoint("past")
         return list(job.task.supplements)
@@ -209,7 +230,9 @@ async def test_resume_withdraws_a_pause_that_waits_and_drops_the_extra(new_task,
 
 
 @pytest.mark.rule("R10")
-async def test_without_a_living_owner_the_pauser_commits(new_task, acting, crash):
+async def test_without_a_living_owner_the_pauser_commits(
+    new_task: NewTask, acting: type[Acting], crash: Crash
+) -> None:
     store = MemoryStore()
     worker = Host(acting(forever), store)
     task = new_task()
@@ -223,7 +246,9 @@ async def test_without_a_living_owner_the_pauser_commits(new_task, acting, crash
 
 
 @pytest.mark.rule("R10")
-async def test_entry_with_a_pause_that_waits_commits_it_before_executing(new_task, acting, crash):
+async def test_entry_with_a_pause_that_waits_commits_it_before_executing(
+    new_task: NewTask, acting: type[Acting], crash: Crash
+) -> None:
     store = MemoryStore()
     worker = Host(acting(forever), store, interval=60)
     task = new_task()
@@ -232,7 +257,7 @@ async def test_entry_with_a_pause_that_waits_commits_it_before_executing(new_tas
     await crash(worker)
     entered = []
 
-    async def act(job):
+    async def act(job: Job) -> Any:
         entered.append(job)
 
     async with Host(acting(act), store, claims=False) as successor:
@@ -244,10 +269,12 @@ async def test_entry_with_a_pause_that_waits_commits_it_before_executing(new_tas
 
 
 @pytest.mark.rule("R10")
-async def test_a_result_before_the_pause_commit_wins(new_task, acting):
+async def test_a_result_before_the_pause_commit_wins(
+    new_task: NewTask, acting: type[Acting]
+) -> None:
     go = asyncio.Event()
 
-    async def act(job):
+    async def act(job: Job) -> Any:
         await go.wait()
         return "first"
 
@@ -261,12 +288,14 @@ async def test_a_result_before_the_pause_commit_wins(new_task, acting):
 
 
 @pytest.mark.rule("R10")
-async def test_a_result_after_the_pause_commit_is_dropped_with_an_event(new_task, acting, until):
+async def test_a_result_after_the_pause_commit_is_dropped_with_an_event(
+    new_task: NewTask, acting: type[Acting], until: Until
+) -> None:
     observer = InMemoryObserver()
     entries = []
     hold = asyncio.Event()
 
-    async def act(job):
+    async def act(job: Job) -> Any:
         entries.append(job)
         if len(entries) > 1:
             await hold.wait()
@@ -291,11 +320,13 @@ async def test_a_result_after_the_pause_commit_is_dropped_with_an_event(new_task
 
 @pytest.mark.rule("R11")
 @pytest.mark.parametrize("killer", ["local", "remote"])
-async def test_a_kill_keeps_the_text_in_progress(new_task, acting, killer):
+async def test_a_kill_keeps_the_text_in_progress(
+    new_task: NewTask, acting: type[Acting], killer: str
+) -> None:
     store = MemoryStore()
     said = asyncio.Event()
 
-    async def act(job):
+    async def act(job: Job) -> Any:
         for piece in ("Once ", "upon "):
             job.emit({"type": "run.delta", "text": piece})
         await job.checkpoint(1)
@@ -315,8 +346,10 @@ async def test_a_kill_keeps_the_text_in_progress(new_task, acting, killer):
 
 
 @pytest.mark.rule("R11")
-async def test_text_in_progress_is_stored_once_and_deltas_in_a_row_as_one(new_task, acting):
-    async def act(job):
+async def test_text_in_progress_is_stored_once_and_deltas_in_a_row_as_one(
+    new_task: NewTask, acting: type[Acting]
+) -> None:
+    async def act(job: Job) -> Any:
         for n in range(50):
             for piece in range(20):
                 job.emit({"type": "run.delta", "text": f"word{piece} "})
@@ -337,11 +370,13 @@ async def test_text_in_progress_is_stored_once_and_deltas_in_a_row_as_one(new_ta
 
 
 @pytest.mark.rule("R12")
-async def test_a_decision_is_consumed_in_the_commit_that_acts_on_it(new_task, acting, crash):
+async def test_a_decision_is_consumed_in_the_commit_that_acts_on_it(
+    new_task: NewTask, acting: type[Acting], crash: Crash
+) -> None:
     store = MemoryStore()
     acted = []
 
-    async def act(job):
+    async def act(job: Job) -> Any:
         while not job.inbox:
             await asyncio.sleep(0)
         (decision,) = job.inbox
@@ -369,7 +404,9 @@ async def test_a_decision_is_consumed_in_the_commit_that_acts_on_it(new_task, ac
 
 
 @pytest.mark.rule("R12")
-async def test_attempts_count_entries_without_progress(new_task, acting, crash):
+async def test_attempts_count_entries_without_progress(
+    new_task: NewTask, acting: type[Acting], crash: Crash
+) -> None:
     store = MemoryStore()
     task = new_task()
     first = Host(acting(forever), store)
@@ -382,7 +419,7 @@ async def test_attempts_count_entries_without_progress(new_task, acting, crash):
         assert (await store.load(task.id)).attempts == expected
     await crash(hosts[-1])
 
-    async def act(job):
+    async def act(job: Job) -> Any:
         await job.commit("progress")
         await asyncio.Event().wait()
 
@@ -394,12 +431,14 @@ async def test_attempts_count_entries_without_progress(new_task, acting, crash):
 
 
 @pytest.mark.rule("R13")
-async def test_a_child_recorded_by_the_prepare_is_spawned_once(new_task, acting, crash):
+async def test_a_child_recorded_by_the_prepare_is_spawned_once(
+    new_task: NewTask, acting: type[Acting], crash: Crash
+) -> None:
     store = MemoryStore()
     spawned = []
     gate = asyncio.Event()
 
-    async def act(job):
+    async def act(job: Job) -> Any:
         if job.task.instructions == "child":
             await gate.wait()
             return "child's"
@@ -424,10 +463,12 @@ async def test_a_child_recorded_by_the_prepare_is_spawned_once(new_task, acting,
 
 
 @pytest.mark.rule("R13")
-async def test_an_id_of_somebody_elses_task_is_no_child(new_task, acting):
+async def test_an_id_of_somebody_elses_task_is_no_child(
+    new_task: NewTask, acting: type[Acting]
+) -> None:
     other = new_task(instructions="other")
 
-    async def act(job):
+    async def act(job: Job) -> Any:
         if job.task.id == other.id:
             return "other"
         await job.spawn(new_task(id=other.id))
@@ -435,15 +476,18 @@ async def test_an_id_of_somebody_elses_task_is_no_child(new_task, acting):
     async with Host(acting(act)) as host:
         await host.run(other)
         failed = await host.run(new_task())
+    assert failed.failure is not None
     assert failed.failure.metadata["type"] == TaskExists.__name__
 
 
 @pytest.mark.rule("R13")
-async def test_kill_sweeps_the_children_and_theirs(new_task, acting, until):
+async def test_kill_sweeps_the_children_and_theirs(
+    new_task: NewTask, acting: type[Acting], until: Until
+) -> None:
     depth = {"root": "child", "child": "grandchild"}
     born = []
 
-    async def act(job):
+    async def act(job: Job) -> Any:
         born.append(job.task.id)
         below = depth.get(job.task.instructions)
         if below:
@@ -461,11 +505,13 @@ async def test_kill_sweeps_the_children_and_theirs(new_task, acting, until):
 
 
 @pytest.mark.rule("R13")
-async def test_a_child_checks_its_parent_on_entry(new_task, acting, crash):
+async def test_a_child_checks_its_parent_on_entry(
+    new_task: NewTask, acting: type[Acting], crash: Crash
+) -> None:
     store = MemoryStore()
     born = []
 
-    async def act(job):
+    async def act(job: Job) -> Any:
         born.append(job.task.id)
         if job.task.instructions == "root":
             child = new_task(instructions="child")
@@ -480,9 +526,6 @@ async def test_a_child_checks_its_parent_on_entry(new_task, acting, crash):
         await asyncio.sleep(0.001)
     await crash(first)
     # The kill lands and its sweep does not: only the parent's own record changes.
-    from agentic_kernel import Kill, apply
-    from agentic_kernel_engine.mutators import successor
-
     record = await store.load(task.id)
     killed = apply(record.task, Kill(), record.task.created_at)
     await store.commit(record, successor(record, task=killed, owner=None))
@@ -493,12 +536,12 @@ async def test_a_child_checks_its_parent_on_entry(new_task, acting, crash):
 
 @pytest.mark.rule("R14")
 async def test_a_living_owner_is_not_taken_over_and_a_dead_one_is_by_one_claimer(
-    new_task, acting, crash
-):
+    new_task: NewTask, acting: type[Acting], crash: Crash
+) -> None:
     store = MemoryStore()
     entries = []
 
-    async def act(job):
+    async def act(job: Job) -> Any:
         entries.append(job)
         await asyncio.Event().wait()
 
@@ -518,17 +561,21 @@ async def test_a_living_owner_is_not_taken_over_and_a_dead_one_is_by_one_claimer
 
 
 @pytest.mark.rule("R14")
-async def test_a_host_is_alive_before_the_first_commit_that_names_it(new_task, acting, tapped):
+async def test_a_host_is_alive_before_the_first_commit_that_names_it(
+    new_task: NewTask, acting: type[Acting], tapped: TappedStore
+) -> None:
     async with Host(acting(forever), tapped) as host:
         await host.dispatch(new_task())
     assert tapped.calls.index("join") < tapped.calls.index("insert")
 
 
 @pytest.mark.rule("R15")
-async def test_going_on_needs_the_state_and_the_history_from_its_cursor(new_task, acting):
+async def test_going_on_needs_the_state_and_the_history_from_its_cursor(
+    new_task: NewTask, acting: type[Acting]
+) -> None:
     pages = []
 
-    async def act(job):
+    async def act(job: Job) -> Any:
         state = job.state or {"cursor": None, "turn": 0}
         cursor = None if state["cursor"] is None else tuple(state["cursor"])
         pages.append([e.data["n"] for e in await job.history(cursor) if e.type == "acme.turn"])
@@ -536,6 +583,7 @@ async def test_going_on_needs_the_state_and_the_history_from_its_cursor(new_task
         if turn == 2:
             return "done"
         last = (await job.history())[-1].id
+        assert last is not None
         await job.pause(
             {"cursor": list(last), "turn": turn + 1}, [{"type": "acme.turn", "n": turn}]
         )
@@ -547,14 +595,16 @@ async def test_going_on_needs_the_state_and_the_history_from_its_cursor(new_task
             await host.wait(task.id, PAUSED)
             await host.resume(task.id)
         await host.wait(task.id)
-        ids = [event.id async for event in host.stream(task.id)]
+        ids: list[Any] = [event.id async for event in host.stream(task.id)]
     assert pages == [[], [0], [1]]
     assert ids == sorted(set(ids))
 
 
 @pytest.mark.rule("R15")
-async def test_a_stream_from_an_event_gives_each_later_event_once(new_task, acting):
-    async def act(job):
+async def test_a_stream_from_an_event_gives_each_later_event_once(
+    new_task: NewTask, acting: type[Acting]
+) -> None:
+    async def act(job: Job) -> Any:
         for n in range(30):
             await job.commit(n, [{"type": "acme.a", "n": n}, {"type": "acme.b", "n": n}])
             await asyncio.sleep(0)
@@ -571,17 +621,19 @@ async def test_a_stream_from_an_event_gives_each_later_event_once(new_task, acti
 
 
 @pytest.mark.rule("R16")
-async def test_a_change_holds_neither_the_input_nor_what_was_stored_before(new_task, acting):
+async def test_a_change_holds_neither_the_input_nor_what_was_stored_before(
+    new_task: NewTask, acting: type[Acting]
+) -> None:
     changes = []
 
     class Watching(MemoryStore):
-        async def commit(self, before, after, events=()):
+        async def commit(self, before: Record, after: Record, events: Sequence[bytes] = ()) -> None:
             await super().commit(before, after, events)
             text = encode_change(before, after)
             assert decode_change(before, text) == after
             changes.append(text)
 
-    async def act(job):
+    async def act(job: Job) -> Any:
         n = job.state or 0
         if n < 30:
             await job.pause(n + 1)

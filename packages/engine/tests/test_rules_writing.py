@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -12,6 +14,7 @@ import agentic_kernel_engine as engine
 from agentic_kernel import (
     CannotStart,
     Complete,
+    Dispatch,
     Failure,
     IllegalTransition,
     TaskStatus,
@@ -20,12 +23,16 @@ from agentic_kernel import (
 from agentic_kernel_engine import (
     Conflict,
     InMemoryObserver,
+    Job,
     MemoryStore,
+    Record,
     RunEnded,
     StoreError,
     UnknownOutcome,
 )
 from agentic_kernel_engine.mutators import successor
+
+from .conftest import Acting, NewTask, TappedStore, Until
 
 Host = partial(engine.Host, grace=0)
 PAUSED, RUNNING, SUCCESS = TaskStatus.PAUSED, TaskStatus.RUNNING, TaskStatus.SUCCESS
@@ -33,12 +40,12 @@ PAUSED, RUNNING, SUCCESS = TaskStatus.PAUSED, TaskStatus.RUNNING, TaskStatus.SUC
 
 @pytest.mark.rule("R1")
 async def test_a_run_that_swallows_its_cancellation_writes_nothing_after_a_kill(
-    new_task, acting, tapped
-):
+    new_task: NewTask, acting: type[Acting], tapped: TappedStore
+) -> None:
     refusals = []
     woken = asyncio.Event()
 
-    async def act(job):
+    async def act(job: Job) -> Any:
         await job.commit({"n": 1})
         try:
             await asyncio.Event().wait()
@@ -48,7 +55,11 @@ async def test_a_run_that_swallows_its_cancellation_writes_nothing_after_a_kill(
                 with pytest.raises(RunEnded):
                     await call({"n": 2}, [{"type": "late"}])
                 refusals.append(len(tapped.calls) == touched)
-            for say in (lambda: job.emit({"type": "late"}), lambda: job.note("a/b", 1)):
+            says: list[Callable[[], None]] = [
+                lambda: job.emit({"type": "late"}),
+                lambda: job.note("a/b", 1),
+            ]
+            for say in says:
                 with pytest.raises(RunEnded):
                     say()
             woken.set()
@@ -70,11 +81,13 @@ async def test_a_run_that_swallows_its_cancellation_writes_nothing_after_a_kill(
 
 
 @pytest.mark.rule("R1")
-async def test_the_first_refusal_kills_the_job(new_task, acting, tapped):
+async def test_the_first_refusal_kills_the_job(
+    new_task: NewTask, acting: type[Acting], tapped: TappedStore
+) -> None:
     seen = asyncio.Event()
     go = asyncio.Event()
 
-    async def act(job):
+    async def act(job: Job) -> Any:
         await go.wait()
         with pytest.raises(RunEnded):
             await job.commit({"n": 1})
@@ -97,10 +110,12 @@ async def test_the_first_refusal_kills_the_job(new_task, acting, tapped):
 
 @pytest.mark.rule("R1")
 @pytest.mark.parametrize("moved", ["version", "owner", "terminal"])
-async def test_a_store_refuses_a_commit_whose_ground_has_moved(new_task, acting, moved):
+async def test_a_store_refuses_a_commit_whose_ground_has_moved(
+    new_task: NewTask, acting: type[Acting], moved: str
+) -> None:
     store = MemoryStore()
 
-    async def act(job):
+    async def act(job: Job) -> Any:
         await asyncio.Event().wait()
 
     async with Host(acting(act), store) as host:
@@ -121,11 +136,13 @@ async def test_a_store_refuses_a_commit_whose_ground_has_moved(new_task, acting,
 
 
 @pytest.mark.rule("R2")
-async def test_no_two_acquisitions_have_the_same_owner(new_task, acting):
+async def test_no_two_acquisitions_have_the_same_owner(
+    new_task: NewTask, acting: type[Acting]
+) -> None:
     store = MemoryStore()
     owners = []
 
-    async def act(job):
+    async def act(job: Job) -> Any:
         owners.append((await store.load(job.task.id)).owner)
         await job.pause(None)
 
@@ -138,15 +155,18 @@ async def test_no_two_acquisitions_have_the_same_owner(new_task, acting):
             await host.resume(task.id)
             await host.wait(task.id, PAUSED)
     assert len(set(owners)) == 4
-    assert [owner.split(":")[0] for owner in owners] == [one.name, two.name, one.name, one.name]
+    names = [owner.split(":")[0] for owner in owners if owner is not None]
+    assert names == [one.name, two.name, one.name, one.name]
 
 
 @pytest.mark.rule("R3")
-async def test_of_many_resumers_exactly_one_wins_and_its_run_is_the_only_one(new_task, acting):
+async def test_of_many_resumers_exactly_one_wins_and_its_run_is_the_only_one(
+    new_task: NewTask, acting: type[Acting]
+) -> None:
     store = MemoryStore()
     entries = []
 
-    async def act(job):
+    async def act(job: Job) -> Any:
         if job.state is None:
             await job.pause({"asked": True})
         entries.append(job.task.supplements[-1])
@@ -171,8 +191,10 @@ async def test_of_many_resumers_exactly_one_wins_and_its_run_is_the_only_one(new
 
 
 @pytest.mark.rule("R3")
-async def test_a_yes_to_one_question_does_not_answer_the_next(new_task, acting):
-    async def act(job):
+async def test_a_yes_to_one_question_does_not_answer_the_next(
+    new_task: NewTask, acting: type[Acting]
+) -> None:
+    async def act(job: Job) -> Any:
         asked = 0 if job.state is None else job.state
         if asked < 2:
             await job.pause(asked + 1, reason=f"question {asked + 1}")
@@ -193,13 +215,15 @@ async def test_a_yes_to_one_question_does_not_answer_the_next(new_task, acting):
 
 
 @pytest.mark.rule("R4")
-async def test_a_caller_that_times_out_leaves_no_task_that_nobody_runs(new_task, acting, tapped):
+async def test_a_caller_that_times_out_leaves_no_task_that_nobody_runs(
+    new_task: NewTask, acting: type[Acting], tapped: TappedStore
+) -> None:
     held = asyncio.Event()
 
-    async def hold():
+    async def hold() -> None:
         await held.wait()
 
-    async def act(job):
+    async def act(job: Job) -> Any:
         return "ran"
 
     tapped.before_insert = hold
@@ -215,16 +239,18 @@ async def test_a_caller_that_times_out_leaves_no_task_that_nobody_runs(new_task,
 
 
 @pytest.mark.rule("R4")
-async def test_the_end_of_a_run_is_retried_while_it_owns_the_task(new_task, acting, tapped):
+async def test_the_end_of_a_run_is_retried_while_it_owns_the_task(
+    new_task: NewTask, acting: type[Acting], tapped: TappedStore
+) -> None:
     faults = [StoreError("the disk is full"), StoreError("still full"), UnknownOutcome("no answer")]
 
-    async def fail(after):
+    async def fail(after: Record) -> None:
         if faults:
             raise faults.pop(0)
 
     entries = []
 
-    async def act(job):
+    async def act(job: Job) -> Any:
         entries.append(job)
         return "kept"
 
@@ -236,11 +262,10 @@ async def test_the_end_of_a_run_is_retried_while_it_owns_the_task(new_task, acti
 
 
 @pytest.mark.rule("R4")
-async def test_the_reaper_runs_what_the_host_owns_and_nobody_runs(new_task, acting):
-    from agentic_kernel import Dispatch
-    from agentic_kernel_engine import Record
-
-    async def act(job):
+async def test_the_reaper_runs_what_the_host_owns_and_nobody_runs(
+    new_task: NewTask, acting: type[Acting]
+) -> None:
+    async def act(job: Job) -> Any:
         return "reaped"
 
     async with Host(acting(act), interval=0.01) as host:
@@ -253,11 +278,11 @@ async def test_the_reaper_runs_what_the_host_owns_and_nobody_runs(new_task, acti
 @pytest.mark.rule("R5")
 @pytest.mark.parametrize("landed", [True, False])
 async def test_an_unknown_outcome_is_read_back_and_nothing_is_written_twice(
-    new_task, acting, tapped, landed
-):
+    new_task: NewTask, acting: type[Acting], tapped: TappedStore, landed: bool
+) -> None:
     pending = [UnknownOutcome("the connection dropped")]
 
-    async def lose(after):
+    async def lose(after: Record) -> None:
         if after.step == 2 and pending:
             raise pending.pop()
 
@@ -266,7 +291,7 @@ async def test_an_unknown_outcome_is_read_back_and_nothing_is_written_twice(
     else:
         tapped.before_commit = lose
 
-    async def act(job):
+    async def act(job: Job) -> Any:
         for n in range(4):
             await job.commit(n, [{"type": "acme.step", "n": n}])
         return "done"
@@ -281,8 +306,10 @@ async def test_an_unknown_outcome_is_read_back_and_nothing_is_written_twice(
 
 @pytest.mark.rule("R5")
 @pytest.mark.parametrize("landed", [True, False])
-async def test_a_commit_that_was_cancelled_is_read_back(new_task, acting, tapped, landed):
-    async def hang(after):
+async def test_a_commit_that_was_cancelled_is_read_back(
+    new_task: NewTask, acting: type[Acting], tapped: TappedStore, landed: bool
+) -> None:
+    async def hang(after: Record) -> None:
         if after.step == 1:
             await asyncio.Event().wait()
 
@@ -291,7 +318,7 @@ async def test_a_commit_that_was_cancelled_is_read_back(new_task, acting, tapped
     else:
         tapped.before_commit = hang
 
-    async def act(job):
+    async def act(job: Job) -> Any:
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.01):
                 await job.commit("first", [{"type": "acme.step", "n": 1}])
@@ -307,12 +334,14 @@ async def test_a_commit_that_was_cancelled_is_read_back(new_task, acting, tapped
 
 
 @pytest.mark.rule("R6")
-async def test_commit_never_unwinds_and_checkpoint_does(new_task, acting):
+async def test_commit_never_unwinds_and_checkpoint_does(
+    new_task: NewTask, acting: type[Acting]
+) -> None:
     prepared = asyncio.Event()
     go = asyncio.Event()
     effects = []
 
-    async def act(job):
+    async def act(job: Job) -> Any:
         if job.state is None:
             prepared.set()
             await go.wait()
@@ -335,16 +364,18 @@ async def test_commit_never_unwinds_and_checkpoint_does(new_task, acting):
 
 
 @pytest.mark.rule("R7")
-async def test_concurrent_checkpoints_are_made_one_at_a_time(new_task, acting, tapped):
+async def test_concurrent_checkpoints_are_made_one_at_a_time(
+    new_task: NewTask, acting: type[Acting], tapped: TappedStore
+) -> None:
     waits = iter(range(20, 0, -2))
 
-    async def the_earlier_the_slower(after):
+    async def the_earlier_the_slower(after: Record) -> None:
         for _ in range(next(waits, 0)):
             await asyncio.sleep(0)
 
     tapped.before_commit = the_earlier_the_slower
 
-    async def act(job):
+    async def act(job: Job) -> Any:
         job.emit({"type": "acme.said"})
         async with asyncio.TaskGroup() as group:
             for n in range(10):
@@ -361,24 +392,26 @@ async def test_concurrent_checkpoints_are_made_one_at_a_time(new_task, acting, t
 
 
 @pytest.mark.rule("R7")
-async def test_a_pause_met_in_a_child_task_unwinds_the_whole_run(new_task, acting):
-    left = []
+async def test_a_pause_met_in_a_child_task_unwinds_the_whole_run(
+    new_task: NewTask, acting: type[Acting]
+) -> None:
+    left: list[str | Exception] = []
     ready = asyncio.Event()
 
-    async def sibling():
+    async def sibling() -> None:
         try:
             await asyncio.Event().wait()
         finally:
             left.append("sibling")
 
-    async def act(job):
+    async def act(job: Job) -> Any:
         if job.state is not None:
             return "went on"
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(sibling())
 
-                async def work():
+                async def work() -> None:
                     ready.set()
                     while True:
                         await asyncio.sleep(0)
@@ -405,11 +438,13 @@ async def test_a_pause_met_in_a_child_task_unwinds_the_whole_run(new_task, actin
 
 
 @pytest.mark.rule("R7")
-async def test_a_run_that_will_not_unwind_is_reported_and_keeps_its_slot(new_task, acting, until):
+async def test_a_run_that_will_not_unwind_is_reported_and_keeps_its_slot(
+    new_task: NewTask, acting: type[Acting], until: Until
+) -> None:
     release = asyncio.Event()
     observer = InMemoryObserver()
 
-    async def act(job):
+    async def act(job: Job) -> Any:
         while not release.is_set():
             try:
                 await release.wait()
@@ -437,11 +472,13 @@ async def test_a_run_that_will_not_unwind_is_reported_and_keeps_its_slot(new_tas
 
 
 @pytest.mark.rule("R7")
-async def test_an_old_run_that_lingers_does_not_touch_its_successor(new_task, acting, until):
+async def test_an_old_run_that_lingers_does_not_touch_its_successor(
+    new_task: NewTask, acting: type[Acting], until: Until
+) -> None:
     linger = asyncio.Event()
     entries, unwound = [], []
 
-    async def act(job):
+    async def act(job: Job) -> Any:
         entries.append(job)
         if len(entries) == 1:
             try:
@@ -470,10 +507,12 @@ async def test_an_old_run_that_lingers_does_not_touch_its_successor(new_task, ac
 
 
 @pytest.mark.rule("R7")
-async def test_unwinding_is_one_cancellation_so_clean_up_may_wait(new_task, acting, until):
+async def test_unwinding_is_one_cancellation_so_clean_up_may_wait(
+    new_task: NewTask, acting: type[Acting], until: Until
+) -> None:
     cleaned = []
 
-    async def act(job):
+    async def act(job: Job) -> Any:
         try:
             await job.pause("here")
         finally:
@@ -487,8 +526,10 @@ async def test_unwinding_is_one_cancellation_so_clean_up_may_wait(new_task, acti
         await until(lambda: cleaned)
 
 
-async def test_verbs_on_a_paused_task_that_the_table_forbids_change_nothing(new_task, acting):
-    async def act(job):
+async def test_verbs_on_a_paused_task_that_the_table_forbids_change_nothing(
+    new_task: NewTask, acting: type[Acting]
+) -> None:
+    async def act(job: Job) -> Any:
         await job.pause(None)
 
     async with Host(acting(act)) as host:

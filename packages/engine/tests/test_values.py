@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any, cast
 
 import pytest
 
 from agentic_kernel import Failure, InvalidValue, TaskNotFound
-from agentic_kernel_engine import Host
+from agentic_kernel_engine import Host, Job
 from agentic_kernel_engine.values import MAX_BYTES, MAX_DEPTH, decode, encode
 
+from .conftest import Acting, NewTask, TappedStore
 
-def nested(depth: int) -> list:
-    value: list = []
+
+def nested(depth: int) -> list[Any]:
+    value: list[Any] = []
     for _ in range(depth - 1):
         value = [value]
     return value
 
 
-def shared(levels: int) -> list:
-    value: list = [1]
+def shared(levels: int) -> list[Any]:
+    value: list[Any] = [1]
     for _ in range(levels):
         value = [value, value]
     return value
@@ -47,7 +51,7 @@ ACCEPTED = [
 
 
 @pytest.mark.parametrize("value", ACCEPTED, ids=map(str, range(len(ACCEPTED))))
-def test_what_is_accepted_comes_back_equal(value):
+def test_what_is_accepted_comes_back_equal(value: Any) -> None:
     back = decode(encode(value))
     assert back == value
     assert type(back) is type(value)
@@ -79,14 +83,14 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("value", "path", "reason"), REFUSED, ids=map(str, range(len(REFUSED))))
-def test_what_is_refused_is_named(value, path, reason):
+def test_what_is_refused_is_named(value: Any, path: str, reason: str) -> None:
     with pytest.raises(InvalidValue, match=reason) as refused:
         encode(value)
     assert refused.value.path.startswith(path)
 
 
-def test_a_value_that_contains_itself_is_refused():
-    loop: dict = {}
+def test_a_value_that_contains_itself_is_refused() -> None:
+    loop: dict[str, Any] = {}
     loop["again"] = loop
     with pytest.raises(InvalidValue, match="nested deeper"):
         encode(loop)
@@ -96,10 +100,12 @@ BAD = [math.nan, "\ud800", "\0", 10**30, {1: 2}, {"deep": nested(200)}, {"set": 
 
 
 @pytest.mark.parametrize("bad", BAD, ids=map(str, range(len(BAD))))
-async def test_the_edge_refuses_before_anything_is_written(new_task, acting, tapped, bad):
+async def test_the_edge_refuses_before_anything_is_written(
+    new_task: NewTask, acting: type[Acting], tapped: TappedStore, bad: Any
+) -> None:
     reasons = []
 
-    async def act(job):
+    async def act(job: Job) -> Any:
         for call in (
             job.commit(bad),
             job.checkpoint({"x": bad}),
@@ -109,16 +115,18 @@ async def test_the_edge_refuses_before_anything_is_written(new_task, acting, tap
             with pytest.raises(InvalidValue) as refused:
                 await call
             reasons.append(refused.value.path)
-        for say in (
+        says: list[Callable[[], None]] = [
             lambda: job.emit({"type": "a", "data": bad}),
             lambda: job.note("acme/note", bad),
-        ):
+        ]
+        for say in says:
             with pytest.raises(InvalidValue):
                 say()
         return bad
 
     async with Host(acting(act), tapped) as host:
         done = await host.run(new_task())
+        assert done.failure is not None
         assert done.failure.code == "engine/bad_result"
         assert tapped.count("commit") == 1
         assert reasons[1].startswith("state['x']")
@@ -136,8 +144,10 @@ async def test_the_edge_refuses_before_anything_is_written(new_task, acting, tap
 
 
 @pytest.mark.parametrize("task_id", ["\ud800", "nul\0", "x" * 513], ids=map(str, range(3)))
-async def test_an_id_that_no_store_can_hold_is_refused_and_never_found(new_task, acting, task_id):
-    async with Host(acting(None)) as host:
+async def test_an_id_that_no_store_can_hold_is_refused_and_never_found(
+    new_task: NewTask, acting: type[Acting], task_id: str
+) -> None:
+    async with Host(acting(cast(Any, None))) as host:
         with pytest.raises(InvalidValue, match=r"task\.id"):
             await host.dispatch(new_task(id=task_id))
         with pytest.raises(TaskNotFound):
@@ -147,11 +157,11 @@ async def test_an_id_that_no_store_can_hold_is_refused_and_never_found(new_task,
         assert await host.get_many([task_id]) == {}
 
 
-async def test_ids_are_opaque(new_task, acting):
+async def test_ids_are_opaque(new_task: NewTask, acting: type[Acting]) -> None:
     ids = ["../../etc/passwd", "/abs", ".", "..", "Aa", "aA", "é", "e\u0301", "x" * 300, "a\nb"]
     ids += ["-rf", "trailing.", "blank ", "'; DROP TABLE tasks; --", "\u202etxt", "\u200b"]
 
-    async def act(job):
+    async def act(job: Job) -> Any:
         return job.task.id
 
     async with Host(acting(act)) as host:

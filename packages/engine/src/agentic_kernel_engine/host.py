@@ -15,7 +15,7 @@ from collections.abc import (
 from contextlib import suppress
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from agentic_kernel import (
     Complete,
@@ -116,7 +116,7 @@ class Host:
         """The store that this Host works on."""
         return self._hub.store
 
-    async def __aenter__(self) -> Host:
+    async def __aenter__(self) -> Self:
         await self._join()
         return self
 
@@ -248,9 +248,9 @@ class Host:
         await self._own(self._control.dispatch(task, parent=None, in_slot=True))
         return await self.wait(task.id)
 
-    async def rerun(self, task_id: str, scope: str = "engine") -> Task:
-        """Dispatch a new Task with the input of an earlier one; see `rerun`."""
-        again = rerun(await self.get(task_id), scope)
+    async def rerun(self, task: Task | str, scope: str = "engine") -> Task:
+        """Dispatch a new Task with the input of an earlier one, or of its id; see `rerun`."""
+        again = rerun(task if isinstance(task, Task) else await self.get(task), scope)
         return (await self.dispatch(again)).snapshot
 
     async def wait(self, task_id: str, *statuses: TaskStatus) -> Task:

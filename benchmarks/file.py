@@ -1,0 +1,151 @@
+"""FileStore: durable steps per second, and the bytes that a step costs."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import statistics
+import tempfile
+import time
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from figure import Figure
+
+from agentic_kernel import Dispatch, Task, apply
+from agentic_kernel_engine import Record
+from agentic_kernel_file import FileStore
+
+RUNS = 32
+ROUNDS = 15
+STEPS = 100
+SHARED_STEPS = 40
+TEXT = b'{"type":"run.delta","at":1893553445678901,"data":{"text":"%b"}}' % (b"x" * 200)
+MEMORY = Path("/dev/shm")
+
+
+def measure() -> list[Figure]:
+    """Steps on the disk, on a memory file system where there is one, and bytes."""
+    figures = _steps(Path(tempfile.gettempdir()), "on disk", (0.6, 6.0))
+    if MEMORY.is_dir() and os.access(MEMORY, os.W_OK):
+        figures += _steps(MEMORY, "on a memory file system, where a sync is free", (0.0, 0.0))
+    return figures + _bytes()
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """Steps per second in one round."""
+
+    bare: float
+    one: float
+    many: float
+
+
+def _steps(place: Path, where: str, bars: tuple[float, float]) -> list[Figure]:
+    with tempfile.TemporaryDirectory(dir=place) as folder:
+        rounds = asyncio.run(_rounds(Path(folder)))
+    bare = statistics.median(each.bare for each in rounds)
+    # Ratios within a round: a shared disk changes its speed between rounds, tenfold at times.
+    ratios = (
+        statistics.median(each.one / each.bare for each in rounds),
+        statistics.median(each.many / each.bare for each in rounds),
+    )
+    return [
+        Figure(
+            name=f"durable steps {where}, {runs} run{'s' * (runs > 1)}",
+            ours=ratio,
+            unit="×",
+            limit=1.0,
+            limit_is=f"append + fdatasync by one run, {bare:,.0f}/s",
+            bar=bar,
+            better="higher",
+        )
+        for runs, ratio, bar in zip((1, RUNS), ratios, bars, strict=True)
+    ]
+
+
+async def _rounds(folder: Path) -> list[Rates]:
+    store = FileStore(folder / "state")
+    await store.join("bench")
+    records = [_record() for _ in range(RUNS)]
+    for record in records:
+        await store.insert(record)
+    fd = os.open(folder / "bare", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    rounds = []
+    for _ in range(ROUNDS):
+        bare = _bare(fd, STEPS)
+        started = time.perf_counter()
+        records[0] = await _run(store, records[0], STEPS)
+        one = STEPS / (time.perf_counter() - started)
+        started = time.perf_counter()
+        records = list(await asyncio.gather(*(_run(store, r, SHARED_STEPS) for r in records)))
+        many = RUNS * SHARED_STEPS / (time.perf_counter() - started)
+        rounds.append(Rates(bare, one, many))
+    os.close(fd)
+    store.close()
+    return rounds
+
+
+def _bare(fd: int, steps: int) -> float:
+    """The unavoidable work: as many bytes, appended and synced one step after the other."""
+    data = b"x" * 360
+    sync = getattr(os, "fdatasync", os.fsync)
+    started = time.perf_counter()
+    for _ in range(steps):
+        os.write(fd, data)
+        sync(fd)
+    return steps / (time.perf_counter() - started)
+
+
+async def _run(store: FileStore, record: Record, steps: int) -> Record:
+    for _ in range(steps):
+        version = record.version + 1
+        after = replace(
+            record, version=version, step=record.step + 1, state=b'{"cursor":[%d,0]}' % version
+        )
+        await store.commit(record, after, (TEXT,))
+        record = after
+    return record
+
+
+def _record() -> Record:
+    now = datetime.now(UTC)
+    task = Task.new(summary="bench", instructions="go", runtime_kind="bench", at=now)
+    return Record(apply(task, Dispatch(), now), owner="bench:1")
+
+
+def _bytes() -> list[Figure]:
+    with tempfile.TemporaryDirectory() as folder:
+        early, late = asyncio.run(_growth(Path(folder) / "state"))
+    return [
+        Figure(
+            name="bytes added per step, all files, at steps 10–20",
+            ours=early, unit="bytes", limit=len(TEXT), limit_is="the event alone", bar=450,
+        ),
+        Figure(
+            name="bytes added per step, all files, at steps 1,000–1,010",
+            ours=late, unit="bytes", limit=early, limit_is="at steps 10–20", bar=1.1 * early,
+        ),
+    ]  # fmt: skip
+
+
+async def _growth(folder: Path) -> tuple[float, float]:
+    store = FileStore(folder)
+    await store.join("bench")
+    record = _record()
+    await store.insert(record)
+    grown = []
+    for upto in (10, 1000):
+        record = await _run(store, record, upto - record.step)
+        before = _used(folder)
+        record = await _run(store, record, 10)
+        grown.append((_used(folder) - before) / 10)
+    store.close()
+    return grown[0], grown[1]
+
+
+def _used(folder: Path) -> int:
+    """Bytes of all files, without the zeros that were allocated ahead."""
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return sum(len(path.read_bytes().rstrip(b"\0")) for path in files)
