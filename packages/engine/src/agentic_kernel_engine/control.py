@@ -21,6 +21,7 @@ from agentic_kernel import (
     TaskNotFound,
     apply,
 )
+from agentic_kernel.frozen import freeze
 
 from . import events as vocabulary
 from . import values
@@ -139,7 +140,7 @@ class Control:
                 return after, [Event(vocabulary.TASK_PAUSED, {**by, "reason": "requested"})]
             if pause_waits(before):
                 return None
-            entry = {"type": PAUSE, "id": before.version + 1}
+            entry = freeze({"type": PAUSE, "id": before.version + 1})
             after = successor(before, inbox=(*before.inbox, entry))
             return after, [Event(vocabulary.TASK_PAUSE_REQUESTED, by)]
 
@@ -271,7 +272,7 @@ class Control:
         async def decide(before: Record) -> _Decided:
             if before.task.status.terminal:
                 raise IllegalTransition(task_id, before.task.status, "post to")
-            entry = {**decision, "id": before.version + 1}
+            entry = freeze({**decision, "id": before.version + 1})
             after = successor(before, inbox=(*before.inbox, entry))
             data = {"by": self._hub.name, "decision": kind}
             return after, [Event(vocabulary.TASK_DECISION_POSTED, data)]

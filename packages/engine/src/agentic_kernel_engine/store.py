@@ -46,7 +46,10 @@ class Store(Protocol):
         ...
 
     async def alive(self, owner: str) -> bool:
-        """Whether the host behind ``owner`` is alive. Once False, False for ever."""
+        """Whether the host behind ``owner`` is alive.
+
+        Once False, False for ever: a host that left or died does not join again under its name.
+        """
         ...
 
     async def insert(self, record: Record, events: Sequence[bytes] = ()) -> None:

@@ -7,7 +7,21 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .errors import InvalidValue
-from .frozen import EMPTY_DICT, freeze
+from .frozen import EMPTY_DICT, freeze, shown
+
+
+def plain_text(value: Any, path: str) -> str:
+    """The value as a plain string, whatever subclass of one it is (an enum member, say).
+
+    Raises:
+        InvalidValue: It is no string.
+    """
+    if type(value) is str:
+        return value
+    if not isinstance(value, str):
+        raise InvalidValue(path, f"must be a string, not {type(value).__name__}")
+    plain: str = str.__str__(value)
+    return plain
 
 
 def check_name(value: Any, path: str) -> str:
@@ -20,16 +34,13 @@ def check_name(value: Any, path: str) -> str:
     Raises:
         InvalidValue: It is not.
     """
-    if type(value) is not str:
-        raise InvalidValue(path, f"must be a string, not {type(value).__name__}")
-    scope, slash, name = value.partition("/")
+    text = plain_text(value, path)
+    scope, slash, name = text.partition("/")
     if not (scope and slash and name) or "/" in name:
-        raise InvalidValue(path, f"{ascii(value[:80])} is not of the form <scope>/<name>")
-    if " " in value or not value.isprintable():
-        raise InvalidValue(
-            path, f"{ascii(value[:80])} has white space, control or invisible characters"
-        )
-    return value
+        raise InvalidValue(path, f"{shown(text)} is not of the form <scope>/<name>")
+    if " " in text or not text.isprintable():
+        raise InvalidValue(path, f"{shown(text)} has white space, control or invisible characters")
+    return text
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +57,7 @@ class Capability:
     """Scoped name, ``<scope>/<name>``."""
 
     def __post_init__(self) -> None:
-        check_name(self.name, "Capability.name")
+        object.__setattr__(self, "name", check_name(self.name, "Capability.name"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +78,7 @@ class Agent:
     """Open key/value bag that the kernel never interprets."""
 
     def __post_init__(self) -> None:
-        check_name(self.name, "Agent.name")
+        object.__setattr__(self, "name", check_name(self.name, "Agent.name"))
         if isinstance(self.capabilities, str) or not isinstance(self.capabilities, Iterable):
             raise InvalidValue("Agent.capabilities", "must be a sequence of capabilities")
         listed = []

@@ -7,12 +7,14 @@ refused. The walk uses no recursion, so nesting depth is bounded by memory alone
 
 from __future__ import annotations
 
+from collections import UserString
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
 from .errors import InvalidValue
 
 _SCALARS = frozenset({type(None), bool, int, float, str})
+_TEXT_LIKE = (str, bytes, bytearray, memoryview, UserString)
 
 
 def _refuse(self: object, *_: object, **__: object) -> NoReturn:
@@ -99,7 +101,7 @@ class _Frame:
 
     def step(self) -> str:
         """The part of a path that leads to the item being looked at."""
-        return f"[{len(self.values)}]" if self.keys is None else f"[{_short(self.key)}]"
+        return f"[{len(self.values)}]" if self.keys is None else f"[{shown(self.key)}]"
 
     def build(self) -> Any:
         if self.keys is None:
@@ -115,7 +117,7 @@ def freeze(value: Any, path: str = "value") -> Any:
     """The immutable equal of a JSON-like value; an already frozen value is returned as it is.
 
     Args:
-        value: ``None``, a bool, a number, a string, or a mapping or sequence of those, any depth.
+        value: ``None``, a bool, a number, a string, or mappings and sequences of those.
         path: What to call the value in an error.
 
     Raises:
@@ -127,17 +129,15 @@ def freeze(value: Any, path: str = "value") -> Any:
         return value
     stack: list[_Frame] = []
     open_ids: set[int] = set()
-    done: dict[int, Any] = {}
+    done: dict[int, tuple[Any, Any]] = {}  # the source is kept, so that its id is not reused
     current = value
     while True:
         kind = type(current)
         if kind in _SCALARS or kind is FrozenDict or kind is FrozenList:
             built = current
         elif id(current) in done:
-            built = done[id(current)]
-        elif isinstance(current, (Mapping, Sequence)) and not isinstance(
-            current, (str, bytes, bytearray, memoryview)
-        ):
+            built = done[id(current)][1]
+        elif isinstance(current, (Mapping, Sequence)) and not isinstance(current, _TEXT_LIKE):
             if id(current) in open_ids:
                 raise InvalidValue(_path(path, stack), "contains itself; break the cycle")
             open_ids.add(id(current))
@@ -156,7 +156,8 @@ def freeze(value: Any, path: str = "value") -> Any:
             except StopIteration:
                 stack.pop()
                 open_ids.discard(id(frame.source))
-                built = done[id(frame.source)] = frame.build()
+                built = frame.build()
+                done[id(frame.source)] = frame.source, built
                 continue
             if frame.keys is not None:
                 key, item = item
@@ -198,6 +199,34 @@ def _path(root: str, stack: list[_Frame]) -> str:
     return root + "".join(steps)
 
 
-def _short(key: object) -> str:
-    text = ascii(key)
-    return text if len(text) <= 60 else text[:57] + "…"
+def same(one: Any, other: Any) -> bool:
+    """Whether two frozen values are equal and of equal types throughout, so ``1`` is not ``True``.
+
+    Like `freeze` it does not recurse.
+    """
+    pairs = [(one, other)]
+    while pairs:
+        left, right = pairs.pop()
+        if left is right:
+            continue
+        if type(left) is not type(right):
+            return False
+        if isinstance(left, dict):
+            if left.keys() != right.keys():
+                return False
+            pairs.extend((left[key], right[key]) for key in left)
+        elif isinstance(left, list):
+            if len(left) != len(right):
+                return False
+            pairs.extend(zip(left, right, strict=True))
+        elif left != right:
+            return False
+    return True
+
+
+def shown(value: object) -> str:
+    """A value as an error may show it: short, in ASCII, and whatever its own repr would do."""
+    if not isinstance(value, str):
+        return f"a {type(value).__name__}"
+    text = ascii(value[:80])
+    return text if len(text) <= 90 else text[:87] + "…"

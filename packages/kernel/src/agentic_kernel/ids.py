@@ -28,4 +28,12 @@ def new_id() -> str:
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{value & 0xFFFF_FFFF_FFFF:012x}"
 
 
+def _after_fork() -> None:
+    """Whoever held the lock in the parent does not exist in the child."""
+    global _lock
+    _lock = threading.Lock()
+
+
 _RANDOM = (1 << 74) - 1
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

@@ -18,9 +18,9 @@ from datetime import UTC, datetime
 from enum import Enum
 from typing import Any
 
-from .catalog import check_name, freeze_mapping
+from .catalog import check_name, freeze_mapping, plain_text
 from .errors import InvalidTask, InvalidValue
-from .frozen import EMPTY_DICT, EMPTY_LIST, FrozenList, freeze
+from .frozen import EMPTY_DICT, EMPTY_LIST, FrozenList, freeze, shown
 from .ids import new_id
 
 UTC = UTC
@@ -66,9 +66,10 @@ class Failure:
     """Detail that the kernel never interprets (``retry_after_ms``, ``cause``, …)."""
 
     def __post_init__(self) -> None:
-        _text(self.code, "Failure.code", empty=False)
-        _text(self.message, "Failure.message", empty=False)
-        object.__setattr__(self, "metadata", freeze_mapping(self.metadata, "Failure.metadata"))
+        put = object.__setattr__
+        put(self, "code", _text(self.code, "Failure.code", empty=False))
+        put(self, "message", _text(self.message, "Failure.message", empty=False))
+        put(self, "metadata", freeze_mapping(self.metadata, "Failure.metadata"))
 
     def __hash__(self) -> int:
         return hash((self.code, self.message))
@@ -145,6 +146,10 @@ class Task:
     def __post_init__(self) -> None:
         put = object.__setattr__
         try:
+            for name in _TEXTS:
+                value = getattr(self, name)
+                if name != "agent_name" or value is not None:
+                    put(self, name, plain_text(value, f"Task.{name}"))
             put(self, "metadata", freeze_mapping(self.metadata, "Task.metadata"))
             put(self, "result", freeze(self.result, "Task.result"))
             put(self, "supplements", _supplements(self.supplements))
@@ -203,7 +208,7 @@ def _check_input(task: Task) -> None:
     for key in task.noted:
         check_name(key, "Task.noted")
         if key not in task.metadata:
-            raise InvalidTask("Task.noted", f"names {ascii(key)}, which is not in the metadata")
+            raise InvalidTask("Task.noted", f"names {shown(key)}, which is not in the metadata")
     for index, extra in enumerate(task.supplements):
         _text(extra, f"Task.supplements[{index}]", empty=True)
 
@@ -248,11 +253,13 @@ def to_utc(at: Any, path: str) -> datetime:
         raise InvalidValue(path, "is out of range once converted to UTC") from None
 
 
-def _text(value: Any, path: str, *, empty: bool) -> None:
-    if not isinstance(value, str):
-        raise InvalidValue(path, f"must be a string, not {type(value).__name__}")
-    if not value and not empty:
+_TEXTS = ("id", "summary", "instructions", "runtime_kind", "agent_name")
+
+
+def _text(value: Any, path: str, *, empty: bool) -> str:
+    if not value and isinstance(value, str) and not empty:
         raise InvalidValue(path, "must not be empty")
+    return plain_text(value, path)
 
 
 def _status(value: Any) -> TaskStatus:
@@ -260,7 +267,7 @@ def _status(value: Any) -> TaskStatus:
         return TaskStatus(value)
     except ValueError:
         known = ", ".join(TaskStatus)
-        raise InvalidTask("Task.status", f"{ascii(value)[:80]} is not one of {known}") from None
+        raise InvalidTask("Task.status", f"{shown(value)} is not one of {known}") from None
 
 
 def _supplements(value: Any) -> FrozenList:

@@ -8,95 +8,148 @@ status that the mutation leads to, `NO_OP` (nothing changes and the same object 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, NoReturn
 
-from .catalog import check_name, freeze_mapping
+from .catalog import check_name, freeze_mapping, plain_text
 from .errors import IllegalTransition, InvalidValue
-from .frozen import FrozenDict, FrozenList, freeze
+from .frozen import FrozenDict, FrozenList, freeze, same, shown
 from .task import Failure, Task, TaskStatus, to_utc
 
 
-@dataclass(frozen=True, slots=True)
 class Mutation:
     """One of the six mutations: `Dispatch`, `Pause`, `Resume`, `Kill`, `Complete`, `Fail`.
 
     The set is closed (Concurrency Contract, rule 1): a class of your own is refused by `apply`.
+    A value: immutable, and equal to another one of its class with the same payload.
+
+    Args:
+        notes: Facts that the implementation leaves on the Task in the same transition; see
+            `annotate`.
     """
 
+    # Written out, for as dataclasses these seven would take longer to make than all the rest of
+    # the kernel takes to import.
+    __slots__ = ("notes",)
+    __match_args__: ClassVar[tuple[str, ...]] = ()
     verb: ClassVar[str] = ""
-    notes: Mapping[str, Any] | None = field(default=None, kw_only=True)
-    """Facts that the implementation leaves on the Task in the same transition; see `annotate`."""
+    notes: Mapping[str, Any] | None
 
-    def __post_init__(self) -> None:
+    def __init__(self, *, notes: Mapping[str, Any] | None = None) -> None:
+        _put(self, "notes", None if notes is None else freeze_mapping(notes, "notes"))
+
+    def _payload(self) -> tuple[Any, ...]:
+        return tuple(getattr(self, name) for name in self.__match_args__)
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"a {type(self).__name__} is immutable; make a new one")
+
+    def __delattr__(self, name: str) -> NoReturn:
+        raise AttributeError(f"a {type(self).__name__} is immutable; make a new one")
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Mutation) or type(other) is not type(self):
+            return NotImplemented
+        return self._payload() == other._payload() and self.notes == other.notes
+
+    def __hash__(self) -> int:
+        return hash(self.verb)
+
+    def __repr__(self) -> str:
+        parts = [repr(value) for value in self._payload()]
         if self.notes is not None:
-            object.__setattr__(self, "notes", freeze_mapping(self.notes, "notes"))
+            parts.append(f"notes={self.notes!r}")
+        return f"{type(self).__name__}({', '.join(parts)})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuilt, (type(self), self._payload(), self.notes)
 
 
-@dataclass(frozen=True, slots=True)
+def _rebuilt(kind: Any, payload: tuple[Any, ...], notes: Mapping[str, Any] | None) -> Mutation:
+    mutation: Mutation = kind(*payload, notes=notes)
+    return mutation
+
+
+_put = object.__setattr__
+
+
 class Dispatch(Mutation):
     """Start the Task: ``not_started`` → ``running``, and ``started_at`` is set."""
 
-    verb: ClassVar[str] = "dispatch"
+    __slots__ = ()
+    verb = "dispatch"
 
 
-@dataclass(frozen=True, slots=True)
 class Pause(Mutation):
     """Suspend the Task: ``running`` → ``paused``."""
 
-    verb: ClassVar[str] = "pause"
+    __slots__ = ()
+    verb = "pause"
 
 
-@dataclass(frozen=True, slots=True)
 class Resume(Mutation):
     """Let the Task go on: ``paused`` → ``running``; an extra is appended in the same step.
 
     ``extra=None`` is no extra; ``""`` is one. On a Task that is not paused nothing changes and
     the extra is dropped.
+
+    Raises:
+        InvalidValue: The extra is not a string.
     """
 
-    verb: ClassVar[str] = "resume"
-    extra: str | None = None
+    __slots__ = ("extra",)
+    __match_args__ = ("extra",)
+    verb = "resume"
+    extra: str | None
 
-    def __post_init__(self) -> None:
-        Mutation.__post_init__(self)
-        if self.extra is not None and not isinstance(self.extra, str):
-            raise InvalidValue(
-                "extra", f"must be a string or None, not a {type(self.extra).__name__}"
-            )
+    def __init__(self, extra: str | None = None, *, notes: Mapping[str, Any] | None = None) -> None:
+        super().__init__(notes=notes)
+        if extra is not None and not isinstance(extra, str):
+            raise InvalidValue("extra", f"must be a string or None, not a {type(extra).__name__}")
+        _put(self, "extra", None if extra is None else plain_text(extra, "extra"))
 
 
-@dataclass(frozen=True, slots=True)
 class Kill(Mutation):
     """End the Task from any state that is not terminal: → ``cancelled``, without a Failure."""
 
-    verb: ClassVar[str] = "kill"
+    __slots__ = ()
+    verb = "kill"
 
 
-@dataclass(frozen=True, slots=True)
 class Complete(Mutation):
-    """End the Task well: ``running`` → ``success``; ``None`` is a result."""
+    """End the Task well: ``running`` → ``success``; ``None`` is a result.
 
-    verb: ClassVar[str] = "complete"
+    Raises:
+        InvalidValue: The result cannot be frozen; the path of the offending part is named.
+    """
+
+    __slots__ = ("result",)
+    __match_args__ = ("result",)
+    verb = "complete"
     result: Any
 
-    def __post_init__(self) -> None:
-        Mutation.__post_init__(self)
-        object.__setattr__(self, "result", freeze(self.result, "result"))
+    def __init__(self, result: Any, *, notes: Mapping[str, Any] | None = None) -> None:
+        super().__init__(notes=notes)
+        _put(self, "result", freeze(result, "result"))
 
 
-@dataclass(frozen=True, slots=True)
 class Fail(Mutation):
-    """End the Task badly: ``running`` → ``failure``."""
+    """End the Task badly: ``running`` → ``failure``.
 
-    verb: ClassVar[str] = "fail"
+    Raises:
+        InvalidValue: What is passed is not a `Failure`.
+    """
+
+    __slots__ = ("failure",)
+    __match_args__ = ("failure",)
+    verb = "fail"
     failure: Failure
 
-    def __post_init__(self) -> None:
-        Mutation.__post_init__(self)
-        if not isinstance(self.failure, Failure):
-            raise InvalidValue("failure", f"must be a Failure, not {type(self.failure).__name__}")
+    def __init__(self, failure: Failure, *, notes: Mapping[str, Any] | None = None) -> None:
+        super().__init__(notes=notes)
+        if not isinstance(failure, Failure):
+            raise InvalidValue("failure", f"must be a Failure, not {type(failure).__name__}")
+        _put(self, "failure", failure)
 
 
 NO_OP: Final = "no-op"
@@ -176,9 +229,9 @@ def annotate(task: Task, notes: Mapping[str, Any]) -> Task:
     frozen = freeze_mapping(notes, "notes")
     if task.status.terminal:
         return task
-    metadata, noted = _with_notes(task, frozen)
-    if noted == task.noted and metadata == task.metadata:
+    if all(key in task.noted and same(task.metadata[key], frozen[key]) for key in frozen):
         return task
+    metadata, noted = _with_notes(task, frozen)
     return _successor(
         task, metadata, noted, task.status, None, None,
         task.supplements, task.started_at, task.ended_at,
@@ -188,10 +241,10 @@ def annotate(task: Task, notes: Mapping[str, Any]) -> Task:
 def _with_notes(task: Task, notes: Mapping[str, Any]) -> tuple[Mapping[str, Any], frozenset[str]]:
     for key in notes:
         if key not in task.noted:
-            check_name(key, f"notes[{ascii(key)[:80]}]")
+            check_name(key, f"notes[{shown(key)}]")
             if key in task.metadata:
                 raise InvalidValue(
-                    f"notes[{ascii(key)[:80]}]",
+                    f"notes[{shown(key)}]",
                     "came in with the Task and is fixed; use another key",
                 )
     merged = dict.__new__(FrozenDict)

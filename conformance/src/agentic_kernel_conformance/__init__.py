@@ -1,0 +1,79 @@
+"""The contracts of AgenticKernel as pytest classes: subclass one, supply its fixtures, run pytest.
+
+    class TestAcmeRuntime(RuntimeContract):
+        features = RuntimeFeatures(pauses=True)
+
+        @pytest_asyncio.fixture
+        async def runtime(self): ...     # anything that is a Runtime and a Query
+
+        @pytest.fixture
+        def work(self): ...              # a `Work`: how to make this substrate succeed, fail, …
+
+`RuntimeContract` and `QueryContract` need only the kernel, `StoreContract` and `ObserverContract`
+the engine; each is imported when it is first asked for, so that pytest starts no slower where the
+kit is installed but not used.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .features import ObserverFeatures, RuntimeFeatures, StoreFeatures
+    from .kernel import KernelContract
+    from .observer import ObserverContract
+    from .processes import StoreFactory
+    from .query import QueryContract
+    from .reading import Reader
+    from .rules import RULES, Rule, RuleError
+    from .runtime import RuntimeContract
+    from .scripted import ScriptedSubstrate, ScriptedWork
+    from .store import StoreContract
+    from .work import OutputWork, RefusingWork, ResultWork, System, Work
+
+__all__ = [
+    "RULES",
+    "KernelContract",
+    "ObserverContract",
+    "ObserverFeatures",
+    "OutputWork",
+    "QueryContract",
+    "Reader",
+    "RefusingWork",
+    "ResultWork",
+    "Rule",
+    "RuleError",
+    "RuntimeContract",
+    "RuntimeFeatures",
+    "ScriptedSubstrate",
+    "ScriptedWork",
+    "StoreContract",
+    "StoreFactory",
+    "StoreFeatures",
+    "System",
+    "Work",
+]
+
+_HOMES = {
+    "features": ("ObserverFeatures", "RuntimeFeatures", "StoreFeatures"),
+    "kernel": ("KernelContract",),
+    "observer": ("ObserverContract",),
+    "processes": ("StoreFactory",),
+    "query": ("QueryContract",),
+    "reading": ("Reader",),
+    "rules": ("RULES", "Rule", "RuleError"),
+    "runtime": ("RuntimeContract",),
+    "scripted": ("ScriptedSubstrate", "ScriptedWork"),
+    "store": ("StoreContract",),
+    "work": ("OutputWork", "RefusingWork", "ResultWork", "System", "Work"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    for home, names in _HOMES.items():
+        if name in names:
+            return getattr(import_module(f".{home}", __name__), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,64 @@
+"""What an implementation may declare that it can do, beyond what its contract always asks.
+
+Every feature is closed unless it is declared open. Tests of an open feature run, and fail if it
+does not hold; tests of a closed one are skipped and counted as closed, never as passed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Features:
+    """The features of one contract, each open or closed; this contract has none."""
+
+    def is_open(self, name: str) -> bool:
+        """Whether the feature is declared open.
+
+        Raises:
+            KeyError: The contract has no feature of this name.
+        """
+        return bool(asdict(self)[name])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuntimeFeatures(Features):
+    """What a Runtime may declare."""
+
+    pauses: bool = False
+    """``run_until_stopped`` reaches ``paused`` once a pause is asked, and goes on when resumed.
+    Without it every verb is still accepted; `Work.pass_safe_points` may be any Task."""
+    keeps_partial_output: bool = False
+    """A killed Task that had produced output carries it in a note ``<impl>/partial_output``.
+    Needs `OutputWork`."""
+    refuses: bool = False
+    """Some Tasks are refused with `CannotStart`. Needs `RefusingWork`."""
+    holdable: bool = False
+    """The ``hold`` fixture can keep mutators from committing. Needs that fixture."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreFeatures(Features):
+    """What a Store may declare."""
+
+    durable: bool = False
+    """A fresh handle on the same place sees all that was acknowledged. Needs the ``reopen``
+    fixture."""
+    processes: bool = False
+    """Several processes may share the store. Needs the ``factory`` fixture."""
+    leases: bool = False
+    """A host's liveness can run out without `leave` while its process lives. Needs the ``expire``
+    fixture."""
+    holdable: bool = False
+    """The ``hold`` fixture can keep writes from completing. Needs that fixture."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObserverFeatures(Features):
+    """What an Observer may declare."""
+
+    writes_to_terminal: bool = False
+    """It writes text that people read. Needs the ``output`` fixture."""
+    keeps_events: bool = False
+    """It hands out what it was given, once each and in order. Needs the ``kept`` fixture."""

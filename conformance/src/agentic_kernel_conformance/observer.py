@@ -1,0 +1,159 @@
+"""ObserverContract: what every Observer owes to the run that it watches. Needs the engine."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import Any, ClassVar
+
+import pytest
+
+from agentic_kernel_engine import Event, Observer
+from agentic_kernel_engine.events import HOST_EVENTS, RUN_DELTA
+
+from .contract import Contract, supplied
+from .features import ObserverFeatures
+from .rules import broken, expect
+from .values import ACCEPTED, IDS
+
+Output = Callable[[], str]
+"""What the observer has written for people so far."""
+Kept = Callable[[], Sequence[tuple[str, Event]]]
+"""What the observer has been told so far, oldest first."""
+
+_AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+_MANY = 2_000
+_STEERING = "\x1b[2J\x1b]0;title\x07\x9b31m\b\r\x00\u202e\u2066"
+"""Escapes, bells, overstrikes and overrides: what could steer a terminal, or a reader's eye."""
+
+
+class ObserverContract(Contract):
+    """An observer takes whatever happens, and neither changes, delays nor breaks it.
+
+    Fixtures: ``observer``; ``output`` for the feature ``writes_to_terminal`` and ``kept`` for
+    ``keeps_events``. Features: `ObserverFeatures`.
+    """
+
+    contract: ClassVar[str] = "ObserverContract"
+    features: ClassVar[ObserverFeatures] = ObserverFeatures()
+    fixtures = frozenset({"observer", "output", "kept"})
+
+    observer: Any = supplied("observer")
+    """The `Observer` under test. Supplied by the adapter."""
+    output: Any = supplied("output", "writes_to_terminal")
+    """An `Output`. Supplied by the adapter for the feature ``writes_to_terminal``."""
+    kept: Any = supplied("kept", "keeps_events")
+    """A `Kept`. Supplied by the adapter for the feature ``keeps_events``."""
+
+    @pytest.mark.rule("kit")
+    def test_the_fixture_is_an_observer(self, observer: Observer) -> None:
+        """It has an ``observe`` that is called, not awaited."""
+        observe = getattr(observer, "observe", None)
+        expect(callable(observe), "kit", f"`observer` is a {type(observer).__name__}")
+        expect(not inspect.iscoroutinefunction(observe), "observer", "`observe` is a coroutine")
+
+    @pytest.mark.rule("observer")
+    @pytest.mark.parametrize("kind", sorted(HOST_EVENTS))
+    @pytest.mark.parametrize("place", [None, (3, 1)], ids=["live", "durable"])
+    async def test_every_event_of_the_host_is_taken(
+        self, observer: Observer, kind: str, place: tuple[int, int] | None
+    ) -> None:
+        """Live and durable, with the data that the Host gives and with none."""
+        told = {
+            "by": "host",
+            "reason": "",
+            "code": "a/b",
+            "message": "m",
+            "extra": "x",
+            "text": "t",
+        }
+        for data in (told, {}):
+            _tell(observer, "task", Event(kind, data, _AT, place))
+
+    @pytest.mark.rule("observer")
+    @pytest.mark.parametrize("value", ACCEPTED.values(), ids=ACCEPTED)
+    async def test_data_of_every_shape_is_taken(self, observer: Observer, value: Any) -> None:
+        """Under any type, and where the vocabulary has text; it is not changed."""
+        for kind in ("acme.custom", RUN_DELTA, "task.failed"):
+            data = {"text": value, "value": value, "message": value}
+            before = json.dumps(data)
+            _tell(observer, "task", Event(kind, data, _AT))
+            expect(json.dumps(data) == before, "observer", f"it changed the data of {kind}")
+
+    @pytest.mark.rule("observer", "ids")
+    @pytest.mark.parametrize("task_id", IDS.values(), ids=IDS)
+    async def test_an_id_is_opaque(self, observer: Observer, task_id: str) -> None:
+        """No id makes it fail."""
+        _tell(observer, task_id, Event("task.dispatched", {"by": task_id}, _AT, (1, 0)))
+        _tell(observer, task_id, Event(task_id, {task_id: task_id}, None))
+
+    @pytest.mark.rule("observer")
+    async def test_many_events_in_a_row_are_taken(self, observer: Observer) -> None:
+        """Of several Tasks, mixed, without a turn of the event loop in between."""
+        for n in range(_MANY):
+            _tell(observer, f"task {n % 7}", Event(RUN_DELTA, {"text": f"{n} "}, _AT))
+        _tell(observer, "task 0", Event("task.completed", {"by": "host"}, _AT, (9, 0)))
+
+    @pytest.mark.feature("keeps_events")
+    @pytest.mark.rule("observer")
+    async def test_what_it_was_told_it_has_once_and_in_order(
+        self, observer: Observer, kept: Kept
+    ) -> None:
+        """With the ids as they were, None included."""
+        told = [
+            (f"task {n % 3}", Event(f"acme.{n}", {"n": n}, _AT, (n, 0) if n % 2 else None))
+            for n in range(50)
+        ]
+        for task_id, event in told:
+            _tell(observer, task_id, event)
+        found = list(kept())
+        expect(found == told, "observer", f"told {len(told)}, it has {len(found)}: {found[:3]!a}")
+
+    @pytest.mark.feature("writes_to_terminal")
+    @pytest.mark.rule("observer")
+    async def test_nothing_that_it_writes_steers_the_terminal(
+        self, observer: Observer, output: Output
+    ) -> None:
+        """Escapes in an id, a type, a key or a text are shown, not obeyed."""
+        hostile = f"before{_STEERING}after"
+        for kind in (RUN_DELTA, "task.failed", "acme.custom", hostile):
+            data = {"text": hostile, "message": hostile, hostile: [hostile, {"k": hostile}]}
+            _tell(observer, hostile, Event(kind, data, _AT))
+        written = output()
+        expect("before" in written and "after" in written, "observer", f"it wrote {written!a}")
+        raw = {c for c in written if not c.isprintable() and c not in "\n\t"}
+        expect(not raw, "observer", f"characters that steer were written: {sorted(raw)!a}")
+
+    @pytest.mark.feature("writes_to_terminal")
+    @pytest.mark.rule("observer")
+    async def test_no_event_can_forge_the_line_of_another(
+        self, observer: Observer, output: Output
+    ) -> None:
+        """A line end in an id, a type or a failure does not begin a new line."""
+        forged = "x\nFORGED [task] task.completed"
+        _tell(observer, forged, Event("task.failed", {"message": forged, "code": forged}, _AT))
+        _tell(observer, "task", Event(forged, {forged: forged, "list": [forged]}, _AT))
+        starts = [line for line in output().splitlines() if line.startswith("FORGED")]
+        expect(not starts, "observer", f"lines that no event wrote: {starts!a}")
+
+    @pytest.mark.feature("writes_to_terminal")
+    @pytest.mark.rule("observer")
+    async def test_text_in_progress_is_written_as_it_comes(
+        self, observer: Observer, output: Output
+    ) -> None:
+        """Piece by piece, in order, without a line for each piece."""
+        text = "A sentence,\nin two lines: Grüße 👋."
+        for piece in text:
+            _tell(observer, "task", Event(RUN_DELTA, {"text": piece}, _AT))
+        expect(text in output(), "observer", f"{text!a} was written as {output()!a}")
+
+
+def _tell(observer: Observer, task_id: str, event: Event) -> None:
+    try:
+        told: object = observer.observe(task_id, event)  # type: ignore[func-returns-value]
+    except Exception as fault:
+        seen = f"{event.type[:40]!a} of {task_id[:40]!a} raised {fault!r:.200}"
+        raise broken("observer", seen) from fault
+    expect(not inspect.isawaitable(told), "observer", "`observe` returned an awaitable")

@@ -1,0 +1,101 @@
+"""Other processes on the same store: how they open it, and what they are told to do there."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from inspect import isawaitable
+from typing import Any
+
+from agentic_kernel_engine import Store
+
+Argument = str | int | float | bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class StoreFactory:
+    """How any process opens the store under test.
+
+    Args:
+        path: ``package.module:name`` of a callable that returns a Store.
+        arguments: What it is called with; plain values, for they cross a process boundary.
+    """
+
+    path: str
+    arguments: tuple[Argument, ...] = ()
+
+    def open(self) -> Store:
+        """A handle on the store, of this process's own."""
+        module, _, name = self.path.partition(":")
+        made: Store = getattr(import_module(module), name)(*self.arguments)
+        return made
+
+
+async def close(store: Store) -> None:
+    """Give up a handle, if it has a ``close`` to do so."""
+    closing = getattr(store, "close", None)
+    if closing is not None:
+        closed = closing()
+        if isawaitable(closed):
+            await closed
+
+
+class Worker:
+    """A process that works on the store; it says one JSON value a line."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+
+    async def said(self) -> Any:
+        """What it says next.
+
+        Raises:
+            RuntimeError: It ended without a word; the message holds what it wrote to stderr.
+        """
+        assert self._process.stdout is not None
+        assert self._process.stderr is not None
+        line = await self._process.stdout.readline()
+        if not line:
+            trouble = (await self._process.stderr.read()).decode(errors="replace")
+            raise RuntimeError(f"a worker process ended without a word:\n{trouble[-2_000:]}")
+        return json.loads(line)
+
+    def go(self) -> None:
+        """Give it the line it waits for."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(b"go\n")
+
+    async def kill(self) -> None:
+        """End it as ``kill -9`` does, and wait until it is gone."""
+        if self._process.returncode is None:
+            self._process.kill()
+        await self._process.wait()
+
+
+@asynccontextmanager
+async def worker(factory: StoreFactory, job: str, **told: Any) -> AsyncIterator[Worker]:
+    """Start a process that does one job of `agentic_kernel_conformance.store_worker`."""
+    path, arguments = factory.path, factory.arguments
+    text = json.dumps({"path": path, "arguments": arguments, "job": job, "told": told})
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "agentic_kernel_conformance.store_worker",
+        text,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        limit=64 * 1024 * 1024,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+    )
+    started = Worker(process)
+    try:
+        yield started
+    finally:
+        await started.kill()

@@ -1,0 +1,156 @@
+"""What a test run says about conformance: a line for each adapter, and the matrix as files.
+
+An adapter is one class that subclasses a contract. Outcomes: ``passed``; ``failed``; ``closed``
+(the feature that the test is about is declared closed); ``excused`` (a reasoned xfail);
+``skipped`` (anything else). Only ``passed`` counts as passed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from .rules import RULES
+
+_WORST = ("failed", "skipped", "excused", "passed", "closed")
+_SIGNS = {
+    "passed": "✓",
+    "failed": "✗",
+    "closed": "closed",
+    "excused": "excused",
+    "skipped": "skipped",
+}
+
+
+@dataclass(slots=True)
+class Verdict:
+    """How one test of an adapter came out."""
+
+    test: str
+    rules: tuple[str, ...]
+    outcome: str
+    detail: str = ""
+    """The rule that broke and what was seen, the feature that is closed, or a reason."""
+
+    def broke(self) -> str:
+        """The rule that broke, or the test that failed in another way."""
+        rule = self.detail.partition(":")[0]
+        return rule if rule in RULES else self.test
+
+
+@dataclass(slots=True)
+class Adapter:
+    """One class under a contract, and how its tests came out."""
+
+    name: str
+    contract: str
+    features: dict[str, bool]
+    verdicts: dict[str, Verdict] = field(default_factory=dict)
+
+    def counts(self) -> Counter[str]:
+        """How many tests came out how."""
+        return Counter(verdict.outcome for verdict in self.verdicts.values())
+
+    def rule(self, name: str) -> str:
+        """The outcome of one rule: the worst that any of its tests had; "" if there is none."""
+        found = {v.outcome for v in self.verdicts.values() if name in v.rules}
+        return next((outcome for outcome in _WORST if outcome in found), "")
+
+    def line(self) -> str:
+        """One line for the terminal: ``passed 41 of 47, 6 closed: durable, processes``."""
+        counts = self.counts()
+        parts = [f"passed {counts['passed']} of {counts.total()}"]
+        for outcome in ("failed", "closed", "excused", "skipped"):
+            if counts[outcome]:
+                parts.append(f"{counts[outcome]} {outcome}: {', '.join(self._named(outcome))}")
+        return f"{self.name} ({self.contract}): {', '.join(parts)}"
+
+    def _named(self, outcome: str) -> list[str]:
+        """What is behind an outcome: rules that broke, features closed, tests excused."""
+        found = [v for v in self.verdicts.values() if v.outcome == outcome]
+        if outcome == "closed":
+            return sorted({verdict.detail for verdict in found})
+        if outcome == "failed":
+            return sorted({verdict.broke() for verdict in found})
+        return sorted({verdict.test for verdict in found})
+
+    def document(self) -> dict[str, Any]:
+        """The adapter's row as plain values."""
+        counts = self.counts()
+        return {
+            "adapter": self.name,
+            "contract": self.contract,
+            "features": self.features,
+            "total": counts.total(),
+            **{outcome: counts[outcome] for outcome in _SIGNS},
+            "rules": {name: self.rule(name) for name in RULES if self.rule(name)},
+            "tests": [
+                {
+                    "test": verdict.test,
+                    "rules": list(verdict.rules),
+                    "outcome": verdict.outcome,
+                    **({"detail": verdict.detail} if verdict.detail else {}),
+                }
+                for verdict in self.verdicts.values()
+            ],
+        }
+
+
+@dataclass(slots=True)
+class Report:
+    """The adapters of one run, in the order in which they were first seen."""
+
+    level: str
+    adapters: dict[str, Adapter] = field(default_factory=dict)
+
+    def add(self, found: dict[str, Any], test: str, outcome: str, detail: str) -> None:
+        """Add the outcome of one phase of a test; the first failure of any phase stays."""
+        adapter = self.adapters.setdefault(
+            found["class"], Adapter(found["adapter"], found["contract"], found["features"])
+        )
+        known = adapter.verdicts.get(test)
+        if known is None or (outcome == "failed" and known.outcome != "failed"):
+            adapter.verdicts[test] = Verdict(test, tuple(found["rules"]), outcome, detail)
+
+    def lines(self) -> list[str]:
+        """What the terminal shows."""
+        return [adapter.line() for adapter in self.adapters.values()]
+
+    def write(self, path: Path) -> list[Path]:
+        """Write the matrix as JSON and as Markdown, side by side; returns the two files."""
+        stem = path.with_suffix("") if path.suffix in (".json", ".md") else path
+        as_json, as_markdown = (stem.with_name(f"{stem.name}.{end}") for end in ("json", "md"))
+        stem.parent.mkdir(parents=True, exist_ok=True)
+        document = {
+            "level": self.level,
+            "rules": {name: {"title": r.title, "asks": r.asks} for name, r in RULES.items()},
+            "adapters": [adapter.document() for adapter in self.adapters.values()],
+        }
+        text = json.dumps(document, indent=2, ensure_ascii=False)
+        as_json.write_text(f"{text}\n", encoding="utf-8")
+        as_markdown.write_text(self.markdown(), encoding="utf-8")
+        return [as_json, as_markdown]
+
+    def markdown(self) -> str:
+        """The matrix rule × adapter, and what each adapter declares closed."""
+        adapters = list(self.adapters.values())
+        lines = [f"# Conformance ({self.level})", ""]
+        head = ["rule", *(adapter.name for adapter in adapters)]
+        lines += [_row(head), _row(["---"] * len(head))]
+        for name, rule in RULES.items():
+            outcomes = [adapter.rule(name) for adapter in adapters]
+            if any(outcomes):
+                signs = [_SIGNS.get(outcome, "–") for outcome in outcomes]
+                lines.append(_row([f"{name}: {rule.title}", *signs]))
+        lines.append(
+            _row(["passed", *(f"{a.counts()['passed']} of {a.counts().total()}" for a in adapters)])
+        )
+        lines += ["", *(f"- {line}" for line in self.lines()), ""]
+        return "\n".join(lines)
+
+
+def _row(cells: list[str]) -> str:
+    return f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |"

@@ -1,0 +1,156 @@
+"""The rules that the contracts prove, and how a broken one is reported.
+
+A contract test carries ``@pytest.mark.rule(name)`` with a name from `RULES`. ``clause1``, ``C1`` to
+``C7`` and ``edges`` are the Concurrency Contract; ``R…`` are the rules of hosts and stores; the
+others name a part of a port's documented behaviour.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from typing import Final, Generic, TypeVar
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule: its name in reports, its title, and what it asks for."""
+
+    name: str
+    title: str
+    asks: str
+
+    @property
+    def page(self) -> str:
+        """Where the rule is explained, with examples."""
+        return f"docs/conformance.md#{self.name.lower()}"
+
+
+_ALL = (
+    Rule("kit", "the suite is whole", "fixtures as documented, and no contract test overridden"),
+    Rule(
+        "clause1",
+        "Tasks do not affect each other",
+        "a Task that hangs, fails or is killed delays and changes no other",
+    ),
+    Rule("C1", "closed mutators", "nothing but the six verbs changes a Task; reading never does"),
+    Rule(
+        "C2",
+        "mutators serialise",
+        "concurrent verbs on one Task act one after the other: none is lost, none acts twice",
+    ),
+    Rule(
+        "C3",
+        "atomic",
+        "every snapshot is legal on its own: a transition shows with all its fields or not at all",
+    ),
+    Rule("C4", "readers do not wait", "no reader waits for a mutator, and no mutator for a reader"),
+    Rule(
+        "C6",
+        "read your writes",
+        "after a mutator returns, its caller reads that version or a later one",
+    ),
+    Rule("C7", "happens-before", "what one observer sees of a Task never runs backwards"),
+    Rule(
+        "edges",
+        "edge cases",
+        "every verb is accepted; a failed one leaves no trace; a terminal Task never changes; "
+        "stamps come in the commit of their transition",
+    ),
+    Rule("table", "the state table", "every mutation in every status does what the table says"),
+    Rule("notes", "notes", "implementations add scoped notes only, and input stays as it came in"),
+    Rule("time", "time", "stamps are aware, in UTC, and never run backwards"),
+    Rule("alias", "nothing aliased", "what is stored shares nothing mutable with any caller"),
+    Rule("find", "pages", "filters, ascending ids, exclusive `after` and `limit` hold exactly"),
+    Rule("values", "values", "what is accepted comes back equal; what is not is refused by path"),
+    Rule("ids", "opaque ids", "an id is compared by code point, never interpreted"),
+    Rule("durable", "durability", "what was acknowledged is there when the store is opened again"),
+    Rule("R1", "fenced writes", "a commit needs version and owner, and never follows an end"),
+    Rule("R2", "owners", "an owner is the host's nonce and the version at which it acquired"),
+    Rule("R5", "settled writes", "a cancelled write has landed whole, or not at all, when it ends"),
+    Rule("R8", "noticing", "one `changed` tells exactly which records moved"),
+    Rule("R14", "liveness", "a claim tests the owner's liveness and takes over in one atomic act"),
+    Rule("R15", "events", "events are ordered by (version, index) and kept with their commit"),
+    Rule("observer", "observing", "an observer takes every event, and a fault stays inside it"),
+)
+
+RULES: Final = {rule.name: rule for rule in _ALL}
+"""Every rule by its name."""
+
+
+class RuleError(AssertionError):
+    """An implementation broke a rule of its contract.
+
+    Attributes:
+        rule: The rule.
+        seen: What was observed.
+    """
+
+    def __init__(self, rule: Rule, seen: str) -> None:
+        self.rule = rule
+        self.seen = seen
+        super().__init__(
+            f"rule {rule.name} ({rule.title}) is broken\n"
+            f"  seen:  {seen}\n"
+            f"  asked: {rule.asks}\n"
+            f"  see:   {rule.page}"
+        )
+
+
+def broken(rule: str, seen: str) -> RuleError:
+    """The error that says that ``rule`` is broken by what was seen, to be raised."""
+    return RuleError(RULES[rule], seen)
+
+
+def expect(holds: bool, rule: str, seen: str) -> None:
+    """Report ``rule`` as broken unless the condition holds."""
+    if not holds:
+        raise broken(rule, seen)
+
+
+E = TypeVar("E", bound=BaseException)
+
+
+class Refusal(Generic[E]):
+    """What `refused` caught; ``error`` is there once the block has ended."""
+
+    error: E
+
+
+@contextmanager
+def refused(rule: str, error: type[E] | tuple[type[E], ...], doing: str) -> Iterator[Refusal[E]]:
+    """Expect that the block raises ``error``; report ``rule`` as broken if it does not."""
+    caught = Refusal[E]()
+    wanted = error if isinstance(error, tuple) else (error,)
+    names = " or ".join(kind.__name__ for kind in wanted)
+    try:
+        yield caught
+    except wanted as raised:
+        caught.error = raised
+        return
+    except RuleError:
+        raise
+    except Exception as other:
+        raise broken(rule, f"{doing} raised {other!r:.200} and not {names}") from other
+    raise broken(rule, f"{doing} was accepted, and not refused with {names}")
+
+
+@asynccontextmanager
+async def in_time(rule: str, seconds: float, doing: str) -> AsyncIterator[None]:
+    """Report ``rule`` as broken if the block takes longer; it is cancelled then."""
+    try:
+        async with asyncio.timeout(seconds):
+            yield
+    except TimeoutError as error:
+        raise broken(rule, f"{doing} did not end within {seconds:g} s") from error
+
+
+@contextmanager
+def accepted(rule: str, doing: str) -> Iterator[None]:
+    """Report ``rule`` as broken if the block raises what a caller would see as a refusal."""
+    try:
+        yield
+    except (LookupError, ValueError, TypeError, RuntimeError, OSError) as error:
+        raise broken(rule, f"{doing} raised {error!r:.200}") from error

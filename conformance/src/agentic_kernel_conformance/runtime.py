@@ -1,0 +1,30 @@
+"""RuntimeContract: what every Runtime owes, whatever runs behind it. Needs only the kernel.
+
+A third party subclasses it and supplies two fixtures::
+
+    class TestAcmeRuntime(RuntimeContract):
+        features = RuntimeFeatures(pauses=True)
+
+        @pytest_asyncio.fixture
+        async def runtime(self): ...    # a Runtime that is also a Query, built on Host or not
+
+        @pytest.fixture
+        def work(self): ...             # a Work: Tasks that this substrate ends, fails, hangs on, …
+"""
+
+from __future__ import annotations
+
+from .runtime_ends import RuntimeEnds
+from .runtime_pauses import RuntimePauses
+from .runtime_races import RuntimeRaces
+from .runtime_verbs import RuntimeVerbs
+
+
+class RuntimeContract(RuntimeVerbs, RuntimePauses, RuntimeEnds, RuntimeRaces):
+    """Six verbs, one Task at a time, observed through the Query that goes with them.
+
+    Fixtures: ``runtime`` (a `System`) and ``work`` (a `Work`); ``hold`` for the feature
+    ``holdable``. Features: `RuntimeFeatures`.
+    """
+
+    contract = "RuntimeContract"

@@ -1,0 +1,48 @@
+"""StoreSuite: the fixtures of `StoreContract`."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, ClassVar
+
+import pytest
+
+from agentic_kernel_engine import Store
+
+from .contract import Contract, supplied
+from .features import StoreFeatures
+from .records import ids_of, running
+from .rules import expect
+
+Reopen = Callable[[Store], Awaitable[Store]]
+"""Gives up the handle it is given, as closing or crashing would, and opens the place anew."""
+Expire = Callable[[str], Awaitable[None]]
+"""Lets the lease of the host that it is given run out, while its process lives."""
+
+
+class StoreSuite(Contract):
+    """One store, empty at the start of every test."""
+
+    features: ClassVar[StoreFeatures] = StoreFeatures()
+    fixtures = frozenset({"store", "reopen", "factory", "expire", "hold"})
+
+    store: Any = supplied("store")
+    """An empty `Store` for each test. Supplied by the adapter."""
+    reopen: Any = supplied("reopen", "durable")
+    """A `Reopen`. Supplied by the adapter for the feature ``durable``."""
+    factory: Any = supplied("factory", "processes")
+    """A `StoreFactory`: how another process opens ``store``. Supplied for ``processes``."""
+    expire: Any = supplied("expire", "leases")
+    """An `Expire`. Supplied by the adapter for the feature ``leases``."""
+    hold: Any = supplied("hold", "holdable")
+    """A `Hold`. Supplied by the adapter for the feature ``holdable``."""
+
+    @pytest.mark.rule("kit")
+    @pytest.mark.parametrize("harness", ["one", "another"])
+    async def test_the_store_is_empty_and_shared_with_no_other_test(
+        self, store: Store, harness: str
+    ) -> None:
+        """Each test leaves a record behind, which the other must not find."""
+        found = ids_of(await store.find(limit=5))
+        expect(not found, "kit", f"`store` was handed over with {found!a} in it")
+        await store.insert(running(f"left behind by {harness}"))

@@ -1,0 +1,39 @@
+"""StoreContract: what every Store owes, whatever it writes to. Needs the engine.
+
+A third party subclasses it and supplies an empty store for each test::
+
+    class TestAcmeStore(StoreContract):
+        features = StoreFeatures(durable=True, processes=True)
+
+        @pytest_asyncio.fixture
+        async def store(self, tmp_path): ...
+
+        @pytest.fixture
+        def reopen(self, tmp_path): ...      # for durable: async def reopen(store) -> Store
+
+        @pytest.fixture
+        def factory(self, tmp_path):         # for processes: how another process opens it
+            return StoreFactory("acme.store:AcmeStore", (str(tmp_path),))
+"""
+
+from __future__ import annotations
+
+from .store_claims import StoreClaims
+from .store_events import StoreEvents
+from .store_pages import StorePages
+from .store_processes import StoreProcesses
+from .store_reads import StoreReads
+from .store_values import StoreValues
+from .store_writes import StoreWrites
+
+
+class StoreContract(
+    StoreWrites, StoreEvents, StorePages, StoreClaims, StoreReads, StoreValues, StoreProcesses
+):
+    """Conditional writes, whole reads, one question of liveness.
+
+    Fixtures: ``store``, empty for each test; ``reopen``, ``factory``, ``expire`` and ``hold`` for
+    the features that need them. Features: `StoreFeatures`.
+    """
+
+    contract = "StoreContract"

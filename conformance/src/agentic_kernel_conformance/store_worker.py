@@ -1,0 +1,82 @@
+"""What another process does on a store under test: ``python -m …store_worker JSON``.
+
+It opens the store through its factory, does one job, and says what came of it as JSON lines.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from agentic_kernel import TaskStatus
+from agentic_kernel_engine import Host, Store
+
+from .processes import StoreFactory, close
+
+
+async def resume(store: Store, task_id: str, name: str, share: int) -> None:
+    """Resume a Task whenever it is paused, until ``share`` own extras were seen kept.
+
+    Says ``kept``, ``offered``, and ``lost``: extras that were seen and then were not.
+    """
+    host = Host(store=store)
+    kept: list[str] = []
+    lost: set[str] = set()
+    offered = 0
+    while len(kept) < share:
+        if (await host.get(task_id)).status is not TaskStatus.PAUSED:
+            await asyncio.sleep(0.0005)
+            continue
+        extra = f"{name}.{offered}"
+        offered += 1
+        await host.resume(task_id, extra)
+        supplements = (await host.get(task_id)).supplements
+        lost |= set(kept).difference(supplements)
+        if extra in supplements:
+            kept.append(extra)
+    await host.close()
+    say({"kept": kept, "offered": offered, "lost": sorted(lost)})
+
+
+async def claim(store: Store, host: str, task_ids: list[str]) -> None:
+    """Join, say so, wait for a line, then claim one Task after the other; say which ones."""
+    await store.join(host)
+    say("joined")
+    await asyncio.to_thread(sys.stdin.readline)
+    won = [task_id for task_id in task_ids if await store.claim(task_id, host) is not None]
+    say(won)
+    await asyncio.Event().wait()  # alive, until it is killed
+
+
+async def hold(store: Store, host: str, task_id: str) -> None:
+    """Join, claim a Task, say its owner, and stay alive until killed."""
+    await store.join(host)
+    claimed = await store.claim(task_id, host)
+    say(claimed.owner if claimed is not None else None)
+    await asyncio.Event().wait()
+
+
+JOBS: dict[str, Callable[..., Awaitable[None]]] = {"resume": resume, "claim": claim, "hold": hold}
+
+
+def say(value: Any) -> None:
+    """Tell the process that started this one."""
+    sys.stdout.write(json.dumps(value) + "\n")
+    sys.stdout.flush()
+
+
+async def main(text: str) -> None:
+    """Do what the text says."""
+    given = json.loads(text)
+    store = StoreFactory(given["path"], tuple(given["arguments"])).open()
+    try:
+        await JOBS[given["job"]](store, **given["told"])
+    finally:
+        await close(store)
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1]))

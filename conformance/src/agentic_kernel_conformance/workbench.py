@@ -1,0 +1,143 @@
+"""Workbench: one test's hold on a system; it dispatches, reads through a Reader, and cleans up."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from typing import Any
+
+from agentic_kernel import (
+    Complete,
+    Dispatch,
+    Fail,
+    Failure,
+    IllegalTransition,
+    Kill,
+    Mutation,
+    Pause,
+    Task,
+    TaskNotFound,
+    TaskStatus,
+    apply,
+)
+
+from .reading import CANCELLED, FAILURE, PAUSED, RUNNING, SUCCESS, TERMINAL, Reader
+from .rules import accepted, in_time
+from .work import System, Work
+
+FAULT = Failure("conformance/fault", "reported from outside", {"retry_after_ms": 7})
+"""The failure that the contracts report from outside."""
+
+Verb = Callable[[System, str], Awaitable[object]]
+
+VERBS: dict[str, Verb] = {
+    "pause": lambda system, task_id: system.pause(task_id),
+    "resume": lambda system, task_id: system.resume(task_id, "an extra"),
+    "kill": lambda system, task_id: system.kill(task_id),
+    "complete": lambda system, task_id: system.complete(task_id, {"late": True}),
+    "fail": lambda system, task_id: system.fail(task_id, FAULT),
+}
+"""The verbs on a stored Task, each with a payload that would show if it took effect."""
+
+
+class Workbench:
+    """Everything that one test does to a system.
+
+    Args:
+        system: The Runtime and Query under test.
+        work: How to make its substrate do what the test needs.
+        patience: Seconds after which something that must happen is taken not to happen.
+    """
+
+    def __init__(self, system: System, work: Work, patience: float) -> None:
+        self.system = system
+        self.work = work
+        self.patience = patience
+        self.reader = Reader(system, patience)
+        self._dispatched: list[str] = []
+
+    def another_reader(self) -> Reader:
+        """A second observer, who has seen nothing yet."""
+        return Reader(self.system, self.patience)
+
+    async def dispatch(self, task: Task) -> str:
+        """Dispatch a Task and return its id; it is killed when the test ends."""
+        self._dispatched.append(task.id)
+        self.reader.expects(task)
+        await self.within(self.system.dispatch(task))
+        return task.id
+
+    async def dispatch_running(self) -> str:
+        """The id of a Task that runs until it is stopped."""
+        task_id = await self.dispatch(self.work.run_until_stopped())
+        await self.reader.until(task_id, RUNNING)
+        return task_id
+
+    async def dispatch_paused(self) -> str:
+        """The id of a Task that was paused while it ran."""
+        task_id = await self.dispatch_running()
+        await self.pause(task_id)
+        return task_id
+
+    async def dispatch_ended(self, status: TaskStatus) -> str:
+        """The id of a Task that ended in the given status, from outside."""
+        task_id = await self.dispatch_running()
+        if status is SUCCESS:
+            await self.system.complete(task_id, {"answer": 42})
+        elif status is FAILURE:
+            await self.system.fail(task_id, FAULT)
+        else:
+            await self.system.kill(task_id)
+        await self.reader.until(task_id, status)
+        return task_id
+
+    async def pause(self, task_id: str) -> Task:
+        """Ask for a pause and wait until it took effect."""
+        await self.within(self.system.pause(task_id))
+        return await self.reader.until(task_id, PAUSED)
+
+    async def kill(self, task_id: str, rule: str = "edges") -> Task:
+        """Kill a Task and wait for its end, which must be ``cancelled``."""
+        await self.within(self.system.kill(task_id))
+        return await self.reader.until(task_id, CANCELLED, rule=rule)
+
+    async def within(self, call: Awaitable[Any]) -> Any:
+        """What the call gives, within the patience."""
+        async with in_time("edges", self.patience, "a call"):
+            return await call
+
+    async def close(self) -> None:
+        """End what still runs and check the end of every trace."""
+        for task_id in self._dispatched:
+            try:
+                await self.system.get(task_id)
+            except TaskNotFound:
+                continue  # the dispatch was refused, as the test had it
+            with accepted("edges", "kill at the end of a test"):
+                await self.within(self.system.kill(task_id))
+            await self.reader.until(task_id, *TERMINAL)
+
+
+def started(task: Task, status: TaskStatus) -> Task:
+    """The Task as it would be in a status that no ``dispatch`` accepts."""
+    paths: dict[TaskStatus, tuple[Mutation, ...]] = {
+        RUNNING: (Dispatch(),),
+        PAUSED: (Dispatch(), Pause()),
+        SUCCESS: (Dispatch(), Complete(None)),
+        FAILURE: (Dispatch(), Fail(FAULT)),
+        CANCELLED: (Kill(),),
+    }
+    for mutation in paths[status]:
+        task = apply(task, mutation, datetime.now(UTC))
+    return task
+
+
+async def tolerating_paused(call: Awaitable[object]) -> bool:
+    """Whether the call was accepted; only a Task that is paused may refuse it."""
+    try:
+        await call
+    except IllegalTransition as error:
+        if TaskStatus(error.status) is not PAUSED:
+            raise
+        return False
+    return True

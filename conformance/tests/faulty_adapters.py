@@ -1,0 +1,206 @@
+"""Every faulty implementation under its contract; `test_faulty` runs this file and reads on.
+
+``breaks`` is the rule that the mistake breaks, and only the tests of that rule are run.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import AsyncIterator
+from typing import Any, ClassVar
+
+import pytest
+import pytest_asyncio
+
+from agentic_kernel_conformance import (
+    KernelContract,
+    ObserverContract,
+    ObserverFeatures,
+    QueryContract,
+    RuntimeContract,
+    RuntimeFeatures,
+    StoreContract,
+    StoreFeatures,
+)
+from agentic_kernel_conformance.system import Hold
+
+from . import faulty_kernels, faulty_runtimes, faulty_stores
+from .dict_runtime import DictRuntime
+from .dict_work import DictWork
+
+STORES = {
+    "NoLock": "C2",
+    "StaleCache": "C6",
+    "TornWrite": "C3",
+    "LateEvents": "C3",
+    "LostAppend": "R15",
+    "EventsLeftByConflict": "R1",
+    "ResurrectedTerminal": "R1",
+    "IgnoredOwner": "R1",
+    "SwallowedConflict": "R1",
+    "ClaimInTwoSteps": "R14",
+    "ClaimFromTheLiving": "R14",
+    "OwnerWithoutVersion": "R2",
+    "UnsettledWrite": "R5",
+    "UnorderedPages": "find",
+    "OverlappingPages": "find",
+    "CollatedIds": "find",
+    "CaselessIds": "ids",
+    "ForgottenIndex": "find",
+    "PrunedHalf": "find",
+    "SharedEvents": "alias",
+    "DeafToChange": "R8",
+    "MillisecondStamps": "C6",
+    "NumbersAsFloats": "values",
+    "SlowReaders": "C4",
+    "Forgetful": "durable",
+    "Unjoined": "R14",
+    "LimitlessPages": "find",
+}
+RUNTIMES = {
+    "NoLock": "C2",
+    "StaleCache": "C6",
+    "LateStamp": "C3",
+    "Resurrected": "C7",
+    "DoubleDispatch": "edges",
+    "StartsAnything": "edges",
+    "StoresWhatItRefuses": "edges",
+    "TornResume": "C3",
+    "KeptExtra": "edges",
+    "EmptyExtraDropped": "C6",
+    "FalsyResultReplaced": "values",
+    "CompletesWhatIsPaused": "table",
+    "RaisesOnTheEnded": "edges",
+    "SilentOnTheUnknown": "edges",
+    "NeverPauses": "edges",
+    "ForgetsOutput": "notes",
+    "OneAtATime": "clause1",
+    "KillsTheNeighbours": "clause1",
+    "RewritesInput": "notes",
+    "AliasedResult": "alias",
+    "SlowReaders": "C4",
+}
+QUERIES = {"InclusiveAfter": "find", "RaisesForOneUnknown": "find", "ReadsRepair": "C1"}
+KERNELS = {
+    "CopiesNoOps": "table",
+    "CompletesThePaused": "table",
+    "RestartsTheClock": "time",
+    "LegalisesAll": "table",
+    "NotesTheEnded": "edges",
+}
+OBSERVERS = {
+    "PrintsRaw": "observer",
+    "PrintsLines": "observer",
+    "ExpectsText": "observer",
+    "DropsLive": "observer",
+}
+
+
+class _StoreAdapter(StoreContract):
+    patience = 0.5
+    faulty: ClassVar[str]
+
+    @pytest.fixture
+    def store(self) -> Any:
+        return getattr(faulty_stores, self.faulty)()
+
+    @pytest.fixture
+    def hold(self, store: Any) -> Hold:
+        held: Hold = store.held
+        return held
+
+    @pytest.fixture
+    def reopen(self) -> Any:
+        async def reopened(store: Any) -> Any:
+            return store.reopened()
+
+        return reopened
+
+
+class _RuntimeFixtures:
+    patience = 0.5
+    faulty: ClassVar[str]
+    features: ClassVar[Any] = RuntimeFeatures(pauses=True, keeps_partial_output=True, refuses=True)
+
+    @pytest.fixture
+    def work(self) -> DictWork:
+        return DictWork()
+
+    @pytest_asyncio.fixture
+    async def runtime(self, work: DictWork) -> AsyncIterator[DictRuntime]:
+        runtime: DictRuntime = getattr(faulty_runtimes, self.faulty)(work.perform)
+        yield runtime
+        await runtime.close()
+
+    @pytest.fixture
+    def hold(self, runtime: Any) -> Hold:
+        held: Hold = runtime.held
+        return held
+
+
+class _RuntimeAdapter(_RuntimeFixtures, RuntimeContract):
+    pass
+
+
+class _QueryAdapter(_RuntimeFixtures, QueryContract):
+    pass
+
+
+class _KernelAdapter(KernelContract):
+    faulty: ClassVar[str]
+
+    @pytest.fixture
+    def kernel(self) -> Any:
+        return getattr(faulty_kernels, self.faulty)()
+
+
+class _ObserverAdapter(ObserverContract):
+    faulty: ClassVar[str]
+
+    @pytest.fixture
+    def file(self) -> io.StringIO:
+        return io.StringIO()
+
+    @pytest.fixture
+    def observer(self, file: io.StringIO) -> Any:
+        maker = getattr(faulty_kernels, self.faulty)
+        return maker(file) if self.faulty.startswith("Prints") else maker()
+
+    @pytest.fixture
+    def output(self, file: io.StringIO) -> Any:
+        return file.getvalue
+
+    @pytest.fixture
+    def kept(self, observer: Any) -> Any:
+        return lambda: observer.events
+
+
+FEATURES: dict[str, Any] = {
+    "StoreSlowReaders": StoreFeatures(holdable=True),
+    "StoreForgetful": StoreFeatures(durable=True),
+    "RuntimeSlowReaders": RuntimeFeatures(holdable=True),
+    "ObserverPrintsRaw": ObserverFeatures(writes_to_terminal=True),
+    "ObserverPrintsLines": ObserverFeatures(writes_to_terminal=True),
+    "ObserverDropsLive": ObserverFeatures(keeps_events=True),
+}
+
+
+def _adapters(prefix: str, parent: type, broken: dict[str, str]) -> dict[str, type]:
+    made = {}
+    for faulty, rule in broken.items():
+        name = f"{prefix}{faulty}"
+        given: dict[str, Any] = {"__module__": __name__, "faulty": faulty, "breaks": rule}
+        if name in FEATURES:
+            given["features"] = FEATURES[name]
+        made[f"Test{name}"] = type(f"Test{name}", (parent,), given)
+    return made
+
+
+ADAPTERS = {
+    **_adapters("Store", _StoreAdapter, STORES),
+    **_adapters("Runtime", _RuntimeAdapter, RUNTIMES),
+    **_adapters("Query", _QueryAdapter, QUERIES),
+    **_adapters("Kernel", _KernelAdapter, KERNELS),
+    **_adapters("Observer", _ObserverAdapter, OBSERVERS),
+}
+globals().update(ADAPTERS)

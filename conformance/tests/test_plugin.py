@@ -1,0 +1,212 @@
+"""The plugin from outside, as a third party has it: guard, features, levels, report."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+pytest_plugins = ["pytester"]
+
+_STORE = """
+import pytest
+from agentic_kernel_conformance import StoreContract, StoreFeatures
+from agentic_kernel_engine import MemoryStore
+
+class TestAcmeStore(StoreContract):
+    {body}
+
+    @pytest.fixture
+    def store(self):
+        return MemoryStore()
+"""
+_STRICT = """
+[pytest]
+strict = true
+asyncio_mode = strict
+asyncio_default_fixture_loop_scope = function
+filterwarnings = error
+"""
+_GUARD = "nothing_is_overridden"
+_ONE = "what_is_inserted_is_loaded"
+
+
+def run(
+    pytester: pytest.Pytester, body: str, select: str, *options: str, module: str = _STORE
+) -> pytest.RunResult:
+    """Run one adapter's tests that match ``select``, in a project with strict settings."""
+    pytester.makeini(_STRICT)
+    pytester.makepyfile(module.replace("{body}", body))
+    return pytester.runpytest("--assert=plain", "-k", select, "-p", "no:cacheprovider", *options)
+
+
+def test_fixtures_are_all_that_an_adapter_supplies(pytester: pytest.Pytester) -> None:
+    result = run(pytester, "pass", f"{_GUARD} or store_is_empty")
+    result.assert_outcomes(passed=3)
+    result.stdout.fnmatch_lines(["AcmeStore (StoreContract): passed 3 of 3"])
+
+
+@pytest.mark.parametrize(
+    ("body", "named"),
+    [
+        ("def test_an_id_is_opaque(self): pass", "test_an_id_is_opaque"),
+        ("test_an_id_is_opaque = None", "test_an_id_is_opaque"),
+        (
+            "@pytest.mark.xfail\n    def test_an_id_is_opaque(self): pass",
+            "test_an_id_is_opaque",
+        ),
+        ("@pytest.fixture\n    def level(self): return None", "level"),
+    ],
+    ids=["replaced", "deleted", "excused without a reason", "another fixture"],
+)
+def test_the_guard_fails_when_the_contract_is_not_whole(
+    pytester: pytest.Pytester, body: str, named: str
+) -> None:
+    result = run(pytester, body, _GUARD, "--tb=short", "-rx")
+    result.stdout.fnmatch_lines([f"*{named}*"])
+    assert result.parseoutcomes().get("passed", 0) == 0
+
+
+def test_an_override_with_a_reason_is_excused_and_not_passed(pytester: pytest.Pytester) -> None:
+    body = (
+        '@pytest.mark.xfail(reason="ids are integers here", raises=AssertionError)\n'
+        "    async def test_an_id_is_opaque(self, store):\n"
+        "        raise AssertionError"
+    )
+    result = run(pytester, body, f"{_GUARD} or id_is_opaque")
+    result.assert_outcomes(passed=1, xfailed=1)
+    result.stdout.fnmatch_lines(
+        ["AcmeStore (StoreContract): passed 1 of 2, 1 excused: test_an_id_is_opaque"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("body", "how"),
+    [
+        ("def test_nothing_is_overridden(self): pass", "replaces test_nothing_is_overridden"),
+        ("pytestmark = pytest.mark.xfail(reason='later')", "excuses every test"),
+    ],
+    ids=["guard replaced", "all excused"],
+)
+def test_an_adapter_that_disarms_the_guard_is_not_run(
+    pytester: pytest.Pytester, body: str, how: str
+) -> None:
+    result = run(pytester, body, _ONE)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"*TestAcmeStore {how}*"])
+
+
+def test_a_closed_feature_is_counted_by_name_and_never_as_passed(
+    pytester: pytest.Pytester,
+) -> None:
+    result = run(pytester, "pass", f"{_ONE} or opened_again or readers_do_not_wait", "-rs")
+    result.assert_outcomes(passed=1, skipped=2)
+    result.stdout.fnmatch_lines(
+        ["AcmeStore (StoreContract): passed 1 of 3, 2 closed: durable, holdable"]
+    )
+    result.stdout.fnmatch_lines(["*feature closed: durable*"])
+
+
+def test_a_feature_declared_without_its_fixture_fails(pytester: pytest.Pytester) -> None:
+    result = run(pytester, "features = StoreFeatures(durable=True)", "opened_again")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*declares durable=True and has no `reopen` fixture*"])
+
+
+def test_features_of_another_contract_fail(pytester: pytest.Pytester) -> None:
+    body = (
+        "from agentic_kernel_conformance import RuntimeFeatures\n    features = RuntimeFeatures()"
+    )
+    result = run(pytester, body, "opened_again")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*RuntimeFeatures, which has no feature 'durable'*"])
+
+
+def test_an_adapter_without_its_fixture_is_told_which(pytester: pytest.Pytester) -> None:
+    module = (
+        "from agentic_kernel_conformance import StoreContract\n"
+        "class TestAcmeStore(StoreContract): pass\n"
+    )
+    result = run(pytester, "", _ONE, module=module)
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*TestAcmeStore has no `store` fixture; supply it*"])
+
+
+def test_a_store_that_tests_share_is_found_out(pytester: pytest.Pytester) -> None:
+    module = _STORE.replace("return MemoryStore()", "return SHARED") + "\nSHARED = MemoryStore()\n"
+    result = run(pytester, "pass", "store_is_empty", module=module)
+    result.assert_outcomes(passed=1, failed=1)
+
+
+def test_a_broken_rule_says_what_was_seen_what_is_asked_and_where_to_read(
+    pytester: pytest.Pytester,
+) -> None:
+    body = (
+        "@pytest.fixture\n    def store(self):\n        return Forgetful()\n\n"
+        "class Forgetful(MemoryStore):\n"
+        "    async def insert(self, record, events=()):\n"
+        "        await super().insert(record)\n\n"
+        "class TestOther:\n    pass"
+    )
+    module = _STORE[: _STORE.index("    @pytest.fixture")]
+    result = run(pytester, body, "id_is_its_version", "--tb=short", module=module)
+    result.stdout.fnmatch_lines(
+        [
+            "*rule R15 (events) is broken",
+            "*seen: *and not*",
+            "*asked: events are ordered by (version, index)*",
+            "*see: *docs/conformance.md#r15",
+            "AcmeStore (StoreContract): passed 0 of 1, 1 failed: R15",
+        ]
+    )
+
+
+@pytest.mark.parametrize("name", ["report", "report.json", "report.md", "sub/folder/report"])
+def test_the_report_is_written_as_json_and_markdown(pytester: pytest.Pytester, name: str) -> None:
+    run(pytester, "pass", f"{_ONE} or opened_again", f"--conformance-report={name}")
+    stem = pytester.path / name.removesuffix(".json").removesuffix(".md")
+    (row,) = json.loads(stem.with_suffix(".json").read_text(encoding="utf-8"))["adapters"]
+    assert row["adapter"] == "AcmeStore"
+    assert row["contract"] == "StoreContract"
+    assert row["features"] == {
+        "durable": False, "processes": False, "leases": False, "holdable": False,
+    }  # fmt: skip
+    assert (row["total"], row["passed"], row["closed"], row["failed"]) == (2, 1, 1, 0)
+    assert row["rules"] == {"C6": "passed", "durable": "closed"}
+    table = stem.with_suffix(".md").read_text(encoding="utf-8")
+    assert "| rule | AcmeStore |" in table
+    assert "| C6: read your writes | ✓ |" in table
+    assert "| durable: durability | closed |" in table
+    assert "| passed | 1 of 2 |" in table
+
+
+def test_the_level_comes_from_the_option_or_the_environment(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = "def test_level(conformance_level): print(conformance_level)\n"
+    result = run(pytester, "", "level", "-s", module=module)
+    result.stdout.fnmatch_lines(["*name='quick', reads=10000, extras=25,*"])
+    monkeypatch.setenv("CONFORMANCE_LEVEL", "full")
+    result = run(pytester, "", "level", "-s", module=module)
+    result.stdout.fnmatch_lines(["*name='full', reads=100000, extras=500,*"])
+    result = run(pytester, "", "level", "-s", "--conformance-level=quick", module=module)
+    result.stdout.fnmatch_lines(["*name='quick'*"])
+    monkeypatch.setenv("CONFORMANCE_LEVEL", "frantic")
+    result = run(pytester, "", "level", module=module)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*CONFORMANCE_LEVEL is 'frantic'; it must be one of full, quick*"])
+
+
+def test_where_no_contract_is_used_the_plugin_is_silent_and_light(
+    pytester: pytest.Pytester,
+) -> None:
+    module = (
+        "import sys\n"
+        "def test_light():\n"
+        "    assert not {'agentic_kernel', 'agentic_kernel_engine'} & set(sys.modules)\n"
+    )
+    pytester.makeini(_STRICT)
+    pytester.makepyfile(module)
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider")
+    result.assert_outcomes(passed=1)
+    result.stdout.no_fnmatch_line("*conformance*=*")
