@@ -1,0 +1,155 @@
+"""Compaction: the sealed part of the log becomes, with the old table, a new table."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Iterator
+
+from agentic_kernel import KernelError
+from agentic_kernel_engine.codec import encode_record
+
+from .catalog import Catalog
+from .folder import COMPACTION, DATA_FILE, Folder
+from .liveness import Liveness
+from .log import Log
+from .manifest import Manifest
+from .table import Row, Table, table_name
+from .table_writer import TableWriter
+
+_STRIDE = 32
+_BREATH = 0.0005
+_ALL = 1 << 62
+_log = logging.getLogger(__name__)
+
+
+class Compaction:
+    """One compaction, in a thread of its own; the folder is locked only to switch at its end.
+
+    What it reads cannot change: sealed segments and a finished table. What it writes is not read
+    by anybody before the manifest names it. So it may die at any point, and the next one begins
+    again. Files that no manifest names any more are removed; readers that have them open keep
+    them until they look at the manifest again.
+    """
+
+    def __init__(self, folder: Folder, liveness: Liveness, manifest: Manifest) -> None:
+        """Compact everything before the active segment of a manifest."""
+        self._folder = folder
+        self._liveness = liveness
+        self._manifest = manifest
+        self._thread = threading.Thread(target=self._run, name="file-store-compaction", daemon=True)
+        self.failed_at = 0
+        """The position up to which it failed; it is tried again when the log has grown further."""
+
+    @property
+    def running(self) -> bool:
+        return self._thread.is_alive()
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def join(self) -> None:
+        """Wait for its end."""
+        self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            turn = self._folder.directory.open(COMPACTION, os.O_RDWR | os.O_CREAT)
+            if turn.try_lock():  # else another process is at it
+                self._compact()
+        except (OSError, KernelError) as error:
+            self.failed_at = self._manifest.active.start
+            _log.warning("the log could not be compacted, and nothing is lost: %s", error)
+
+    def _compact(self) -> None:
+        folder, manifest = self._folder, self._manifest
+        sealed = manifest.segments[:-1]
+        with folder.lock, folder.publishing:
+            latest = folder.manifest()
+            if not _continues(latest, manifest):
+                return
+            number = latest.next_number
+            folder.replace(latest.reserved())
+        directory = folder.directory
+        table = (
+            None if manifest.table is None else Table(directory.open(table_name(manifest.table)))
+        )
+        catalog = Catalog(Log(directory, manifest), table)
+        catalog.advance(manifest.active.start)
+        writer = TableWriter(directory, number)
+        _write(catalog, writer)
+        writer.finish()
+        with folder.lock, folder.publishing:
+            latest = folder.manifest()
+            if _continues(latest, manifest):
+                folder.replace(latest.compacted(number, sealed))
+            self._sweep()
+
+    def _sweep(self) -> None:
+        """Remove what nobody names: old files, what a crash left, dead hosts. Holds the lock."""
+        directory = self._folder.directory
+        manifest = self._folder.manifest()
+        named = {("log", segment.number) for segment in manifest.segments}
+        named.add(("table", manifest.table or 0))
+        for name in directory.names():
+            match = DATA_FILE.fullmatch(name)
+            if match is None:
+                continue
+            kind, number = match[1], int(match[2])
+            if number < manifest.next_number and (kind, number) not in named:
+                directory.remove(name)
+        self._liveness.sweep()
+
+
+def _continues(latest: Manifest, earlier: Manifest) -> bool:
+    """Whether what was sealed then is still there, unchanged."""
+    sealed = earlier.segments[:-1]
+    return latest.table == earlier.table and latest.segments[: len(sealed)] == sealed
+
+
+def _write(catalog: Catalog, writer: TableWriter) -> None:
+    """Every Task of a catalog, in order of id."""
+    table, index = catalog.table, catalog.index
+    parents = {} if table is None else {place: digest for digest, place in table.parents()}
+    ids = sorted(index.entries, reverse=True)
+
+    def from_index(bound: str | None) -> Iterator[str]:
+        while ids and (bound is None or ids[-1] < bound):
+            yield ids.pop()
+
+    def add(task_id: str) -> None:
+        entry = index.entries.pop(task_id)
+        record = catalog.record(entry)
+        writer.add(entry, encode_record(record), catalog.events(entry, None, _ALL))
+
+    done = 0
+    for place, row in () if table is None else table.after(None):
+        assert table is not None
+        task_id = table.id_of(row)
+        for earlier in from_index(task_id):
+            add(earlier)
+            done = _breathe(done)
+        entry = index.entries.get(task_id)
+        if entry is not None and entry.at:
+            continue  # written when its turn comes: the log holds something newer
+        if entry is not None:
+            ids.pop()
+            writer.hold(entry)
+        elif task_id in index.removed:
+            continue
+        kind = writer.kind(table.kinds[row.kind])
+        block = table.block_bytes(row)
+        writer.add_block(task_id, block, Row(0, row.ended, kind, row.status), parents.get(place))
+        done = _breathe(done)
+    for task_id in from_index(None):
+        add(task_id)
+        done = _breathe(done)
+
+
+def _breathe(done: int) -> int:
+    """Let the interpreter's other threads run: they answer callers, this one has time."""
+    if done % _STRIDE == 0:
+        time.sleep(_BREATH)
+    return done + 1

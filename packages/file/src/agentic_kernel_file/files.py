@@ -1,0 +1,231 @@
+"""Files: every operation on the disk, in one place.
+
+The store touches the disk through one `Files` object and nothing else, so that a test can count
+what is read, fail the n-th operation, or replay what a crash would have left.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import stat
+import sys
+from pathlib import Path
+
+_ALWAYS = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+"""Not inherited by other programs; no link followed; a FIFO is refused instead of waited for."""
+
+
+class Files:
+    """The operating system's files, by descriptor; names are relative to a folder's descriptor."""
+
+    def open(self, folder: int, name: str, flags: int) -> int:
+        """Open a regular file; a symbolic link, a device or a FIFO is refused."""
+        fd = os.open(name, flags | _ALWAYS, 0o600, dir_fd=folder)
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            os.close(fd)
+            raise OSError(errno.EINVAL, "not a regular file", name)
+        return fd
+
+    def open_folder(self, path: str, folder: int | None = None) -> int:
+        """Open a folder; inside another one, a symbolic link is refused."""
+        follow = 0 if folder is None else os.O_NOFOLLOW
+        return os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | follow, dir_fd=folder)
+
+    def make_folder(self, path: str, folder: int | None = None) -> None:
+        """Make a folder that only its owner may enter."""
+        os.mkdir(path, 0o700, dir_fd=folder)
+
+    def names(self, folder: int) -> list[str]:
+        """What a folder holds."""
+        return os.listdir(folder)
+
+    def read(self, fd: int, size: int, offset: int) -> bytes:
+        """Up to ``size`` bytes; fewer only at the end of the file."""
+        return os.pread(fd, size, offset)
+
+    def write(self, fd: int, data: bytes | memoryview, offset: int) -> int:
+        """Write some of the bytes; returns how many."""
+        return os.pwrite(fd, data, offset)
+
+    def size(self, fd: int) -> int:
+        """The file's length in bytes, preallocation included."""
+        return os.fstat(fd).st_size
+
+    def truncate(self, fd: int, size: int) -> None:
+        """Cut the file, or extend it by zeros."""
+        os.ftruncate(fd, size)
+
+    def allocate(self, fd: int, offset: int, size: int) -> None:
+        """Reserve space on the disk; it reads as zeros."""
+        if sys.platform == "linux":
+            os.posix_fallocate(fd, offset, size)
+        else:
+            os.ftruncate(fd, offset + size)
+
+    def sync(self, fd: int) -> None:
+        """Make a file, or a folder's entries, durable."""
+        if sys.platform == "darwin":
+            fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
+        else:
+            os.fsync(fd)
+
+    def sync_data(self, fd: int) -> None:
+        """Make a file's bytes durable."""
+        if sys.platform == "linux":
+            os.fdatasync(fd)
+        else:
+            self.sync(fd)
+
+    def rename(self, folder: int, old: str, new: str) -> None:
+        """Replace ``new`` by ``old`` in one act."""
+        os.rename(old, new, src_dir_fd=folder, dst_dir_fd=folder)
+
+    def remove(self, folder: int, name: str) -> None:
+        """Remove a name; whoever has the file open keeps it."""
+        os.unlink(name, dir_fd=folder)
+
+    def linked(self, fd: int) -> bool:
+        """Whether the file still has a name."""
+        return os.fstat(fd).st_nlink > 0
+
+    def try_lock(self, fd: int) -> bool:
+        """Take the lock that the system releases when the last holder of the descriptor dies.
+
+        ``flock``, never ``lockf``: a lock of the latter kind vanishes when the same process opens
+        and closes the file once more.
+        """
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno in (errno.EAGAIN, errno.EACCES):
+                return False
+            raise
+        return True
+
+    def unlock(self, fd: int) -> None:
+        """Let the lock go."""
+        fcntl.flock(fd, fcntl.LOCK_UN)
+
+    def close(self, fd: int) -> None:
+        """Give the descriptor back."""
+        os.close(fd)
+
+
+class File:
+    """One open file; closed when nobody refers to it any more.
+
+    Readers that still hold a file which compaction has removed go on reading it.
+    """
+
+    __slots__ = ("_fd", "_files", "name")
+
+    def __init__(self, files: Files, fd: int, name: str) -> None:
+        self._files = files
+        self._fd = fd
+        self.name = name
+
+    def read(self, size: int, offset: int) -> bytes:
+        return self._files.read(self._fd, size, offset)
+
+    def write(self, data: bytes, offset: int) -> None:
+        """Write all of the bytes, or raise."""
+        written = self._files.write(self._fd, data, offset)
+        rest = memoryview(data)
+        while written < len(rest):
+            rest, offset = rest[written:], offset + written
+            written = self._files.write(self._fd, rest, offset)
+            if written == 0:
+                raise OSError(errno.ENOSPC, "no byte could be written", self.name)
+
+    def size(self) -> int:
+        return self._files.size(self._fd)
+
+    def truncate(self, size: int) -> None:
+        self._files.truncate(self._fd, size)
+
+    def allocate(self, offset: int, size: int) -> None:
+        self._files.allocate(self._fd, offset, size)
+
+    def sync(self) -> None:
+        self._files.sync(self._fd)
+
+    def sync_data(self) -> None:
+        self._files.sync_data(self._fd)
+
+    def linked(self) -> bool:
+        return self._files.linked(self._fd)
+
+    def try_lock(self) -> bool:
+        return self._files.try_lock(self._fd)
+
+    def unlock(self) -> None:
+        self._files.unlock(self._fd)
+
+    def close(self) -> None:
+        """Close it now."""
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            self._files.close(fd)
+
+    def __del__(self) -> None:
+        self.close()
+
+
+class Directory:
+    """One open folder; names are looked up in it, wherever its path leads by now."""
+
+    __slots__ = ("_fd", "_files")
+
+    def __init__(self, files: Files, fd: int) -> None:
+        self._files = files
+        self._fd = fd
+
+    @classmethod
+    def at(cls, files: Files, path: str) -> Directory:
+        """Open the folder at a path, which may lead through links."""
+        return cls(files, files.open_folder(path))
+
+    def open(self, name: str, flags: int = os.O_RDONLY) -> File:
+        return File(self._files, self._files.open(self._fd, name, flags), name)
+
+    def inside(self, name: str) -> Directory:
+        """Open a folder in this one."""
+        return Directory(self._files, self._files.open_folder(name, self._fd))
+
+    def make(self, name: str) -> None:
+        self._files.make_folder(name, self._fd)
+
+    def names(self) -> list[str]:
+        return self._files.names(self._fd)
+
+    def rename(self, old: str, new: str) -> None:
+        self._files.rename(self._fd, old, new)
+
+    def remove(self, name: str) -> None:
+        self._files.remove(self._fd, name)
+
+    def sync(self) -> None:
+        self._files.sync(self._fd)
+
+    def __del__(self) -> None:
+        self._files.close(self._fd)
+
+
+def make_path(files: Files, path: Path) -> None:
+    """Make a folder and its missing parents, each entry durable."""
+    missing = []
+    while not path.exists():
+        missing.append(path)
+        path = path.parent
+    for folder in reversed(missing):
+        try:
+            files.make_folder(str(folder))
+        except FileExistsError:
+            continue
+        parent = files.open_folder(str(folder.parent))
+        try:
+            files.sync(parent)
+        finally:
+            files.close(parent)

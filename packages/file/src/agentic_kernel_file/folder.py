@@ -1,0 +1,185 @@
+"""Folder: one store on the disk; opened, told apart from other folders, and changed as a whole."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from pathlib import Path
+from typing import Final
+
+from agentic_kernel_engine.errors import StoreError
+
+from . import head, manifest
+from .errors import Damaged, ForeignFolder, ReadOnly
+from .files import Directory, Files, make_path
+from .head import NOTHING, Head
+from .lock import Lock
+from .log import create_segment, is_empty, segment_name
+from .manifest import Manifest, SegmentEntry
+
+LOCK: Final = "agentic-kernel.lock"
+HOSTS: Final = "hosts"
+COMPACTION: Final = "compaction.lock"
+DATA_FILE: Final = re.compile(r"(log|table)-(\d{6,})")
+_NEW: Final = manifest.NAME + ".new"
+_FIRST: Final = SegmentEntry(1, 1)
+_BEGUN: Final = {LOCK, _NEW, HOSTS, head.NAME, segment_name(_FIRST.number)}
+"""What a store consists of before it has a manifest."""
+_UNWRITABLE: Final = (errno.EACCES, errno.EPERM, errno.EROFS)
+
+
+class Folder:
+    """The open folder: its lock, its head, and its manifest.
+
+    Two locks, always taken in this order: the folder's own, held while the log's end is read,
+    checked and written; and the head's, held while a position is published. Whoever replaces the
+    manifest holds both.
+    """
+
+    def __init__(self, path: Path, files: Files, timeout: float, *, create: bool) -> None:
+        """Open the folder.
+
+        Raises:
+            FileNotFoundError: It is not there, or empty, and is not to be created.
+            StoreError: It is no store, or none that this version reads.
+        """
+        self.path = str(path)
+        if create:
+            make_path(files, path)
+        self.directory = Directory.at(files, self.path)
+        try:
+            text = self._manifest_text()
+        except FileNotFoundError:
+            self._refuse_foreign()
+            if not create:
+                raise
+            text = b""
+        if text:
+            manifest.decode(text, self._where(manifest.NAME))
+        self._lock: Lock | None = None
+        try:
+            # Opening for writing creates nothing in a store: its lock is older than its manifest.
+            flags = os.O_RDWR if text else os.O_RDWR | os.O_CREAT
+            self._lock = Lock(self.directory.open(LOCK, flags), timeout, self._where(LOCK))
+        except FileNotFoundError as error:
+            raise Damaged(f"{self._where(LOCK)} is missing; restore the folder") from error
+        except OSError as error:
+            if create or error.errno not in _UNWRITABLE:
+                raise
+        if not text:
+            with self.lock:
+                self._create()
+        try:
+            self.head = Head(self.directory, writable=self.writable)
+        except FileNotFoundError as error:
+            raise Damaged(f"{self._where(head.NAME)} is missing; restore the folder") from error
+        self.publishing = Lock(self.head.file, timeout, self._where(head.NAME))
+        """The head's lock."""
+
+    @property
+    def writable(self) -> bool:
+        return self._lock is not None
+
+    @property
+    def lock(self) -> Lock:
+        """The folder's own lock.
+
+        Raises:
+            ReadOnly: The folder cannot be written.
+        """
+        if self._lock is None:
+            raise ReadOnly(f"{self.path} cannot be written; check its permissions")
+        return self._lock
+
+    def manifest(self) -> Manifest:
+        """The manifest as it is now.
+
+        Raises:
+            Damaged: It does not read, or is gone.
+        """
+        try:
+            return manifest.decode(self._manifest_text(), self._where(manifest.NAME))
+        except FileNotFoundError as error:
+            raise Damaged(f"{self._where(manifest.NAME)} is gone; restore the folder") from error
+
+    def replace(self, successor: Manifest) -> None:
+        """Put a new manifest in the place of the old one, durably. For the holder of both locks.
+
+        The files it names must be durable; their entries in the folder are made so here.
+        """
+        self.directory.sync()
+        self._write_manifest(successor)
+        # The head goes first: whoever sees the new generation looks at the manifest until it is
+        # there too. The other way round, a writer could miss it after a crash in between.
+        published = self.head.read()
+        self.head.write(successor.generation, published.durable, published)
+        self.directory.rename(_NEW, manifest.NAME)
+        self.directory.sync()
+
+    def abandon(self) -> None:
+        """Close the locks, in a forked child that shares them with its parent."""
+        self.publishing.abandon()
+        if self._lock is not None:
+            self._lock.abandon()
+
+    def _create(self) -> None:
+        try:
+            self._manifest_text()
+        except FileNotFoundError:
+            self._refuse_foreign()
+        else:
+            return  # another process was first
+        self.directory.sync()  # from now on the lock tells what is found here from foreign files
+        if HOSTS not in self.directory.names():
+            self.directory.make(HOSTS)
+        create_segment(self.directory, _FIRST.number, _FIRST.start)
+        Head(self.directory, writable=True).write(1, _FIRST.start, NOTHING)
+        self.directory.sync()
+        self._write_manifest(Manifest(1, _FIRST.number + 1, (_FIRST,)))
+        self.directory.rename(_NEW, manifest.NAME)
+        self.directory.sync()
+
+    def _write_manifest(self, successor: Manifest) -> None:
+        file = self.directory.open(_NEW, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        file.write(successor.encode(), 0)
+        file.sync()
+
+    def _manifest_text(self) -> bytes:
+        file = self.directory.open(manifest.NAME)
+        return file.read(file.size(), 0)
+
+    def _refuse_foreign(self) -> None:
+        names = self.directory.names()
+        data = [name for name in names if DATA_FILE.fullmatch(name)]
+        if LOCK in names and not all(
+            name in _BEGUN and is_empty(self.directory.open(name)) for name in data
+        ):
+            raise Damaged(f"{self._where(manifest.NAME)} is gone; restore the folder from a copy")
+        strangers = [name for name in names if name not in _BEGUN]
+        if strangers or (names and LOCK not in names):
+            shown = ", ".join(ascii(name)[:60] for name in sorted(strangers or names)[:3])
+            raise ForeignFolder(
+                f"{self.path} is not empty and no store of AgenticKernel (it holds {shown}); "
+                "choose an empty folder"
+            )
+
+    def _where(self, name: str) -> str:
+        return f"{self.path}/{name}"
+
+
+def as_store_error(error: OSError, path: str, doing: str) -> StoreError:
+    """The typed error for what the operating system refused."""
+    if isinstance(error, StoreError):
+        return error
+    if error.errno in _UNWRITABLE:
+        return ReadOnly(f"cannot {doing} {path}: {error.strerror}; check its permissions")
+    advice = {
+        errno.ENOSPC: "free some space and try again",
+        errno.EDQUOT: "free some space and try again",
+        errno.ELOOP: "a symbolic link inside a store is refused; remove it",
+        errno.EINVAL: "only regular files belong into a store",
+        errno.ENOTDIR: "choose a folder",
+        errno.EMFILE: "raise the limit of open files",
+    }.get(error.errno or 0, "check the disk and the folder")
+    return StoreError(f"cannot {doing} {path}: {error.strerror or error}; {advice}")

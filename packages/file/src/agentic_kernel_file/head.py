@@ -1,0 +1,72 @@
+"""Head: how far the log is durable, published for readers that take no lock."""
+
+from __future__ import annotations
+
+import os
+import zlib
+from struct import Struct
+from typing import Final, NamedTuple
+
+from .files import Directory, File
+
+NAME: Final = "head"
+_FORM: Final = Struct("<QQQI")
+_BODY: Final = Struct("<QQQ")
+_SLOT: Final = _FORM.size
+_TRIES: Final = 100
+
+
+class Published(NamedTuple):
+    """What a writer made known last."""
+
+    generation: int
+    """Of the manifest; another one than the reader's own tells it to read the manifest again."""
+    durable: int
+    """Everything in the log before this position is durable and acknowledged or about to be."""
+    turn: int = 0
+    """How many publications there were."""
+
+
+NOTHING: Final = Published(0, 0)
+
+
+class Head:
+    """A file of two slots, overwritten in turn: half a write spoils only the older one.
+
+    It is not synced: after a crash of the machine it may lag behind the log, never run ahead of
+    it, and whoever opens the folder next reads the log's end and publishes again.
+    """
+
+    def __init__(self, directory: Directory, *, writable: bool) -> None:
+        flags = os.O_RDWR | os.O_CREAT if writable else os.O_RDONLY
+        self.file: File = directory.open(NAME, flags)
+        """Locked while publishing, so that the position never falls; and while files change."""
+        self._seen = (b"", NOTHING)
+
+    def read(self) -> Published:
+        """The latest publication; `NOTHING` if a crash left none."""
+        for _ in range(_TRIES):
+            data = self.file.read(2 * _SLOT, 0)
+            seen, published = self._seen
+            if data == seen:
+                return published
+            if len(data) == 2 * _SLOT:
+                # The later one is the answer, unless it is being written just now.
+                for turn, generation, durable, crc in sorted(_FORM.iter_unpack(data), reverse=True):
+                    start = turn % 2 * _SLOT
+                    if turn and crc == zlib.crc32(data[start : start + _SLOT - 4]):
+                        published = Published(generation, durable, turn)
+                        self._seen = (data, published)
+                        return published
+        return NOTHING  # a reader meets half a write now and then, not a hundred times in a row
+
+    def write(self, generation: int, durable: int, before: Published) -> Published:
+        """Publish. Only for the holder of the file's lock.
+
+        Args:
+            before: What `read` gave under the same lock.
+        """
+        turn = before.turn + 1
+        body = _BODY.pack(turn, generation, durable)
+        self.file.write(body + zlib.crc32(body).to_bytes(4, "little"), turn % 2 * _SLOT)
+        return Published(generation, durable, turn)

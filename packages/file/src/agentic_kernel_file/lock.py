@@ -1,0 +1,75 @@
+"""Waiting for a lock that another process may never give back."""
+
+from __future__ import annotations
+
+import threading
+import time
+from contextlib import AbstractContextManager
+from typing import Final
+
+from .errors import StoreBusy
+from .files import File
+
+_SHORTEST, _LONGEST = 20e-6, 2e-3
+
+
+class Lock(AbstractContextManager[None]):
+    """A file's lock as a context, waited for no longer than a bound.
+
+    A ``flock`` belongs to the open file, so a lock of the process's own keeps its threads apart.
+    """
+
+    __slots__ = ("_file", "_mutex", "_path", "_timeout")
+
+    def __init__(self, file: File, timeout: float, path: str) -> None:
+        self._file: Final = file
+        self._timeout = timeout
+        self._path = path
+        self._mutex = threading.Lock()
+
+    def __enter__(self) -> None:
+        """Take the lock.
+
+        Raises:
+            StoreBusy: Somebody else held it all the time.
+        """
+        self.acquire(self._timeout)
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+    def acquire(self, timeout: float) -> None:
+        """Take the lock with a bound of one's own; see `__enter__`."""
+        if not self._mutex.acquire(timeout=timeout):
+            raise self._busy(timeout)
+        try:
+            if not self._file.try_lock():
+                self._wait(timeout)
+        except BaseException:
+            self._mutex.release()
+            raise
+
+    def release(self) -> None:
+        """Let the lock go."""
+        try:
+            self._file.unlock()
+        finally:
+            self._mutex.release()
+
+    def abandon(self) -> None:
+        """Close the file, in a forked child that shares it with its parent."""
+        self._file.close()
+
+    def _wait(self, timeout: float) -> None:
+        deadline, pause = time.monotonic() + timeout, _SHORTEST
+        while not self._file.try_lock():
+            if time.monotonic() >= deadline:
+                raise self._busy(timeout)
+            time.sleep(pause)
+            pause = min(pause * 1.5, _LONGEST)
+
+    def _busy(self, timeout: float) -> StoreBusy:
+        return StoreBusy(
+            f"{self._path} was locked by another process for {timeout:g} s; a process that uses "
+            "the folder hangs or is stopped: continue or end it, and try again"
+        )

@@ -1,0 +1,246 @@
+"""Log: numbered segments of checksummed batches, read by position and written at the end.
+
+A position is a place in the whole log, whatever segment holds it. A segment's file is a header of
+32 bytes, the batches, and zeros that were allocated ahead so that an append changes no metadata.
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+from bisect import bisect_right
+from collections.abc import Iterator
+from contextlib import suppress
+from struct import Struct
+from typing import Final, NamedTuple
+
+from .errors import Damaged
+from .files import Directory, File
+from .frames import BATCH, HEAD_SIZE, Frame, read_head
+from .manifest import Manifest, SegmentEntry
+
+_HEADER: Final = Struct("<8sIQ8sI")
+_MAGIC: Final = b"AKlog\r\n\x01"
+_CHUNK_FIRST, _CHUNK = 1 << 14, 1 << 18
+_GUESS: Final = 512
+_ALLOCATE_FIRST, _ALLOCATE_MOST = 1 << 18, 1 << 22
+
+
+class Position(NamedTuple):
+    """The end of a batch, where the next one begins."""
+
+    at: int
+    crc: int
+    """Seeds the next batch's checksum."""
+
+
+class Batch(NamedTuple):
+    """One batch that was read back whole."""
+
+    at: int
+    """Where its first frame is in the log."""
+    frames: bytes
+    end: Position
+
+
+def segment_name(number: int) -> str:
+    """The file of a segment."""
+    return f"log-{number:06d}"
+
+
+def create_segment(directory: Directory, number: int, start: int) -> None:
+    """Write an empty segment that begins at ``start``; durable but for its entry in the folder."""
+    body = _HEADER.pack(_MAGIC, number, start, os.urandom(8), 0)[:-4]
+    file = directory.open(segment_name(number), os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+    file.write(body + zlib.crc32(body).to_bytes(4, "little"), 0)
+    file.allocate(_HEADER.size, _ALLOCATE_FIRST - _HEADER.size)
+    file.sync()
+
+
+def is_empty(file: File) -> bool:
+    """Whether a segment's file holds no batch."""
+    return not any(file.read(BATCH.size, _HEADER.size))
+
+
+class Segment:
+    """One file of the log, open for reading."""
+
+    __slots__ = ("end", "file", "seed", "start")
+
+    def __init__(self, file: File, entry: SegmentEntry) -> None:
+        header = file.read(_HEADER.size, 0)
+        if len(header) < _HEADER.size:
+            raise Damaged(f"{file.name} lost its header; restore the folder from a copy")
+        magic, number, start, _, crc = _HEADER.unpack(header)
+        if (magic, number, start) != (_MAGIC, entry.number, entry.start) or crc != zlib.crc32(
+            header[:-4]
+        ):
+            raise Damaged(f"{file.name} is not the segment it should be; restore from a copy")
+        self.file = file
+        self.start = entry.start
+        self.end = entry.end
+        self.seed: int = crc
+
+    def read(self, at: int, size: int) -> bytes:
+        return self.file.read(size, at - self.start + _HEADER.size)
+
+
+class Log:
+    """The segments that a manifest names, open for reading."""
+
+    def __init__(self, directory: Directory, manifest: Manifest, known: Log | None = None) -> None:
+        reuse = {} if known is None else known._by_number
+        self._by_number: dict[int, Segment] = {}
+        for entry in manifest.segments:
+            segment = reuse.get(entry.number)
+            if segment is None or segment.end != entry.end:
+                file = directory.open(segment_name(entry.number)) if segment is None else None
+                segment = Segment(file or reuse[entry.number].file, entry)
+            self._by_number[entry.number] = segment
+        self._segments = list(self._by_number.values())
+        self._starts = [segment.start for segment in self._segments]
+
+    @property
+    def start(self) -> int:
+        return self._starts[0]
+
+    @property
+    def active(self) -> Segment:
+        return self._segments[-1]
+
+    def normal(self, position: Position) -> Position:
+        """The same position, in the segment that goes on from there."""
+        at = position.at
+        index = max(bisect_right(self._starts, at) - 1, 0)
+        segment = self._segments[index]
+        if segment.end is not None and at >= segment.end and index + 1 < len(self._segments):
+            segment = self._segments[index + 1]
+            at = segment.start
+        return Position(at, segment.seed) if at == segment.start else position
+
+    def frame(self, at: int) -> Frame:
+        """The frame at a position that the index or another frame names."""
+        segment = self._segments[bisect_right(self._starts, at) - 1]
+        data = segment.read(at, _GUESS)
+        if len(data) >= HEAD_SIZE:
+            head = read_head(data)
+            if head.length > len(data):
+                data += segment.read(at + len(data), head.length - len(data))
+            if HEAD_SIZE <= head.length <= len(data):
+                return Frame(at, head, data, 0)
+        raise Damaged(f"the log has no frame at {at}; restore the folder from a copy")
+
+    def scan(self, position: Position, until: int) -> Iterator[Batch]:
+        """The batches up to a published position.
+
+        Raises:
+            Damaged: One of them does not match its checksum.
+        """
+        while position.at < until:
+            position = self.normal(position)
+            segment = self._segments[bisect_right(self._starts, position.at) - 1]
+            stop = until if segment.end is None else min(until, segment.end)
+            if position.at >= stop:
+                return
+            for batch in _batches(segment, position, stop):
+                position = batch.end
+                yield batch
+            if position.at < stop:
+                raise Damaged(
+                    f"{segment.file.name} does not match its checksum at {position.at}, although "
+                    f"it was durable up to {stop}; restore the folder from a copy"
+                )
+
+    def tail(self, position: Position) -> tuple[list[Batch], bool]:
+        """What is written behind the published end, and whether something torn follows it.
+
+        Only for the holder of the lock: nobody else is writing there.
+        """
+        segment = self.active
+        mark = segment.read(position.at, BATCH.size)
+        if not any(mark):
+            return [], False
+        batches = list(_batches(segment, position, None))
+        end = batches[-1].end.at if batches else position.at
+        return batches, any(segment.read(end, BATCH.size))
+
+
+def _batches(segment: Segment, position: Position, stop: int | None) -> Iterator[Batch]:
+    """Whole batches in a row; ends at ``stop`` or at the first that is not whole."""
+    at, crc = position
+    buffer, begin, chunk = b"", at, _CHUNK_FIRST
+    while stop is None or at < stop:
+        offset = at - begin
+        if len(buffer) - offset < BATCH.size:
+            size = chunk if stop is None else min(chunk, stop - at)
+            buffer, begin, offset = segment.read(at, size), at, 0
+            chunk = min(2 * chunk, _CHUNK)
+            if len(buffer) < BATCH.size:
+                return
+        length, expected = BATCH.unpack_from(buffer, offset)
+        if length == 0 or (stop is not None and at + BATCH.size + length > stop):
+            return
+        if len(buffer) - offset < BATCH.size + length:
+            if stop is None and length > segment.file.size():
+                return
+            buffer, begin, offset = segment.read(at, BATCH.size + length), at, 0
+            if len(buffer) < BATCH.size + length:
+                return
+        first = offset + BATCH.size
+        frames = buffer[first : first + length]
+        crc = zlib.crc32(frames, crc)
+        if crc != expected:
+            return
+        at += BATCH.size + length
+        yield Batch(at - length, frames, Position(at, crc))
+
+
+class Appender:
+    """The active segment, open for writing. Only for the holder of the lock."""
+
+    def __init__(self, directory: Directory, entry: SegmentEntry) -> None:
+        self.number = entry.number
+        self._start = entry.start
+        self._file = directory.open(segment_name(entry.number), os.O_RDWR)
+        self._allocated = self._file.size()
+
+    def append(self, at: int, data: bytes) -> None:
+        """Write a batch at the end of the log; if that fails, nothing of it stays."""
+        offset = at - self._start + _HEADER.size
+        try:
+            if offset + len(data) > self._allocated:
+                self._reserve(offset + len(data))
+            self._file.write(data, offset)
+        except OSError:
+            # Half a batch does not match its checksum; cutting it off only saves the next
+            # writer the trouble.
+            with suppress(OSError):
+                self.cut(at)
+            raise
+
+    def cut(self, at: int) -> None:
+        """Remove what follows the end of the log."""
+        offset = at - self._start + _HEADER.size
+        self._file.truncate(offset)
+        self._allocated = offset
+
+    def length(self, at: int) -> int:
+        """How long the segment is when the log ends at ``at``."""
+        return at - self._start
+
+    @property
+    def reach(self) -> int:
+        """A position that nothing in the file lies behind."""
+        return self._start + self._file.size()
+
+    def sync(self) -> None:
+        """Make everything appended so far durable, whoever appended it."""
+        self._file.sync_data()
+
+    def _reserve(self, needed: int) -> None:
+        self._allocated = self._file.size()
+        if needed > self._allocated:
+            step = min(max(self._allocated, _ALLOCATE_FIRST), _ALLOCATE_MOST)
+            size = max(step, needed - self._allocated)
+            self._file.allocate(self._allocated, size)
+            self._allocated += size

@@ -1,0 +1,81 @@
+"""Reader: the catalog as published, brought up to date before every read, without a lock."""
+
+from __future__ import annotations
+
+import threading
+from typing import Final
+
+from .catalog import Catalog
+from .errors import Damaged
+from .folder import Folder
+from .head import Published
+from .log import Log
+from .manifest import Manifest
+from .table import Table, table_name
+
+_TRIES: Final = 10
+
+
+class Reader:
+    """The content of the folder, as far as it was published, in one process.
+
+    No lock of the folder is taken: a writer in another process, even one that is stopped, keeps
+    nobody from reading. `lock` only keeps the threads of this process apart.
+    """
+
+    def __init__(self, folder: Folder) -> None:
+        self.lock = threading.RLock()
+        self._folder = folder
+        self.manifest, self.catalog = self._open(None)
+        self.refresh(folder.head.read())
+
+    def current(self) -> Catalog:
+        """The catalog with everything that was acknowledged before this call. Hold `lock`."""
+        self.refresh(self._folder.head.read())
+        return self.catalog
+
+    def refresh(self, published: Published) -> None:
+        """Take in what was published. Hold `lock`."""
+        if published.generation != self.manifest.generation:
+            self.reload()
+        until = max(published.durable, self.manifest.active.start)
+        if until > self.catalog.position.at:
+            self.catalog.advance(until)
+
+    def reload(self) -> None:
+        """Look at the manifest again, and open what it names by now. Hold `lock`."""
+        self.manifest, self.catalog = self._open(self.manifest)
+
+    def _open(self, known: Manifest | None) -> tuple[Manifest, Catalog]:
+        missing: FileNotFoundError | None = None
+        for _ in range(_TRIES):
+            manifest = self._folder.manifest()
+            if known is not None and manifest.generation == known.generation:
+                return known, self.catalog
+            try:
+                return manifest, self._catalog(manifest, known)
+            except FileNotFoundError as error:
+                # Compacted away between the manifest and the file: look at the next manifest.
+                missing = error
+        name = None if missing is None else missing.filename
+        raise Damaged(
+            f"{self._folder.path} lacks {name}, which its manifest names; restore it from a copy"
+        ) from missing
+
+    def _catalog(self, manifest: Manifest, known: Manifest | None) -> Catalog:
+        directory = self._folder.directory
+        before = None if known is None else self.catalog
+        log = Log(directory, manifest, None if before is None else before.log)
+        if before is not None and known is not None and known.table == manifest.table:
+            before.log = log
+            return before
+        table = None
+        if manifest.table is not None:
+            table = Table(directory.open(table_name(manifest.table)))
+        catalog = Catalog(log, table)
+        catalog.advance(manifest.active.start)
+        if before is not None:
+            if before.position.at > catalog.position.at:
+                catalog.advance(before.position.at)
+            catalog.keep_records(before)
+        return catalog

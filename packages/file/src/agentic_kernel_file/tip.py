@@ -1,0 +1,129 @@
+"""Tip: the end of the log behind what is published, as the holder of the folder's lock sees it."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from agentic_kernel_engine.record import Record
+
+from .catalog import Change, changes_of
+from .folder import Folder
+from .frames import Entry
+from .head import Published
+from .log import Position
+from .reader import Reader
+
+
+class _Pending(NamedTuple):
+    """One batch that is written and not yet published."""
+
+    start: int
+    end: Position
+    changes: Sequence[Change]
+
+
+class Tip:
+    """The published catalog with the unpublished batches on top, ours and other processes'.
+
+    Used by the writer's thread alone. Readers never see any of it before it is durable: `settle`
+    moves what was published into their catalog, `forget` drops what was given up.
+    """
+
+    def __init__(self, folder: Folder, reader: Reader, alive: Callable[[str], bool]) -> None:
+        self.alive = alive
+        self._folder = folder
+        self._reader = reader
+        self._fresh: dict[str, Entry | None] = {}
+        self._pending: deque[_Pending] = deque()
+        self.position = Position(0, 0)
+        self.forget()
+
+    def latest(self, task_id: str) -> Entry | None:
+        if task_id in self._fresh:
+            return self._fresh[task_id]
+        entry = self._reader.catalog.index.entries.get(task_id)
+        if entry is not None:
+            return entry
+        with self._reader.lock:
+            return self._reader.catalog.latest(task_id)
+
+    def record(self, entry: Entry) -> Record:
+        with self._reader.lock:
+            return self._reader.catalog.record(entry)
+
+    @property
+    def unpublished(self) -> bool:
+        """Whether anything waits for its fsync."""
+        return bool(self._pending)
+
+    def catch_up(self) -> bool:
+        """Read what was written since; returns whether something torn follows it.
+
+        For the holder of the folder's lock.
+        """
+        reader = self._reader
+        published = self._folder.head.read()
+        if published == self._settled:
+            return self._read_tail()  # nobody but this writer has published: nothing to look up
+        with reader.lock:
+            if published.generation != reader.manifest.generation:
+                reader.reload()
+                self.forget()
+                if published.generation != reader.manifest.generation:
+                    published = self._repair()
+            self.settle(published.durable)
+            reader.refresh(published)
+            if self.position.at < reader.catalog.position.at:
+                self.forget()
+            self.position = reader.catalog.log.normal(self.position)
+        return self._read_tail()
+
+    def _read_tail(self) -> bool:
+        batches, torn = self._reader.catalog.log.tail(self.position)
+        for batch in batches:
+            self.note(changes_of(batch, self.latest), batch.end)
+        return torn
+
+    def decided(self, change: Change) -> None:
+        """Let later requests of the same batch see what an earlier one does."""
+        if isinstance(change, Entry):
+            self._fresh[change.task_id] = change
+        else:
+            self._fresh.update(dict.fromkeys(change))
+
+    def note(self, changes: Sequence[Change], end: Position) -> None:
+        """A batch is written."""
+        for change in changes:
+            self.decided(change)
+        self._pending.append(_Pending(self.position.at, end, changes))
+        self.position = end
+
+    def settle(self, durable: int) -> None:
+        """Hand what was published to the readers."""
+        pending = self._pending
+        if not pending:
+            return
+        with self._reader.lock:
+            catalog = self._reader.catalog
+            while pending and pending[0].end.at <= durable:
+                start, end, changes = pending.popleft()
+                if start == catalog.log.normal(catalog.position).at:
+                    catalog.apply(changes, end)
+        if not pending:
+            self._fresh.clear()
+
+    def forget(self) -> None:
+        """Drop what is not published; `catch_up` reads again what is still there."""
+        self._pending.clear()
+        self._fresh.clear()
+        self.position = self._reader.catalog.position
+
+    def _repair(self) -> Published:
+        """Publish anew, after a crash that left the head behind the manifest, or lost it."""
+        with self._folder.publishing:
+            manifest, head = self._reader.manifest, self._folder.head
+            published = head.read()
+            durable = max(published.durable, manifest.active.start)
+            return head.write(manifest.generation, durable, published)

@@ -1,0 +1,310 @@
+"""Writer: the one thread of a store that writes, and the protocol of a group commit.
+
+Take what waits in the queue → lock the folder → read what other processes wrote since → decide
+about each request in order → append the accepted ones in one write → unlock → fdatasync → publish
+→ answer. While one batch is being synced the next one gathers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Sequence
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+
+from agentic_kernel import KernelError
+from agentic_kernel_engine.errors import StoreError, UnknownOutcome
+
+from .catalog import Change
+from .compaction import Compaction
+from .folder import Folder, as_store_error
+from .frames import BATCH, seal_batch
+from .liveness import Liveness
+from .log import Appender, Position, create_segment
+from .reader import Reader
+from .requests import Request
+from .sizes import Sizes
+from .tip import Tip
+
+_IDLE = 2.0
+_MOST = 1024
+"""How many requests one batch takes, so that a flood does not hold the lock for long."""
+_log = logging.getLogger(__name__)
+
+
+class Writer:
+    """Serialises the writes of one process with each other and with those of other processes.
+
+    Its thread starts with the first request and ends when it has been idle for a while; it never
+    keeps the interpreter from exiting, and whatever it was doing then is safe to interrupt.
+    """
+
+    def __init__(self, folder: Folder, reader: Reader, liveness: Liveness, sizes: Sizes) -> None:
+        self._folder = folder
+        self._reader = reader
+        self._liveness = liveness
+        self._sizes = sizes
+        self._queue: SimpleQueue[Request] = SimpleQueue()
+        self._running = False
+        self._starting = threading.Lock()
+        self._tip = Tip(folder, reader, liveness.alive)
+        self._appender: Appender | None = None
+        self._recovered = False
+        self._doubt: int | None = None
+        """The end of a batch that could be neither published nor given up."""
+        self._compaction: Compaction | None = None
+
+    def submit(self, request: Request) -> None:
+        """Queue a request; its future is completed in its own event loop."""
+        self._queue.put(request)
+        if not self._running:
+            self._start()
+
+    def recover(self, timeout: float) -> None:
+        """Publish what a crash of the machine left durable but unpublished. Once per process.
+
+        Raises:
+            OSError: It could not be made durable again, or the lock could not be had.
+        """
+        self._folder.lock.acquire(timeout)
+        try:
+            self._recover()
+        finally:
+            self._folder.lock.release()
+
+    def _start(self) -> None:
+        with self._starting:
+            if not self._running:
+                self._running = True
+                threading.Thread(target=self._run, name="file-store-writer", daemon=True).start()
+
+    def _run(self) -> None:
+        while True:
+            try:
+                batch = [self._queue.get(timeout=_IDLE)]
+            except Empty:
+                self._running = False
+                # A request that came just before was queued by a caller who saw us running.
+                if self._queue.empty():
+                    return
+                with self._starting:
+                    if self._running:
+                        return
+                    self._running = True
+                continue
+            with suppress(Empty):
+                while len(batch) < _MOST:
+                    batch.append(self._queue.get_nowait())
+            self._serve(batch)
+            del batch
+
+    def _serve(self, batch: Sequence[Request]) -> None:
+        try:
+            accepted = self._write(batch)
+        except (OSError, KernelError) as error:
+            self._tip.forget()
+            _refuse(batch, self._failure(error))
+        except BaseException as error:
+            self._tip.forget()
+            _refuse(batch, error)
+        else:
+            if self._tip.unpublished:
+                self._make_durable(accepted)
+        _answer(batch)
+
+    def _write(self, batch: Sequence[Request]) -> list[Request]:
+        """Append what holds; returns the requests whose outcome depends on the fsync."""
+        self._settle_doubt()
+        accepted: list[Request] = []
+        frames: list[bytes] = []
+        changes: list[Change] = []
+        tip = self._tip
+        with self._folder.lock:
+            if not self._recovered:
+                self._recover()
+            appender = self._ready()
+            start = tip.position.at
+            at = start + BATCH.size
+            for request in batch:
+                try:
+                    decision = request.decide(tip, at)
+                except KernelError as error:
+                    request.error = error
+                    continue
+                if decision is not None:
+                    frame, change = decision
+                    tip.decided(change)
+                    frames.append(frame)
+                    changes.append(change)
+                    accepted.append(request)
+                    at += len(frame)
+            if frames:
+                data, crc = seal_batch(b"".join(frames), tip.position.crc)
+                appender.append(start, data)
+                tip.note(changes, Position(at, crc))
+        return accepted
+
+    def _make_durable(self, accepted: Sequence[Request]) -> None:
+        end = self._tip.position.at
+        try:
+            assert self._appender is not None
+            self._appender.sync()
+            if not self._publish(end):
+                raise StoreError("another process met a failing disk and gave this write up")
+        except OSError as error:
+            self._tip.forget()
+            failure = self._failure(error)
+            if not self._give_up(end):
+                self._doubt = end
+                failure = UnknownOutcome(f"{failure}; read back to learn whether it landed")
+            _refuse(accepted, failure)
+        else:
+            self._tip.settle(end)
+
+    def _publish(self, end: int) -> bool:
+        """Make a durable position known; False if another process gave it up before."""
+        folder = self._folder
+        with folder.publishing:
+            published = folder.head.read()
+            generation = published.generation
+            if generation != self._reader.manifest.generation:
+                manifest = folder.manifest()
+                if manifest.given_up(end):
+                    return False
+                generation = manifest.generation
+            if published.durable < end:
+                folder.head.write(generation, end, published)
+        return True
+
+    def _give_up(self, end: int) -> bool:
+        """Seal the segment before a batch that could not be made durable.
+
+        It will never be read, whatever of it is on the disk. False if that failed as well, or if
+        another process has published the batch meanwhile.
+        """
+        folder = self._folder
+        try:
+            with folder.lock, folder.publishing:
+                manifest = folder.manifest()
+                if manifest.given_up(end):
+                    return True
+                durable = max(
+                    folder.head.read().durable,
+                    manifest.active.start,
+                    self._reader.catalog.position.at,  # in case the head itself is damaged
+                )
+                if durable >= end:
+                    return False
+                size = Appender(folder.directory, manifest.active).reach
+                successor = manifest.rotated(durable, max(size, end))
+                create_segment(folder.directory, successor.active.number, successor.active.start)
+                folder.replace(successor)
+        except (OSError, KernelError) as error:
+            _log.warning("a failed write could not be given up yet: %s", error)
+            return False
+        return True
+
+    def _settle_doubt(self) -> None:
+        if self._doubt is not None:
+            end = self._doubt
+            if not self._give_up(end) and self._folder.head.read().durable < end:
+                raise StoreError("an earlier write is in doubt; check the disk and try again")
+            self._doubt = None
+
+    def _recover(self) -> None:
+        self._tip.catch_up()
+        if self._tip.unpublished:
+            appender = Appender(self._folder.directory, self._reader.manifest.active)
+            appender.sync()
+            end = self._tip.position.at
+            self._publish(end)
+            self._tip.settle(end)
+        self._recovered = True
+
+    def _ready(self) -> Appender:
+        """The active segment, read to its end and fit for an append."""
+        torn = self._tip.catch_up()
+        appender = self._opened()
+        if torn:
+            appender.cut(self._tip.position.at)
+        length = appender.length(self._tip.position.at)
+        if length > self._sizes.segment or (length and self._compactable()):
+            self._rotate(appender)
+            appender = self._opened()
+        return appender
+
+    def _opened(self) -> Appender:
+        active = self._reader.manifest.active
+        if self._appender is None or self._appender.number != active.number:
+            self._appender = Appender(self._folder.directory, active)
+        return self._appender
+
+    def _compactable(self) -> bool:
+        end = self._tip.position.at
+        table = self._reader.catalog.table
+        enough = max(self._sizes.tail, 0 if table is None else table.size // 2)
+        failed = 0 if self._compaction is None else self._compaction.failed_at
+        return (
+            end - self._reader.manifest.start > enough
+            and end - failed > self._sizes.tail
+            and not (self._compaction is not None and self._compaction.running)
+        )
+
+    def _rotate(self, appender: Appender) -> None:
+        """Seal the active segment and go on in a new one."""
+        compact = self._compactable()
+        end = self._tip.position.at
+        try:
+            appender.sync()
+        except OSError:
+            self._doubt = end
+            raise
+        self._publish(end)
+        self._tip.settle(end)
+        folder = self._folder
+        with folder.publishing:
+            successor = folder.manifest().rotated(end, end)
+            create_segment(folder.directory, successor.active.number, successor.active.start)
+            folder.replace(successor)
+        self._tip.catch_up()
+        if compact:
+            self._compaction = Compaction(folder, self._liveness, successor)
+            self._compaction.start()
+
+    def _failure(self, error: BaseException) -> BaseException:
+        if isinstance(error, OSError):
+            return as_store_error(error, self._folder.path, "write to")
+        return error
+
+
+def _refuse(requests: Sequence[Request], error: BaseException) -> None:
+    for request in requests:
+        if request.error is None:
+            request.error = error
+            if isinstance(error, StoreError):  # not one exception raised in many tasks
+                request.error = type(error)(error.reason)
+                request.error.__cause__ = error
+
+
+def _answer(batch: Sequence[Request]) -> None:
+    """Wake the callers: one call per event loop."""
+    by_loop: dict[asyncio.AbstractEventLoop, list[Request]] = {}
+    for request in batch:
+        by_loop.setdefault(request.loop, []).append(request)
+    for loop, requests in by_loop.items():
+        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            loop.call_soon_threadsafe(_complete, requests)
+
+
+def _complete(requests: Sequence[Request]) -> None:
+    for request in requests:
+        request.settled = True
+        future = request.future
+        if future.done():
+            continue
+        if request.error is None:
+            future.set_result(request.result)
+        else:
+            future.set_exception(request.error)

@@ -1,0 +1,150 @@
+"""EIO and ENOSPC at any operation of any mutator: a typed error, and the state before intact."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from agentic_kernel import TaskNotFound
+from agentic_kernel_engine import Conflict, Record, StoreError, UnknownOutcome
+from agentic_kernel_file import FileStore, Sizes
+
+from .disks import FailingFiles, UnsyncedFiles
+from .records import LATER, all_events, ended, events, running, step
+
+ENOUGH = 60
+ROOMY = Sizes()
+CROWDED = Sizes(segment=1, tail=1 << 30)
+"""Every batch begins a segment."""
+
+
+class Bench:
+    """A store on a disk that can fail, with one Task of each kind."""
+
+    def __init__(self, folder: Path, sizes: Sizes) -> None:
+        self.folder = folder
+        self.files = FailingFiles()
+        self.store = FileStore(folder, files=self.files, sizes=sizes)
+
+    async def prepare(self) -> None:
+        await self.store.join("h")
+        for record in (running("mine", owner="h:1"), running("free"), running("old")):
+            await self.store.insert(record, events(record))
+        old = running("old")
+        await self.store.commit(old, ended(old), events(ended(old)))
+
+    async def insert(self) -> None:
+        record = running("new")
+        await self.store.insert(record, events(record))
+
+    async def commit(self) -> None:
+        before = await self.store.load("mine")
+        await self.store.commit(before, step(before), events(step(before)))
+
+    async def claim(self) -> None:
+        claimed = await self.store.claim("free", "h", events(step(running("free"))))
+        assert claimed is not None
+
+    async def prune(self) -> None:
+        assert await self.store.prune(LATER + timedelta(days=1)) == 1
+
+    async def join(self) -> None:
+        await self.store.join("other")
+
+    async def state(self) -> dict[str, Record]:
+        """Everything, after looking at it twice: with this store, and with a fresh one."""
+        fresh = FileStore(self.folder, files=UnsyncedFiles())
+        try:
+            found = list(await fresh.find())
+            for record in found:
+                texts = await fresh.events(record.task.id)
+                assert texts == all_events(record.version)
+                assert await self.store.events(record.task.id) == texts
+            assert list(await self.store.find()) == found
+        finally:
+            fresh.close()
+        return {record.task.id: record for record in found}
+
+
+MUTATORS: list[Callable[[Bench], Awaitable[None]]] = [
+    Bench.insert, Bench.commit, Bench.claim, Bench.prune, Bench.join,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("error", "stays"),
+    [(errno.EIO, False), (errno.ENOSPC, True)],
+    ids=["EIO once", "ENOSPC from then on"],
+)
+@pytest.mark.parametrize("sizes", [ROOMY, CROWDED], ids=["append", "new segment"])
+@pytest.mark.parametrize("mutate", MUTATORS, ids=lambda mutate: mutate.__name__)
+async def test_a_failing_disk_leaves_the_state_before(
+    tmp_path: Path,
+    mutate: Callable[[Bench], Awaitable[None]],
+    sizes: Sizes,
+    error: int,
+    stays: bool,
+) -> None:
+    failed: set[str] = set()
+    for at in range(ENOUGH):
+        bench = Bench(tmp_path / str(at), sizes)
+        await bench.prepare()
+        before = await bench.state()
+        bench.files.arm(at, error, stays=stays)
+        landed = unknown = False
+        refusal = ""
+        try:
+            await mutate(bench)
+            landed = True
+        except UnknownOutcome:
+            unknown = True
+        except StoreError as error_raised:
+            refusal = str(error_raised)
+        hit = bench.files.failed
+        bench.files.heal()
+        assert landed or unknown or str(bench.folder) in refusal
+        after = await bench.state()
+        if unknown:
+            assert stays, f"the outcome is unknown although only {hit} failed"
+        assert (after == before) or landed or unknown
+        if not landed and after == before:
+            await mutate(bench)  # the disk is well again
+            after = await bench.state()
+        assert mutate is Bench.join or after != before
+        await bench.insert() if mutate is not Bench.insert else None
+        bench.store.close()
+        if not hit:
+            break
+        failed.update(hit)
+    else:
+        pytest.fail(f"still failing at operation {ENOUGH}")
+    if mutate is not Bench.join:
+        assert failed >= {"try_lock", "write", "sync_data"}
+
+
+async def test_a_failed_sync_seals_the_segment_for_every_process(tmp_path: Path) -> None:
+    """What was written before the failure is never read, by nobody, and positions go on."""
+    bench = Bench(tmp_path / "state", ROOMY)
+    await bench.prepare()
+    other = FileStore(bench.folder, files=UnsyncedFiles())
+    mine = await other.load("mine")
+    bench.files.fail_next_sync = True
+    with pytest.raises(StoreError) as raised:
+        await bench.store.commit(mine, step(mine), [b"lost"])
+    assert not isinstance(raised.value, UnknownOutcome)
+    assert await bench.store.load("mine") == mine
+    await other.commit(mine, step(mine), events(step(mine)))
+    assert await bench.store.load("mine") == step(mine)
+    assert await bench.store.events("mine") == all_events(2)
+    with pytest.raises(Conflict):
+        await bench.store.commit(mine, step(mine))
+    await bench.store.commit(step(mine), step(step(mine)), events(step(step(mine))))
+    assert await other.events("mine") == all_events(3)
+    with pytest.raises(TaskNotFound):
+        await other.load("new")
+    other.close()
+    bench.store.close()

@@ -1,0 +1,157 @@
+"""What grows and what does not: counted in bytes, never in seconds."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from agentic_kernel import TaskStatus
+from agentic_kernel_engine import Record
+from agentic_kernel_file import FileStore, Sizes
+
+from .disks import CountingFiles, UnsyncedFiles
+from .records import ended, events, paused, running, step
+from .test_crashes import compacted
+
+TASKS = 100_000
+TEXT = b'{"type":"run.delta","at":1893553445678901,"data":{"text":"%b"}}' % (b"x" * 200)
+
+
+async def _stepped(store: FileStore, record: Record, count: int) -> Record:
+    for _ in range(count):
+        await store.commit(record, step(record), [TEXT])
+        record = step(record)
+    return record
+
+
+def _used(folder: Path) -> int:
+    """Bytes of all files, without the zeros that were allocated ahead."""
+    return sum(len(path.read_bytes().rstrip(b"\0")) for path in folder.iterdir() if path.is_file())
+
+
+async def test_bytes_per_step_are_few_and_do_not_grow_with_history(tmp_path: Path) -> None:
+    store = FileStore(tmp_path / "state", files=UnsyncedFiles())
+    record = running(instructions="x" * 50_000)
+    await store.insert(record)
+    record = await _stepped(store, record, 10)
+    sizes = []
+    for skipped in (0, 980):
+        record = await _stepped(store, record, skipped)
+        before = _used(store.folder)
+        record = await _stepped(store, record, 10)
+        sizes.append((_used(store.folder) - before) / 10)
+    store.close()
+    early, late = sizes
+    assert early <= 450
+    assert late <= 1.1 * early
+
+
+async def test_bytes_per_step_stay_flat_when_the_log_is_compacted(tmp_path: Path) -> None:
+    sizes = Sizes(segment=1 << 14, tail=1 << 15)
+    store = FileStore(tmp_path / "state", files=UnsyncedFiles(), sizes=sizes)
+    record = running()
+    await store.insert(record)
+    record = await _stepped(store, record, 2000)
+    compacted()
+    assert _used(store.folder) / 2000 <= 450
+    assert len(await store.events(record.task.id, limit=5000)) == 2000
+    page = await store.events(record.task.id, after=(1000, -1), limit=10)
+    assert [place for place, _ in page] == [(1000 + n, 0) for n in range(10)]
+    store.close()
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store of very many Tasks, compacted: most ended, every thousandth paused."""
+    folder = tmp_path_factory.mktemp("many") / "state"
+
+    async def fill() -> None:
+        sizes = Sizes(segment=1 << 20, tail=1 << 30)
+        store = FileStore(folder, files=UnsyncedFiles(), sizes=sizes)
+        for start in range(0, TASKS, 1000):
+            records = [running(f"task {n:06}") for n in range(start, start + 1000)]
+            await asyncio.gather(*(store.insert(record) for record in records))
+            after = [paused(records[0]), *(ended(record) for record in records[1:])]
+            await asyncio.gather(*map(store.commit, records, after))
+        store.close()
+        store = FileStore(folder, files=UnsyncedFiles(), sizes=Sizes(segment=1, tail=1))
+        await store.insert(running("zz last"))
+        compacted()
+        await store.insert(running("zz tail"))
+        store.close()
+
+    asyncio.run(fill())
+    return folder
+
+
+async def _cost(folder: Path, **filters: object) -> tuple[list[str], int, int]:
+    files = CountingFiles()
+    store = FileStore(folder, files=files)
+    page = await store.find(**filters)  # type: ignore[arg-type]
+    store.close()
+    return [record.task.id for record in page], files.reads, files.bytes_read
+
+
+@pytest.mark.slow
+async def test_a_page_of_very_many_tasks_reads_little_more_than_the_page(many: Path) -> None:
+    ids, reads, read = await _cost(many, after="task 050000", limit=100)
+    assert ids == [f"task {n:06}" for n in range(50_001, 50_101)]
+    assert reads < 1_000
+    assert read < 512 << 10
+
+
+@pytest.mark.slow
+async def test_a_page_by_status_does_not_look_at_the_others(many: Path) -> None:
+    ids, reads, read = await _cost(many, status=TaskStatus.PAUSED, after="task 050000", limit=10)
+    assert ids == [f"task {n:06}" for n in range(51_000, 61_000, 1000)]
+    assert reads < 500
+    assert read < 256 << 10
+    ids, reads, read = await _cost(many, status=TaskStatus.SUCCESS, after="task 050998", limit=3)
+    assert ids == ["task 050999", "task 051001", "task 051002"]
+    assert reads < 500
+    assert read < 256 << 10
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "filters", [{"claimable": True}, {"owner": "h"}, {"parent": "task 000001"}]
+)
+async def test_what_moves_is_found_without_the_tasks_at_rest(
+    many: Path, filters: dict[str, object]
+) -> None:
+    ids, reads, read = await _cost(many, **filters)
+    assert ids == (["zz last", "zz tail"] if "claimable" in filters else [])
+    assert reads < 500
+    assert read < 256 << 10
+
+
+@pytest.mark.slow
+async def test_one_task_of_very_many_is_found_by_a_few_reads(many: Path) -> None:
+    files = CountingFiles()
+    store = FileStore(many, files=files)
+    await store.find(claimable=True)
+    before = files.reads
+    assert (await store.load("task 077777")).task.status is TaskStatus.SUCCESS
+    assert files.reads - before < 100
+    store.close()
+
+
+async def test_following_the_log_decodes_no_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A host that asks what changed does not pay for what others store."""
+    writing = FileStore(tmp_path / "state", files=UnsyncedFiles())
+    following = FileStore(tmp_path / "state", files=UnsyncedFiles())
+    record = running("a")
+    await writing.insert(record, events(record))
+    assert await following.changed({"a": 0}) == {"a": 1}
+    monkeypatch.setattr("agentic_kernel_file.catalog.decode_change", None)
+    monkeypatch.setattr("agentic_kernel_file.catalog.decode_record", None)
+    for _ in range(50):
+        await writing.commit(record, step(record), events(step(record)))
+        record = step(record)
+        assert await following.changed({"a": record.version - 1}) == {"a": record.version}
+    writing.close()
+    following.close()
