@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,8 +28,8 @@ def check_name(value: Any, path: str) -> str:
     """Return ``value`` if it is a scoped name, ``<scope>/<name>``.
 
     Exactly one slash, both parts non-empty, printable throughout and without blanks: control
-    characters, bidirectional overrides and zero-width characters are refused, because two names
-    that look alike must be alike.
+    characters, bidirectional overrides and zero-width characters are refused, because a name must
+    not hide a part of itself.
 
     Raises:
         InvalidValue: It is not.
@@ -79,7 +79,7 @@ class Agent:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "name", check_name(self.name, "Agent.name"))
-        if isinstance(self.capabilities, str) or not isinstance(self.capabilities, Iterable):
+        if isinstance(self.capabilities, str) or not isinstance(self.capabilities, Sequence):
             raise InvalidValue("Agent.capabilities", "must be a sequence of capabilities")
         listed = []
         for index, entry in enumerate(self.capabilities):

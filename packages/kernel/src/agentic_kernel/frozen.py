@@ -205,10 +205,12 @@ def same(one: Any, other: Any) -> bool:
     Like `freeze` it does not recurse.
     """
     pairs = [(one, other)]
+    compared: set[tuple[int, int]] = set()  # parts may be shared, and meet over and over
     while pairs:
         left, right = pairs.pop()
-        if left is right:
+        if left is right or (id(left), id(right)) in compared:
             continue
+        compared.add((id(left), id(right)))
         if type(left) is not type(right):
             return False
         if isinstance(left, dict):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import threading
 import time
+from _thread import allocate_lock  # threading would double what this module takes to import
 
-_lock = threading.Lock()
+_lock = allocate_lock()
 _last = 0
 
 
@@ -31,7 +31,7 @@ def new_id() -> str:
 def _after_fork() -> None:
     """Whoever held the lock in the parent does not exist in the child."""
     global _lock
-    _lock = threading.Lock()
+    _lock = allocate_lock()
 
 
 _RANDOM = (1 << 74) - 1

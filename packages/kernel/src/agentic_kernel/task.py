@@ -209,6 +209,8 @@ def _check_input(task: Task) -> None:
         check_name(key, "Task.noted")
         if key not in task.metadata:
             raise InvalidTask("Task.noted", f"names {shown(key)}, which is not in the metadata")
+    if isinstance(task.supplements, str) or not isinstance(task.supplements, Sequence):
+        raise InvalidTask("Task.supplements", "must be a list of strings")
     for index, extra in enumerate(task.supplements):
         _text(extra, f"Task.supplements[{index}]", empty=True)
 

@@ -7,7 +7,7 @@ status that the mutation leads to, `NO_OP` (nothing changes and the same object 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, ClassVar, Final, NoReturn
 
@@ -201,16 +201,16 @@ def apply(task: Task, mutation: Mutation, at: datetime) -> Task:
     supplements, started_at, ended_at = task.supplements, task.started_at, None
     if kind is Dispatch:
         started_at = at if at > task.created_at else task.created_at
-    elif kind is Resume:
-        if mutation.extra is not None:  # type: ignore[attr-defined]
-            supplements = FrozenList([*supplements, mutation.extra])  # type: ignore[attr-defined]
+    elif isinstance(mutation, Resume):
+        if mutation.extra is not None:
+            supplements = _appended(supplements, mutation.extra)
     elif kind is not Pause:
         latest = task.created_at if started_at is None else started_at
         ended_at = at if at > latest else latest
-        if kind is Complete:
-            result = mutation.result  # type: ignore[attr-defined]
-        elif kind is Fail:
-            failure = mutation.failure  # type: ignore[attr-defined]
+        if isinstance(mutation, Complete):
+            result = mutation.result
+        elif isinstance(mutation, Fail):
+            failure = mutation.failure
     return _successor(
         task, metadata, noted, target, result, failure, supplements, started_at, ended_at
     )
@@ -251,6 +251,13 @@ def _with_notes(task: Task, notes: Mapping[str, Any]) -> tuple[Mapping[str, Any]
     dict.update(merged, task.metadata)
     dict.update(merged, notes)
     return merged, task.noted.union(notes)
+
+
+def _appended(supplements: Sequence[str], extra: str) -> FrozenList:
+    longer = list.__new__(FrozenList)
+    list.extend(longer, supplements)
+    list.append(longer, extra)
+    return longer
 
 
 _new = object.__new__
