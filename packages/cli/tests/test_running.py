@@ -17,7 +17,7 @@ from .terminals import Command, Terminals
 
 pytestmark = pytest.mark.slow
 
-STORY = "Write a long story about a lighthouse."
+STORY = "List one hundred reasons to visit Paris, numbered."
 """The small model goes on with this until it is stopped, or its tokens are."""
 SOME = 40
 """Characters of an answer after which a test interrupts it."""
@@ -113,13 +113,15 @@ def test_paused_resumed_with_an_extra_crashed_recovered_and_killed(terminals: Te
     first = terminals.task("story")
     assert (first["status"], first["said"] + "\n") == ("paused", running.out)
 
-    resumed = terminals.start("resume", "story", "--extra", "Now write a long story about a mill.")
+    resumed = terminals.start(
+        "resume", "story", "--extra", "Now list one hundred reasons to visit Rome, numbered."
+    )
     resumed.until(out=len(first["said"]) + 3 * SOME)
     resumed.process.kill()
     resumed.ended(-signal.SIGKILL)
     second = terminals.task("story")
     assert (second["status"], second["orphaned"]) == ("running", True)
-    assert second["supplements"] == ["Now write a long story about a mill."]
+    assert second["supplements"] == ["Now list one hundred reasons to visit Rome, numbered."]
     assert second["said"].startswith(first["said"] + "\n\n")
     assert resumed.out.startswith(second["said"])
 
