@@ -7,7 +7,7 @@ import os
 import statistics
 import tempfile
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from agentic_kernel_file import FileStore
 
 RUNS = 32
 ROUNDS = 15
-STEPS = 100
+STEPS = 300
 SHARED_STEPS = 40
 TEXT = b'{"type":"run.delta","at":1893553445678901,"data":{"text":"%b"}}' % (b"x" * 200)
 MEMORY = Path("/dev/shm")
@@ -100,10 +100,9 @@ def _bare(fd: int, steps: int) -> float:
 
 async def _run(store: FileStore, record: Record, steps: int) -> Record:
     for _ in range(steps):
-        version = record.version + 1
-        after = replace(
-            record, version=version, step=record.step + 1, state=b'{"cursor":[%d,0]}' % version
-        )
+        version, task = record.version + 1, record.task
+        state = b'{"cursor":[%d,0]}' % version
+        after = Record(task, version, state, (), record.owner, record.step + 1)
         await store.commit(record, after, (TEXT,))
         record = after
     return record

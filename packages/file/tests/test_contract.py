@@ -66,7 +66,7 @@ class TestCompactingFileStore(StoreContract):
 
     @pytest.fixture
     def store(self, tmp_path: Path) -> Iterator[FileStore]:
-        store = FileStore(tmp_path / "state", sizes=Sizes(segment=1 << 10, tail=1 << 11))
+        store = FileStore(tmp_path / "state", sizes=Sizes(segment=1 << 13, tail=1 << 14))
         yield store
         store.close()
 

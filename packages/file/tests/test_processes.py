@@ -18,7 +18,8 @@ import pytest
 from agentic_kernel_engine import Conflict, StoreError
 from agentic_kernel_file import FileStore, Sizes
 
-from .records import running, step
+from .disks import UnsyncedFiles
+from .records import all_events, events, running, step
 
 WORKER = Path(__file__).with_name("worker.py")
 SHARE = 60
@@ -194,6 +195,41 @@ async def test_two_objects_in_one_process_are_two_parties(tmp_path: Path) -> Non
     assert (await stores[0].load("a")).version == 101
     assert await stores[0].load("a") == await stores[1].load("a")
     for store in stores:
+        store.close()
+
+
+class HeldFiles(UnsyncedFiles):
+    """A disk whose syncs wait."""
+
+    def __init__(self) -> None:
+        self.reached = threading.Event()
+        self.released = threading.Event()
+
+    def sync_data(self, fd: int) -> None:
+        self.reached.set()
+        self.released.wait()
+
+
+async def test_a_segment_begun_by_another_during_a_sync_is_noticed(tmp_path: Path) -> None:
+    files = HeldFiles()
+    files.released.set()
+    slow = FileStore(tmp_path / "state", files=files)
+    other = FileStore(tmp_path / "state", files=UnsyncedFiles(), sizes=Sizes(segment=1))
+    record = running("a")
+    await slow.insert(record, events(record))
+    files.reached.clear()
+    files.released.clear()
+    writing = asyncio.create_task(slow.commit(record, step(record), events(step(record))))
+    await asyncio.to_thread(files.reached.wait)
+    await other.insert(running("b"))
+    assert (await other.load("a")).version == 2  # published by the one who did not wait
+    files.released.set()
+    await writing
+    record = await slow.load("a")
+    await slow.commit(record, step(record), events(step(record)))
+    for store in (slow, other, FileStore(tmp_path / "state")):
+        assert await store.load("a") == step(record)
+        assert await store.events("a") == all_events(3)
         store.close()
 
 

@@ -50,10 +50,6 @@ class Compaction:
     def start(self) -> None:
         self._thread.start()
 
-    def join(self) -> None:
-        """Wait for its end."""
-        self._thread.join()
-
     def _run(self) -> None:
         try:
             turn = self._folder.directory.open(COMPACTION, os.O_RDWR | os.O_CREAT)

@@ -124,7 +124,7 @@ class Draft:
         events: Sequence[bytes],
     ) -> None:  # fmt: skip
         head = _HEAD.pack(
-            HEAD_SIZE + len(name) + len(facts) + len(body) + 4 * len(events) + sum(map(len, events)),
+            HEAD_SIZE + len(name) + len(facts) + len(body) + sum(4 + len(text) for text in events),
             kind, status, len(name), version, 0, len(body), len(facts), len(events),
         )  # fmt: skip
         self._before_link = head[:_LINK_AT]

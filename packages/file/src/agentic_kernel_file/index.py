@@ -103,7 +103,11 @@ class Index:
             sets.append(self._by_status[TaskStatus.PAUSED])
         if status is not None:
             sets.append(self._by_status[status])
-        ids = sorted(min(sets, key=len)) if sets else self._sorted()
+        if sets:
+            smallest = min(sets, key=len)
+            ids = sorted(smallest)
+        else:
+            ids = self._sorted()
         start = 0 if after is None else bisect_right(ids, after)
         return (self.entries[ids[place]] for place in range(start, len(ids)))
 

@@ -89,8 +89,10 @@ class Liveness:
         """
         own = {_name(host) for host in self._held}
         for name in self._directory.names():
-            if name not in own and self._directory.open(name).try_lock():
-                self._directory.remove(name)
+            if name not in own:
+                file = self._directory.open(name)
+                if file.try_lock():
+                    self._directory.remove(name)
 
 
 def _name(host: str) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 from contextlib import AbstractContextManager
-from typing import Final
 
 from .errors import StoreBusy
 from .files import File
@@ -22,24 +21,23 @@ class Lock(AbstractContextManager[None]):
     __slots__ = ("_file", "_mutex", "_path", "_timeout")
 
     def __init__(self, file: File, timeout: float, path: str) -> None:
-        self._file: Final = file
+        self._file = file
         self._timeout = timeout
         self._path = path
         self._mutex = threading.Lock()
 
     def __enter__(self) -> None:
-        """Take the lock.
-
-        Raises:
-            StoreBusy: Somebody else held it all the time.
-        """
         self.acquire(self._timeout)
 
     def __exit__(self, *_: object) -> None:
         self.release()
 
     def acquire(self, timeout: float) -> None:
-        """Take the lock with a bound of one's own; see `__enter__`."""
+        """Take the lock.
+
+        Raises:
+            StoreBusy: Somebody else held it all the time.
+        """
         if not self._mutex.acquire(timeout=timeout):
             raise self._busy(timeout)
         try:

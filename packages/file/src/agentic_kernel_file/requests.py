@@ -173,3 +173,27 @@ class Prune(Request):
 
     def _expired(self, entry: Entry | None) -> bool:
         return entry is not None and entry.ended is not None and entry.ended < self._ended_before
+
+
+def answer(batch: Sequence[Request]) -> None:
+    """Complete the futures of a batch in their own event loops: one call per loop."""
+    by_loop: dict[asyncio.AbstractEventLoop, list[Request]] = {}
+    for request in batch:
+        by_loop.setdefault(request.loop, []).append(request)
+    for loop, requests in by_loop.items():
+        try:
+            loop.call_soon_threadsafe(_complete, requests)
+        except RuntimeError:
+            continue  # the loop is closed: nobody waits any more
+
+
+def _complete(requests: Sequence[Request]) -> None:
+    for request in requests:
+        request.settled = True
+        future = request.future
+        if future.done():
+            continue
+        if request.error is None:
+            future.set_result(request.result)
+        else:
+            future.set_exception(request.error)

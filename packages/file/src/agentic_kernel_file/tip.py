@@ -11,7 +11,7 @@ from agentic_kernel_engine.record import Record
 from .catalog import Change, changes_of
 from .folder import Folder
 from .frames import Entry
-from .head import Published
+from .head import NOTHING, Published
 from .log import Position
 from .reader import Reader
 
@@ -37,8 +37,11 @@ class Tip:
         self._reader = reader
         self._fresh: dict[str, Entry | None] = {}
         self._pending: deque[_Pending] = deque()
-        self.position = Position(0, 0)
-        self.forget()
+        self.position = reader.catalog.position
+        self._settled = NOTHING
+        """The latest publication, if nothing of it is left to look up."""
+        self._generation = 0
+        """Of the manifest whose active segment `position` lies in."""
 
     def latest(self, task_id: str) -> Entry | None:
         if task_id in self._fresh:
@@ -65,25 +68,29 @@ class Tip:
         """
         reader = self._reader
         published = self._folder.head.read()
-        if published == self._settled:
-            return self._read_tail()  # nobody but this writer has published: nothing to look up
+        if published.turn and published == self._settled:
+            return self._read_tail()  # nobody but this writer has published
         with reader.lock:
             if published.generation != reader.manifest.generation:
                 reader.reload()
                 self.forget()
                 if published.generation != reader.manifest.generation:
                     published = self._repair()
-            self.settle(published.durable)
+            self.settle(published)
             reader.refresh(published)
             if self.position.at < reader.catalog.position.at:
                 self.forget()
             self.position = reader.catalog.log.normal(self.position)
+            self._generation = reader.manifest.generation
         return self._read_tail()
 
     def _read_tail(self) -> bool:
         batches, torn = self._reader.catalog.log.tail(self.position)
         for batch in batches:
-            self.note(changes_of(batch, self.latest), batch.end)
+            changes = changes_of(batch, self.latest)
+            for change in changes:
+                self.decided(change)
+            self.note(changes, batch.end)
         return torn
 
     def decided(self, change: Change) -> None:
@@ -94,30 +101,30 @@ class Tip:
             self._fresh.update(dict.fromkeys(change))
 
     def note(self, changes: Sequence[Change], end: Position) -> None:
-        """A batch is written."""
-        for change in changes:
-            self.decided(change)
+        """A batch is written, and its changes decided."""
         self._pending.append(_Pending(self.position.at, end, changes))
         self.position = end
 
-    def settle(self, durable: int) -> None:
+    def settle(self, published: Published) -> None:
         """Hand what was published to the readers."""
         pending = self._pending
-        if not pending:
-            return
-        with self._reader.lock:
-            catalog = self._reader.catalog
-            while pending and pending[0].end.at <= durable:
-                start, end, changes = pending.popleft()
-                if start == catalog.log.normal(catalog.position).at:
-                    catalog.apply(changes, end)
+        if pending:
+            with self._reader.lock:
+                catalog = self._reader.catalog
+                while pending and pending[0].end.at <= published.durable:
+                    start, end, changes = pending.popleft()
+                    if start == catalog.log.normal(catalog.position).at:
+                        catalog.apply(changes, end)
         if not pending:
             self._fresh.clear()
+            # A segment that was begun meanwhile has to be looked up, even if nothing is in it.
+            self._settled = published if published.generation == self._generation else NOTHING
 
     def forget(self) -> None:
         """Drop what is not published; `catch_up` reads again what is still there."""
         self._pending.clear()
         self._fresh.clear()
+        self._settled = NOTHING
         self.position = self._reader.catalog.position
 
     def _repair(self) -> Published:

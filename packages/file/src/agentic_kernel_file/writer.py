@@ -7,11 +7,9 @@ about each request in order → append the accepted ones in one write → unlock
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import threading
 from collections.abc import Sequence
-from contextlib import suppress
 from queue import Empty, SimpleQueue
 
 from agentic_kernel import KernelError
@@ -21,10 +19,11 @@ from .catalog import Change
 from .compaction import Compaction
 from .folder import Folder, as_store_error
 from .frames import BATCH, seal_batch
+from .head import Published
 from .liveness import Liveness
 from .log import Appender, Position, create_segment
 from .reader import Reader
-from .requests import Request
+from .requests import Request, answer
 from .sizes import Sizes
 from .tip import Tip
 
@@ -94,9 +93,11 @@ class Writer:
                         return
                     self._running = True
                 continue
-            with suppress(Empty):
+            try:
                 while len(batch) < _MOST:
                     batch.append(self._queue.get_nowait())
+            except Empty:
+                pass
             self._serve(batch)
             del batch
 
@@ -106,13 +107,14 @@ class Writer:
         except (OSError, KernelError) as error:
             self._tip.forget()
             _refuse(batch, self._failure(error))
-        except BaseException as error:
+        except BaseException as error:  # a defect: its callers get it, and none hangs
             self._tip.forget()
             _refuse(batch, error)
         else:
             if self._tip.unpublished:
-                self._make_durable(accepted)
-        _answer(batch)
+                self._make_durable(batch, accepted)
+                return
+        answer(batch)
 
     def _write(self, batch: Sequence[Request]) -> list[Request]:
         """Append what holds; returns the requests whose outcome depends on the fsync."""
@@ -146,12 +148,13 @@ class Writer:
                 tip.note(changes, Position(at, crc))
         return accepted
 
-    def _make_durable(self, accepted: Sequence[Request]) -> None:
+    def _make_durable(self, batch: Sequence[Request], accepted: Sequence[Request]) -> None:
         end = self._tip.position.at
         try:
             assert self._appender is not None
             self._appender.sync()
-            if not self._publish(end):
+            published = self._publish(end)
+            if published is None:
                 raise StoreError("another process met a failing disk and gave this write up")
         except OSError as error:
             self._tip.forget()
@@ -160,11 +163,13 @@ class Writer:
                 self._doubt = end
                 failure = UnknownOutcome(f"{failure}; read back to learn whether it landed")
             _refuse(accepted, failure)
+            answer(batch)
         else:
-            self._tip.settle(end)
+            self._tip.settle(published)
+            answer(batch)
 
-    def _publish(self, end: int) -> bool:
-        """Make a durable position known; False if another process gave it up before."""
+    def _publish(self, end: int) -> Published | None:
+        """Make a durable position known; None if another process gave it up before."""
         folder = self._folder
         with folder.publishing:
             published = folder.head.read()
@@ -172,11 +177,11 @@ class Writer:
             if generation != self._reader.manifest.generation:
                 manifest = folder.manifest()
                 if manifest.given_up(end):
-                    return False
+                    return None
                 generation = manifest.generation
             if published.durable < end:
-                folder.head.write(generation, end, published)
-        return True
+                published = folder.head.write(generation, end, published)
+        return published
 
     def _give_up(self, end: int) -> bool:
         """Seal the segment before a batch that could not be made durable.
@@ -213,14 +218,18 @@ class Writer:
                 raise StoreError("an earlier write is in doubt; check the disk and try again")
             self._doubt = None
 
+    def _settle_synced(self) -> None:
+        """Publish everything at hand, which is synced. For the holder of the folder's lock."""
+        published = self._publish(self._tip.position.at)
+        if published is not None:
+            self._tip.settle(published)
+
     def _recover(self) -> None:
         self._tip.catch_up()
         if self._tip.unpublished:
             appender = Appender(self._folder.directory, self._reader.manifest.active)
             appender.sync()
-            end = self._tip.position.at
-            self._publish(end)
-            self._tip.settle(end)
+            self._settle_synced()
         self._recovered = True
 
     def _ready(self) -> Appender:
@@ -261,8 +270,7 @@ class Writer:
         except OSError:
             self._doubt = end
             raise
-        self._publish(end)
-        self._tip.settle(end)
+        self._settle_synced()
         folder = self._folder
         with folder.publishing:
             successor = folder.manifest().rotated(end, end)
@@ -286,25 +294,3 @@ def _refuse(requests: Sequence[Request], error: BaseException) -> None:
             if isinstance(error, StoreError):  # not one exception raised in many tasks
                 request.error = type(error)(error.reason)
                 request.error.__cause__ = error
-
-
-def _answer(batch: Sequence[Request]) -> None:
-    """Wake the callers: one call per event loop."""
-    by_loop: dict[asyncio.AbstractEventLoop, list[Request]] = {}
-    for request in batch:
-        by_loop.setdefault(request.loop, []).append(request)
-    for loop, requests in by_loop.items():
-        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
-            loop.call_soon_threadsafe(_complete, requests)
-
-
-def _complete(requests: Sequence[Request]) -> None:
-    for request in requests:
-        request.settled = True
-        future = request.future
-        if future.done():
-            continue
-        if request.error is None:
-            future.set_result(request.result)
-        else:
-            future.set_exception(request.error)

@@ -1,0 +1,24 @@
+"""What the package hands out."""
+
+from __future__ import annotations
+
+import agentic_kernel_file
+from agentic_kernel_engine import StoreError
+
+
+def test_the_names_are_these() -> None:
+    assert agentic_kernel_file.__all__ == [
+        "Damaged",
+        "FileStore",
+        "Files",
+        "ForeignFolder",
+        "ReadOnly",
+        "SchemaTooNew",
+        "Sizes",
+        "StoreBusy",
+    ]
+
+
+def test_every_error_is_a_store_error() -> None:
+    for name in ("Damaged", "ForeignFolder", "ReadOnly", "SchemaTooNew", "StoreBusy"):
+        assert issubclass(getattr(agentic_kernel_file, name), StoreError)
