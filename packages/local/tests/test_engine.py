@@ -16,6 +16,8 @@ from agentic_kernel_engine import TaskFailed
 from agentic_kernel_local.engine import Engine, EngineOptions, Request
 from agentic_kernel_local.generation import ChunkReader, End, Item, Piece, Prompt
 
+pytestmark = pytest.mark.slow
+
 STORY = "Write a short story about a lighthouse keeper and a storm."
 ENDLESS = "Count from 1 to 400, one number per line."
 

@@ -11,6 +11,8 @@ from contextlib import contextmanager
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 SCRIPT = """
 import asyncio, sys
 from agentic_kernel import Task, TaskStatus

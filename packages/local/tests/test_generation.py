@@ -15,6 +15,8 @@ import pytest
 from agentic_kernel_engine import TaskFailed
 from agentic_kernel_local.generation import ChunkReader, End, Generation, Item, Piece, Prompt
 
+pytestmark = pytest.mark.slow
+
 PROGRESS = {
     "choices": [{"finish_reason": None, "delta": {"role": "assistant", "content": None}}],
     "prompt_progress": {"processed": 3, "total": 7},
