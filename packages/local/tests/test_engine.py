@@ -199,6 +199,14 @@ async def test_one_process_loads_a_model_once_until_the_last_has_let_go(
     await three.close()
 
 
+async def test_an_engine_that_is_let_go_as_soon_as_it_is_loaded_is_freed(
+    options: EngineOptions,
+) -> None:
+    small = EngineOptions(options.model, slots=1, context_tokens=256)
+    for _ in range(10):  # without an answered request, one in a few never ended
+        await (await Engine.open(small)).close()
+
+
 async def test_a_file_that_cannot_be_loaded_says_so_and_may_be_mended(
     options: EngineOptions, tmp_path: Path
 ) -> None:

@@ -250,7 +250,11 @@ def _load(options: EngineOptions, api_key: str) -> Any:
     params.cache_idle_slots = False
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = options.threads
     try:
-        return xllamacpp.Server(params)
+        server = xllamacpp.Server(params)
+        # A server that is freed before its loop has begun never ends, and holds the interpreter's
+        # lock meanwhile. One answered request shows that the loop runs.
+        server.handle_completions({"prompt": "a", "max_tokens": 1})
+        return server
     except RuntimeError as error:
         raise CannotStart(
             f"llama.cpp cannot load the model {ascii(str(options.model))}; check that the file "
