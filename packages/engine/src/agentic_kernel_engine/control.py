@@ -28,7 +28,7 @@ from . import values
 from .errors import StoreError, UnknownOutcome
 from .events import Event
 from .hub import Hub
-from .mutators import Change, change, read_back, successor
+from .mutators import Change, Decide, Decided, Stored, change, read_back, successor
 from .partial import partial_output
 from .receipt import Effect, Receipt
 from .record import Record, acquired_at, host_of, owner_name
@@ -36,7 +36,6 @@ from .run import PAUSE, Run, pause_waits, without_pause
 from .runs import Runs
 
 _PAGE = 100
-_Decided = tuple[Record, Sequence[Event]] | None
 
 
 class Control:
@@ -129,7 +128,7 @@ class Control:
     async def pause(self, task_id: str) -> Receipt:
         """Ask the owner to pause at its next safe point; pause at once without one (R10)."""
 
-        async def decide(before: Record) -> _Decided:
+        async def decide(before: Record) -> Decided:
             task = apply(before.task, Pause(), self._hub.clock())
             if task is before.task:
                 return None
@@ -156,7 +155,7 @@ class Control:
             values.encode(Resume(extra).extra, "extra")
         taken = False
 
-        async def decide(before: Record) -> _Decided:
+        async def decide(before: Record) -> Decided:
             nonlocal taken
             if at_version is not None and before.version != at_version:
                 return None
@@ -201,25 +200,14 @@ class Control:
         A kill keeps what the local run noted and emitted, and the text in progress (R11); then it
         sweeps the Task's children (R13).
         """
-        run = self._runs.current.get(task_id)
-        if run is None or run.ended is not None:
-            receipt = await self._end(task_id, mutation, None)
-        else:
-            async with run.lock:
-                receipt = await self._end(task_id, mutation, run)
-                if receipt.changed:
-                    run.end("killed" if isinstance(mutation, Kill) else "ended")
-        if isinstance(mutation, Kill):
-            await self.sweep(task_id)
-        return receipt
+        emitted: list[Stored] = []
 
-    async def _end(
-        self, task_id: str, mutation: Complete | Fail | Kill, run: Run | None
-    ) -> Receipt:
-        emitted = [] if run is None else run.emitted()
-        notes = {} if run is None else dict(run.notes)
-
-        async def decide(before: Record) -> _Decided:
+        async def decide(before: Record) -> Decided:
+            nonlocal emitted
+            run = self._runs.current.get(task_id)
+            here = run is not None and run.ended is None
+            emitted = run.emitted() if run is not None and here else []
+            notes = dict(run.notes) if run is not None and here else {}
             final: Mutation = mutation
             if isinstance(mutation, Kill) and not before.task.status.terminal:
                 text = await self._partial(before, [event for event, _ in emitted])
@@ -228,13 +216,22 @@ class Control:
             if task is before.task:
                 return None
             after = successor(before, task=task, owner=None, inbox=(), due_at=None)
-            return after, [vocabulary.ending(mutation, self._hub.name)]
+            return after, [*emitted, vocabulary.ending(mutation, self._hub.name)]
 
-        done = await change(self._store, self._hub.clock, task_id, decide, earlier=emitted)
+        done = await change(
+            self._store, self._hub.clock, task_id, decide, lambda: self._runs.held(task_id)
+        )
         if isinstance(done, Record):
-            return _receipt(done)
-        self._hub.landed(done, live=len(emitted))
-        return _receipt(done.after, "transition")
+            receipt = _receipt(done)
+        else:
+            run = self._runs.current.get(task_id)
+            if run is not None and run.owner == done.before.owner:
+                run.end("killed" if isinstance(mutation, Kill) else "ended")
+            self._hub.landed(done, live=len(emitted))
+            receipt = _receipt(done.after, "transition")
+        if isinstance(mutation, Kill):
+            await self.sweep(task_id)
+        return receipt
 
     async def _partial(self, record: Record, emitted: Sequence[Event]) -> Mapping[str, Any]:
         """The text in progress; a log that cannot be read keeps no Task from being killed."""
@@ -269,7 +266,7 @@ class Control:
             )
         values.encode(decision, "decision")
 
-        async def decide(before: Record) -> _Decided:
+        async def decide(before: Record) -> Decided:
             if before.task.status.terminal:
                 raise IllegalTransition(task_id, before.task.status, "post to")
             entry = freeze({**decision, "id": before.version + 1})
@@ -357,9 +354,11 @@ class Control:
         self._runs.slots.take(record.task.id)
         await self._runs.enter(record, in_slot=True)
 
-    async def _change(self, task_id: str, decide: Any) -> Change | Record:
+    async def _change(self, task_id: str, decide: Decide) -> Change | Record:
         """`change`, with the local run and everybody who waits told of it."""
-        done = await change(self._store, self._hub.clock, task_id, decide)
+        done = await change(
+            self._store, self._hub.clock, task_id, decide, lambda: self._runs.held(task_id)
+        )
         if isinstance(done, Change):
             run = self._runs.current.get(task_id)
             if run is not None:

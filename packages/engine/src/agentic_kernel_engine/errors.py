@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agentic_kernel import KernelError
+
+if TYPE_CHECKING:
+    from .record import Record
 
 
 class TaskFailed(KernelError):
@@ -39,11 +42,15 @@ class Conflict(KernelError):
 
     Attributes:
         task_id: The Task whose record moved.
+        latest: The record that it moved to, if the store has it at hand. It may be newer than what
+            `Store.load` returns, because it is not acknowledged yet: a commit on top of it is
+            safe, an answer from it is not.
     """
 
-    def __init__(self, task_id: str) -> None:
+    def __init__(self, task_id: str, latest: Record | None = None) -> None:
         self.task_id = task_id
-        super().__init__(task_id)
+        self.latest = latest
+        super().__init__(task_id, latest)
 
     def __str__(self) -> str:
         return f"the record of task {self.task_id!r} moved on; load it and decide again"

@@ -89,7 +89,7 @@ class MemoryStore:
                 or stored.task.status.terminal
                 or after.version != before.version + 1
             ):
-                raise Conflict(before.task.id)
+                raise Conflict(before.task.id, stored)
             self._replace(shelf, after, events)
 
     async def claim(self, task_id: str, host: str, events: Sequence[bytes] = ()) -> Record | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -18,6 +19,8 @@ from .store import Store
 
 LOOKS = 1000
 """How often a change looks again before it gives up; each look means that another one won."""
+STALLED = 0.01
+"""Seconds to wait after a refusal that no later record explains."""
 READS = 50
 """How often an unknown outcome is read back before it is reported as such."""
 
@@ -33,8 +36,10 @@ class Change:
     events: Sequence[Stored]
 
 
-Decide = Callable[[Record], Awaitable[tuple[Record, Sequence[Event]] | None]]
-"""From the latest record to its successor and what happened, or None to leave it alone."""
+Decided = tuple[Record, Sequence[Event | Stored]] | None
+"""The successor of a record and what happened, or None to leave the record alone."""
+Decide = Callable[[Record], Awaitable[Decided]]
+"""From the latest record to what becomes of it."""
 
 
 def successor(before: Record, **fields: Any) -> Record:
@@ -47,12 +52,13 @@ async def change(
     clock: Callable[[], datetime],
     task_id: str,
     decide: Decide,
-    earlier: Sequence[Stored] = (),
+    guard: Callable[[], AbstractAsyncContextManager[object]] = nullcontext,
 ) -> Change | Record:
     """Apply ``decide`` to the latest record until its commit lands or it declines (R3).
 
     Args:
-        earlier: Events already made (emitted by a live run) that go before the decided ones.
+        guard: Entered anew for every look: it keeps the local run, if there is one, from moving
+            the record meanwhile. Without it a run that commits without a pause wins every time.
 
     Returns:
         The change whose commit succeeded, or the record that ``decide`` left alone.
@@ -61,22 +67,32 @@ async def change(
         TaskNotFound: No such Task is stored.
         StoreError: The store failed, or the record is contended beyond all reason.
     """
+    moved: Record | None = None
     for _ in range(LOOKS):
-        before = await store.load(task_id)
-        decided = await decide(before)
-        if decided is None:
-            return before
-        after, happened = decided
-        made = [*earlier, *(vocabulary.make(event, clock()) for event in happened)]
-        texts = [text for _, text in made]
-        try:
-            await store.commit(before, after, texts)
-        except Conflict:
-            continue
-        except UnknownOutcome:
-            if not await landed(store, after, texts):
+        async with guard():
+            before = moved or await store.load(task_id)
+            decided = await decide(before)
+            if decided is None:
+                if moved is None:
+                    return before
+                moved = None  # what is not acknowledged yet is no ground for an answer
                 continue
-        return Change(before, after, made)
+            after, happened = decided
+            made = [
+                event if isinstance(event, tuple) else vocabulary.make(event, clock())
+                for event in happened
+            ]
+            texts = [text for _, text in made]
+            try:
+                await store.commit(before, after, texts)
+            except Conflict as refused:
+                moved = refused.latest
+                continue
+            except UnknownOutcome:
+                moved = None
+                if not await landed(store, after, texts):
+                    continue
+            return Change(before, after, made)
     raise StoreError(f"task {task_id!r} is contended: {LOOKS} attempts in a row lost to others")
 
 

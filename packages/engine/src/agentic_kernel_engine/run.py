@@ -13,7 +13,7 @@ from . import events as vocabulary
 from . import values
 from .errors import Conflict, StoreError, UnknownOutcome
 from .events import Event
-from .mutators import LOOKS, Stored, landed
+from .mutators import LOOKS, STALLED, Stored, landed
 from .record import Record
 from .store import EventId
 
@@ -184,8 +184,10 @@ class Run:
             texts = [text for _, text in written]
             try:
                 await store.commit(before, after, texts)
-            except Conflict:
-                await self._look()
+            except Conflict as refused:
+                await self._look(refused.latest)
+                if self.record is before:
+                    await asyncio.sleep(STALLED)
                 continue
             except (UnknownOutcome, asyncio.CancelledError) as fault:
                 arrived = await self._hub.owned.settle(landed(store, after, texts))
@@ -235,10 +237,10 @@ class Run:
             return "paused"
         return self.leaving
 
-    async def _look(self) -> None:
+    async def _look(self, latest: Record | None) -> None:
         """After a refusal: take the latest record, or end if the Task is lost (R1)."""
         try:
-            self.absorb(await self._hub.store.load(self.task_id))
+            self.absorb(latest or await self._hub.store.load(self.task_id))
         except TaskNotFound:
             self.end("lost")
 

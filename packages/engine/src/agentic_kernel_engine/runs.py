@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from agentic_kernel import (
@@ -29,7 +29,7 @@ from .errors import Conflict, StoreError, TaskFailed, UnknownOutcome
 from .events import Event
 from .hub import Hub
 from .job import Job
-from .mutators import Change, change, landed, successor
+from .mutators import STALLED, Change, change, landed, successor
 from .record import Record
 from .run import Run, pause_waits, without_pause
 from .slots import Slots
@@ -92,6 +92,19 @@ class Runs:
             self._arriving[task_id] -= 1
             if not self._arriving[task_id]:
                 del self._arriving[task_id]
+
+    @asynccontextmanager
+    async def held(self, task_id: str) -> AsyncIterator[Run | None]:
+        """The Task's live run, if it is here, kept from committing for the while."""
+        while True:
+            run = self.current.get(task_id)
+            if run is None or run.ended is not None:
+                yield None
+                return
+            async with run.lock:
+                if self.current.get(task_id) is run and run.ended is None:
+                    yield run
+                    return
 
     def knows(self, record: Record) -> bool:
         """Whether this record's owner is a run that is live, or being set up."""
@@ -194,11 +207,13 @@ class Runs:
         texts = [text for _, text in written]
         try:
             await self.hub.store.commit(before, after, texts)
-        except Conflict:
+        except Conflict as refused:
             try:
-                run.absorb(await self.hub.store.load(run.task_id))
+                run.absorb(refused.latest or await self.hub.store.load(run.task_id))
             except TaskNotFound:
                 run.end("lost")
+            if run.record is before and run.ended is None:
+                await asyncio.sleep(STALLED)
             return False
         except UnknownOutcome:
             if not await landed(self.hub.store, after, texts):

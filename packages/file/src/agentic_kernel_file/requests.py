@@ -120,7 +120,7 @@ class Commit(Request):
         if entry is None:
             raise TaskNotFound(task_id)
         if entry.version != self._version or entry.owner != self._owner or entry.status.terminal:
-            raise Conflict(task_id)
+            raise Conflict(task_id, tip.record(entry))
         self._entry.at = at
         return self._draft.frame(entry.at), self._entry
 
