@@ -650,3 +650,35 @@ async def test_a_change_holds_neither_the_input_nor_what_was_stored_before(
         assert len(encode_record(await host.record(done.id))) > 20_000
     assert len(done.supplements) == 30
     assert max(map(len, changes)) < 500
+
+
+class SlowReads(MemoryStore):
+    """A store whose reads take longer than a run needs from one commit to the next."""
+
+    async def load(self, task_id: str) -> Record:
+        record = await super().load(task_id)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        return record
+
+
+@pytest.mark.rule("R7")
+@pytest.mark.parametrize("whose", ["the run's own host", "another host"])
+async def test_a_run_that_commits_without_a_pause_starves_nobody(
+    new_task: NewTask, acting: type[Acting], whose: str
+) -> None:
+    store = SlowReads()
+
+    async def act(job: Job) -> Any:
+        while True:
+            await asyncio.sleep(0)
+            await job.commit("on and on")
+
+    async with Host(acting(act), store) as worker, Host(store=store) as other:
+        task = new_task()
+        await worker.dispatch(task)
+        caller = worker if whose == "the run's own host" else other
+        async with asyncio.timeout(5):
+            assert (await caller.pause(task.id)).effect == "requested"
+            assert (await caller.resume(task.id)).effect == "withdrawn"
+            assert (await caller.kill(task.id)).changed
