@@ -19,9 +19,37 @@ class Level:
     """How often a race is run."""
     depth: int
     """Mutations in a row, every sequence of which is tried on `apply`."""
+    histories: int
+    """Random histories of one Task each, over a store whose writes do not wait."""
+    durable_histories: int
+    """The same over a store whose writes wait for a disk or a network."""
+    shared_histories: int
+    """Random histories by several processes, and by callers of a Runtime."""
+    examples: int
+    """Random sequences of verbs, one after the other, held against `apply`."""
 
 
 LEVELS: Final = {
-    "quick": Level("quick", reads=10_000, extras=25, rounds=12, depth=4),
-    "full": Level("full", reads=100_000, extras=500, rounds=200, depth=5),
+    "quick": Level(
+        "quick",
+        reads=10_000,
+        extras=25,
+        rounds=12,
+        depth=4,
+        histories=2_000,
+        durable_histories=1_000,
+        shared_histories=60,
+        examples=60,
+    ),
+    "full": Level(
+        "full",
+        reads=100_000,
+        extras=500,
+        rounds=200,
+        depth=5,
+        histories=50_000,
+        durable_histories=20_000,
+        shared_histories=2_000,
+        examples=2_000,
+    ),
 }

@@ -27,6 +27,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="how hard to try (default: $CONFORMANCE_LEVEL, or quick)",
     )
     group.addoption(
+        "--conformance-seed",
+        type=int,
+        default=0,
+        metavar="N",
+        help="the first seed of what is drawn at random (default: 0)",
+    )
+    group.addoption(
         "--conformance-report",
         metavar="FILE",
         default=None,
@@ -57,6 +64,12 @@ def _level(config: pytest.Config) -> Level:
 def conformance_level(pytestconfig: pytest.Config) -> Level:
     """The sizes of the exercises, from ``--conformance-level`` or ``CONFORMANCE_LEVEL``."""
     return _level(pytestconfig)
+
+
+@pytest.fixture(scope="session")
+def conformance_seed(pytestconfig: pytest.Config) -> int:
+    """The first seed of random histories, from ``--conformance-seed``."""
+    return int(pytestconfig.getoption("--conformance-seed"))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

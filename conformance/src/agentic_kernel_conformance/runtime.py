@@ -15,12 +15,16 @@ A third party subclasses it and supplies two fixtures::
 from __future__ import annotations
 
 from .runtime_ends import RuntimeEnds
+from .runtime_histories import RuntimeHistories
 from .runtime_pauses import RuntimePauses
 from .runtime_races import RuntimeRaces
+from .runtime_sequences import RuntimeSequences
 from .runtime_verbs import RuntimeVerbs
 
 
-class RuntimeContract(RuntimeVerbs, RuntimePauses, RuntimeEnds, RuntimeRaces):
+class RuntimeContract(
+    RuntimeVerbs, RuntimePauses, RuntimeEnds, RuntimeRaces, RuntimeHistories, RuntimeSequences
+):
     """Six verbs, one Task at a time, observed through the Query that goes with them.
 
     Fixtures: ``runtime`` (a `System`) and ``work`` (a `Work`); ``hold`` for the feature

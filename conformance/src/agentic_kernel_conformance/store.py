@@ -20,15 +20,25 @@ from __future__ import annotations
 
 from .store_claims import StoreClaims
 from .store_events import StoreEvents
+from .store_histories import StoreHistories
 from .store_pages import StorePages
 from .store_processes import StoreProcesses
 from .store_reads import StoreReads
+from .store_sequences import StoreSequences
 from .store_values import StoreValues
 from .store_writes import StoreWrites
 
 
 class StoreContract(
-    StoreWrites, StoreEvents, StorePages, StoreClaims, StoreReads, StoreValues, StoreProcesses
+    StoreWrites,
+    StoreEvents,
+    StorePages,
+    StoreClaims,
+    StoreReads,
+    StoreValues,
+    StoreProcesses,
+    StoreHistories,
+    StoreSequences,
 ):
     """Conditional writes, whole reads, one question of liveness.
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 
 import pytest
 
 from agentic_kernel import TaskStatus
-from agentic_kernel_engine import Conflict, Record, Store
+from agentic_kernel_engine import Conflict, Record, Store, StoreError
 from agentic_kernel_engine.record import host_of, owner_name
 
 from .level import Level
@@ -44,7 +45,7 @@ class StoreClaims(StoreSuite):
         """Version and attempts one higher, the owner named by both host and version."""
         record = running() if holder is None else owned(host=holder)
         await store.insert(record, [b"1"])
-        moved = after(record, state=b"kept", attempts=2)
+        moved = after(record, state=b'"kept"', attempts=2)
         await store.commit(record, moved)
         await store.join(_OTHER)
         claimed = await store.claim(record.task.id, _OTHER, [b"claimed", b"twice"])
@@ -98,12 +99,12 @@ class StoreClaims(StoreSuite):
         await store.join(_OTHER)
         claimed = await store.claim(record.task.id, _OTHER)
         assert claimed is not None
-        stale = after(record, state=b"a zombie's")
+        stale = after(record, state=b'"of a zombie"')
         with refused("R1", Conflict, "a commit by who was taken over"):
             await store.commit(record, stale, [b"a zombie's"])
         pretended = after(record)
         with refused("R1", Conflict, "a commit in the old owner's name"):
-            await store.commit(pretended, after(pretended, state=b"a zombie's"))
+            await store.commit(pretended, after(pretended, state=b'"of a zombie"'))
         await _untouched(store, claimed, 0)
 
     @pytest.mark.rule("R14", "C2")
@@ -133,7 +134,7 @@ class StoreClaims(StoreSuite):
         for turn in range(level.rounds):
             record = running(f"raced {turn}")
             await store.insert(record)
-            wanted = after(record, state=b"committed")
+            wanted = after(record, state=b'"committed"')
             calls = [store.claim(record.task.id, _OTHER), store.commit(record, wanted)]
             order = calls if turn % 2 else calls[::-1]
             outcomes = await asyncio.gather(*order, return_exceptions=True)
@@ -142,7 +143,7 @@ class StoreClaims(StoreSuite):
             expect(len(faults) == refused, "R14", f"beside a Conflict: {faults!a}")
             stored = await store.load(record.task.id)
             expect(stored.owner is not None, "R14", f"the claim was lost: {stored!a}")
-            kept = stored.state == (None if refused else b"committed")
+            kept = stored.state == (None if refused else b'"committed"')
             expect(kept, "R14", f"the commit {'conflicted' if refused else 'landed'}: {stored!a}")
             expect(stored.version == 3 - refused, "R14", f"version {stored.version}")
 
@@ -171,18 +172,28 @@ class StoreClaims(StoreSuite):
     async def test_a_lease_that_ran_out_is_over_for_ever(
         self, store: Store, expire: Expire
     ) -> None:
-        """Its Tasks can be taken over, and joining again does not bring the owner back."""
+        """Its Tasks can be taken over, but not by itself; joining again does not bring it back."""
         await store.join(HOST)
-        record = owned(host=HOST)
+        record = owned("orphan", host=HOST)
         await store.insert(record)
         await expire(HOST)
         alive = await store.alive(owner_name(HOST, 1))
         expect(not alive, "R14", f"the lease of {HOST} ran out, and it is alive")
+        for call in (store.join(HOST), store.claim("orphan", HOST, [b"by itself"])):
+            with suppress(StoreError):  # or without effect
+                await call
+        alive = await store.alive(owner_name(HOST, 1))
+        expect(not alive, "R14", f"{HOST} joined again, and is alive after its death")
+        await _untouched(store, record, 0)
+        found = ids_of(await store.find(claimable=True))
+        expect(found == ["orphan"], "find", f"the lease ran out, and claimable is {found!a}")
         await store.join(_OTHER)
-        claimed = await store.claim(record.task.id, _OTHER)
+        claimed = await store.claim("orphan", _OTHER)
         expect(claimed is not None, "R14", "the lease ran out, and nobody may take over")
+        assert claimed is not None
         with refused("R1", Conflict, "a commit after the lease ran out"):
-            await store.commit(record, after(record, state=b"a zombie's"))
+            await store.commit(record, after(record, state=b'"of a zombie"'))
+        await _untouched(store, claimed, 0)
 
 
 async def _untouched(store: Store, record: Record, events: int) -> None:

@@ -74,7 +74,7 @@ class StoreReads(StoreSuite):
         """A thousand reads end before a writer at its commit is released; it then lands."""
         record = owned()
         await store.insert(record, [b"1"])
-        wanted = after(record, state=b"held")
+        wanted = after(record, state=b'"held"')
         async with hold():
             writing = asyncio.create_task(_write(lambda: store.commit(record, wanted, [b"2"])))
             async with in_time("C4", self.patience * 3, "reading beside a held write"):
@@ -96,7 +96,7 @@ class StoreReads(StoreSuite):
         for turns in range(_CANCELS):
             task_id = f"cancelled {turns}"
             record = running(task_id)
-            wanted = after(record, state=b"landed")
+            wanted = after(record, state=b'"landed"')
             if kind != "insert":
                 await store.insert(record)
             calls: dict[str, Callable[[], Awaitable[object]]] = {

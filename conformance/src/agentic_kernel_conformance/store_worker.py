@@ -8,13 +8,16 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 from agentic_kernel import TaskStatus
 from agentic_kernel_engine import Host, Store
 
+from .contest import Contest
 from .processes import StoreFactory, close
+from .races import Script
 
 
 async def resume(store: Store, task_id: str, name: str, share: int) -> None:
@@ -59,7 +62,24 @@ async def hold(store: Store, host: str, task_id: str) -> None:
     await asyncio.Event().wait()
 
 
-JOBS: dict[str, Callable[..., Awaitable[None]]] = {"resume": resume, "claim": claim, "hold": hold}
+async def contend(store: Store, part: int, seeds: list[int], size: int) -> None:
+    """Take part in one history after the other; for each wait for a line, and say what it was."""
+    say("ready")
+    for seed in seeds:
+        await asyncio.to_thread(sys.stdin.readline)
+        script = Script(seed, size, part)
+        contest = Contest(store, script, clock=time.monotonic_ns, part=f"p{part} ")
+        await contest.join(dispatches=part == 0)
+        recorded = [operation.to_json() for operation in contest.history]
+        say({"operations": recorded, "given": contest.given})
+
+
+JOBS: dict[str, Callable[..., Awaitable[None]]] = {
+    "resume": resume,
+    "claim": claim,
+    "hold": hold,
+    "contend": contend,
+}
 
 
 def say(value: Any) -> None:

@@ -28,7 +28,7 @@ from . import values
 from .errors import StoreError, UnknownOutcome
 from .events import Event
 from .hub import Hub
-from .mutators import Change, Decide, Decided, Stored, change, read_back, successor
+from .mutators import Change, Decide, Decided, Stored, by_act, change, landed, read_back, successor
 from .partial import partial_output
 from .receipt import Effect, Receipt
 from .record import Record, acquired_at, host_of, owner_name
@@ -91,7 +91,8 @@ class Control:
             record = Record(
                 apply(task, Dispatch(), now), owner=owner_name(self._hub.name, 1), parent=parent
             )
-            made = vocabulary.make(Event(vocabulary.TASK_DISPATCHED, {"by": record.owner}), now)
+            dispatched = Event(vocabulary.TASK_DISPATCHED, {"by": record.owner})
+            made = by_act(dispatched, next(self._hub.acts), now)
             with self._runs.arriving(task.id):
                 await self._insert(record, made[1])
                 self._hub.published(record, [made])
@@ -112,7 +113,7 @@ class Control:
                     "the store did not answer and nothing was stored; dispatch it again",
                     record.task.id,
                 ) from None
-            if current.owner != record.owner:
+            if not await landed(self._store, record, [text]):
                 raise TaskExists(record.task.id) from None
 
     async def spawn(self, task: Task, parent: Run) -> Receipt:
@@ -218,9 +219,7 @@ class Control:
             after = successor(before, task=task, owner=None, inbox=(), due_at=None)
             return after, [*emitted, vocabulary.ending(mutation, self._hub.name)]
 
-        done = await change(
-            self._store, self._hub.clock, task_id, decide, lambda: self._runs.held(task_id)
-        )
+        done = await change(self._hub, task_id, decide, lambda: self._runs.held(task_id))
         if isinstance(done, Record):
             receipt = _receipt(done)
         else:
@@ -303,9 +302,8 @@ class Control:
         return Receipt(claimed.task, False, claimed.version, "claimed")
 
     async def _claim(self, task_id: str) -> Record | None:
-        made = vocabulary.make(
-            Event(vocabulary.TASK_CLAIMED, {"by": self._hub.name}), self._hub.clock()
-        )
+        claim = Event(vocabulary.TASK_CLAIMED, {"by": self._hub.name})
+        made = by_act(claim, next(self._hub.acts), self._hub.clock())
         try:
             claimed = await self._store.claim(task_id, self._hub.name, [made[1]])
         except UnknownOutcome:
@@ -356,9 +354,7 @@ class Control:
 
     async def _change(self, task_id: str, decide: Decide) -> Change | Record:
         """`change`, with the local run and everybody who waits told of it."""
-        done = await change(
-            self._store, self._hub.clock, task_id, decide, lambda: self._runs.held(task_id)
-        )
+        done = await change(self._hub, task_id, decide, lambda: self._runs.held(task_id))
         if isinstance(done, Change):
             run = self._runs.current.get(task_id)
             if run is not None:

@@ -1,7 +1,8 @@
 """Events: what happened to a Task, in order; and the vocabulary that the Host itself uses.
 
 A substrate's own events may have any other type, by convention ``<impl>.<what>``. Events are
-data, kept until their Task is pruned.
+data, kept until their Task is pruned. What a verb of a Host does carries, besides ``by``, the
+number of the ``act``: host and act name one write beyond doubt.
 """
 
 from __future__ import annotations

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import secrets
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from agentic_kernel import Task, TaskStatus
 
 from .errors import HostClosed
 from .events import Event, from_stored
-from .mutators import Change, Stored
 from .observer import Observer
 from .owned import Owned
 from .record import Record
 from .store import EventId, Store
+
+if TYPE_CHECKING:
+    from .mutators import Change, Stored
 
 _log = logging.getLogger(__name__)
 _PAGE = 1000
@@ -26,7 +30,8 @@ class Hub:
     """One Host's name, store, clock and asyncio tasks, its observer, and those who wait.
 
     The name is a random nonce: two hosts never share one, so an owner that carries it is this
-    host's beyond doubt (R2).
+    host's beyond doubt (R2). Together with the number of an act it names one write beyond doubt,
+    which is how a write is recognised whose answer was lost (R5).
     """
 
     def __init__(
@@ -35,6 +40,7 @@ class Hub:
         self.store = store
         self.clock = clock
         self.name = secrets.token_hex(8)
+        self.acts = itertools.count(1)
         self.owned = Owned()
         self.closed = False
         self._observer = observer

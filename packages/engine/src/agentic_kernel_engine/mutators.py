@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agentic_kernel import TaskNotFound
 
@@ -16,6 +16,9 @@ from .errors import Conflict, StoreError, UnknownOutcome
 from .events import Event
 from .record import Record
 from .store import Store
+
+if TYPE_CHECKING:
+    from .hub import Hub
 
 LOOKS = 1000
 """How often a change looks again before it gives up; each look means that another one won."""
@@ -48,8 +51,7 @@ def successor(before: Record, **fields: Any) -> Record:
 
 
 async def change(
-    store: Store,
-    clock: Callable[[], datetime],
+    hub: Hub,
     task_id: str,
     decide: Decide,
     guard: Callable[[], AbstractAsyncContextManager[object]] = nullcontext,
@@ -67,6 +69,7 @@ async def change(
         TaskNotFound: No such Task is stored.
         StoreError: The store failed, or the record is contended beyond all reason.
     """
+    store, act = hub.store, next(hub.acts)
     moved: Record | None = None
     for _ in range(LOOKS):
         async with guard():
@@ -79,7 +82,7 @@ async def change(
                 continue
             after, happened = decided
             made = [
-                event if isinstance(event, tuple) else vocabulary.make(event, clock())
+                event if isinstance(event, tuple) else by_act(event, act, hub.clock())
                 for event in happened
             ]
             texts = [text for _, text in made]
@@ -96,10 +99,16 @@ async def change(
     raise StoreError(f"task {task_id!r} is contended: {LOOKS} attempts in a row lost to others")
 
 
+def by_act(event: Event, act: int, at: datetime) -> Stored:
+    """A host's event, marked with the number of the act that it belongs to."""
+    return vocabulary.make(Event(event.type, {**event.data, "act": act}), at)
+
+
 async def landed(store: Store, after: Record, texts: Sequence[bytes]) -> bool:
     """Whether the commit of ``after`` with these events is in the store (R5).
 
-    A record that already moved past it is told by its events, which carry host and moment.
+    Its events tell: a host's carry its name and the number of the act, a run's are of the one
+    owner that may write. A commit of a run that has no events is told by its owner and step.
 
     Raises:
         StoreError: The store cannot be read.
@@ -107,11 +116,10 @@ async def landed(store: Store, after: Record, texts: Sequence[bytes]) -> bool:
     current = await read_back(store, after.task.id)
     if current is None or current.version < after.version:
         return False
-    if current.version == after.version:
-        return current == after
-    found = await store.events(after.task.id, (after.version, -1), limit=max(1, len(texts)))
-    written = [text for (version, _), text in found if version == after.version]
-    return bool(texts) and written == list(texts)
+    if not texts:
+        return current.owner == after.owner and current.step >= after.step
+    found = await store.events(after.task.id, (after.version, -1), limit=len(texts))
+    return [text for (version, _), text in found if version == after.version] == list(texts)
 
 
 async def read_back(store: Store, task_id: str) -> Record | None:

@@ -231,7 +231,7 @@ class Runs:
             return successor(before), [Event(vocabulary.RESULT_DROPPED, {"by": run.owner})]
 
         try:
-            done = await change(self.hub.store, self.hub.clock, run.task_id, append)
+            done = await change(self.hub, run.task_id, append)
         except (StoreError, TaskNotFound) as fault:
             _log.warning("task %r: a dropped result is not on record: %s", run.task_id, fault)
             return
@@ -262,7 +262,7 @@ class Runs:
                 ), [Event(vocabulary.TASK_PAUSED, {"by": owner, "reason": "requested"})]
             return successor(before, owner=None), [Event(vocabulary.TASK_RELEASED, {"by": owner})]
 
-        done = await change(self.hub.store, self.hub.clock, record.task.id, leave)
+        done = await change(self.hub, record.task.id, leave)
         if isinstance(done, Change):
             self.hub.landed(done)
 

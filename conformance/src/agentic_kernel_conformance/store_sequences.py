@@ -1,0 +1,74 @@
+"""Random sequences of verbs through Hosts over the store under test, held against `apply`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import cycle
+
+import pytest
+
+from agentic_kernel import Complete, Fail, Kill, Mutation, Pause, Resume, Task
+from agentic_kernel_engine import Host, Receipt, Store
+
+from .level import Level
+from .records import running
+from .stateful import hold_against_apply
+from .storage import StoreSuite
+
+_NEVER = 3600.0
+
+
+class StoreSequences(StoreSuite):
+    """Rule C2 without any races: what is stored is what `apply` says, verb after verb."""
+
+    @pytest.mark.rule("table", "C6", "values")
+    async def test_any_sequence_of_verbs_does_what_apply_does(
+        self, store: Store, level: Level, conformance_seed: int
+    ) -> None:
+        """Two control planes take turns, so that each acts on what the other left."""
+        planes = _ControlPlanes(store)
+        try:
+            await hold_against_apply(planes, level.examples, conformance_seed)
+        finally:
+            await planes.close()
+
+
+class _ControlPlanes:
+    """Hosts without a substrate over one store: nobody owns a Task, so each verb is immediate."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._hosts = [Host(store=store, interval=_NEVER) for _ in range(2)]
+        self._turns = cycle(self._hosts)
+
+    async def begin(self) -> Task:
+        record = running()
+        await self._store.insert(record)
+        return record.task
+
+    async def perform(self, task_id: str, mutation: Mutation) -> bool:
+        return (await self._verb(next(self._turns), task_id, mutation)).changed
+
+    async def _verb(self, host: Host, task_id: str, mutation: Mutation) -> Receipt:
+        match mutation:
+            case Pause():
+                return await host.pause(task_id)
+            case Resume(extra):
+                return await host.resume(task_id, extra)
+            case Complete(result):
+                return await host.complete(task_id, result)
+            case Fail(failure):
+                return await host.fail(task_id, failure)
+            case _:
+                assert isinstance(mutation, Kill)
+                return await host.kill(task_id)
+
+    async def read(self, task_id: str) -> Sequence[Task]:
+        tasks: list[Task] = []
+        for host in self._hosts:
+            tasks += [await host.get(task_id), (await host.get_many([task_id]))[task_id]]
+        return tasks
+
+    async def close(self) -> None:
+        for host in self._hosts:
+            await host.close()

@@ -1,0 +1,168 @@
+"""SQLiteStore passes the contracts, leases included; and what only it promises."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import threading
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, closing, contextmanager
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from agentic_kernel_conformance import (
+    QueryContract,
+    RuntimeContract,
+    RuntimeFeatures,
+    ScriptedSubstrate,
+    ScriptedWork,
+    StoreContract,
+    StoreFactory,
+    StoreFeatures,
+)
+from agentic_kernel_conformance.records import after, owned
+from agentic_kernel_engine import Host, StoreError
+
+from .sqlite_store import SQLiteStore
+
+pytestmark = pytest.mark.slow
+
+
+class TestSQLiteStore(StoreContract):
+    features = StoreFeatures(durable=True, processes=True, leases=True, holdable=True)
+
+    @pytest.fixture
+    def path(self, tmp_path: Path) -> Path:
+        return tmp_path / "state.db"
+
+    @pytest.fixture
+    def store(self, path: Path) -> Iterator[SQLiteStore]:
+        store = SQLiteStore(path, lease=30.0)
+        yield store
+        store.close()
+
+    @pytest.fixture
+    def reopen(self) -> Iterator[Callable[[SQLiteStore], Awaitable[SQLiteStore]]]:
+        opened: list[SQLiteStore] = []
+
+        async def reopen(store: SQLiteStore) -> SQLiteStore:
+            store.close()
+            opened.append(SQLiteStore(store.path, lease=30.0))
+            return opened[-1]
+
+        yield reopen
+        for store in opened:
+            store.close()
+
+    @pytest.fixture
+    def factory(self, path: Path) -> StoreFactory:
+        return StoreFactory("integration.sqlite_store:SQLiteStore", (str(path), 3.0))
+
+    @pytest.fixture
+    def expire(self, path: Path) -> Callable[[str], Awaitable[None]]:
+        async def run_out(host: str) -> None:
+            expire(path, host)
+
+        return run_out
+
+    @pytest.fixture
+    def hold(self, path: Path) -> Callable[[], object]:
+        @asynccontextmanager
+        async def hold() -> AsyncIterator[None]:
+            with locked(path):
+                yield
+
+        return hold
+
+
+def expire(path: Path, host: str) -> None:
+    """Move the end of a lease into the past."""
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("UPDATE hosts SET until = 1 WHERE name = ?", [host])
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Another writer is in the middle of a write."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        db.execute("BEGIN IMMEDIATE")
+        yield
+        db.execute("ROLLBACK")
+
+
+class _OnSQLite:
+    @pytest.fixture
+    def work(self) -> ScriptedWork:
+        return ScriptedWork()
+
+    @pytest_asyncio.fixture
+    async def runtime(self, work: ScriptedWork, tmp_path: Path) -> AsyncIterator[Host]:
+        store = SQLiteStore(tmp_path / "state.db")
+        async with Host(ScriptedSubstrate(work), store) as host:
+            yield host
+        store.close()
+
+
+class TestHostOnSQLite(_OnSQLite, RuntimeContract):
+    features = RuntimeFeatures(pauses=True, keeps_partial_output=True, refuses=True)
+
+
+class TestHostOnSQLiteAsQuery(_OnSQLite, QueryContract):
+    features = RuntimeFeatures(pauses=True, keeps_partial_output=True, refuses=True)
+
+
+@pytest.mark.rule("R14")
+async def test_leases_are_renewed_while_the_event_loop_is_blocked(tmp_path: Path) -> None:
+    """And each on its own: one that ran out is not renewed along with the others."""
+    with closing(SQLiteStore(tmp_path / "state.db", lease=0.8)) as store:
+        await store.join("lapsed")
+        await store.join("alive")
+        expire(store.path, "lapsed")
+        time.sleep(2.5 * store.lease)  # noqa: ASYNC251
+        assert await store.alive("alive:1")
+        assert not await store.alive("lapsed:1")
+    with closing(SQLiteStore(store.path)) as store:
+        time.sleep(1.5 * 0.8)  # noqa: ASYNC251
+        assert not await store.alive("alive:1")
+
+
+async def test_waiting_for_another_writer_ends_in_a_typed_error(tmp_path: Path) -> None:
+    """And leaves nothing; the same write lands once the other is done."""
+    with closing(SQLiteStore(tmp_path / "state.db", timeout=0.1)) as store:
+        record = owned("a")
+        await store.insert(record)
+        with locked(store.path):
+            with pytest.raises(StoreError, match="locked"):
+                await store.commit(record, after(record), [b"1"])
+            assert await store.load("a") == record
+        await store.commit(record, after(record), [b"2"])
+        assert await store.events("a") == [((2, 0), b"2")]
+
+
+async def test_what_cannot_be_opened_is_a_typed_error_and_stays_as_it_is(tmp_path: Path) -> None:
+    text = tmp_path / "letter.txt"
+    text.write_text("Dear reader, this is no database. " * 100)
+    with closing(sqlite3.connect(tmp_path / "newer.db")) as db:
+        db.execute("PRAGMA user_version = 2")
+    for name in ("letter.txt", "newer.db", "no folder/state.db"):
+        with closing(SQLiteStore(tmp_path / name)) as store:
+            for call in (store.load("a"), store.insert(owned("a")), store.join("h")):
+                with pytest.raises(StoreError, match=name):
+                    await call
+    assert text.read_text().startswith("Dear reader, this is no database.")
+    assert not (tmp_path / "no folder").exists()
+
+
+async def test_a_closed_store_says_so_and_leaves_no_thread(tmp_path: Path) -> None:
+    before = set(threading.enumerate())
+    store = SQLiteStore(tmp_path / "state.db")
+    await store.insert(owned("a"))
+    await asyncio.gather(*(store.load("a") for _ in range(20)))
+    store.close()
+    assert set(threading.enumerate()) == before
+    with pytest.raises(StoreError, match="closed"):
+        await store.load("a")
+    assert not (tmp_path / "state.db-wal").exists()
