@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from agentic_kernel import TaskStatus
-from agentic_kernel_engine import Record
+from agentic_kernel_engine import Conflict, Record
+from agentic_kernel_engine.codec import decode_change
 from agentic_kernel_file import FileStore, Sizes
 
 from .disks import CountingFiles, UnsyncedFiles
@@ -155,3 +156,28 @@ async def test_following_the_log_decodes_no_record(
         assert await following.changed({"a": record.version - 1}) == {"a": record.version}
     writing.close()
     following.close()
+
+
+async def test_a_refusal_costs_no_more_after_a_long_history(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It brings the record that won, which is built on the one that was last read."""
+    store = FileStore(tmp_path / "state", files=UnsyncedFiles())
+    record = running("a")
+    await store.insert(record)
+    record = await _stepped(store, record, 300)
+    assert await store.load("a") == record
+    decoded = []
+
+    def counted(before: Record, text: bytes) -> Record:
+        decoded.append(text)
+        return decode_change(before, text)
+
+    monkeypatch.setattr("agentic_kernel_file.catalog.decode_change", counted)
+    rivals = [store.commit(record, step(record)) for _ in range(10)]
+    outcomes = await asyncio.gather(*rivals, return_exceptions=True)
+    refusals = [outcome for outcome in outcomes if isinstance(outcome, Conflict)]
+    assert len(refusals) == 9
+    assert {refusal.latest for refusal in refusals} == {step(record)}
+    assert len(decoded) < 20
+    store.close()

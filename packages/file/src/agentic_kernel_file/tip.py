@@ -53,8 +53,13 @@ class Tip:
             return self._reader.catalog.latest(task_id)
 
     def record(self, entry: Entry) -> Record:
+        """The record of an entry, built on the published one and not from the insert on."""
         with self._reader.lock:
-            return self._reader.catalog.record(entry)
+            catalog = self._reader.catalog
+            published = catalog.latest(entry.task_id)
+            if entry.record is None and published is not None and published is not entry:
+                entry.record = catalog.record(published)
+            return catalog.record(entry)
 
     @property
     def unpublished(self) -> bool:
