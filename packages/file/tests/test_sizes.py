@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from pathlib import Path
 
 import pytest
@@ -158,15 +159,34 @@ async def test_following_the_log_decodes_no_record(
     following.close()
 
 
+class HeldFiles(UnsyncedFiles):
+    """A disk whose syncs can be held up."""
+
+    def __init__(self) -> None:
+        self.syncing = threading.Event()
+        self.go = threading.Event()
+        self.go.set()
+
+    def sync_data(self, fd: int) -> None:
+        self.syncing.set()
+        assert self.go.wait(30)
+
+
 async def test_a_refusal_costs_no_more_after_a_long_history(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It brings the record that won, which is built on the one that was last read."""
-    store = FileStore(tmp_path / "state", files=UnsyncedFiles())
+    """It brings the record that won, built on the one that was read and not on the first one."""
+    held = HeldFiles()
+    ours = FileStore(tmp_path / "state", files=UnsyncedFiles())
+    theirs = FileStore(tmp_path / "state", files=held)
     record = running("a")
-    await store.insert(record)
-    record = await _stepped(store, record, 300)
-    assert await store.load("a") == record
+    await ours.insert(record)
+    record = await _stepped(ours, record, 300)
+    assert await ours.load("a") == await theirs.load("a") == record
+    held.syncing.clear()
+    held.go.clear()
+    winning = asyncio.create_task(theirs.commit(record, step(record)))
+    assert await asyncio.to_thread(held.syncing.wait, 30)
     decoded = []
 
     def counted(before: Record, text: bytes) -> Record:
@@ -174,10 +194,13 @@ async def test_a_refusal_costs_no_more_after_a_long_history(
         return decode_change(before, text)
 
     monkeypatch.setattr("agentic_kernel_file.catalog.decode_change", counted)
-    rivals = [store.commit(record, step(record)) for _ in range(10)]
-    outcomes = await asyncio.gather(*rivals, return_exceptions=True)
-    refusals = [outcome for outcome in outcomes if isinstance(outcome, Conflict)]
-    assert len(refusals) == 9
-    assert {refusal.latest for refusal in refusals} == {step(record)}
-    assert len(decoded) < 20
-    store.close()
+    try:
+        with pytest.raises(Conflict) as refused:
+            await ours.commit(record, step(record))
+    finally:
+        held.go.set()
+        await winning
+    assert refused.value.latest == step(record)
+    assert len(decoded) < 10
+    ours.close()
+    theirs.close()
