@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 LOOKS = 1000
 """How often a change looks again before it gives up; each look means that another one won."""
 STALLED = 0.01
-"""Seconds to wait after a refusal that no later record explains."""
+"""Seconds to wait for what another one has written and the store has not acknowledged yet."""
 READS = 50
 """How often an unknown outcome is read back before it is reported as such."""
 
@@ -71,15 +71,22 @@ async def change(
     """
     store, act = hub.store, next(hub.acts)
     moved: Record | None = None
+    awaited = 0
     for _ in range(LOOKS):
+        if awaited:
+            await asyncio.sleep(STALLED)
         async with guard():
             before = moved or await store.load(task_id)
+            if before.version < awaited:
+                continue
             decided = await decide(before)
             if decided is None:
                 if moved is None:
                     return before
-                moved = None  # what is not acknowledged yet is no ground for an answer
+                # What is not acknowledged yet is no ground for an answer: wait until it is.
+                awaited, moved = moved.version, None
                 continue
+            awaited = 0
             after, happened = decided
             made = [
                 event if isinstance(event, tuple) else by_act(event, act, hub.clock())
