@@ -24,7 +24,7 @@ async def test_a_runtime_that_departs_from_the_table_is_caught(name: str) -> Non
     runtime: DictRuntime = getattr(faulty_runtimes, name)(work.perform)
     bench = Workbench(runtime, work, 20.0)
     with pytest.raises(RuleError) as caught:
-        await hold_against_apply(SingleCaller(bench), 60, 0)
+        await hold_against_apply(SingleCaller(bench), 60, 0, 20.0)
     await runtime.close()
     assert caught.value.rule.name == "table"
     assert "state.mutate(" in "\n".join(caught.value.__notes__)

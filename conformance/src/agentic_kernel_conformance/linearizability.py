@@ -4,7 +4,8 @@ The search is Wing and Gong's: take as the next operation any that was called be
 operation that is left had returned, see whether the model explains what its caller was told, and
 go on; if nothing fits, go back. What has been done (a bit mask) and the model's state are
 remembered, so that no place is searched twice. An operation of unknown outcome may come anywhere
-after its call, or never.
+after its call, or never; a resume of unknown outcome whose extra is not there in the end added
+none, so all that it may have done is to withdraw a pause.
 
 The model is the kernel's table, reduced to what observers see, and one thing that they do not: a
 pause that was asked for and waits for the run's next safe point. A request and the checkpoint that
@@ -14,7 +15,7 @@ honours it are two operations.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 from typing import Any, NamedTuple
 
@@ -74,6 +75,11 @@ def _resume(state: State, argument: Any) -> tuple[Outcome, ...]:
         return _stays(state, target)
     extras = supplements if argument is None else (*supplements, argument)
     return (("transition", State((_status(target), extras, ""))),)
+
+
+def _withdraw(state: State, argument: Any) -> tuple[Outcome, ...]:
+    """What is left of a resume that is known to have added nothing."""
+    return (("withdrawn", State(state.view)),) if state.pause_waits else (("none", state),)
 
 
 def _end(mutation: Any) -> Callable[[State, Any], tuple[Outcome, ...]]:
@@ -136,6 +142,7 @@ VERBS: dict[str, Callable[[State, Any], tuple[Outcome, ...]]] = {
     "dispatch": _dispatch,
     "pause": _pause,
     "resume": _resume,
+    "withdraw": _withdraw,
     "kill": _end(Kill),
     "complete": _end(Complete),
     "fail": _end(Fail),
@@ -192,7 +199,8 @@ def linearize(
     operations = sorted(history, key=lambda operation: operation.called)
     calls = [operation.called for operation in operations]
     returns = [inf if o.returned is None else o.returned for o in operations]
-    twins = _twins(operations)
+    meant = _without_unseen(operations)
+    twins = _twins(meant)
     total = len(operations)
     needed = sum(1 << i for i in range(total) if returns[i] != inf)
     first = State() if start is None else start
@@ -213,7 +221,7 @@ def linearize(
                 returned = returns[index]
                 horizon = min(horizon, returned)
                 if returned != inf:
-                    after = explains(state, operations[index])
+                    after = explains(state, meant[index])
                     if after and operations[index].effect in STILL:
                         # What never changes anything may as well come now: start again after it.
                         done, link = done | bit, (index, link)
@@ -223,7 +231,7 @@ def linearize(
                         continue
                     branches += [(returned, index, each) for each in after]
                 elif twins[index] < 0 or done >> twins[index] & 1:
-                    after = explains(state, operations[index])
+                    after = explains(state, meant[index])
                     branches += [(returned, index, each) for each in after if each != state]
             index += 1
         explained = (done & needed).bit_count()
@@ -249,6 +257,26 @@ def _chain(link: _Link) -> list[int]:
         index, link = link
         chain.append(index)
     return chain
+
+
+def _without_unseen(operations: Sequence[Operation]) -> Sequence[Operation]:
+    """The same, with what is left of resumes of unknown outcome whose extras never came.
+
+    That is known if the last operation began when all that returned had returned, and its caller
+    saw the Task: supplements are never taken away.
+    """
+    last = operations[-1] if operations else None
+    if last is None or last.view is None:
+        return operations
+    if any(o.returned is not None and o.returned > last.called for o in operations[:-1]):
+        return operations
+    _, there, _ = last.view
+    return [
+        replace(o, verb="withdraw", argument=None)
+        if o.returned is None and o.verb == "resume" and o.argument not in (None, *there)
+        else o
+        for o in operations
+    ]
 
 
 def _twins(operations: Sequence[Operation]) -> list[int]:

@@ -25,7 +25,7 @@ class RuntimeSequences(SystemSuite):
     ) -> None:
         """The Task is read in two ways after each verb."""
         examples = max(1, level.examples // 4)
-        await hold_against_apply(SingleCaller(bench), examples, conformance_seed)
+        await hold_against_apply(SingleCaller(bench), examples, conformance_seed, self.patience * 3)
 
 
 class SingleCaller:

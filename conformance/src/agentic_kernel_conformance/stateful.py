@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import TimeoutError as FutureTimeout
 from datetime import UTC, datetime
 from typing import Any, Protocol, TypeVar
 
@@ -36,15 +37,13 @@ from agentic_kernel import (
 )
 
 from .history import seen, view_of
-from .rules import expect
+from .rules import broken, expect
 
 T = TypeVar("T")
 Wait = Callable[[Coroutine[Any, Any, Any]], Any]
 
 _STEPS = 16
 _TASKS = 3
-_LONG = 60.0
-"""Seconds after which a call is taken to hang."""
 
 
 class Driver(Protocol):
@@ -91,17 +90,24 @@ _MUTATIONS = st.one_of(
 )
 
 
-async def hold_against_apply(driver: Driver, examples: int, first_seed: int) -> None:
+class _Hung(BaseException):
+    """A call did not come back. Not an Exception: there is no use in trying it on smaller cases."""
+
+
+async def hold_against_apply(
+    driver: Driver, examples: int, first_seed: int, patience: float
+) -> None:
     """Run the machine on the driver.
 
     Args:
         examples: How many sequences are tried.
         first_seed: Decides which.
+        patience: Seconds after which a call is taken to hang.
 
     Raises:
-        RuleError: A snapshot is not what `apply` makes of the one before.
+        RuleError: A snapshot is not what `apply` makes of the one before, or a call hangs.
     """
-    machine = seed(first_seed)(_machine(driver, asyncio.get_running_loop()))
+    machine = seed(first_seed)(_machine(driver, asyncio.get_running_loop(), patience))
     quietly = settings(
         max_examples=examples,
         stateful_step_count=_STEPS,
@@ -109,12 +115,31 @@ async def hold_against_apply(driver: Driver, examples: int, first_seed: int) -> 
         database=None,
         suppress_health_check=list(HealthCheck),
     )
-    await asyncio.to_thread(run_state_machine_as_test, machine, settings=quietly)
+    try:
+        await asyncio.to_thread(run_state_machine_as_test, machine, settings=quietly)
+    except _Hung:
+        raise broken("C2", f"a call did not come back within {patience:g} seconds") from None
 
 
-def _machine(driver: Driver, loop: asyncio.AbstractEventLoop) -> type[RuleBasedStateMachine]:
+def _machine(
+    driver: Driver, loop: asyncio.AbstractEventLoop, patience: float
+) -> type[RuleBasedStateMachine]:
+    hung = False
+
     def wait(work: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(work, loop).result(_LONG)
+        nonlocal hung
+        if hung:
+            work.close()
+            raise _Hung
+        call = asyncio.run_coroutine_threadsafe(work, loop)
+        try:
+            return call.result(patience)
+        except FutureTimeout:
+            if call.done():
+                raise  # the call itself ran into a timeout
+            hung = True
+            call.cancel()
+            raise _Hung from None
 
     class Machine(RuleBasedStateMachine):
         """Several Tasks, and what `apply` says that they are."""

@@ -27,8 +27,6 @@ SIZE = 40
 _AT_ONCE = 8
 """How many histories go on at the same time where each write waits for a disk or a network."""
 _PROCESSES = 3
-_LONG = 30.0
-"""Seconds after which a history is taken to hang; one takes some milliseconds."""
 
 
 class StoreHistories(StoreSuite):
@@ -46,7 +44,7 @@ class StoreHistories(StoreSuite):
         async def play(seeds: Iterator[int]) -> None:
             for seed in seeds:
                 trial = f"trial {seed - conformance_seed + 1} of {many}"
-                await judged(Contest(store, Script(seed, SIZE)), trial)
+                await judged(Contest(store, Script(seed, SIZE)), trial, self.patience * 6)
 
         players = [asyncio.create_task(play(seeds)) for _ in range(at_once)]
         _, left = await asyncio.wait(players, return_when=asyncio.FIRST_EXCEPTION)
@@ -62,7 +60,6 @@ class StoreHistories(StoreSuite):
         """The same with each host in a process of its own; their clock is the machine's."""
         many = level.shared_histories
         seeds = list(range(conformance_seed, conformance_seed + many))
-        undecided = 0
         async with AsyncExitStack() as stack:
             workers = [
                 await stack.enter_async_context(
@@ -76,7 +73,7 @@ class StoreHistories(StoreSuite):
                 about = f"history {seed} of {_PROCESSES} processes, of {many}"
                 for one in workers:
                     one.go()
-                async with in_time("C2", _LONG, about):
+                async with in_time("C2", self.patience * 6, about):
                     said = await asyncio.gather(*(one.said() for one in workers))
                 task_id = f"contest-{seed}"
                 recorder = Recorder(time.monotonic_ns)
@@ -92,29 +89,21 @@ class StoreHistories(StoreSuite):
                     for rule, version, view in one["given"]
                 ]
                 record = await store.load(task_id)
-                try:
-                    await judge(store, record, history, given, None, about)
-                except RuleError as error:
-                    # On a busy machine nearly everything overlaps, which no search can order.
-                    if error.rule.name != "kit":
-                        raise
-                    undecided += 1
-        expect(
-            undecided * 2 <= many,
-            "kit",
-            f"{undecided} of {many} histories overlap too much to be put in order",
-        )
+                await judge(store, record, history, given, None, about)
 
 
-async def judged(contest: Contest, trial: str) -> None:
+async def judged(contest: Contest, trial: str, patience: float = 60.0) -> None:
     """Run a contest and judge it.
+
+    Args:
+        patience: Seconds after which it is taken to hang; one takes some milliseconds.
 
     Raises:
         RuleError: What its callers were told, or what it left in the store, is not explained.
     """
     script = contest.script
     about = f"history {script.seed} ({script.race.name}: {script.race.about}), {trial}"
-    async with in_time("C2", _LONG, about):
+    async with in_time("C2", patience, about):
         record = await contest.run()
     await judge(contest.store, record, contest.history, contest.given, contest.dead, about)
 

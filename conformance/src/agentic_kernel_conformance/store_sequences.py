@@ -28,7 +28,7 @@ class StoreSequences(StoreSuite):
         """Two control planes take turns, so that each acts on what the other left."""
         planes = _ControlPlanes(store)
         try:
-            await hold_against_apply(planes, level.examples, conformance_seed)
+            await hold_against_apply(planes, level.examples, conformance_seed, self.patience * 3)
         finally:
             await planes.close()
 

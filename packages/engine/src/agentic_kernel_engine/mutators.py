@@ -23,7 +23,11 @@ if TYPE_CHECKING:
 LOOKS = 1000
 """How often a change looks again before it gives up; each look means that another one won."""
 STALLED = 0.01
-"""Seconds to wait for what another one has written and the store has not acknowledged yet."""
+"""Seconds between looks at what another one has written and the store has not acknowledged yet."""
+SPELL = 100
+"""How many such looks, until an attempt of our own asks whether that write is still there."""
+SPELLS = 60
+"""How many such spells, until the store is reported as stalled."""
 READS = 50
 """How often an unknown outcome is read back before it is reported as such."""
 
@@ -71,39 +75,53 @@ async def change(
     """
     store, act = hub.store, next(hub.acts)
     moved: Record | None = None
-    awaited = 0
+    waited = 0
     for _ in range(LOOKS):
-        if awaited:
-            await asyncio.sleep(STALLED)
         async with guard():
             before = moved or await store.load(task_id)
-            if before.version < awaited:
-                continue
             decided = await decide(before)
-            if decided is None:
-                if moved is None:
-                    return before
-                # What is not acknowledged yet is no ground for an answer: wait until it is.
-                awaited, moved = moved.version, None
-                continue
-            awaited = 0
-            after, happened = decided
-            made = [
-                event if isinstance(event, tuple) else by_act(event, act, hub.clock())
-                for event in happened
-            ]
-            texts = [text for _, text in made]
-            try:
-                await store.commit(before, after, texts)
-            except Conflict as refused:
-                moved = refused.latest
-                continue
-            except UnknownOutcome:
-                moved = None
-                if not await landed(store, after, texts):
+            if decided is not None:
+                after, happened = decided
+                made = [
+                    event if isinstance(event, tuple) else by_act(event, act, hub.clock())
+                    for event in happened
+                ]
+                texts = [text for _, text in made]
+                try:
+                    await store.commit(before, after, texts)
+                except Conflict as refused:
+                    moved = refused.latest
                     continue
-            return Change(before, after, made)
+                except UnknownOutcome:
+                    moved = None
+                    if not await landed(store, after, texts):
+                        continue
+                return Change(before, after, made)
+            if moved is None:
+                return before
+        # What is not acknowledged yet is no ground for an answer.
+        moved = None
+        waited += 1
+        if waited > SPELLS:
+            raise StoreError(
+                f"a write of another host to task {task_id!r} has not been acknowledged for "
+                f"{SPELLS * SPELL * STALLED:.0f} seconds; look after the store and try again"
+            )
+        await acknowledged(store, task_id, before.version)
     raise StoreError(f"task {task_id!r} is contended: {LOOKS} attempts in a row lost to others")
+
+
+async def acknowledged(store: Store, task_id: str, version: int) -> None:
+    """Wait for a version that was seen in a refusal; for a while only, it may be given up yet.
+
+    Raises:
+        TaskNotFound: The Task is gone.
+        StoreError: The store cannot be read.
+    """
+    for _ in range(SPELL):
+        await asyncio.sleep(STALLED)
+        if (await store.load(task_id)).version >= version:
+            return
 
 
 def by_act(event: Event, act: int, at: datetime) -> Stored:

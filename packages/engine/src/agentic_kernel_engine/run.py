@@ -13,7 +13,7 @@ from . import events as vocabulary
 from . import values
 from .errors import Conflict, StoreError, UnknownOutcome
 from .events import Event
-from .mutators import LOOKS, STALLED, Stored, landed
+from .mutators import LOOKS, Stored, acknowledged, landed
 from .record import Record
 from .store import EventId
 
@@ -186,8 +186,8 @@ class Run:
                 await store.commit(before, after, texts)
             except Conflict as refused:
                 await self._look(refused.latest)
-                if self.record is before:
-                    await asyncio.sleep(STALLED)
+                if self.record is before and self.ended is None:
+                    await acknowledged(store, self.task_id, before.version + 1)
                 continue
             except (UnknownOutcome, asyncio.CancelledError) as fault:
                 arrived = await self._hub.owned.settle(landed(store, after, texts))
