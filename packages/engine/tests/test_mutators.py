@@ -15,7 +15,7 @@ from agentic_kernel import Failure, IllegalTransition, Kill, TaskStatus, apply
 from agentic_kernel_engine import Conflict, Job, MemoryStore, Record
 from agentic_kernel_engine.mutators import successor
 
-from .conftest import Acting, NewTask, Until
+from .conftest import Acting, NewTask, TappedStore, Until
 
 Host = partial(engine.Host, grace=0)
 PAUSED = TaskStatus.PAUSED
@@ -167,3 +167,30 @@ async def test_what_is_not_acknowledged_yet_is_waited_for(
             await store.commit(before, rival)
         assert (await call).changed is not acknowledged
         assert (await host.get(task.id)).status is TaskStatus.CANCELLED
+
+
+@pytest.mark.rule("R3")
+async def test_one_lost_attempt_does_not_begin_a_chase(
+    new_task: NewTask, acting: type[Acting], tapped: TappedStore
+) -> None:
+    async def on_and_on(job: Job) -> None:
+        while True:
+            await asyncio.sleep(0)
+            await job.commit("on and on")
+
+    async def act(job: Job) -> Any:
+        await asyncio.gather(*(on_and_on(job) for _ in range(3)))
+
+    async with Host(acting(act), tapped) as worker, Host(store=tapped) as other:
+        task = new_task()
+        await worker.dispatch(task)
+
+        async def overtaken(after: Record) -> None:
+            if after.task.status is TaskStatus.CANCELLED:
+                tapped.before_commit = None
+                await other.post(task.id, {"type": "acme/remark"})
+
+        tapped.before_commit = overtaken
+        before = tapped.count("commit")
+        assert (await worker.kill(task.id)).changed
+        assert tapped.count("commit") - before < 20

@@ -77,8 +77,13 @@ async def change(
     moved: Record | None = None
     waited = 0
     for _ in range(LOOKS):
-        async with guard():
-            before = moved or await store.load(task_id)
+        async with guard() as run:
+            before = moved
+            # A local run may have moved on between two looks, and now it is held.
+            if before is None or run is not None:
+                loaded = await store.load(task_id)
+                if before is None or loaded.version >= before.version:
+                    before, moved = loaded, None
             decided = await decide(before)
             if decided is not None:
                 after, happened = decided
