@@ -4,8 +4,8 @@ The search is Wing and Gong's: take as the next operation any that was called be
 operation that is left had returned, see whether the model explains what its caller was told, and
 go on; if nothing fits, go back. What has been done (a bit mask) and the model's state are
 remembered, so that no place is searched twice. An operation of unknown outcome may come anywhere
-after its call, or never; a resume of unknown outcome whose extra is not there in the end added
-none, so all that it may have done is to withdraw a pause.
+after its call, or never. A resume whose caller was not told what it did, and whose extra is not
+there in the end, can at most have withdrawn a pause.
 
 The model is the kernel's table, reduced to what observers see, and one thing that they do not: a
 pause that was asked for and waits for the run's next safe point. A request and the checkpoint that
@@ -79,7 +79,11 @@ def _resume(state: State, argument: Any) -> tuple[Outcome, ...]:
 
 def _withdraw(state: State, argument: Any) -> tuple[Outcome, ...]:
     """What is left of a resume that is known to have added nothing."""
-    return (("withdrawn", State(state.view)),) if state.pause_waits else (("none", state),)
+    if state.pause_waits:
+        return (("withdrawn", State(state.view)),)
+    if state.view[0] in (TaskStatus.PAUSED, TaskStatus.NOT_STARTED):
+        return ()
+    return (("none", state),)
 
 
 def _end(mutation: Any) -> Callable[[State, Any], tuple[Outcome, ...]]:
@@ -222,7 +226,7 @@ def linearize(
                 horizon = min(horizon, returned)
                 if returned != inf:
                     after = explains(state, meant[index])
-                    if after and operations[index].effect in STILL:
+                    if after and meant[index].effect in STILL:
                         # What never changes anything may as well come now: start again after it.
                         done, link = done | bit, (index, link)
                         branches.clear()
@@ -260,20 +264,22 @@ def _chain(link: _Link) -> list[int]:
 
 
 def _without_unseen(operations: Sequence[Operation]) -> Sequence[Operation]:
-    """The same, with what is left of resumes of unknown outcome whose extras never came.
+    """The same, with what is left of resumes whose extras never came.
 
-    That is known if the last operation began when all that returned had returned, and its caller
-    saw the Task: supplements are never taken away.
+    That they did not is known if the last operation began when all that returned had returned,
+    and its caller saw the Task: supplements are never taken away. Such a resume met no paused
+    Task; where no request is on record, it had nothing to withdraw either, and changed nothing.
     """
     last = operations[-1] if operations else None
     if last is None or last.view is None:
         return operations
     if any(o.returned is not None and o.returned > last.called for o in operations[:-1]):
         return operations
-    _, there, _ = last.view
+    there = {None, *last.view[1]}
+    accepted = ACCEPTED if any(o.verb == "pause" for o in operations) else "none"
     return [
-        replace(o, verb="withdraw", argument=None)
-        if o.returned is None and o.verb == "resume" and o.argument not in (None, *there)
+        replace(o, verb="withdraw", argument=None, effect=o.effect and accepted)
+        if o.verb == "resume" and o.argument not in there and o.effect in (UNKNOWN, ACCEPTED)
         else o
         for o in operations
     ]
