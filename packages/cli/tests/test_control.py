@@ -18,6 +18,9 @@ from agentic_kernel_file import FileStore
 
 from .terminals import Command, Terminals
 
+# Every command is a process of its own.
+pytestmark = pytest.mark.slow
+
 
 class Patient:
     """Says a word, and then waits for a wish to stop or for the word to end."""

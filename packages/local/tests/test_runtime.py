@@ -18,6 +18,9 @@ from agentic_kernel_local import LocalRuntime
 from agentic_kernel_local import engine as engine_module
 from agentic_kernel_local.engine import Engine, EngineOptions
 
+# The model takes its time.
+pytestmark = pytest.mark.slow
+
 STORY = "Write a short story about a lighthouse keeper and a storm."
 CHECKPOINT = 8
 LENGTH = 32
