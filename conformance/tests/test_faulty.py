@@ -24,7 +24,7 @@ def matrix(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     report = tmp_path_factory.mktemp("faulty") / "report"
     command = [sys.executable, "-m", "pytest", "-q", "--tb=no", "-p", "no:cacheprovider"]
     done = subprocess.run(
-        [*command, f"--conformance-report={report}", str(_FILE)],
+        [*command, "--once-is-enough", f"--conformance-report={report}", str(_FILE)],
         capture_output=True,
         text=True,
         timeout=300,
@@ -43,7 +43,8 @@ def test_a_faulty_implementation_breaks_the_rule_that_it_is_named_for(
     row = matrix[adapter]
     assert row["rules"][rule] == "failed", row
     reasons = [test["detail"] for test in row["tests"] if test["outcome"] == "failed"]
-    assert any(reason.startswith(f"{rule}: ") for reason in reasons), reasons
+    reported = {reason.partition(":")[0] for reason in reasons}
+    assert reported & ADAPTERS[adapter].reported, reasons  # type: ignore[attr-defined]
 
 
 def test_each_has_a_story() -> None:

@@ -7,10 +7,11 @@ from dataclasses import replace
 import pytest
 
 from agentic_kernel_conformance.contest import Contest
+from agentic_kernel_conformance.judgement import judged
 from agentic_kernel_conformance.races import RACES, Script
 from agentic_kernel_conformance.rules import RuleError
 from agentic_kernel_conformance.runtime_histories import RuntimeContest
-from agentic_kernel_conformance.store_histories import SIZE, judged
+from agentic_kernel_conformance.store_histories import SIZE
 from agentic_kernel_conformance.timeline import expect_linearizable
 from agentic_kernel_conformance.workbench import Workbench
 from agentic_kernel_engine import Host, MemoryStore
@@ -22,15 +23,15 @@ from .dict_work import DictWork
 
 FAULTS: dict[str, tuple[type[MemoryStore], type[Host], set[str]]] = {
     "SwallowedConflict": (faulty.SwallowedConflict, Host, {"C2"}),
-    "TakenForMine": (faulty.TakenForMine, Host, {"C2"}),
+    "TakenForMine": (faulty.TakenForMine, Host, {"C2", "R5"}),
     "LaggingReplica": (faulty.LaggingReplica, Host, {"C2", "C7", "R5", "R15"}),
-    "LostExtra": (faulty.LostExtra, Host, {"C2", "C7"}),
+    "LostExtra": (faulty.LostExtra, Host, {"C2", "C3", "C7"}),
     "LateResult": (faulty.LateResult, Host, {"C2", "R1"}),
     "RequestLostAtTakeOver": (faulty.RequestLostAtTakeOver, Host, {"C2"}),
     "ClaimFromTheLiving": (faulty.ClaimFromTheLiving, Host, {"R14"}),
     "EventsTwice": (faulty.EventsTwice, Host, {"C2", "R5"}),
     "ResurrectedTerminal": (faulty.ResurrectedTerminal, Host, {"C2", "R1"}),
-    "NoLock": (faulty_stores.NoLock, Host, {"C2"}),
+    "NoLock": (faulty_stores.NoLock, Host, {"C2", "R5"}),
     "TornWrite": (faulty_stores.TornWrite, Host, {"C2", "C3", "C7", "R1"}),
     "BothToldYes": (MemoryStore, faulty.BothToldYes, {"C2"}),
     "DeafToWithdrawal": (MemoryStore, faulty.DeafToWithdrawal, {"C2"}),
@@ -98,6 +99,7 @@ async def test_the_healthy_are_not_flagged() -> None:
     assert await first_broken(MemoryStore, Host, 1_000_000, 150) == ("", 150, "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("race", ["births", "silence"])
 async def test_writes_that_are_lost_on_their_way_are_not_taken_for_those_of_others(
     race: str,

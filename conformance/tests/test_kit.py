@@ -55,6 +55,17 @@ def test_every_test_names_its_rules_and_its_feature(contract: type[Contract]) ->
         assert test.__doc__, name
 
 
+@pytest.mark.parametrize("contract", CONTRACTS)
+def test_every_test_that_draws_seeds_takes_its_share_of_the_time(
+    contract: type[Contract],
+) -> None:
+    for name, test in inspect.getmembers(contract, inspect.isfunction):
+        if name.startswith("test_"):
+            marks = {mark.name for mark in test.pytestmark}  # type: ignore[attr-defined]
+            draws = "trials" in inspect.signature(test).parameters
+            assert draws is ("random" in marks), name
+
+
 def test_every_rule_is_proven_by_some_contract() -> None:
     proven = {
         rule

@@ -155,7 +155,7 @@ def test_a_broken_rule_says_what_was_seen_what_is_asked_and_where_to_read(
             "*rule R15 (events) is broken",
             "*seen: *and not*",
             "*asked: events are ordered by (version, index)*",
-            "*see: *docs/conformance.md#r15",
+            "*see: *docs/rules/r15.md",
             "AcmeStore (StoreContract): passed 0 of 1, 1 failed: R15",
         ]
     )
@@ -169,7 +169,8 @@ def test_the_report_is_written_as_json_and_markdown(pytester: pytest.Pytester, n
     assert row["adapter"] == "AcmeStore"
     assert row["contract"] == "StoreContract"
     assert row["features"] == {
-        "durable": False, "processes": False, "leases": False, "holdable": False,
+        "durable": False, "processes": False, "threads": False, "leases": False,
+        "holdable": False,
     }  # fmt: skip
     assert (row["total"], row["passed"], row["closed"], row["failed"]) == (2, 1, 1, 0)
     assert row["rules"] == {"C6": "passed", "durable": "closed"}
@@ -194,7 +195,7 @@ def test_the_level_comes_from_the_option_or_the_environment(
     monkeypatch.setenv("CONFORMANCE_LEVEL", "frantic")
     result = run(pytester, "", "level", module=module)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*CONFORMANCE_LEVEL is 'frantic'; it must be one of full, quick*"])
+    result.stderr.fnmatch_lines(["*CONFORMANCE_LEVEL is 'frantic'; it must be one of brief, full, quick*"])
 
 
 def test_where_no_contract_is_used_the_plugin_is_silent_and_light(
@@ -210,3 +211,115 @@ def test_where_no_contract_is_used_the_plugin_is_silent_and_light(
     result = pytester.runpytest_subprocess("-p", "no:cacheprovider")
     result.assert_outcomes(passed=1)
     result.stdout.no_fnmatch_line("*conformance*=*")
+
+
+_RANDOM = "racing_hosts or any_sequence"
+
+
+def test_random_tests_say_which_seeds_they_tried_and_where_to_go_on(
+    pytester: pytest.Pytester,
+) -> None:
+    result = run(pytester, "pass", "any_sequence", "--conformance-seed=7")
+    result.stdout.fnmatch_lines(
+        [
+            "AcmeStore test_any_sequence_*: from seed 7: 1 trial, * operations, 0 findings; "
+            "next seed 8",
+            "in all: 1 trial, * operations, 0 findings; go on with --conformance-seed=8",
+        ]
+    )
+
+
+@pytest.mark.slow
+def test_by_the_clock_the_random_tests_share_the_time_and_no_count_ends_them(
+    pytester: pytest.Pytester,
+) -> None:
+    """Where a trial takes longer than the time, there is one; the report has them all."""
+    options = ("--conformance-minutes=0.01", "--conformance-seed=100")
+    run(pytester, "pass", _RANDOM, *options, "--conformance-report=report")
+    document = json.loads((pytester.path / "report.json").read_text(encoding="utf-8"))
+    trials = {each["test"]: each for each in document["trials"]}
+    assert len(trials) == 2
+    hosts = trials["test_what_racing_hosts_were_told_has_one_order"]
+    assert hosts["adapter"] == "AcmeStore"
+    assert 1 <= hosts["trials"] < 2_000
+    assert hosts["operations"] >= 30 * hosts["trials"]
+    assert (hosts["first_seed"], hosts["next_seed"]) == (100, 100 + hosts["trials"])
+    table = (pytester.path / "report.md").read_text(encoding="utf-8")
+    assert "- AcmeStore test_what_racing_hosts_were_told_has_one_order: from seed 100: " in table
+
+
+@pytest.mark.parametrize("minutes", ["0", "-1", "nan", "inf", "ten"])
+def test_a_number_of_minutes_that_is_none_is_refused(
+    pytester: pytest.Pytester, minutes: str
+) -> None:
+    result = run(pytester, "pass", _ONE, f"--conformance-minutes={minutes}")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*--conformance-minutes*"])
+
+
+_RACY = """
+from agentic_kernel_engine import Conflict
+
+class Racy(MemoryStore):
+    async def commit(self, before, after, events=()):
+        try:
+            await super().commit(before, after, events)
+        except Conflict:
+            pass
+"""
+
+
+@pytest.mark.slow
+def test_a_finding_names_its_seed_and_how_to_repeat_it(pytester: pytest.Pytester) -> None:
+    module = _STORE.replace("MemoryStore()", "Racy()") + _RACY
+    first = run(pytester, "pass", "racing_hosts", "--tb=short", module=module)
+    first.stdout.fnmatch_lines(["*from seed 0: *, 1 finding; next seed *"])
+    (again,) = [line for line in first.outlines if "to repeat it: pytest" in line]
+    command = again.partition("to repeat it: pytest ")[2].split()
+    assert command[0].endswith("::TestAcmeStore::test_what_racing_hosts_were_told_has_one_order")
+    second = pytester.runpytest("-p", "no:cacheprovider", "--assert=plain", *command)
+    seed = command[1].rpartition("=")[2]
+    second.stdout.fnmatch_lines([f"*from seed {seed}: 1 trial, *, 1 finding;*"])
+
+
+@pytest.mark.slow
+def test_what_is_interrupted_says_what_was_done_and_goes_on_from_there(
+    pytester: pytest.Pytester,
+) -> None:
+    """A trial that was under way is tried again."""
+    module = (
+        _STORE.replace("MemoryStore()", "Interrupted()")
+        + """
+import signal
+
+class Interrupted(MemoryStore):
+    async def insert(self, record, events=()):
+        if record.task.id == "contest-33":
+            signal.raise_signal(signal.SIGINT)
+        await super().insert(record, events)
+"""
+    )
+    pytester.makeini(_STRICT)
+    pytester.makepyfile(module.replace("{body}", "pass"))
+    options = ("-p", "no:cacheprovider", "-k", "racing_hosts", "--conformance-seed=30")
+    result = pytester.runpytest_subprocess(*options)
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    result.stdout.fnmatch_lines(
+        ["*: from seed 30: 3 trials, * operations, 0 findings; next seed 33"]
+    )
+
+
+@pytest.mark.slow
+def test_news_of_a_long_test_are_shown_while_its_output_is_captured(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Here every trial is news."""
+    monkeypatch.setattr("agentic_kernel_conformance.trials._NEWS", 0.0)
+    result = run(pytester, "pass", "racing_hosts", "--conformance-minutes=0.01")
+    result.stdout.fnmatch_lines(
+        [
+            "AcmeStore *: from seed 0: 0 trials, *; next seed 0",
+            "AcmeStore *: from seed 0: 1 trial, *; next seed 1",
+            "*passed*",
+        ]
+    )

@@ -137,6 +137,8 @@ class Contest:
             while True:
                 step += 1
                 await self._step(job, name, entry, step, interrupted)
+        for _ in range(self.script.lingers()):
+            await asyncio.sleep(0)
         self.recorder.begin(name, "finish", (entry, succeeded_with(name)))
         return name
 

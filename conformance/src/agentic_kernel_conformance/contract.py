@@ -11,6 +11,7 @@ import pytest
 from .features import Features
 from .level import Level
 from .rules import broken
+from .trials import Trials
 
 _PACKAGE = __name__.partition(".")[0]
 _OPEN = frozenset({"features", "patience", "fixtures", "contract"})
@@ -44,6 +45,11 @@ class Contract:
     def level(self, conformance_level: Level) -> Level:
         """How hard to try."""
         return conformance_level
+
+    @pytest.fixture
+    def trials(self, conformance_trials: Trials) -> Trials:
+        """The seeds that a random test draws."""
+        return conformance_trials
 
     @pytest.mark.rule("kit")
     def test_nothing_is_overridden(self) -> None:

@@ -47,6 +47,8 @@ class StoreFeatures(Features):
     fixture."""
     processes: bool = False
     """Several processes may share the store. Needs the ``factory`` fixture."""
+    threads: bool = False
+    """One object may be used from several threads, each with an event loop of its own."""
     leases: bool = False
     """A host's liveness can run out without `leave` while its process lives. Needs the ``expire``
     fixture."""

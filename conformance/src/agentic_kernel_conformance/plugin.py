@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator
+import shlex
+import time
+from collections.abc import Generator, Iterator
+from contextlib import nullcontext
 from dataclasses import asdict
+from functools import partial
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +19,10 @@ from .contract import Contract, disarmed
 from .level import LEVELS, Level
 from .report import Report
 from .rules import RuleError
+from .trials import Campaign, Tally, Trials
 
 _CLOSED = "feature closed: "
+_CAMPAIGN = pytest.StashKey[Campaign]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -34,6 +41,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="the first seed of what is drawn at random (default: 0)",
     )
     group.addoption(
+        "--conformance-minutes",
+        type=_minutes,
+        default=None,
+        metavar="N",
+        help="draw seeds for N minutes, which the random tests share, and not up to the count of "
+        "the level; goes on with --conformance-seed=NEXT, as printed at the end",
+    )
+    group.addoption(
         "--conformance-report",
         metavar="FILE",
         default=None,
@@ -46,9 +61,32 @@ def pytest_configure(config: pytest.Config) -> None:
         "rule(name): the rule that the test proves: clause1, C1-C7, edges, R1-R17, … "
         "(agentic_kernel_conformance.RULES)",
         "feature(name): the test is about a feature that an adapter may declare closed",
+        "random(weight): the test draws seeds; the weight is its share of --conformance-minutes",
     ):
         config.addinivalue_line("markers", line)
+    minutes = config.getoption("--conformance-minutes")
+    config.stash[_CAMPAIGN] = Campaign(
+        config.getoption("--conformance-seed"),
+        None if minutes is None else minutes * 60,
+        partial(_news, config),
+    )
     config.pluginmanager.register(_Gathering(config), "agentic-kernel-conformance-report")
+
+
+def _minutes(text: str) -> float:
+    minutes = float(text)
+    if not 0 < minutes < inf:
+        raise ValueError(text)
+    return minutes
+
+
+def _news(config: pytest.Config, line: str) -> None:
+    """Write to the terminal while a test runs."""
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    capture = config.pluginmanager.get_plugin("capturemanager")
+    if reporter is not None:
+        with nullcontext() if capture is None else capture.global_and_fixture_disabled():
+            reporter.write_line(f"\n{line}", flush=True)
 
 
 def _level(config: pytest.Config) -> Level:
@@ -66,10 +104,32 @@ def conformance_level(pytestconfig: pytest.Config) -> Level:
     return _level(pytestconfig)
 
 
-@pytest.fixture(scope="session")
-def conformance_seed(pytestconfig: pytest.Config) -> int:
-    """The first seed of random histories, from ``--conformance-seed``."""
-    return int(pytestconfig.getoption("--conformance-seed"))
+@pytest.fixture
+def conformance_trials(
+    request: pytest.FixtureRequest, pytestconfig: pytest.Config
+) -> Iterator[Trials]:
+    """The seeds that this test draws, and their count."""
+    item, campaign = request.node, pytestconfig.stash[_CAMPAIGN]
+    level = _level(pytestconfig).name
+    harder = "" if level == "quick" else f" --conformance-level={level}"
+    cls = _adapter(item)
+    adapter = "" if cls is None else cls.__name__.removeprefix("Test")
+    again = f"pytest {shlex.quote(item.nodeid)}{harder} --conformance-seed="
+    begun = time.monotonic()
+    yield campaign.trials(item.nodeid, adapter, item.name, again)
+    campaign.over(item.nodeid, time.monotonic() - begun)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Share the time of a campaign among the random tests that will run."""
+    for item in session.items:
+        mark = item.get_closest_marker("random")
+        cls = _adapter(item)
+        if mark is not None and cls is not None:
+            names = [mark.args[0] for mark in item.iter_markers("feature")]
+            known = asdict(cls.features)
+            if all(known.get(name) for name in names):
+                session.config.stash[_CAMPAIGN].expect(item.nodeid, mark.kwargs.get("weight", 1))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -115,6 +175,9 @@ def pytest_runtest_makereport(
             "rules": sorted({name for mark in item.iter_markers("rule") for name in mark.args}),
             "broke": _broke(call),
         }
+        tally = item.config.stash[_CAMPAIGN].tallies.get(item.nodeid)
+        if tally is not None:
+            vars(report)["conformance_tally"] = asdict(tally)
     return report
 
 
@@ -126,6 +189,9 @@ class _Gathering:
         self._report = Report(level=_level(config).name)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        tally: dict[str, Any] | None = getattr(report, "conformance_tally", None)
+        if tally is not None:
+            self._report.tallies[report.nodeid] = Tally(**tally)
         found: dict[str, Any] | None = getattr(report, "conformance", None)
         if found is None or (report.when != "call" and report.passed):
             return
@@ -134,7 +200,9 @@ class _Gathering:
 
     @pytest.hookimpl(trylast=True)
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        lines = self._report.lines()
+        # A test that was interrupted has no report, but has counted so far.
+        self._report.tallies |= self._config.stash[_CAMPAIGN].tallies
+        lines = [*self._report.lines(), *self._report.trials()]
         if not lines:
             return
         terminalreporter.section("conformance")

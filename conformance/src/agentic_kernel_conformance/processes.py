@@ -66,10 +66,10 @@ class Worker:
             raise RuntimeError(f"a worker process ended without a word:\n{trouble[-2_000:]}")
         return json.loads(line)
 
-    def go(self) -> None:
+    def go(self, seed: int = 0) -> None:
         """Give it the line it waits for."""
         assert self._process.stdin is not None
-        self._process.stdin.write(b"go\n")
+        self._process.stdin.write(b"%d\n" % seed)
 
     async def kill(self) -> None:
         """End it as ``kill -9`` does, and wait until it is gone."""

@@ -38,6 +38,8 @@ class Race:
     """The chance, for each verb, that a host is declared dead first, its runs going on (R14)."""
     steps: int = 40
     """At most how many safe points a run passes before it succeeds."""
+    lingering: int = 0
+    """At most how many turns a run takes from its last safe point to its result."""
     dispatchers: int = 1
     """How many callers dispatch the Task."""
 
@@ -71,6 +73,14 @@ RACES: Final = (
         {"pause": 5, "claim": 5, "resume": 1, "get": 1},
         pace=60,
         deaths=0.15,
+    ),
+    Race(
+        "late results",
+        "a run that ends after its Task was taken over, or paused and resumed (R1, R10)",
+        {"pause": 2, "resume": 3, "claim": 6, "get": 1},
+        deaths=0.3,
+        steps=3,
+        lingering=60,
     ),
     Race(
         "births",
@@ -126,6 +136,10 @@ class Script:
     def stride(self) -> int:
         """How many turns of the event loop a run takes now to its next safe point."""
         return self.chance.randint(0, self.race.pace)
+
+    def lingers(self) -> int:
+        """How many turns of the event loop a run takes now to its result."""
+        return self.chance.randint(0, self.race.lingering)
 
     def turns(self) -> int:
         """How many turns of the event loop a caller leaves to others now."""

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from .rules import RULES
+from .trials import Tally, totals
 
 _WORST = ("failed", "skipped", "excused", "passed", "closed")
 _SIGNS = {
@@ -105,6 +106,8 @@ class Report:
 
     level: str
     adapters: dict[str, Adapter] = field(default_factory=dict)
+    tallies: dict[str, Tally] = field(default_factory=dict)
+    """What the random tests did, by node id."""
 
     def add(self, found: dict[str, Any], test: str, outcome: str, detail: str) -> None:
         """Add the outcome of one phase of a test; the first failure of any phase stays."""
@@ -119,6 +122,11 @@ class Report:
         """What the terminal shows."""
         return [adapter.line() for adapter in self.adapters.values()]
 
+    def trials(self) -> list[str]:
+        """What the terminal shows of the random tests."""
+        tallies = list(self.tallies.values())
+        return [*(tally.line() for tally in tallies), totals(tallies)] if tallies else []
+
     def write(self, path: Path) -> list[Path]:
         """Write the matrix as JSON and as Markdown, side by side; returns the two files."""
         stem = path.with_suffix("") if path.suffix in (".json", ".md") else path
@@ -128,6 +136,7 @@ class Report:
             "level": self.level,
             "rules": {name: {"title": r.title, "asks": r.asks} for name, r in RULES.items()},
             "adapters": [adapter.document() for adapter in self.adapters.values()],
+            "trials": [asdict(tally) for tally in self.tallies.values()],
         }
         text = json.dumps(document, indent=2, ensure_ascii=False)
         as_json.write_text(f"{text}\n", encoding="utf-8")
@@ -149,6 +158,8 @@ class Report:
             _row(["passed", *(f"{a.counts()['passed']} of {a.counts().total()}" for a in adapters)])
         )
         lines += ["", *(f"- {line}" for line in self.lines()), ""]
+        if self.tallies:
+            lines += ["## Random tests", "", *(f"- {line}" for line in self.trials()), ""]
         return "\n".join(lines)
 
 

@@ -24,8 +24,8 @@ class Rule:
 
     @property
     def page(self) -> str:
-        """Where the rule is explained, with examples."""
-        return f"docs/conformance.md#{self.name.lower()}"
+        """Where the rule is explained, with the smallest example of breaking it."""
+        return f"docs/rules/{self.name.lower()}.md"
 
 
 _ALL = (
@@ -106,6 +106,7 @@ def broken(rule: str, seen: str) -> RuleError:
 
 def expect(holds: bool, rule: str, seen: str) -> None:
     """Report ``rule`` as broken unless the condition holds."""
+    __tracebackhide__ = True  # a traceback ends in the test
     if not holds:
         raise broken(rule, seen)
 
@@ -122,6 +123,7 @@ class Refusal(Generic[E]):
 @contextmanager
 def refused(rule: str, error: type[E] | tuple[type[E], ...], doing: str) -> Iterator[Refusal[E]]:
     """Expect that the block raises ``error``; report ``rule`` as broken if it does not."""
+    __tracebackhide__ = True
     caught = Refusal[E]()
     wanted = error if isinstance(error, tuple) else (error,)
     names = " or ".join(kind.__name__ for kind in wanted)
@@ -140,6 +142,7 @@ def refused(rule: str, error: type[E] | tuple[type[E], ...], doing: str) -> Iter
 @asynccontextmanager
 async def in_time(rule: str, seconds: float, doing: str) -> AsyncIterator[None]:
     """Report ``rule`` as broken if the block takes longer; it is cancelled then."""
+    __tracebackhide__ = True
     try:
         async with asyncio.timeout(seconds):
             yield
@@ -150,6 +153,7 @@ async def in_time(rule: str, seconds: float, doing: str) -> AsyncIterator[None]:
 @contextmanager
 def accepted(rule: str, doing: str) -> Iterator[None]:
     """Report ``rule`` as broken if the block raises what a caller would see as a refusal."""
+    __tracebackhide__ = True
     try:
         yield
     except (LookupError, ValueError, TypeError, RuntimeError, OSError) as error:

@@ -16,6 +16,7 @@ from .reading import SUCCESS, Reader
 from .rules import RuleError, broken, in_time
 from .system import SystemSuite
 from .timeline import expect_linearizable
+from .trials import Trials
 from .workbench import Workbench
 
 _SIZE = 40
@@ -25,21 +26,23 @@ _CALLERS = 4
 class RuntimeHistories(SystemSuite):
     """Rules 2 and 7: whatever callers do to one Task, some order of it explains it all."""
 
+    @pytest.mark.random
     @pytest.mark.rule("C2", "C7")
     async def test_what_racing_callers_saw_has_one_order(
-        self, bench: Workbench, level: Level, conformance_seed: int
+        self, bench: Workbench, level: Level, trials: Trials
     ) -> None:
         """A pause may take effect at any time after it was asked for; all else is the table's."""
-        for turn in range(level.shared_histories):
-            script = Script(conformance_seed + turn, _SIZE)
-            about = f"history {script.seed}, trial {turn + 1} of {level.shared_histories}"
-            contest = RuntimeContest(bench, script)
-            async with in_time("C2", self.patience * 6, about):
-                await contest.run()
-            try:
-                expect_linearizable(contest.recorder.operations)
-            except RuleError as error:
-                raise broken(error.rule.name, f"in {about}: {error.seen}") from None
+        for trial in trials.upto(level.shared_histories):
+            with trial:
+                about = f"history {trial.seed}, {trial.about}"
+                contest = RuntimeContest(bench, Script(trial.seed, _SIZE))
+                async with in_time("C2", self.patience * 6, about):
+                    await contest.run()
+                trial.operations = len(contest.recorder)
+                try:
+                    expect_linearizable(contest.recorder.operations)
+                except RuleError as error:
+                    raise broken(error.rule.name, f"in {about}: {error.seen}") from None
 
 
 class RuntimeContest:

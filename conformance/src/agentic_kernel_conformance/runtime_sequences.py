@@ -12,20 +12,26 @@ from .level import Level
 from .reading import PAUSED, RUNNING
 from .stateful import hold_against_apply
 from .system import SystemSuite
+from .trials import Trials
 from .workbench import Workbench
 
 
 class RuntimeSequences(SystemSuite):
     """The state table, verb after verb: one caller, who waits until a pause took effect."""
 
+    @pytest.mark.random
     @pytest.mark.feature("pauses")
     @pytest.mark.rule("table", "C6", "values")
     async def test_any_sequence_of_verbs_does_what_apply_does(
-        self, bench: Workbench, level: Level, conformance_seed: int
+        self, bench: Workbench, level: Level, trials: Trials
     ) -> None:
         """The Task is read in two ways after each verb."""
         examples = max(1, level.examples // 4)
-        await hold_against_apply(SingleCaller(bench), examples, conformance_seed, self.patience * 3)
+        for trial in trials.upto(1):
+            with trial:
+                trial.operations = await hold_against_apply(
+                    SingleCaller(bench), examples, trial.seed, self.patience * 3
+                )
 
 
 class SingleCaller:

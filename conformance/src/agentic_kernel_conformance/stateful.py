@@ -1,16 +1,16 @@
 """Random sequences of verbs, one after the other, where the model is `apply` itself.
 
-Drawn and shrunk by Hypothesis. Its machine is driven from a thread, so that the system under test
-stays on the event loop of its fixtures.
+Drawn and shrunk by Hypothesis. Its machine runs in a thread, so that the system under test stays on
+the event loop of its fixtures.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
-from concurrent.futures import TimeoutError as FutureTimeout
 from datetime import UTC, datetime
-from typing import Any, Protocol, TypeVar
+from queue import SimpleQueue
+from typing import Any, Protocol, TypeVar, cast
 
 from hypothesis import HealthCheck, seed, settings
 from hypothesis import strategies as st
@@ -90,14 +90,67 @@ _MUTATIONS = st.one_of(
 )
 
 
-class _Hung(BaseException):
-    """A call did not come back. Not an Exception: there is no use in trying it on smaller cases."""
+class _Over(BaseException):
+    """There is nobody to answer. Not an Exception: smaller cases would not be answered either."""
+
+
+class _Baton:
+    """Lets either the machine's thread or the event loop run, never both.
+
+    The loop stands still while the machine draws its next step. Left running, it would keep the
+    interpreter from a machine that needs it a thousand times for one sequence.
+    """
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self._asked: SimpleQueue[Coroutine[Any, Any, Any] | None] = SimpleQueue()
+        self._answers: SimpleQueue[tuple[Any, BaseException | None]] = SimpleQueue()
+        self._over = False
+
+    def wait(self, work: Coroutine[Any, Any, T]) -> T:
+        """What the work gives on the loop. For the machine's thread."""
+        if self._over:
+            work.close()
+            raise _Over
+        self._asked.put(work)
+        answer, error = self._answers.get()
+        if error is not None:
+            raise error
+        return cast(T, answer)
+
+    def put_down(self) -> None:
+        """There is no more to ask. For the machine's thread."""
+        self._asked.put(None)
+
+    async def serve(self, patience: float) -> None:
+        """Do what is asked until it is put down. For the loop.
+
+        Raises:
+            RuleError: Something took longer than the patience.
+        """
+        try:
+            while (work := self._asked.get()) is not None:
+                self.calls += 1
+                limit = asyncio.timeout(patience)
+                try:
+                    async with limit:
+                        answer = await work
+                except Exception as error:
+                    if limit.expired():
+                        late = f"a call did not come back within {patience:g} seconds"
+                        raise broken("C2", late) from None
+                    self._answers.put((None, error))
+                else:
+                    self._answers.put((answer, None))
+        finally:
+            self._over = True
+            self._answers.put((None, _Over()))
 
 
 async def hold_against_apply(
     driver: Driver, examples: int, first_seed: int, patience: float
-) -> None:
-    """Run the machine on the driver.
+) -> int:
+    """Run the machine on the driver; returns how many calls it made.
 
     Args:
         examples: How many sequences are tried.
@@ -107,7 +160,8 @@ async def hold_against_apply(
     Raises:
         RuleError: A snapshot is not what `apply` makes of the one before, or a call hangs.
     """
-    machine = seed(first_seed)(_machine(driver, asyncio.get_running_loop(), patience))
+    baton = _Baton()
+    machine = seed(first_seed)(_machine(driver, baton.wait))
     quietly = settings(
         max_examples=examples,
         stateful_step_count=_STEPS,
@@ -115,32 +169,22 @@ async def hold_against_apply(
         database=None,
         suppress_health_check=list(HealthCheck),
     )
-    try:
-        await asyncio.to_thread(run_state_machine_as_test, machine, settings=quietly)
-    except _Hung:
-        raise broken("C2", f"a call did not come back within {patience:g} seconds") from None
 
-
-def _machine(
-    driver: Driver, loop: asyncio.AbstractEventLoop, patience: float
-) -> type[RuleBasedStateMachine]:
-    hung = False
-
-    def wait(work: Coroutine[Any, Any, T]) -> T:
-        nonlocal hung
-        if hung:
-            work.close()
-            raise _Hung
-        call = asyncio.run_coroutine_threadsafe(work, loop)
+    def run() -> None:
         try:
-            return call.result(patience)
-        except FutureTimeout:
-            if call.done():
-                raise  # the call itself ran into a timeout
-            hung = True
-            call.cancel()
-            raise _Hung from None
+            run_state_machine_as_test(machine, settings=quietly)
+        except _Over:
+            pass  # whoever stopped answering says why
+        finally:
+            baton.put_down()
 
+    running = asyncio.get_running_loop().run_in_executor(None, run)
+    await baton.serve(patience)
+    await running
+    return baton.calls
+
+
+def _machine(driver: Driver, wait: Wait) -> type[RuleBasedStateMachine]:
     class Machine(RuleBasedStateMachine):
         """Several Tasks, and what `apply` says that they are."""
 
@@ -153,7 +197,7 @@ def _machine(
         @precondition(lambda self: len(self.model) < _TASKS)
         @rule(target=ids)
         def dispatch(self) -> str:
-            task = wait(driver.begin())
+            task: Task = wait(driver.begin())
             self.model[task.id] = task
             return task.id
 

@@ -14,6 +14,7 @@ from .level import Level
 from .records import running
 from .stateful import hold_against_apply
 from .storage import StoreSuite
+from .trials import Trials
 
 _NEVER = 3600.0
 
@@ -21,14 +22,19 @@ _NEVER = 3600.0
 class StoreSequences(StoreSuite):
     """Rule C2 without any races: what is stored is what `apply` says, verb after verb."""
 
+    @pytest.mark.random
     @pytest.mark.rule("table", "C6", "values")
     async def test_any_sequence_of_verbs_does_what_apply_does(
-        self, store: Store, level: Level, conformance_seed: int
+        self, store: Store, level: Level, trials: Trials
     ) -> None:
         """Two control planes take turns, so that each acts on what the other left."""
         planes = _ControlPlanes(store)
         try:
-            await hold_against_apply(planes, level.examples, conformance_seed, self.patience * 3)
+            for trial in trials.upto(1):
+                with trial:
+                    trial.operations = await hold_against_apply(
+                        planes, level.examples, trial.seed, self.patience * 3
+                    )
         finally:
             await planes.close()
 

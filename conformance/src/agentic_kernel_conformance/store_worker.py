@@ -15,9 +15,8 @@ from typing import Any
 from agentic_kernel import TaskStatus
 from agentic_kernel_engine import Host, Store
 
-from .contest import Contest
+from .parts import contend
 from .processes import StoreFactory, close
-from .races import Script
 
 
 async def resume(store: Store, task_id: str, name: str, share: int) -> None:
@@ -62,23 +61,19 @@ async def hold(store: Store, host: str, task_id: str) -> None:
     await asyncio.Event().wait()
 
 
-async def contend(store: Store, part: int, seeds: list[int], size: int) -> None:
-    """Take part in one history after the other; for each wait for a line, and say what it was."""
+async def join_histories(store: Store, part: int, size: int) -> None:
+    """Take part in the history of each seed that a line names; for each, say what it was."""
     say("ready")
-    for seed in seeds:
-        await asyncio.to_thread(sys.stdin.readline)
-        script = Script(seed, size, part)
-        contest = Contest(store, script, clock=time.monotonic_ns, part=f"p{part} ")
-        await contest.join(dispatches=part == 0)
-        recorded = [operation.to_json() for operation in contest.history]
-        say({"operations": recorded, "given": contest.given})
+    while line := await asyncio.to_thread(sys.stdin.readline):
+        done = await contend(store, int(line), part, size, time.monotonic_ns)
+        say(done.to_json())
 
 
 JOBS: dict[str, Callable[..., Awaitable[None]]] = {
     "resume": resume,
     "claim": claim,
     "hold": hold,
-    "contend": contend,
+    "contend": join_histories,
 }
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import groupby
 
 from agentic_kernel import TaskStatus
@@ -83,9 +84,7 @@ class Trace:
                 raise broken(
                     "R1", f"version {version}: {move.value}, by {by}; owned by {self.owner}"
                 )
-        allowed = {
-            after for point in self._closed() for taken, after in moves(point) if taken is move
-        }
+        allowed = _led_to(self._closed(), move)
         if not allowed:
             where = f"{status}, owned by {self.owner}" if status is TaskStatus.RUNNING else status
             rule = "R1" if status.terminal else _RULES.get(move, "C2")
@@ -93,7 +92,7 @@ class Trace:
         self._own(version, move, by)
         if event is not None and "extra" in event.data and move is Move.RESUME:
             supplements = (*supplements, event.data["extra"])
-        self.version, self.points = version, frozenset(allowed)
+        self.version, self.points = version, allowed
         self.views[version] = next(iter(allowed)).status, supplements
 
     def _own(self, version: int, move: Move, by: str) -> None:
@@ -104,19 +103,12 @@ class Trace:
         elif move not in (Move.ASK, Move.WITHDRAW, Move.STEP, Move.POST, Move.DROP):
             self.owner = None
 
-    def _closed(self) -> set[Point]:
+    def _closed(self) -> frozenset[Point]:
         """The states that may be reached without a trace in the store."""
         mortal = self.mortal is None or (
             self.owner is not None and host_of(self.owner) in self.mortal
         )
-        met, waiting = set(self.points), list(self.points)
-        while waiting:
-            for move, after in moves(waiting.pop()):
-                hidden = move in SILENT and (move is not Move.DIE or mortal)
-                if hidden and after not in met:
-                    met.add(after)
-                    waiting.append(after)
-        return met
+        return _hidden(self.points, mortal)
 
     def expect_seen(self, version: int, view: View, rule: str = "C3") -> None:
         """Hold what somebody was given at a version against what the events say.
@@ -151,6 +143,25 @@ class Trace:
             if point.pause_waits is pause_waits(record) and owned is (record.owner is not None):
                 return
         raise broken("C2", f"{record.owner=}, inbox {record.inbox}: not where the events lead")
+
+
+@cache
+def _hidden(points: frozenset[Point], mortal: bool) -> frozenset[Point]:
+    """The points, and those to which only moves lead that leave no trace."""
+    met, waiting = set(points), list(points)
+    while waiting:
+        for move, after in moves(waiting.pop()):
+            hidden = move in SILENT and (move is not Move.DIE or mortal)
+            if hidden and after not in met:
+                met.add(after)
+                waiting.append(after)
+    return frozenset(met)
+
+
+@cache
+def _led_to(points: frozenset[Point], move: Move) -> frozenset[Point]:
+    """Where a move leads from any of the points."""
+    return frozenset(after for point in points for taken, after in moves(point) if taken is move)
 
 
 def expect_steps(events: Iterable[Event], kind: str, record: Record) -> None:

@@ -26,7 +26,7 @@ class HeldFiles(Files):
 
 
 class TestFileStore(StoreContract):
-    features = StoreFeatures(durable=True, processes=True, holdable=True)
+    features = StoreFeatures(durable=True, processes=True, threads=True, holdable=True)
 
     @pytest.fixture
     def files(self) -> HeldFiles:
@@ -59,10 +59,13 @@ class TestFileStore(StoreContract):
         return hold
 
 
+# One interpreter is enough for the same contract twice.
+@pytest.mark.slow
+@pytest.mark.slow
 class TestCompactingFileStore(StoreContract):
     """The same while the log is compacted all the time."""
 
-    features = StoreFeatures(durable=True, processes=True)
+    features = StoreFeatures(durable=True, processes=True, threads=True)
 
     @pytest.fixture
     def store(self, tmp_path: Path) -> Iterator[FileStore]:
