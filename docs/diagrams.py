@@ -1,18 +1,20 @@
-"""Draws the state diagram of `docs/kernel.md` from the kernel's own table.
+"""Draws the states of a Task: the kernel's table, and the contract kit's model around it.
 
-python docs/diagrams.py            rewrite what is between the markers
+python docs/diagrams.py            rewrite what is between the marks
 python docs/diagrams.py --check    fail if it has drifted
 """
 
 from __future__ import annotations
 
 import sys
-from pathlib import Path
+
+from hidden import arrows, drawn_states, picture
+from sections import DOCS, renewed, settle
 
 from agentic_kernel import TaskStatus
 from agentic_kernel.transitions import ILLEGAL, NO_OP, TABLE
 
-PAGE = Path(__file__).with_name("kernel.md")
+SCRIPT = "diagrams.py"
 
 
 def diagram() -> str:
@@ -44,25 +46,21 @@ def table() -> str:
     return "\n".join([head, "|---" * (len(TaskStatus) + 1) + "|", *rows])
 
 
-def renewed(page: str) -> str:
-    """The page with both drawings brought up to date."""
-    for name, drawing in (("diagram", diagram()), ("table", table())):
-        start, end = f"<!-- {name}: drawn by diagrams.py -->\n\n", f"\n\n<!-- end of {name} -->"
-        before, found, rest = page.partition(start)
-        _, closed, after = rest.partition(end)
-        if not (found and closed):
-            sys.exit(f"{PAGE.name} has lost the markers around its {name}")
-        page = before + start + drawing + end + after
-    return page
+PAGES = {
+    "kernel.md": {"diagram": diagram, "table": table},
+    "model.md": {"picture": picture, "states": drawn_states, "moves": arrows},
+}
 
 
 def main(arguments: list[str]) -> None:
-    """Rewrite the page, or with ``--check`` fail if that would change it."""
-    page = PAGE.read_text()
-    if "--check" not in arguments:
-        PAGE.write_text(renewed(page))
-    elif renewed(page) != page:
-        sys.exit(f"{PAGE.name} has drifted from the table; run python docs/diagrams.py")
+    """Rewrite the pages, or with ``--check`` fail if that would change one."""
+    pages = {}
+    for name, sections in PAGES.items():
+        text = (DOCS / name).read_text(encoding="utf-8")
+        for section, draw in sections.items():
+            text = renewed(text, section, SCRIPT, draw())
+        pages[DOCS / name] = text
+    settle(pages, SCRIPT, check="--check" in arguments)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,34 @@
+"""The parts of the pages that are made and not written: what stands between two marks."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+DOCS = Path(__file__).parent
+
+
+def renewed(page: str, name: str, script: str, content: str) -> str:
+    """The page with the section brought up to date.
+
+    Raises:
+        SystemExit: The page has no such section.
+    """
+    start, end = f"<!-- {name}: drawn by {script} -->\n\n", f"\n\n<!-- end of {name} -->"
+    before, found, rest = page.partition(start)
+    _, closed, after = rest.partition(end)
+    if not (found and closed):
+        sys.exit(f"a page has lost the marks around its section {name!r}, made by {script}")
+    return before + start + content + end + after
+
+
+def settle(pages: Mapping[Path, str], script: str, *, check: bool) -> None:
+    """Write the pages, or with ``check`` fail if that would change one of them."""
+    drifted = [path for path, text in pages.items() if path.read_text(encoding="utf-8") != text]
+    if not check:
+        for path in drifted:
+            path.write_text(pages[path], encoding="utf-8")
+    elif drifted:
+        names = ", ".join(str(path.relative_to(DOCS)) for path in drifted)
+        sys.exit(f"{names}: not what {script} makes; run python docs/{script} and read the change")
