@@ -120,7 +120,7 @@ def crash() -> Crash:
         await host._watch.stop()
         host._hub.store = Gone()
         host._hub.closed = True
-        host._runs.control._store = host._hub.store
+        host._runs.control._store = host._takeover._store = host._hub.store
         for run in list(host._runs.live.values()):
             run.end("lost")
         await asyncio.sleep(0)

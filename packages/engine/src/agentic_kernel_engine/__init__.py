@@ -5,6 +5,7 @@ from .errors import Conflict, HostClosed, StoreError, TaskFailed, UnknownOutcome
 from .events import Event
 from .host import Host
 from .job import Job
+from .loop import Limits, Loop, Outcome, StopReason
 from .memory_store import MemoryStore
 from .observer import (
     CompositeObserver,
@@ -18,6 +19,7 @@ from .record import Record
 from .rerun import rerun
 from .router import Router
 from .run import RunEnded
+from .seams import tool
 from .signals import drain_on_signals
 from .store import EventId, Store
 from .substrate import Substrate
@@ -32,12 +34,16 @@ __all__ = [
     "HostClosed",
     "InMemoryObserver",
     "Job",
+    "Limits",
+    "Loop",
     "MemoryStore",
     "Observer",
+    "Outcome",
     "Receipt",
     "Record",
     "Router",
     "RunEnded",
+    "StopReason",
     "Store",
     "StoreError",
     "StreamingObserver",
@@ -50,4 +56,5 @@ __all__ = [
     "rerun",
     "task_from_json",
     "task_to_json",
+    "tool",
 ]

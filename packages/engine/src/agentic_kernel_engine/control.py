@@ -18,7 +18,6 @@ from agentic_kernel import (
     Resume,
     Task,
     TaskExists,
-    TaskNotFound,
     apply,
 )
 from agentic_kernel.frozen import freeze
@@ -31,11 +30,12 @@ from .hub import Hub
 from .mutators import Change, Decide, Decided, Stored, by_act, change, landed, read_back, successor
 from .partial import partial_output
 from .receipt import Effect, Receipt
-from .record import Record, acquired_at, host_of, owner_name
+from .record import Record, owner_name
 from .run import PAUSE, Run, pause_waits, without_pause
 from .runs import Runs
 
 _PAGE = 100
+Inbox = tuple[Mapping[str, Any], ...]
 
 
 class Control:
@@ -150,11 +150,27 @@ class Control:
         effect: Effect = "requested" if pause_waits(done.after) else "transition"
         return _receipt(done.after, effect)
 
-    async def resume(self, task_id: str, extra: str | None, at_version: int | None) -> Receipt:
-        """Commit the transition and run the Task here if this host can; else leave it claimable."""
+    async def resume(
+        self,
+        task_id: str,
+        extra: str | None,
+        at_version: int | None,
+        decision: Mapping[str, Any] | None = None,
+    ) -> Receipt:
+        """Commit the transition and run the Task here if this host can; else leave it claimable.
+
+        A decision goes into the inbox in the same commit; a Task that runs already is left it.
+        """
         if extra is not None:
             values.encode(Resume(extra).extra, "extra")
+        if decision is not None:
+            _check_decision(decision)
         taken = False
+
+        def with_decision(before: Record, inbox: Inbox) -> Inbox:
+            if decision is None:
+                return inbox
+            return (*inbox, freeze({**decision, "id": before.version + 1}))
 
         async def decide(before: Record) -> Decided:
             nonlocal taken
@@ -162,18 +178,29 @@ class Control:
                 return None
             by = {"by": self._hub.name}
             if pause_waits(before):
-                after = successor(before, inbox=without_pause(before.inbox))
+                inbox = with_decision(before, without_pause(before.inbox))
+                after = successor(before, inbox=inbox)
                 return after, [Event(vocabulary.TASK_PAUSE_WITHDRAWN, by)]
+            if decision is not None and before.task.status.terminal:
+                raise IllegalTransition(task_id, before.task.status, "decide about")
             task = apply(before.task, Resume(extra), self._hub.clock())
+            inbox = with_decision(before, before.inbox)
             if task is before.task:
-                return None
+                if decision is None:
+                    return None
+                data = {**by, "decision": decision["type"]}
+                return successor(before, inbox=inbox), [
+                    Event(vocabulary.TASK_DECISION_POSTED, data)
+                ]
             if not taken and self.serves(task.runtime_kind) and self._runs.slots.free:
                 self._runs.slots.take(task_id)
                 taken = True
             version = before.version + 1
             owner = owner_name(self._hub.name, version) if taken else None
-            after = successor(before, task=task, owner=owner, attempts=0, due_at=None)
+            after = successor(before, task=task, owner=owner, attempts=0, due_at=None, inbox=inbox)
             data = by if extra is None else {**by, "extra": extra}
+            if decision is not None:
+                data = {**data, "decision": decision["type"]}
             return after, [Event(vocabulary.TASK_RESUMED, data)]
 
         with self._runs.arriving(task_id):
@@ -190,7 +217,8 @@ class Control:
             if done.after.task.status is done.before.task.status:
                 if taken:
                     self._runs.slots.give_back()
-                return _receipt(done.after, "withdrawn")
+                withdrawn = pause_waits(done.before)
+                return _receipt(done.after, "withdrawn" if withdrawn else "none")
             if taken:
                 await self._runs.enter(done.after, in_slot=True)
         return _receipt(done.after, "transition")
@@ -258,12 +286,7 @@ class Control:
         Raises:
             IllegalTransition: The Task is terminal and decides nothing any more.
         """
-        kind = decision.get("type") if isinstance(decision, Mapping) else None
-        if not isinstance(kind, str) or not kind or kind == PAUSE or "id" in decision:
-            raise InvalidValue(
-                "decision", f"must be a mapping with a type other than {PAUSE!r} and without an id"
-            )
-        values.encode(decision, "decision")
+        kind = _check_decision(decision)
 
         async def decide(before: Record) -> Decided:
             if before.task.status.terminal:
@@ -277,81 +300,6 @@ class Control:
         assert isinstance(done, Change)
         return done.after.version
 
-    async def claim(self, task_id: str) -> Receipt:
-        """Take up a running Task that no living host owns, and run it here.
-
-        Raises:
-            CannotStart: This host does not serve its kind, or has no free slot.
-        """
-        record = await self._store.load(task_id)
-        if not self.serves(record.task.runtime_kind):
-            raise CannotStart(
-                f"this Host does not run Tasks of kind {record.task.runtime_kind!r}", task_id
-            )
-        self._runs.slots.take(task_id)
-        with self._runs.arriving(task_id):
-            try:
-                claimed = await self._claim(task_id)
-            except BaseException:
-                self._runs.slots.give_back()
-                raise
-            if claimed is None:
-                self._runs.slots.give_back()
-                return _receipt(await self._store.load(task_id))
-            await self._runs.enter(claimed, in_slot=True)
-        return Receipt(claimed.task, False, claimed.version, "claimed")
-
-    async def _claim(self, task_id: str) -> Record | None:
-        claim = Event(vocabulary.TASK_CLAIMED, {"by": self._hub.name})
-        made = by_act(claim, next(self._hub.acts), self._hub.clock())
-        try:
-            claimed = await self._store.claim(task_id, self._hub.name, [made[1]])
-        except UnknownOutcome:
-            claimed = await self._claimed_after_all(task_id, made[1])
-        if claimed is not None:
-            self._hub.published(claimed, [made])
-        return claimed
-
-    async def _claimed_after_all(self, task_id: str, text: bytes) -> Record | None:
-        """The record, if it is this host's by the very claim that wrote this event (R5)."""
-        current = await read_back(self._store, task_id)
-        if current is None or current.owner is None or host_of(current.owner) != self._hub.name:
-            return None
-        version = acquired_at(current.owner)
-        found = await self._store.events(task_id, (version, -1), limit=1)
-        return current if found and found[0] == ((version, 0), text) else None
-
-    async def recover(self) -> list[str]:
-        """Take up every claimable Task of the kinds served, as long as there are free slots."""
-        taken: list[str] = []
-        after: str | None = None
-        while self._runs.can_run and self._runs.slots.free:
-            page = await self._store.find(
-                claimable=True, kinds=self._kinds, after=after, limit=_PAGE
-            )
-            for record in page:
-                if not self._runs.slots.free:
-                    break
-                try:
-                    receipt = await self.claim(record.task.id)
-                except TaskNotFound:
-                    continue
-                except CannotStart:  # the last slot went to somebody else meanwhile
-                    return taken
-                if receipt.effect == "claimed":
-                    taken.append(record.task.id)
-            if len(page) < _PAGE:
-                break
-            after = page[-1].task.id
-        return taken
-
-    async def restart(self, record: Record) -> None:
-        """Run what this host owns and does not run."""
-        if self._runs.knows(record) or not self._runs.slots.free or self._hub.closed:
-            return
-        self._runs.slots.take(record.task.id)
-        await self._runs.enter(record, in_slot=True)
-
     async def _change(self, task_id: str, decide: Decide) -> Change | Record:
         """`change`, with the local run and everybody who waits told of it."""
         done = await change(self._hub, task_id, decide, lambda: self._runs.held(task_id))
@@ -361,6 +309,21 @@ class Control:
                 run.absorb(done.after)
             self._hub.landed(done)
         return done
+
+
+def _check_decision(decision: Any) -> str:
+    """The type of a decision that may be stored.
+
+    Raises:
+        InvalidValue: It may not.
+    """
+    kind = decision.get("type") if isinstance(decision, Mapping) else None
+    if not isinstance(kind, str) or not kind or kind == PAUSE or "id" in decision:
+        raise InvalidValue(
+            "decision", f"must be a mapping with a type other than {PAUSE!r} and without an id"
+        )
+    values.encode(decision, "decision")
+    return kind
 
 
 def _receipt(record: Record, effect: Effect = "none") -> Receipt:

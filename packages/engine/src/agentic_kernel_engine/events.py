@@ -8,7 +8,6 @@ number of the ``act``: host and act name one write beyond doubt.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -74,13 +73,12 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(msgspec.Struct, frozen=True):
     """One thing that happened."""
 
     type: str
     """What happened, e.g. ``task.paused``."""
-    data: Mapping[str, Any] = field(default_factory=dict)
+    data: Mapping[str, Any] = msgspec.field(default_factory=dict)
     """JSON detail."""
     at: datetime | None = None
     """When, in UTC; the Host's clock if not given."""
@@ -103,17 +101,45 @@ def make(event: Any, at: datetime, path: str = "event") -> tuple[Event, bytes]:
             raise InvalidValue(path, f"must be an Event or a mapping, not {type(event).__name__}")
         data = {key: value for key, value in event.items() if key != "type"}
         event = Event(event.get("type", "substrate.event"), data)
-    if not isinstance(event.type, str) or not event.type:
-        raise InvalidValue(f"{path}.type", "must be a non-empty string")
-    values.check_text(event.type, f"{path}.type")
+    known = _types.get(event.type) if isinstance(event.type, str) else None
+    kind = known or _type_text(event.type, f"{path}.type")
     text = values.encode(event.data, f"{path}.data")
     if not text.startswith(b"{"):
         raise InvalidValue(f"{path}.data", "must be a mapping")
     moment = event.at or at
     stored = b'{"type":%b,"at":%d,"data":%b}' % (
-        values.encode(event.type), (moment - _EPOCH) // _MICROSECOND, text,
+        kind, (moment - _EPOCH) // _MICROSECOND, text,
     )  # fmt: skip
     return Event(event.type, event.data, moment), stored
+
+
+def make_checked(type: str, data: Mapping[str, Any], at: datetime) -> tuple[Event, bytes]:
+    """The same for an event that the engine builds itself; see `values.encode_checked`.
+
+    Raises:
+        InvalidValue: A text in it may not be stored.
+    """
+    stored = b'{"type":%b,"at":%d,"data":%b}' % (
+        _types.get(type) or _type_text(type, "event.type"),
+        (at - _EPOCH) // _MICROSECOND,
+        values.encode_checked(data, type),
+    )  # fmt: skip
+    return Event(type, data, at), stored
+
+
+_types: dict[str, bytes] = {}
+"""The JSON text of event types that were met before; there are few, and most events are of them."""
+_MOST_TYPES = 1_000
+
+
+def _type_text(type: Any, path: str) -> bytes:
+    if not isinstance(type, str) or not type:
+        raise InvalidValue(path, "must be a non-empty string")
+    values.check_text(type, path)
+    text = values.encode(type)
+    if len(_types) < _MOST_TYPES:
+        _types[type] = text
+    return text
 
 
 def ending(mutation: Mutation, by: str) -> Event:

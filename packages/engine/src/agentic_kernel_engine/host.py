@@ -30,9 +30,11 @@ from agentic_kernel import (
 
 from . import values
 from .control import Control
+from .decisions import Decisions
 from .errors import HostClosed
 from .events import Event
 from .hub import Hub
+from .loop.replay import Outcome, outcome
 from .memory_store import MemoryStore
 from .observer import Observer
 from .receipt import Receipt
@@ -41,13 +43,14 @@ from .rerun import rerun
 from .runs import Runs
 from .store import EventId, Store
 from .substrate import Substrate
+from .takeover import TakeOver
 from .watch import Watch
 
 T = TypeVar("T")
 _STATUSES = [status.value for status in TaskStatus]
 
 
-class Host:
+class Host(Decisions):
     """A Runtime and a Query over one store, with or without a substrate to run Tasks on.
 
     The store is the only channel: every verb loads, decides, commits if nothing moved, and else
@@ -99,8 +102,9 @@ class Host:
         )
         self._control = Control(self._hub, self._runs, kinds)
         self._runs.control = self._control
+        self._takeover = TakeOver(self._hub, self._runs, self._control, kinds)
         self._watch = Watch(
-            self._hub, self._runs, self._control, interval,
+            self._hub, self._runs, self._control, self._takeover, interval,
             claims=claims and substrate is not None,
         )  # fmt: skip
         self._joined: asyncio.Task[None] | None = None
@@ -232,6 +236,11 @@ class Host:
         """The latest record: the snapshot with its version, owner, state and inbox."""
         return await self.store.load(_id(task_id))
 
+    async def outcome(self, task_id: str) -> Outcome:
+        """What the Task came to: its snapshot, why it ended or paused, usage and events."""
+        task = await self.get(task_id)
+        return outcome(task, await self._hub.history(task_id))
+
     # Conveniences
 
     async def run(self, task: Task) -> Task:
@@ -275,19 +284,29 @@ class Host:
         """
         return await self._verb(task_id, lambda key: self._control.post(key, decision))
 
+    async def decide(self, task_id: str, decision: Mapping[str, Any]) -> Receipt:
+        """Leave a decision in the inbox, and resume the Task if it is paused, in one write.
+
+        Raises:
+            IllegalTransition: The Task is terminal.
+        """
+        return await self._verb(
+            task_id, lambda key: self._control.resume(key, None, None, decision)
+        )
+
     async def claim(self, task_id: str) -> Receipt:
         """Take up one running Task that no living host owns, and run it here.
 
         Raises:
             CannotStart: This Host does not serve its kind, or has no free slot.
         """
-        return await self._verb(task_id, lambda key: self._control.claim(key))
+        return await self._verb(task_id, lambda key: self._takeover.claim(key))
 
     async def recover(self) -> list[str]:
         """Take up every claimable Task of the kinds served, up to the free slots; returns ids."""
         self._check_open()
         await self._join()
-        return await self._own(self._control.recover())
+        return await self._own(self._takeover.recover())
 
     async def drain(self, *, pause: bool = False, timeout: float = 30.0) -> None:
         """Start nothing more, and let every run go at its next safe point.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from agentic_kernel import Task
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 EventLike = Event | Mapping[str, Any]
 """An `Event`, or a mapping with a ``type`` and the event's data as its other items."""
+Stored = tuple[Event, bytes]
+"""An event that was made already, with its stored form."""
 
 
 class Job:
@@ -46,6 +49,11 @@ class Job:
         return self._run.stopping
 
     @property
+    def now(self) -> datetime:
+        """The time, by the Host's clock."""
+        return self._run.now
+
+    @property
     def inbox(self) -> Sequence[Mapping[str, Any]]:
         """Decisions that wait for this run, oldest first; each has an ``id`` (R12).
 
@@ -58,7 +66,11 @@ class Job:
         return await self._run.history(after)
 
     async def commit(
-        self, state: Any, events: Sequence[EventLike] = (), *, consumed: Collection[int] = ()
+        self,
+        state: Any,
+        events: Sequence[EventLike | Stored] = (),
+        *,
+        consumed: Collection[int] = (),
     ) -> None:
         """Make the state and the events durable, together or not at all; never unwinds (R6).
 
@@ -77,33 +89,48 @@ class Job:
         await self._run.commit(state, events, consumed, safe=False)
 
     async def checkpoint(
-        self, state: Any, events: Sequence[EventLike] = (), *, consumed: Collection[int] = ()
+        self,
+        state: Any,
+        events: Sequence[EventLike | Stored] = (),
+        *,
+        consumed: Collection[int] = (),
+        if_paused: Mapping[str, Any] | None = None,
     ) -> None:
         """`commit`, and a safe point: a pause or a drain that waits takes effect here (R6).
 
         The transition is part of the same commit; the run is then unwound, and the next entry
         finds this state.
 
+        Args:
+            if_paused: Notes that the Task gets if it is paused by this commit.
+
         Raises:
             InvalidValue, StoreError, RunEnded: As for `commit`.
         """
-        await self._run.commit(state, events, consumed, safe=True)
+        await self._run.commit(state, events, consumed, safe=True, if_paused=if_paused)
 
     async def pause(
         self,
         state: Any,
-        events: Sequence[EventLike] = (),
+        events: Sequence[EventLike | Stored] = (),
         reason: str = "",
         *,
         consumed: Collection[int] = (),
+        due: datetime | None = None,
     ) -> NoReturn:
         """Pause the Task from within, with the state and the events, and unwind.
+
+        Args:
+            due: When a Host that serves the Task's kind is to resume it by itself; None for not
+                at all.
 
         Raises:
             InvalidValue, StoreError: As for `commit`; the Task runs on.
             RunEnded: Always, once the Task is paused.
         """
-        await self._run.commit(state, events, consumed, safe=True, pause=reason or "substrate")
+        await self._run.commit(
+            state, events, consumed, safe=True, pause=reason or "substrate", due=due
+        )
         raise AssertionError("a run that paused its Task was not unwound")
 
     def note(self, key: str, value: Any) -> None:
@@ -141,6 +168,14 @@ class Job:
             CannotStart: The substrate refuses the child.
         """
         return await self._run.spawn(task)
+
+    async def cancel(self, task_id: str) -> Task:
+        """Kill a child of this Task, and return its terminal snapshot.
+
+        Raises:
+            TaskNotFound: This Task has no such child.
+        """
+        return await self._run.cancel(task_id)
 
     async def join(self, task_id: str) -> Task:
         """Wait for a child to end, and return its terminal snapshot."""

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from agentic_kernel import Pause, Task, TaskNotFound, annotate, apply
+from agentic_kernel import Kill, Pause, Task, TaskNotFound, annotate, apply
 
 from . import events as vocabulary
 from . import values
@@ -69,6 +69,10 @@ class Run:
     @property
     def task_id(self) -> str:
         return self.record.task.id
+
+    @property
+    def now(self) -> datetime:
+        return self._hub.clock()
 
     @property
     def stopping(self) -> bool:
@@ -140,6 +144,14 @@ class Run:
         self._home.control.check_start(task)
         return await self._hub.owned.run(self._home.control.spawn(task, self))
 
+    async def cancel(self, task_id: str) -> Task:
+        self.check_alive()
+        record = await self._hub.store.load(task_id)
+        if record.parent != self.task_id:
+            raise TaskNotFound(task_id)
+        killed = await self._hub.owned.run(self._home.control.end(task_id, Kill()))
+        return killed.snapshot
+
     async def join(self, task_id: str) -> Task:
         self.check_alive()
         return await self._hub.wait(task_id)
@@ -147,23 +159,35 @@ class Run:
     async def commit(
         self,
         state: Any,
-        events: Sequence[EventLike],
+        events: Sequence[EventLike | Stored],
         consumed: Collection[int],
         *,
         safe: bool,
         pause: str | None = None,
+        due: datetime | None = None,
+        if_paused: Mapping[str, Any] | None = None,
     ) -> None:
         self.check_alive()
         text = values.encode(state, "state")
         now = self._hub.clock()
         made = [
-            vocabulary.make(event, now, f"events[{index}]") for index, event in enumerate(events)
+            event if type(event) is tuple else vocabulary.make(event, now, f"events[{index}]")
+            for index, event in enumerate(events)
         ]
         async with self.lock:
             self._sealed = len(self._emitted)
             try:
                 leaving = await self._land(
-                    _Draft(None if text == b"null" else text, consumed, safe, pause, now), made
+                    _Draft(
+                        None if text == b"null" else text,
+                        consumed,
+                        safe,
+                        pause,
+                        now,
+                        due,
+                        if_paused,
+                    ),
+                    made,
                 )
             finally:
                 self._sealed = 0
@@ -221,13 +245,13 @@ class Run:
             owner = None
             kind, data = vocabulary.TASK_RELEASED, {"by": self.owner}
             if leaving == "paused":
-                task = apply(task, Pause(), draft.now)
+                task = apply(task, Pause(notes=draft.if_paused), draft.now)
                 inbox = without_pause(inbox)
                 kind = vocabulary.TASK_PAUSED
                 data["reason"] = draft.pause or "requested"
             departure = vocabulary.make(Event(kind, data), draft.now)
         record = Record(
-            task, before.version + 1, draft.state, inbox, owner, before.step + 1, 0, None,
+            task, before.version + 1, draft.state, inbox, owner, before.step + 1, 0, draft.due,
             before.parent,
         )  # fmt: skip
         return record, leaving, departure
@@ -260,7 +284,7 @@ class Run:
 class _Draft:
     """What one commit of a job says, before it is known on top of which record."""
 
-    __slots__ = ("consumed", "now", "pause", "safe", "state")
+    __slots__ = ("consumed", "due", "if_paused", "now", "pause", "safe", "state")
 
     def __init__(
         self,
@@ -269,7 +293,11 @@ class _Draft:
         safe: bool,
         pause: str | None,
         now: datetime,
+        due: datetime | None,
+        if_paused: Mapping[str, Any] | None,
     ) -> None:
+        self.due = due
+        self.if_paused = if_paused
         self.state = state
         self.consumed = consumed
         self.safe = safe

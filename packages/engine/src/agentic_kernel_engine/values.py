@@ -28,21 +28,55 @@ decode = msgspec.json.Decoder().decode
 """JSON text (bytes) back to plain values."""
 
 
+class Encoded(bytes):
+    """The JSON text of a value that was checked already."""
+
+    __slots__ = ()
+
+
 def encode(value: Any, path: str = "value") -> bytes:
     """The JSON text of a value that may be stored.
 
     Raises:
         InvalidValue: The value, or a part of it, may not be stored; its path is named.
     """
+    if type(value) is Encoded:
+        return value
     check(value, path)
     text = _encoder.encode(value)
     if len(text) > MAX_BYTES:
-        raise InvalidValue(
-            path,
-            f"is {len(text):,} bytes of JSON, over the limit of {MAX_BYTES:,}; "
-            "store it elsewhere and keep a reference",
-        )
+        raise _too_long(len(text), path)
     return text
+
+
+def encode_checked(value: Any, path: str = "value") -> Encoded:
+    """The JSON text of a value whose keys and numbers are known to be storable.
+
+    Of what is left, bad text, this finds all: it is for values that the engine builds itself, of
+    parts that came in through `check`.
+
+    Raises:
+        InvalidValue: A text in it may not be stored, or all of it is too long.
+    """
+    try:
+        text = _encoder.encode(value)
+    except UnicodeEncodeError:
+        text = b"\\u0000"
+    if b"\\u0000" in text:  # most likely a NUL; or a text that only looks like one
+        plain = msgspec.to_builtins(value)
+        check(plain, path)
+        text = _encoder.encode(plain)
+    if len(text) > MAX_BYTES:
+        raise _too_long(len(text), path)
+    return Encoded(text)
+
+
+def _too_long(length: int, path: str) -> InvalidValue:
+    return InvalidValue(
+        path,
+        f"is {length:,} bytes of JSON, over the limit of {MAX_BYTES:,}; "
+        "store it elsewhere and keep a reference",
+    )
 
 
 def check(value: Any, path: str = "value") -> None:

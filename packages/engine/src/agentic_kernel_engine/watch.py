@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from .control import Control
     from .hub import Hub
     from .runs import Runs
+    from .takeover import TakeOver
 
 _log = logging.getLogger(__name__)
 CLAIM_EVERY = 5
@@ -25,11 +26,19 @@ class Watch:
     """A Host's periodic task: correctness needs nothing else, push would only be faster."""
 
     def __init__(
-        self, hub: Hub, runs: Runs, control: Control, interval: float, *, claims: bool
+        self,
+        hub: Hub,
+        runs: Runs,
+        control: Control,
+        takeover: TakeOver,
+        interval: float,
+        *,
+        claims: bool,
     ) -> None:
         self._hub = hub
         self._runs = runs
         self._control = control
+        self._takeover = takeover
         self._interval = interval
         self._claims = claims
         self._task: asyncio.Task[None] | None = None
@@ -52,7 +61,8 @@ class Watch:
                 if looks % CLAIM_EVERY == 0:
                     await self.restart_lost()
                     if self._claims:
-                        await self._control.recover()
+                        await self._takeover.recover()
+                        await self._takeover.wake()
             except StoreError as fault:
                 _log.warning("the store could not be looked at: %s", fault)
             except Exception:
@@ -90,7 +100,7 @@ class Watch:
                 status=TaskStatus.RUNNING, owner=self._hub.name, after=after, limit=_PAGE
             )
             for record in page:
-                await self._control.restart(record)
+                await self._takeover.restart(record)
             if len(page) < _PAGE:
                 return
             after = page[-1].task.id

@@ -1,0 +1,78 @@
+"""Decisions: what people and other processes tell a run that goes on somewhere else.
+
+Each is left in the Task's inbox and consumed in the commit that acts on it (R12). One that lets a
+paused Task go on resumes it in the same write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from agentic_kernel import InvalidValue
+
+from .loop import vocabulary
+from .loop.limits import Limits
+from .receipt import Receipt
+
+
+class Decisions:
+    """The verbs of a Host for runs of the bounded `Loop`, beside the six of every Runtime."""
+
+    async def decide(self, task_id: str, decision: Mapping[str, Any]) -> Receipt:
+        """Leave a decision in the inbox, and resume the Task if it is paused, in one write.
+
+        Args:
+            decision: JSON with a ``type``, e.g. ``{"type": "acme/approval", "granted": True}``.
+
+        Raises:
+            IllegalTransition: The Task is terminal.
+        """
+        raise NotImplementedError
+
+    async def post(self, task_id: str, decision: Mapping[str, Any]) -> int:
+        """Leave a decision in the inbox, whatever the Task's status; returns its id."""
+        raise NotImplementedError
+
+    async def approve(self, task_id: str, digest: str, *, by: str = "", why: str = "") -> Receipt:
+        """Approve the one action with this digest, and let the Task go on."""
+        return await self._approval(task_id, digest, True, by, why)
+
+    async def deny(self, task_id: str, digest: str, *, by: str = "", why: str = "") -> Receipt:
+        """Refuse the one action with this digest, and let the Task go on without it."""
+        return await self._approval(task_id, digest, False, by, why)
+
+    async def answer(self, task_id: str, text: str, *, by: str = "") -> Receipt:
+        """Answer the question that the Task is paused for, and let it go on."""
+        if not isinstance(text, str):
+            raise InvalidValue("text", f"must be a string, not {type(text).__name__}")
+        return await self.decide(task_id, {"type": vocabulary.ANSWER, "text": text, "by": by})
+
+    async def retune(
+        self, task_id: str, limits: Mapping[str, Any] | None = None, *, by: str = "", **more: Any
+    ) -> int:
+        """Change some limits of a run, from its next step on; also across processes.
+
+        Args:
+            limits: By name, as in `Limits`; also as keyword arguments.
+
+        Raises:
+            InvalidValue: There is no such limit, or its value is none.
+        """
+        changes = {**(limits or {}), **more}
+        Limits().changed(changes)
+        return await self.post(task_id, {"type": vocabulary.RETUNE, "limits": changes, "by": by})
+
+    async def step(self, task_id: str) -> Receipt:
+        """Let a paused Task do one step, after which it pauses again."""
+        return await self.decide(task_id, {"type": vocabulary.STEP})
+
+    async def _approval(
+        self, task_id: str, digest: str, granted: bool, by: str, why: str
+    ) -> Receipt:
+        if not isinstance(digest, str) or not digest:
+            raise InvalidValue(
+                "digest", "must be the digest of the action, as the Task's note says"
+            )
+        decision = {"digest": digest, "granted": granted, "by": by, "why": why}
+        return await self.decide(task_id, {"type": vocabulary.APPROVAL, **decision})

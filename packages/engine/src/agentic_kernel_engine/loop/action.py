@@ -1,0 +1,120 @@
+"""Actions: what a planner may ask for. Data only, each with one JSON form.
+
+A planner gives one action, or several: a batch. The Loop gives every action of a plan a number,
+so an action needs no id of its own; a tool call has one where the provider wants it back.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import msgspec
+
+
+class ToolCall(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="type", tag="tool_call"):
+    """Call a tool."""
+
+    tool: str
+    arguments: Mapping[str, Any] = {}
+    id: str = ""
+    """The provider's name for this call, handed back with its result."""
+
+
+class Delegate(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="type", tag="delegate"):
+    """Give work to a child Task, wait for one, or end one."""
+
+    verb: Literal["spawn", "join", "cancel"]
+    child: str = ""
+    """Which child to join or to cancel; the id of one to spawn is given by the Loop."""
+    instructions: str = ""
+    summary: str = ""
+    agent: str | None = None
+    """Whom to give it to, by the name of an Agent."""
+
+
+class Thought(msgspec.Struct, frozen=True, tag_field="type", tag="thought"):
+    """Say something to nobody, and go on."""
+
+    text: str
+
+
+class PushGoal(msgspec.Struct, frozen=True, tag_field="type", tag="goal_push"):
+    """Take on a goal below the current one."""
+
+    text: str
+
+
+class CompleteGoal(
+    msgspec.Struct, frozen=True, omit_defaults=True, tag_field="type", tag="goal_complete"
+):
+    """The current goal is reached."""
+
+    note: str = ""
+
+
+class FinalAnswer(
+    msgspec.Struct, frozen=True, omit_defaults=True, tag_field="type", tag="final_answer"
+):
+    """End the Task well, with this result."""
+
+    output: Any
+
+
+class AskUser(msgspec.Struct, frozen=True, tag_field="type", tag="ask_user"):
+    """Pause until a person answers."""
+
+    question: str
+
+
+class Schedule(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="type", tag="schedule"):
+    """Pause, and go on not before a moment."""
+
+    at: str
+    """ISO 8601 with an offset."""
+    reason: str = ""
+
+
+class Stop(msgspec.Struct, frozen=True, tag_field="type", tag="stop"):
+    """End the Task without an answer."""
+
+    reason: str = ""
+
+
+Action = (
+    ToolCall
+    | Delegate
+    | Thought
+    | PushGoal
+    | CompleteGoal
+    | FinalAnswer
+    | AskUser
+    | Schedule
+    | Stop
+)
+ACTIONS: tuple[type[Action], ...] = (
+    ToolCall, Delegate, Thought, PushGoal, CompleteGoal, FinalAnswer, AskUser, Schedule, Stop,
+)  # fmt: skip
+
+_canonical = msgspec.json.Encoder(order="sorted")
+
+
+def kind_of(action: Action) -> str:
+    """The name of the action's type, as in its JSON form."""
+    return str(type(action).__struct_config__.tag)
+
+
+def digest(action: Action, place: str) -> str:
+    """What an approval is bound to: every part of the action, and the place where it is asked for.
+
+    So it fits neither another action, nor the same one asked for again. SHA-256 of the place and
+    of the JSON form with sorted keys, in hexadecimal; a tool call's id is no part of it.
+
+    Args:
+        place: Task, step, and index in the plan, e.g. ``<id>:3:0``.
+    """
+    if isinstance(action, ToolCall) and action.id:
+        action = ToolCall(action.tool, action.arguments)
+    text = place.encode() + b"\n" + _canonical.encode(action)
+    return hashlib.sha256(text).hexdigest()

@@ -1,0 +1,110 @@
+"""Decisions of a policy, and the matrix that says what becomes of an action.
+
+    decision \\ action   tool call, delegate, thought, goals, final answer, ask user, schedule, stop
+    allow               it is done
+    deny                it is not done; the planner is told, or the run ends (``on_deny``)
+    stop                the run ends
+    require_approval    the Task pauses until a person has decided
+
+`ROUTES` is that matrix, cell by cell: where it departs from the picture, it says why.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final, Literal
+
+import msgspec
+
+from .action import (
+    Action,
+    AskUser,
+    CompleteGoal,
+    Delegate,
+    FinalAnswer,
+    PushGoal,
+    Schedule,
+    Stop,
+    Thought,
+    ToolCall,
+)
+
+Verdict = Literal["allow", "deny", "stop", "require_approval"]
+
+
+class Decision(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a policy says about one action."""
+
+    verdict: Verdict
+    reason: str = ""
+    """For the planner when it is denied, for the person when it needs an approval."""
+
+
+ALLOW: Final = Decision("allow")
+
+
+def deny(reason: str) -> Decision:
+    """Refuse one action."""
+    return Decision("deny", reason)
+
+
+def stop(reason: str) -> Decision:
+    """End the run."""
+    return Decision("stop", reason)
+
+
+def require_approval(reason: str) -> Decision:
+    """Let a person decide about this very action."""
+    return Decision("require_approval", reason)
+
+
+class Route(StrEnum):
+    """What is done with an action once it is decided about."""
+
+    CALL = "call"
+    """Run the tool."""
+    DELEGATE = "delegate"
+    RECORD = "record"
+    """Put it on record, and go on."""
+    FINISH = "finish"
+    """End the Task with the answer."""
+    ASK = "ask"
+    """Pause for an answer."""
+    SLEEP = "sleep"
+    """Pause until a moment."""
+    STOP = "stop"
+    """End the Task without an answer."""
+    REFUSE = "refuse"
+    """Tell the planner that it was denied, or end the run."""
+    APPROVE = "approve"
+    """Pause for an approval."""
+
+
+_DONE: Final[dict[type[Action], Route]] = {
+    ToolCall: Route.CALL,
+    Delegate: Route.DELEGATE,
+    Thought: Route.RECORD,
+    PushGoal: Route.RECORD,
+    CompleteGoal: Route.RECORD,
+    FinalAnswer: Route.FINISH,
+    AskUser: Route.ASK,
+    Schedule: Route.SLEEP,
+    Stop: Route.STOP,
+}
+
+ROUTES: Final[dict[Verdict, dict[type[Action], Route]]] = {
+    "allow": _DONE,
+    "deny": {
+        **dict.fromkeys(_DONE, Route.REFUSE),
+        # Nobody can be kept from giving up: the run would only go on at its limits' expense.
+        Stop: Route.STOP,
+    },
+    "stop": dict.fromkeys(_DONE, Route.STOP),
+    "require_approval": {
+        **dict.fromkeys(_DONE, Route.APPROVE),
+        # A question reaches a person in any case.
+        AskUser: Route.ASK,
+        Stop: Route.STOP,
+    },
+}
+"""What becomes of each type of action under each decision."""

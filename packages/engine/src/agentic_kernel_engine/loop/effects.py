@@ -1,0 +1,34 @@
+"""Effects: prepared before they begin, settled by their step's commit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..seams.tools import Invocation
+from . import vocabulary
+from .action import ToolCall, digest
+from .execution import Execution
+from .observation import Observation
+from .state import AtHand
+
+
+def key(task_id: str, step: int, index: int, call: ToolCall) -> str:
+    """The idempotency key of a call: the same again after a crash, and no other call's."""
+    place = f"{task_id}:{step}:{index}"
+    return f"{place}:{digest(call, place)[:16]}"
+
+
+async def prepare(
+    run: Execution, at_hand: AtHand, made: Sequence[Invocation | Observation]
+) -> None:
+    """Put on record that these effects are about to begin; nothing has begun when it returns.
+
+    The commit also proves that this host still owns the Task (R14).
+    """
+    at_hand.prepared = True
+    run.state.at_hand = at_hand
+    run.record(
+        vocabulary.EFFECTS_PREPARED,
+        keys={str(e.context.index): e.context.key for e in made if isinstance(e, Invocation)},
+    )
+    await run.commit()

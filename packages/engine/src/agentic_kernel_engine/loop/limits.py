@@ -1,0 +1,182 @@
+"""Limits, and the one budget that is held against them.
+
+What a call may use up at most is reserved before it, in a commit (R17); afterwards the reservation
+is replaced by what was really used. So no cap is passed, whatever happens in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from agentic_kernel import InvalidValue
+
+from .action import Action, ToolCall
+from .observation import Observation
+from .plan import NOTHING_USED, Usage
+from .reasons import StopReason
+
+BACKSTOP: Final = 1_000
+"""How many iterations a run has when nobody said."""
+
+
+class Limits(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How far a run may go. None is no limit, but for the backstops.
+
+    Raises:
+        InvalidValue: A limit is negative, or of the wrong type.
+    """
+
+    max_iterations: int = BACKSTOP
+    """Answers of the planner."""
+    max_tool_calls: int | None = None
+    max_failures: int | None = None
+    """Observations that went wrong, in all."""
+    max_non_progress: int = 5
+    """Steps in a row that brought nothing new."""
+    max_reflections: int = 2
+    """How often a stalled run is given a corrective message; each time it may go on for longer."""
+    max_repeats: int = 5
+    """Steps in a row with the same actions and the same observations."""
+    max_goal_depth: int = 8
+    max_depth: int = 4
+    """How deep Tasks may delegate to children of children."""
+    max_seconds: float | None = None
+    """How long the run may work before nothing new is begun; time spent paused does not count."""
+    max_input_tokens: int | None = None
+    max_output_tokens: int | None = None
+    max_total_tokens: int | None = None
+    max_cost: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            value = getattr(self, name)
+            if value is None:
+                continue
+            whole = name not in ("max_seconds", "max_cost")
+            if isinstance(value, bool) or not isinstance(value, int if whole else (int, float)):
+                raise InvalidValue(name, f"must be a number, not {value!r}")
+            if not 0 <= value < float("inf"):
+                raise InvalidValue(name, f"is {value}; use 0 or more, and leave it out for none")
+
+    def changed(self, changes: Mapping[str, Any]) -> Limits:
+        """These limits with some of them replaced.
+
+        Raises:
+            InvalidValue: There is no such limit, or its value is none.
+        """
+        known = {name: getattr(self, name) for name in self.__struct_fields__}
+        for name in changes:
+            if name not in known:
+                raise InvalidValue(
+                    name, f"is no limit; there are {', '.join(self.__struct_fields__)}"
+                )
+        try:
+            return msgspec.convert({**known, **changes}, Limits)
+        except msgspec.ValidationError as error:
+            raise InvalidValue("limits", str(error)) from error
+
+
+class Spent(msgspec.Struct, omit_defaults=True):
+    """What a run has used up so far; part of its durable state."""
+
+    iterations: int = 0
+    tool_calls: int = 0
+    failures: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+    reasoning_tokens: int = 0
+    cost: float = 0.0
+    seconds: float = 0.0
+    """Worked before this entry, as of the last commit."""
+
+    def bank(self, usage: Usage) -> None:
+        """Count what a call used up."""
+        if usage is not NOTHING_USED:
+            self.input_tokens += usage.input_tokens
+            self.output_tokens += usage.output_tokens
+            self.cached_tokens += usage.cached_tokens
+            self.reasoning_tokens += usage.reasoning_tokens
+            self.cost += usage.cost
+
+    def count(self, action: Action, observation: Observation) -> None:
+        """Count what came of an action that was begun."""
+        if isinstance(action, ToolCall):
+            self.tool_calls += 1
+        if observation.error:
+            self.failures += 1
+
+    @property
+    def usage(self) -> Usage:
+        """The part of it that models used up."""
+        return Usage(
+            self.input_tokens, self.output_tokens, self.cached_tokens, self.reasoning_tokens,
+            self.cost,
+        )  # fmt: skip
+
+
+def exceeded(limits: Limits, spent: Spent, seconds: float) -> StopReason | None:
+    """Why no further call may be made; None if one may, as far as counts and time go."""
+    if spent.iterations >= limits.max_iterations:
+        return StopReason.MAX_ITERATIONS
+    if limits.max_seconds is not None and seconds >= limits.max_seconds:
+        return StopReason.TIMEOUT
+    if limits.max_failures is not None and spent.failures >= max(limits.max_failures, 1):
+        return StopReason.MAX_FAILURES
+    return None
+
+
+def unaffordable(limits: Limits, spent: Spent, worst: Usage) -> StopReason | None:
+    """Why a call that may use up ``worst`` must not be made; None if it may."""
+    if _over(limits.max_cost, spent.cost, worst.cost):
+        return StopReason.MAX_COST
+    if (
+        _over(limits.max_input_tokens, spent.input_tokens, worst.input_tokens)
+        or _over(limits.max_output_tokens, spent.output_tokens, worst.output_tokens)
+        or _over(
+            limits.max_total_tokens,
+            spent.input_tokens + spent.output_tokens,
+            worst.input_tokens + worst.output_tokens,
+        )
+    ):
+        return StopReason.MAX_TOKENS
+    return None
+
+
+def _over(limit: float | None, spent: float, more: float) -> bool:
+    """Whether so much more would pass the limit; with nothing left, nothing more is begun."""
+    return limit is not None and (spent + more > limit or spent >= limit)
+
+
+class Remaining(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What is left of the limits, for a planner that adapts to it; None is no limit."""
+
+    iterations: int
+    tool_calls: int | None = None
+    seconds: float | None = None
+    output_tokens: int | None = None
+    """Of those of the output and those in all, what is less."""
+    cost: float | None = None
+
+
+def remaining(limits: Limits, spent: Spent, seconds: float) -> Remaining:
+    """What is left before the next call."""
+    tokens = [
+        limit - used
+        for limit, used in (
+            (limits.max_output_tokens, spent.output_tokens),
+            (limits.max_total_tokens, spent.input_tokens + spent.output_tokens),
+        )
+        if limit is not None
+    ]
+    calls, time, cost = limits.max_tool_calls, limits.max_seconds, limits.max_cost
+    return Remaining(
+        limits.max_iterations - spent.iterations,
+        None if calls is None else calls - spent.tool_calls,
+        None if time is None else time - seconds,
+        min(tokens, default=None),
+        None if cost is None else cost - spent.cost,
+    )

@@ -1,0 +1,242 @@
+"""Loop: a substrate that plans, authorizes, executes and observes within bounds.
+
+`Loop.step` is the whole of it, in order. What varies is in a seam; what ends a run is raised as an
+`End` by whichever part met it, and handled in one place.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from agentic_kernel import InvalidValue
+
+from ..errors import TaskFailed
+from ..events import Event
+from ..job import Job
+from ..seams.middleware import Hooks
+from ..seams.planner import Planner
+from ..seams.policy import AllowAll, Policy
+from ..seams.scheduler import ParallelScheduler, SequentialScheduler, ToolScheduler
+from ..seams.schema import compile_schema
+from ..seams.tools import Tool, ToolRegistry, Tools
+from . import approvals, routing, vocabulary
+from .answering import Answering
+from .context import NOBODY, Context, Principal
+from .ending import End, PlannerError
+from .execution import Clock, Execution
+from .limits import Limits, exceeded
+from .progress import judge
+from .reasons import STOP_REASON, WAITING_FOR, StopReason
+from .state import AtHand
+
+_PAUSED: Final = {STOP_REASON: StopReason.INTERRUPT.value}
+
+
+class Loop:
+    """A bounded agent, as a `Substrate`: ``Host(Loop(planner, tools), store)`` is a Runtime.
+
+    A run goes on where its last commit left it, after a pause, a crash or a take-over alike.
+    Limits hold exactly, over all of these. An effect is recorded before it begins and settled
+    after; one whose outcome a crash left open is said to be `indeterminate` and never done again
+    unasked.
+
+    Args:
+        planner: Decides about the next step.
+        tools: A registry, or tools and typed functions.
+        policy: Decides whether an action is done; by default every action is.
+        limits: How far a run may go.
+        middleware: May change what goes to the planner and to tools, and what comes back.
+        scheduler: How the tool calls of a batch are run.
+        parallel_tools: Whether calls of a batch may run side by side, where no scheduler is given.
+        on_deny: Whether the planner is told of a denied action (``observe``), or the run ends.
+        on_non_progress: Whether a stalled run is given a corrective message (``reflect``) first,
+            or is stopped.
+        output_schema: What a final answer must fit, as JSON Schema.
+        principal: On whose behalf a Task runs.
+        should_cancel: Asked before every step; when it says so the Task is paused.
+        clock: Seconds, never running backwards, for the limit of time.
+    """
+
+    def __init__(
+        self,
+        planner: Planner,
+        tools: ToolRegistry | Sequence[Tool | Callable[..., Any]] = (),
+        policy: Policy | None = None,
+        *,
+        limits: Limits | None = None,
+        middleware: Sequence[Any] = (),
+        scheduler: ToolScheduler | None = None,
+        parallel_tools: bool = True,
+        on_deny: str = "observe",
+        on_non_progress: str = "reflect",
+        output_schema: Mapping[str, Any] | None = None,
+        principal: Principal = NOBODY,
+        should_cancel: Callable[[], bool] | None = None,
+        clock: Clock = time.monotonic,
+    ) -> None:
+        if on_deny not in ("observe", "end"):
+            raise InvalidValue("on_deny", f"is {on_deny!r}; use 'observe' or 'end'")
+        if on_non_progress not in ("reflect", "stop"):
+            raise InvalidValue(
+                "on_non_progress", f"is {on_non_progress!r}; use 'reflect' or 'stop'"
+            )
+        self.planner = planner
+        self.tools: ToolRegistry = tools if isinstance(tools, ToolRegistry) else Tools(*tools)
+        self.policy: Policy = policy or AllowAll()
+        self.limits = limits or Limits()
+        self.hooks = Hooks(middleware)
+        self.scheduler = scheduler or (
+            ParallelScheduler() if parallel_tools else SequentialScheduler()
+        )
+        self.on_deny = on_deny
+        self.on_non_progress = on_non_progress
+        self.output_schema = output_schema
+        self.fits = None if output_schema is None else compile_schema(output_schema)
+        self.principal = principal
+        self._should_cancel = should_cancel
+        self._clock = clock
+        self._answering = Answering(planner, self.hooks)
+
+    async def execute(self, job: Job) -> Any:
+        """Run the Task on from where it is, step by step, to its end."""
+        run = Execution(job, self.limits, self._clock)
+        try:
+            if await run.enter():
+                run.record(vocabulary.RUN_STARTED, limits=msgspec.to_builtins(run.limits))
+                for hook in self.hooks.on_run_start:
+                    await hook(run.state)
+            while True:
+                await self.step(run)
+        except End as end:
+            return await self._end(run, end)
+        except TaskFailed as fault:
+            return await self._end(
+                run,
+                End(StopReason.ERROR, fault.message, code=fault.code, metadata=fault.metadata),
+            )
+        except Exception:
+            job.note(STOP_REASON, StopReason.ERROR.value)
+            raise
+
+    async def step(self, run: Execution) -> None:
+        """One step: from what is known to one durable write.
+
+        Raises:
+            End: The run is over.
+            RunEnded: It is paused, or no longer this host's.
+        """
+        await self._heed(run)
+        self._reflect(run)
+        self._check_limits(run)
+        context = self._context(run)
+        at_hand = run.state.at_hand or await self._plan(run, context)
+        if at_hand is None:
+            return
+        await approvals.authorize(self.policy, run, at_hand, context)
+        await approvals.wait_for_people(run, at_hand)
+        observations = await routing.carry_out(self, run, at_hand, context)
+        judge(run, at_hand.plan, observations)
+        await self._commit(run, context)
+
+    async def _heed(self, run: Execution) -> None:
+        """Act on decisions that wait in the inbox, and on the wish to cancel."""
+        if run.job.inbox:
+            approvals.heed(run)
+        if self._should_cancel is not None and self._should_cancel():
+            run.job.note(STOP_REASON, StopReason.CANCELLED.value)
+            await run.pause(StopReason.CANCELLED.value)
+
+    def _reflect(self, run: Execution) -> None:
+        """Tell a stalled run so, with a longer allowance each time; or end it."""
+        state, limits = run.state, run.limits
+        if state.repeats >= limits.max_repeats:
+            raise End(
+                StopReason.LOOP,
+                f"the same actions gave the same observations {state.repeats} times in a row",
+            )
+        if state.non_progress < limits.max_non_progress + state.reflections:
+            return
+        if self.on_non_progress == "stop" or state.reflections >= limits.max_reflections:
+            raise End(
+                StopReason.NO_PROGRESS, f"{state.non_progress} steps in a row brought nothing new"
+            )
+        state.reflections += 1
+        text = (
+            f"The last {state.non_progress} steps brought nothing new. Say what is missing, then "
+            "try another way, or give the final answer with what is known."
+        )
+        state.non_progress = 0
+        run.tell(vocabulary.RUN_REFLECTED, text, round=state.reflections)
+
+    def _check_limits(self, run: Execution) -> None:
+        reason = exceeded(run.limits, run.state.spent, run.seconds)
+        if reason is not None and run.state.at_hand is None:
+            raise End(reason, f"the limit is reached after {run.state.step} steps")
+
+    def _context(self, run: Execution) -> Context:
+        state = run.state
+        context = Context(
+            run.task, state.step, run.transcript, self.tools.tools(), state.goals, run.remaining,
+            self.principal, state.variables, (), (), self.output_schema, state.said,
+        )  # fmt: skip
+        visible = getattr(self.policy, "visible", None)
+        if visible is not None:
+            context.tools = [tool for tool in context.tools if visible(tool, context)]
+        return context
+
+    async def _plan(self, run: Execution, context: Context) -> AtHand | None:
+        """Ask the planner, within what is reserved for it (R17); None if it was cut short."""
+        await self._answering.reserve(run, context)
+        plan = await self._answering.ask(run, context)
+        if plan is None:
+            return None
+        state = run.state
+        state.spent.iterations += 1
+        state.spent.bank(plan.usage)
+        state.reserved = None
+        state.said = ""
+        run.record(vocabulary.PLAN_MADE, **msgspec.to_builtins(plan))
+        return AtHand(plan, [])
+
+    async def _commit(self, run: Execution, context: Context) -> None:
+        """One durable write, with the reservation for the next call; then a safe point."""
+        run.state.step += 1
+        if run.ending is not None:
+            raise run.ending
+        if run.after is not None:
+            after, run.after = run.after, None
+            await after()
+        if run.one_step:
+            run.one_step = False
+            run.job.note(STOP_REASON, StopReason.INTERRUPT.value)
+            await run.pause("step")
+        run.state.reserved = self._answering.forecast(context)
+        await run.checkpoint(_PAUSED)
+
+    async def _end(self, run: Execution, end: End) -> Any:
+        """The one exit: what is left to say, and what the Task becomes."""
+        for hook in self.hooks.on_run_end:
+            await hook(run.state, end)
+        state = run.state
+        run.record(
+            vocabulary.RUN_STOPPED,
+            reason=end.reason.value,
+            message=end.message,
+            steps=state.step,
+            usage=msgspec.to_builtins(state.spent.usage),
+        )
+        for kind, data in run.events:
+            run.job.emit(Event(kind, data))
+        run.job.note(STOP_REASON, end.reason.value)
+        if run.task.metadata.get(WAITING_FOR) is not None:
+            run.job.note(WAITING_FOR, None)
+        if end.reason is StopReason.FINAL:
+            return end.output
+        raise TaskFailed(end.code, end.message or end.reason.value, end.metadata)
+
+
+__all__ = ["Loop", "PlannerError"]

@@ -1,0 +1,43 @@
+"""Why a run ended or paused: one of these reasons, readable on the Task."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final
+
+STOP_REASON: Final = "engine/stop_reason"
+"""The note that every end and every pause by the Loop leaves on the Task."""
+WAITING_FOR: Final = "engine/waiting_for"
+"""The note that says what a Task paused with the reason ``interrupt`` waits for."""
+
+
+class StopReason(StrEnum):
+    """What a program may branch on."""
+
+    FINAL = "final"
+    """The planner gave its final answer; the Task is in ``success``."""
+    MAX_ITERATIONS = "max_iterations"
+    MAX_TOOL_CALLS = "max_tool_calls"
+    MAX_FAILURES = "max_failures"
+    NO_PROGRESS = "no_progress"
+    """Nothing new came of several steps in a row, reflection included."""
+    MAX_GOAL_DEPTH = "max_goal_depth"
+    MAX_DEPTH = "max_depth"
+    """A Task tried to delegate deeper than allowed."""
+    TIMEOUT = "timeout"
+    """The run had worked for as long as it may; no new work was started."""
+    MAX_TOKENS = "max_tokens"
+    MAX_COST = "max_cost"
+    LOOP = "loop"
+    """The same actions gave the same observations again and again."""
+    GUARDRAIL = "guardrail"
+    DENIED = "denied"
+    """An action was denied, and denials end this run."""
+    STOPPED = "stopped"
+    """The planner or the policy stopped the run."""
+    INTERRUPT = "interrupt"
+    """Paused: for an approval, an answer, a moment, or because it was asked to."""
+    CANCELLED = "cancelled"
+    """Paused by the run's own ``should_cancel``."""
+    ERROR = "error"
+    """A fault; the Task's failure has the code of whatever failed."""

@@ -1,0 +1,106 @@
+"""Replay: what a run did, read back from its history; and the outcome of any Task.
+
+Read-only: a run always goes on from its state, never from here, for the log does not hold the
+host's ``variables``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from agentic_kernel import Task
+
+from .. import events as host
+from ..events import Event
+from . import vocabulary
+from .action import Action
+from .limits import Spent
+from .observation import Observation
+from .plan import Plan, Usage
+from .reasons import STOP_REASON, StopReason
+from .transcript import Entry, entries
+
+
+class Replay(msgspec.Struct):
+    """A run, as its events tell it."""
+
+    status: str = ""
+    """Of the Task, after the last event."""
+    reason: StopReason | None = None
+    """Why it ended; None while it has not."""
+    steps: int = 0
+    actions: list[Action] = []
+    """Those that were done; denied and stopped ones are not among them."""
+    observations: list[Observation] = []
+    """What came of each of these actions."""
+    goals: list[str] = []
+    spent: Spent = msgspec.field(default_factory=Spent)
+    transcript: list[Entry] = []
+
+
+_STATUS = {
+    host.TASK_DISPATCHED: "running",
+    host.TASK_RESUMED: "running",
+    host.TASK_PAUSED: "paused",
+    host.TASK_COMPLETED: "success",
+    host.TASK_FAILED: "failure",
+    host.TASK_KILLED: "cancelled",
+}
+
+
+def replay(events: Iterable[Event]) -> Replay:
+    """Read a run back from its events, in their order."""
+    history = list(events)
+    run = Replay(transcript=entries(history))
+    plan: Plan | None = None
+    for event in history:
+        run.status = _STATUS.get(event.type, run.status)
+        match event.type:
+            case vocabulary.PLAN_MADE:
+                plan = msgspec.convert(event.data, Plan)
+                run.spent.iterations += 1
+                run.spent.bank(plan.usage)
+            case vocabulary.RUN_ENTERED:
+                run.spent.iterations += 1
+                run.spent.bank(msgspec.convert(event.data["forfeited"], Usage))
+            case vocabulary.RUN_CUT:
+                run.spent.bank(msgspec.convert(event.data["forfeited"], Usage))
+            case vocabulary.STEP_OBSERVED if plan is not None:
+                _observe(run, plan, event.data["observations"])
+                run.steps += 1
+                run.goals = list(event.data.get("goals", run.goals))
+                plan = None
+            case vocabulary.RUN_STOPPED:
+                run.reason = StopReason(event.data["reason"])
+    return run
+
+
+def _observe(run: Replay, plan: Plan, observations: Any) -> None:
+    found = msgspec.convert(observations, list[Observation])
+    for action, observation in zip(plan.actions, found, strict=True):
+        if observation.done:
+            run.spent.count(action, observation)
+            run.actions.append(action)
+            run.observations.append(observation)
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """What a Task came to."""
+
+    task: Task
+    answer: Any
+    """The final answer; None unless the Task is in ``success``."""
+    reason: StopReason | None
+    """Why it ended or paused; None for a Task that runs, or never was a run of the Loop."""
+    usage: Usage
+    events: Sequence[Event]
+
+
+def outcome(task: Task, events: Sequence[Event]) -> Outcome:
+    """What a Task came to, from its snapshot and its history."""
+    noted = task.metadata.get(STOP_REASON)
+    reason = StopReason(noted) if noted in list(StopReason) and task.status != "running" else None
+    return Outcome(task, task.result, reason, replay(events).spent.usage, events)

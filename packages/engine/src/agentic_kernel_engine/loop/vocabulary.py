@@ -1,0 +1,72 @@
+"""The events of the Loop, in the Task's history beside those of the Host.
+
+Every step leaves ``plan.made``, ``plan.decided`` and ``step.observed``, in this order; the others
+come where they belong. All of a step's events are in the commit that resolves it, none after it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+RUN_STARTED: Final = "run.started"
+"""The first entry. Data: ``limits``, ``depth``."""
+RUN_ENTERED: Final = "run.entered"
+"""Another entry, after a crash or a take-over. Data: ``forfeited`` (a reservation, now spent)."""
+RUN_RETUNED: Final = "run.retuned"
+"""Limits were changed. Data: ``limits``, ``by``."""
+RUN_REFLECTED: Final = "run.reflected"
+"""The run stalled and was told so. Data: ``text``, ``round``."""
+RUN_CUT: Final = "run.cut"
+"""A pause ended an answer early. Data: ``text`` so far, ``forfeited`` (its reservation)."""
+RUN_WAITS: Final = "run.waits"
+"""The Task pauses for something. Data: ``kind``, and what it waits for."""
+RUN_STOPPED: Final = "run.stopped"
+"""The end. Data: ``reason``, ``usage``, ``steps``, ``message``."""
+PLAN_MADE: Final = "plan.made"
+"""The planner answered. Data: the `Plan`."""
+PLAN_FAILED: Final = "plan.failed"
+"""The planner's call failed and something else was done. Data: ``code``, ``message``, ``then``."""
+PLAN_DECIDED: Final = "plan.decided"
+"""The policy decided. Data: ``decisions`` in the order of the actions."""
+EFFECTS_PREPARED: Final = "effects.prepared"
+"""Effects are about to happen. Data: ``keys`` by the index of the action."""
+APPROVAL_GIVEN: Final = "approval.given"
+"""A person approved an action. Data: ``digest``, ``by``, ``why``."""
+APPROVAL_REFUSED: Final = "approval.refused"
+"""A person refused an action. Data: ``digest``, ``by``, ``why``."""
+APPROVAL_IGNORED: Final = "approval.ignored"
+"""A decision about an action that nobody asks about (any more). Data: ``digest``, ``by``."""
+QUESTION_ANSWERED: Final = "question.answered"
+"""A person answered. Data: ``text``, ``by``."""
+STEP_OBSERVED: Final = "step.observed"
+"""What came of a step. Data: ``observations`` in the order of the actions, ``goals``."""
+TOOL_PROGRESS: Final = "tool.progress"
+"""A tool reports. Data: ``tool``, ``index``, ``report``."""
+CHILD_SPAWNED: Final = "child.spawned"
+"""Data: ``child``, ``agent``."""
+CHILD_ENDED: Final = "child.ended"
+"""Data: ``child``, ``status``."""
+CONTEXT_COMPACTED: Final = "context.compacted"
+"""The transcript before it was replaced. Data: ``summary``, ``dropped`` (entries)."""
+MEMORY_RECALLED: Final = "memory.recalled"
+"""Data: ``ids``."""
+MEMORY_KEPT: Final = "memory.kept"
+"""Data: ``ids``."""
+
+LOOP_EVENTS: Final = frozenset(
+    {
+        RUN_STARTED, RUN_ENTERED, RUN_RETUNED, RUN_REFLECTED, RUN_CUT, RUN_WAITS, RUN_STOPPED,
+        PLAN_MADE, PLAN_FAILED, PLAN_DECIDED, EFFECTS_PREPARED, APPROVAL_GIVEN, APPROVAL_REFUSED,
+        APPROVAL_IGNORED, QUESTION_ANSWERED, STEP_OBSERVED, TOOL_PROGRESS, CHILD_SPAWNED,
+        CHILD_ENDED, CONTEXT_COMPACTED, MEMORY_RECALLED, MEMORY_KEPT,
+    }
+)  # fmt: skip
+
+APPROVAL: Final = "engine/approval"
+"""A decision in the inbox about one action. Data: ``digest``, ``granted``, ``by``, ``why``."""
+ANSWER: Final = "engine/answer"
+"""A decision in the inbox that answers a question. Data: ``text``, ``by``."""
+RETUNE: Final = "engine/retune"
+"""A decision in the inbox that changes limits. Data: ``limits``, ``by``."""
+STEP: Final = "engine/step"
+"""A decision in the inbox: do one step, then pause."""

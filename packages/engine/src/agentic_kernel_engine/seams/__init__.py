@@ -1,0 +1,28 @@
+"""The variable parts of the loop, each a small protocol with a reference implementation."""
+
+from .middleware import Middleware, Recovery
+from .planner import Forecast, Planner, RuleBasedPlanner, ScriptedPlanner, Streamed
+from .policy import AllowAll, Policy
+from .scheduler import ParallelScheduler, SequentialScheduler, ToolScheduler
+from .tools import Invocation, Tool, ToolContext, ToolRegistry, Tools, tool
+
+__all__ = [
+    "AllowAll",
+    "Forecast",
+    "Invocation",
+    "Middleware",
+    "ParallelScheduler",
+    "Planner",
+    "Policy",
+    "Recovery",
+    "RuleBasedPlanner",
+    "ScriptedPlanner",
+    "SequentialScheduler",
+    "Streamed",
+    "Tool",
+    "ToolContext",
+    "ToolRegistry",
+    "ToolScheduler",
+    "Tools",
+    "tool",
+]

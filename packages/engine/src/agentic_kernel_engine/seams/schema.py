@@ -1,0 +1,175 @@
+"""Schemas: whether a value fits a JSON Schema, and nothing else.
+
+A schema is data from outside. It is never executed, nothing that it refers to is fetched, and what
+checking against it costs is bounded: its size, its patterns (a regular expression runs in linear
+time, so there is neither lookaround nor a back reference), and how often its references multiply.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Protocol
+from urllib.parse import unquote
+
+from agentic_kernel import InvalidValue
+
+from ..values import check, decode, encode
+from .mismatch import MAX_MESSAGE, Mismatch, path_of
+
+MAX_BYTES: Final = 256 * 1024
+"""How long a schema may be as JSON text."""
+MAX_PATTERN: Final = 64 * 1024
+"""How large one compiled pattern may be, in bytes of the engine's program."""
+MAX_REFERENCES: Final = 4_096
+"""How many references may be followed from the root, each as often as it is met."""
+MAX_CHAIN: Final = 128
+"""How many references may lead to one another in a row."""
+
+_HINT: Final = "; lookaround, back references and large repetitions are not supported"
+
+Fit = Callable[[Any], str | None]
+"""None if a value fits; else what does not, where, and what is expected."""
+
+
+class Validator(Protocol):
+    """Makes checks from schemas; `compile_schema` is the one that comes with the engine."""
+
+    def __call__(self, schema: Mapping[str, Any]) -> Fit:
+        """The check of one schema.
+
+        Raises:
+            InvalidValue: It is no schema, or one that is not accepted.
+        """
+        ...
+
+
+def compile_schema(schema: Mapping[str, Any]) -> Fit:
+    """The check of one schema: draft 2020-12, or another one that its ``$schema`` names.
+
+    What may not be stored fits no schema. References lead into the schema itself (``#``, ``#/…``).
+
+    Raises:
+        InvalidValue: It is no JSON Schema, refers to something outside of itself, has a pattern
+            that cannot run in linear time, or is too deep or too large.
+    """
+    if not isinstance(schema, Mapping):
+        raise InvalidValue("schema", f"must be a mapping, not {type(schema).__name__}")
+    text = encode(dict(schema), "schema")
+    if len(text) > MAX_BYTES:
+        raise InvalidValue("schema", f"is {len(text):,} bytes of JSON; use up to {MAX_BYTES:,}")
+    plain = decode(text)
+    _References(plain).check()
+    # Only here: most of what imports the engine never compiles a schema.
+    import jsonschema_rs
+
+    options: dict[str, Any] = {
+        "offline": True,
+        "mask": "value",
+        "pattern_options": jsonschema_rs.RegexOptions(
+            size_limit=MAX_PATTERN, dfa_size_limit=MAX_PATTERN
+        ),
+    }
+    try:
+        is_valid = jsonschema_rs.validator_for(plain, **options).is_valid
+    except jsonschema_rs.ValidationError as error:
+        raise InvalidValue(
+            path_of("schema", error.instance_path),
+            f"is not accepted: {error.message[:500]}{_HINT if 'regex' in error.message else ''}",
+        ) from None
+    except ValueError as error:
+        raise InvalidValue("schema", f"is not accepted: {str(error)[:500]}") from None
+    mismatch = Mismatch(plain, options)
+
+    def fit(value: Any) -> str | None:
+        try:
+            check(value, "")  # Also for its depth: the validator's recursion ends the process.
+        except InvalidValue as error:
+            return str(error).removeprefix(": ")[:MAX_MESSAGE]
+        return None if is_valid(value) else mismatch.describe(value)
+
+    return fit
+
+
+# What a keyword holds decides how its parts are read: names with a schema each, or data.
+_NAMED: Final = frozenset({"properties", "patternProperties", "dependentSchemas", "dependencies"})
+_APART: Final = frozenset({"$defs", "definitions", "const", "enum", "default", "examples"})
+_REFERENCES: Final = ("$ref", "$dynamicRef", "$recursiveRef")
+
+
+class _References:
+    """The references of a schema, followed before anything is compiled.
+
+    References that fan out and meet again are walked once per way by every validator: thirty lines
+    of schema make a billion checks.
+    """
+
+    def __init__(self, schema: dict[str, Any]) -> None:
+        self._schema = schema
+        self._counts: dict[str, int] = {}
+        self._base = "id" if "draft-04" in str(schema.get("$schema")) else "$id"
+
+    def check(self) -> None:
+        """Refuse what leads outside, nowhere, or to too much."""
+        if self._count("#", 0) > MAX_REFERENCES:
+            raise InvalidValue(
+                "schema", f"multiplies its references to over {MAX_REFERENCES:,}; simplify it"
+            )
+
+    def _count(self, pointer: str, depth: int) -> int:
+        """How many references are followed from here; one that leads back counts as one."""
+        if pointer in self._counts:
+            return self._counts[pointer]
+        if depth > MAX_CHAIN:
+            raise InvalidValue("schema", f"chains over {MAX_CHAIN} references; simplify it")
+        self._counts[pointer] = 0
+        total = 0
+        for target in self._targets(pointer):
+            total += 1 + self._count(target, depth + 1)
+        self._counts[pointer] = total
+        return total
+
+    def _targets(self, pointer: str) -> list[str]:
+        """The references that apply wherever the part at a pointer does."""
+        start = self._resolve(pointer)
+        found: list[str] = []
+        stack: list[tuple[Any, bool]] = [(start, False)]
+        while stack:
+            part, named = stack.pop()
+            if isinstance(part, list):
+                stack += [(item, False) for item in part]
+            elif not isinstance(part, dict):
+                continue
+            elif named:
+                stack += [(item, False) for item in part.values()]
+            else:
+                if part is not self._schema:
+                    self._refuse_base(part)
+                found += [part[key] for key in _REFERENCES if isinstance(part.get(key), str)]
+                stack += [(item, key in _NAMED) for key, item in part.items() if key not in _APART]
+        return found
+
+    def _resolve(self, reference: str) -> Any:
+        if reference != "#" and not reference.startswith("#/"):
+            raise InvalidValue(
+                "schema",
+                f"refers to {ascii(reference)[:200]}; nothing is fetched, so put it under $defs "
+                "and refer to it as #/$defs/…",
+            )
+        part: Any = self._schema
+        for step in unquote(reference).split("/")[1:]:
+            key = step.replace("~1", "/").replace("~0", "~")
+            if isinstance(part, dict) and key in part:
+                part = part[key]
+            elif isinstance(part, list) and key.isdecimal() and int(key) < len(part):
+                part = part[int(key)]
+            else:
+                raise InvalidValue(
+                    "schema", f"refers to {ascii(reference)[:200]}: nothing is there"
+                )
+            self._refuse_base(part)
+        return part
+
+    def _refuse_base(self, part: Any) -> None:
+        """A part with an id of its own would change what the references in it mean."""
+        if isinstance(part, dict) and isinstance(part.get(self._base), str):
+            raise InvalidValue("schema", f"has a part with an {self._base} of its own; remove it")

@@ -1,0 +1,231 @@
+"""Signature: what a typed function says about itself as a tool.
+
+Its annotations give the schemas, its docstring the descriptions, its defaults what may be left out.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from collections.abc import Callable
+from typing import Annotated, Any, Final, NotRequired, Required, TypedDict, get_args, get_origin
+from typing import get_type_hints as hints_of
+
+import msgspec
+
+from agentic_kernel import InvalidValue
+
+from ..values import decode
+
+_REFERENCE: Final = "#/$defs/{model}"
+
+
+class Signature:
+    """What was read from a function.
+
+    Raises:
+        InvalidValue: A parameter has no annotation, or one that has no JSON form; it is named.
+    """
+
+    __slots__ = ("arguments", "context", "description", "input_schema", "output_schema")
+
+    def __init__(self, function: Callable[..., Any], context: type) -> None:
+        """Read a function.
+
+        Args:
+            function: Any callable with annotations.
+            context: A parameter with this annotation is no argument; its name is kept.
+        """
+        where = getattr(function, "__name__", type(function).__name__)
+        hints = _hints(function, where)
+        self.context = ""
+        """The parameter that receives the context; "" if none does."""
+        self.description, explained = described(inspect.getdoc(function) or "")
+        types: dict[str, Any] = {}
+        texts: dict[str, str] = {}
+        defaults: dict[str, Any] = {}
+        for name, parameter in inspect.signature(function).parameters.items():
+            path = f"{where}({name})"
+            if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+                raise InvalidValue(path, "is not passed by name; a tool's parameters have to be")
+            if name not in hints:
+                raise InvalidValue(path, "has no annotation; the schema is made from it")
+            if hints[name] is context:
+                self.context = name
+                continue
+            _one_schema(hints[name], path)
+            texts[name] = _text(hints[name], path) or explained.get(name, "")
+            if parameter.default is parameter.empty:
+                types[name] = Required[hints[name]]
+            else:
+                types[name] = NotRequired[hints[name]]
+                defaults[name] = parameter.default
+        # A TypedDict: any name may be a key, and what is left out stays out, so that the
+        # function's own default holds.
+        arguments = TypedDict("Arguments", types)  # type: ignore[misc]
+        self.arguments = msgspec.json.Decoder(arguments, dec_hook=_decoded).decode
+        """From the JSON text of the arguments to what the function takes."""
+        self.input_schema = _object_schema(arguments, texts, defaults)
+        self.output_schema = _output_schema(hints.get("return", Any))
+
+
+def described(doc: str) -> tuple[str, dict[str, str]]:
+    """The first paragraph of a docstring in Google's style, and its ``Args`` by name."""
+    summary = " ".join(doc.split("\n\n", 1)[0].split())
+    explained: dict[str, str] = {}
+    lines = iter(doc.splitlines())
+    indent = name = ""
+    for line in lines:
+        if line.strip() in ("Args:", "Arguments:"):
+            break
+    for line in lines:
+        if not line.strip():
+            continue
+        if not line[0].isspace():
+            break
+        found = re.match(r"(\s+)\*{0,2}(\w+)\s*(?:\([^)]*\))?:\s*(.*)", line)
+        if found is not None and found[1] == (indent or found[1]):
+            indent, name = found[1], found[2]
+            explained[name] = found[3]
+        elif name:
+            explained[name] = f"{explained[name]} {line.strip()}".strip()
+    return summary, explained
+
+
+def plain(value: Any) -> Any:
+    """The JSON form of dataclasses, enums, models and whatever else has one.
+
+    Raises:
+        Exception: It has none, or making it failed.
+    """
+    return msgspec.to_builtins(value, str_keys=True, enc_hook=_dumped)
+
+
+def _hints(function: Callable[..., Any], where: str) -> dict[str, Any]:
+    target = inspect.unwrap(function)
+    if not inspect.isroutine(target):
+        target = type(target).__call__
+    try:
+        return hints_of(target, include_extras=True)
+    except (NameError, TypeError) as error:
+        raise InvalidValue(
+            where, f"has an annotation that cannot be resolved: {error}; define it at module level"
+        ) from error
+
+
+def _one_schema(annotation: Any, path: str) -> None:
+    try:
+        msgspec.json.schema(annotation, schema_hook=_modelled)
+    except Exception as error:
+        reason = str(error).splitlines()[-1] if str(error) else type(error).__name__
+        raise InvalidValue(
+            path, f"has an annotation without a JSON form ({reason}); use a raw schema instead"
+        ) from error
+
+
+def _text(annotation: Any, path: str) -> str:
+    """The description in an ``Annotated``."""
+    if get_origin(annotation) is not Annotated:
+        return ""
+    text = ""
+    for each in get_args(annotation)[1:]:
+        if type(each).__module__.partition(".")[0] == "pydantic":
+            raise InvalidValue(
+                path, "is annotated with a pydantic field; use msgspec.Meta, or a pydantic model"
+            )
+        if isinstance(each, str):
+            text = each
+        elif isinstance(each, msgspec.Meta):
+            text = each.description or text
+    return text
+
+
+def _object_schema(
+    arguments: Any, texts: dict[str, str], defaults: dict[str, Any]
+) -> dict[str, Any]:
+    (_,), parts = msgspec.json.schema_components((arguments,), schema_hook=_modelled)
+    own = parts.pop("Arguments")
+    properties = own.get("properties", {})
+    for name, part in properties.items():
+        if texts[name]:
+            # Beside a reference, which keeps its own description.
+            properties[name] = part = {**part, "description": texts[name]}
+        if name in defaults:
+            try:
+                part["default"] = plain(defaults[name])
+            except Exception:  # A default without a JSON form is the function's own business.
+                continue
+    schema: dict[str, Any] = {"type": "object", "properties": properties}
+    if own.get("required"):
+        schema["required"] = own["required"]
+    schema["additionalProperties"] = False
+    return _hoisted(schema, parts)
+
+
+def _output_schema(annotation: Any) -> dict[str, Any] | None:
+    """The schema of a return annotation; None where it says nothing that can be checked."""
+    try:
+        schema = msgspec.json.schema(annotation, schema_hook=_returned)
+    except Exception:
+        return None
+    return _hoisted(schema, schema.pop("$defs", {})) if schema else None
+
+
+def _hoisted(schema: dict[str, Any], parts: dict[str, Any]) -> dict[str, Any]:
+    """One ``$defs`` at the root, where the references of every model lead to."""
+    definitions = dict(parts)
+    stack: list[Any] = [schema, *parts.values()]
+    while stack:
+        part = stack.pop()
+        if isinstance(part, dict):
+            inner = part.pop("$defs", None) if "$ref" in part or "properties" in part else None
+            for name, each in (inner or {}).items():
+                if definitions.setdefault(name, each) != each:
+                    raise InvalidValue("schema", f"has two models called {name!r}; rename one")
+                stack.append(each)
+            stack += part.values()
+        elif isinstance(part, list):
+            stack += part
+    if definitions:
+        schema["$defs"] = definitions
+    copy: dict[str, Any] = decode(msgspec.json.encode(schema))
+    return copy
+
+
+def _is_model(annotation: Any) -> bool:
+    """Whether this is a pydantic model; where nobody imported pydantic, nothing is."""
+    pydantic = sys.modules.get("pydantic")
+    return (
+        pydantic is not None
+        and isinstance(annotation, type)
+        and issubclass(annotation, pydantic.BaseModel)
+    )
+
+
+def _modelled(annotation: Any) -> dict[str, Any]:
+    if not _is_model(annotation):
+        raise NotImplementedError
+    schema: dict[str, Any] = annotation.model_json_schema(ref_template=_REFERENCE)
+    return schema
+
+
+def _returned(annotation: Any) -> dict[str, Any]:
+    if not _is_model(annotation):
+        raise NotImplementedError
+    schema: dict[str, Any] = annotation.model_json_schema(
+        ref_template=_REFERENCE, mode="serialization"
+    )
+    return schema
+
+
+def _decoded(annotation: Any, value: Any) -> Any:
+    if not _is_model(annotation):
+        raise NotImplementedError
+    return annotation.model_validate(value)
+
+
+def _dumped(value: Any) -> Any:
+    if not _is_model(type(value)):
+        raise NotImplementedError
+    return value.model_dump(mode="json")

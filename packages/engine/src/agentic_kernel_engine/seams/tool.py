@@ -1,0 +1,298 @@
+"""Tool: something that a planner may call, and what has to be known about it beforehand."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import math
+import re
+from collections.abc import Callable, Collection, Coroutine, Mapping
+from typing import Any, Final, Literal, get_args, overload
+
+from agentic_kernel import InvalidValue
+
+from ..loop.context import Principal
+from ..values import decode, encode
+from .schema import Fit, Validator, compile_schema
+from .signature import Signature
+
+SideEffect = Literal["none", "read", "write", "destructive"]
+"""What a call does to the world: nothing, looks at it, changes it, or destroys something in it."""
+_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+
+
+class ToolContext:
+    """What the host tells a tool about the call.
+
+    Args:
+        task_id: The Task that calls.
+        step: Steps that are behind this one.
+        index: Which action of the step's plan it is.
+        key: Idempotency key: the same again when the call is repeated after a crash.
+        principal: On whose behalf.
+        progress: Reports how far the tool is; any JSON value.
+    """
+
+    __slots__ = ("index", "key", "principal", "progress", "step", "task_id")
+
+    def __init__(
+        self,
+        task_id: str,
+        step: int,
+        index: int,
+        key: str,
+        principal: Principal,
+        progress: Callable[[Any], None],
+    ) -> None:
+        self.task_id = task_id
+        self.step = step
+        self.index = index
+        self.key = key
+        self.principal = principal
+        self.progress = progress
+
+    def for_thread(self) -> ToolContext:
+        """The same for a tool in a thread: its reports are handed to the event loop."""
+        post = asyncio.get_running_loop().call_soon_threadsafe
+        report = self.progress
+
+        def progress(value: Any) -> None:
+            post(report, value)
+
+        return ToolContext(self.task_id, self.step, self.index, self.key, self.principal, progress)
+
+
+class Tool:
+    """Something that a planner may call, with what has to be known about it beforehand.
+
+    A coroutine function runs on the event loop, any other function in a thread of the event loop's
+    executor, of which there are few. A thread cannot be ended: after a timeout or a cancellation it
+    goes on, unobserved, until it returns, and the process waits for it before it exits.
+
+    Args:
+        name: 1 to 64 letters, digits, ``_`` and ``-``.
+        handler: Called with the arguments as one dict; a parameter annotated `ToolContext` gets
+            the context, by its name.
+        description: For the planner.
+        input_schema: JSON Schema of the arguments, with ``"type": "object"``.
+        output_schema: JSON Schema of the result; None for any JSON.
+        effect: What a call does. Where nothing is said, a tool is treated with care.
+        idempotent: Whether a second call with the same key changes nothing more.
+        scopes: What the principal has to be allowed.
+        timeout: Seconds that a call may take; None for as long as it likes.
+        concurrent: Whether a call may run beside others of its batch.
+        inline: Run a plain function on the event loop: for one that returns at once.
+        validator: Makes the checks from the schemas; `compile_schema` where none is given.
+        signature: What was read from a typed function, which gets its arguments by name; see
+            `tool`.
+
+    Raises:
+        InvalidValue: Something of it is not accepted, the schemas included.
+    """
+
+    __slots__ = (
+        "_context", "_fits", "_signature", "_start", "_thread", "_validator", "concurrent",
+        "description", "effect", "handler", "idempotent", "input_schema", "name", "output_schema",
+        "scopes", "timeout",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        name: str,
+        handler: Callable[..., Any],
+        *,
+        input_schema: Mapping[str, Any],
+        description: str = "",
+        output_schema: Mapping[str, Any] | None = None,
+        effect: SideEffect = "write",
+        idempotent: bool = False,
+        scopes: Collection[str] = (),
+        timeout: float | None = None,
+        concurrent: bool = True,
+        inline: bool = False,
+        validator: Validator | None = None,
+        signature: Signature | None = None,
+    ) -> None:
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            raise InvalidValue("name", f"is {ascii(name)[:80]}; use 1 to 64 of A-Z a-z 0-9 _ -")
+        if not callable(handler):
+            raise InvalidValue("handler", f"must be callable, not {type(handler).__name__}")
+        if effect not in get_args(SideEffect):
+            raise InvalidValue("effect", f"is {effect!r}; use {', '.join(get_args(SideEffect))}")
+        if timeout is not None and not 0 < timeout < math.inf:
+            raise InvalidValue("timeout", f"is {timeout}; use seconds over 0, and None for none")
+        if isinstance(scopes, str):
+            raise InvalidValue("scopes", "is one string; give a collection of scopes")
+        self.name = name
+        self.handler = handler
+        self.description = description
+        self.input_schema = _held("input_schema", input_schema)
+        if self.input_schema.get("type") != "object":
+            raise InvalidValue("input_schema", 'must have "type": "object"; arguments have names')
+        self.output_schema = None
+        if output_schema is not None:
+            self.output_schema = _held("output_schema", output_schema)
+        self.effect = effect
+        self.idempotent = idempotent
+        self.scopes = frozenset(scopes)
+        self.timeout = timeout
+        self.concurrent = concurrent
+        self._validator = validator or compile_schema
+        self._signature = signature
+        self._context = signature.context if signature else _context_of(handler)
+        self._thread = not inline and not _is_async(handler)
+        self._start = handler if _is_async(handler) else self._aside if self._thread else self._here
+        self._fits: tuple[Fit, Fit | None] | None = None
+        if signature is None:
+            self.checks()
+
+    def __repr__(self) -> str:
+        return f"Tool({self.name!r}, effect={self.effect!r})"
+
+    @property
+    def has_effect(self) -> bool:
+        """Whether a call changes the world, so that it is put on record before it begins."""
+        return self.effect == "write" or self.effect == "destructive"
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether a call that a crash interrupted may be made again."""
+        return self.idempotent or not self.has_effect
+
+    def checks(self) -> tuple[Fit, Fit | None]:
+        """What checks the arguments, and what checks the result if anything does.
+
+        Made once: of a typed function at its first call, otherwise with the tool.
+
+        Raises:
+            InvalidValue: A schema is not accepted.
+        """
+        if self._fits is None:
+            output = self.output_schema
+            self._fits = (
+                self._validator(self.input_schema),
+                None if output is None else self._validator(output),
+            )
+        return self._fits
+
+    def start(self, arguments: bytes, context: ToolContext) -> Coroutine[Any, Any, Any]:
+        """The call, not yet begun, with arguments of its own.
+
+        Raises:
+            msgspec.ValidationError: The function's parameters have no room for them.
+        """
+        if self._thread and self._context:
+            context = context.for_thread()
+        told = {self._context: context} if self._context else {}
+        if self._signature is not None:
+            return self._start(**self._signature.arguments(arguments), **told)
+        return self._start(decode(arguments), **told)
+
+    async def _aside(self, /, *args: Any, **named: Any) -> Any:
+        result = await asyncio.to_thread(self._called, *args, **named)
+        return await result if inspect.isawaitable(result) else result
+
+    async def _here(self, /, *args: Any, **named: Any) -> Any:
+        result = self.handler(*args, **named)
+        return await result if inspect.isawaitable(result) else result
+
+    def _called(self, /, *args: Any, **named: Any) -> Any:
+        try:
+            return self.handler(*args, **named)
+        except StopIteration as error:
+            # No future takes it as an exception; the call would hang.
+            raise RuntimeError("the tool raised StopIteration") from error
+
+
+@overload
+def tool(
+    function: Callable[..., Any],
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    effect: SideEffect = "write",
+    idempotent: bool = False,
+    scopes: Collection[str] = (),
+    timeout: float | None = None,
+    concurrent: bool = True,
+    inline: bool = False,
+    validator: Validator | None = None,
+) -> Tool: ...
+@overload
+def tool(
+    function: None = None,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    effect: SideEffect = "write",
+    idempotent: bool = False,
+    scopes: Collection[str] = (),
+    timeout: float | None = None,
+    concurrent: bool = True,
+    inline: bool = False,
+    validator: Validator | None = None,
+) -> Callable[[Callable[..., Any]], Tool]: ...
+def tool(
+    function: Callable[..., Any] | None = None,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    **declared: Any,
+) -> Tool | Callable[[Callable[..., Any]], Tool]:
+    """A tool from a typed function, as a decorator or called with the function.
+
+    Its parameters become the arguments: annotated with JSON's own types, ``Literal``, unions,
+    enums, dataclasses, TypedDicts, pydantic models, and ``Annotated`` with a description. What a
+    default is given for may be left out, and nothing else may be added. The return annotation,
+    where it has a JSON form, is what the result is checked against.
+
+    Args:
+        function: The function; left out where options are given to the decorator.
+        name: The function's own where none is given.
+        description: The first paragraph of its docstring where none is given.
+        **declared: As for `Tool`.
+
+    Raises:
+        InvalidValue: A parameter has no annotation, or one without a JSON form; it is named.
+    """
+    if function is None:
+        return lambda given: tool(given, name=name, description=description, **declared)
+    signature = Signature(function, ToolContext)
+    return Tool(
+        str(name or getattr(function, "__name__", type(function).__name__)),
+        function,
+        input_schema=signature.input_schema,
+        output_schema=signature.output_schema,
+        description=signature.description if description is None else description,
+        signature=signature,
+        **declared,
+    )
+
+
+def _held(path: str, schema: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy that nobody else changes."""
+    if not isinstance(schema, Mapping):
+        raise InvalidValue(path, f"must be a mapping, not {type(schema).__name__}")
+    copy: dict[str, Any] = decode(encode(dict(schema), path))
+    return copy
+
+
+def _is_async(handler: Any) -> bool:
+    return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(
+        getattr(handler, "__call__", None)  # noqa: B004
+    )
+
+
+def _context_of(handler: Any) -> str:
+    """The parameter of a handler of raw arguments that receives the context; "" if none does."""
+    try:
+        parameters = inspect.signature(handler).parameters
+    except (TypeError, ValueError):  # Some builtins have none.
+        return ""
+    for name, parameter in parameters.items():
+        annotation = parameter.annotation
+        # Not resolved: the other annotations of a handler need not be known at run time.
+        said = annotation.rpartition(".")[2] if isinstance(annotation, str) else annotation
+        if said in (ToolContext, ToolContext.__name__):
+            return name
+    return ""

@@ -1,0 +1,62 @@
+"""Tools: where the tools of a run are found; and by one name, all that is about them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, runtime_checkable
+
+from agentic_kernel import InvalidValue
+
+from .call import MAX_OUTPUT, Invocation, perform
+from .tool import SideEffect, Tool, ToolContext, tool
+
+__all__ = [
+    "MAX_OUTPUT",
+    "Invocation",
+    "SideEffect",
+    "Tool",
+    "ToolContext",
+    "ToolRegistry",
+    "Tools",
+    "perform",
+    "tool",
+]
+
+
+@runtime_checkable
+class ToolRegistry(Protocol):
+    """The tools of a run."""
+
+    def tools(self) -> Sequence[Tool]:
+        """All of them, in the order in which a planner sees them."""
+        ...
+
+    def find(self, name: str) -> Tool | None:
+        """The tool of this name, which is one of `tools`; None if there is none."""
+        ...
+
+
+class Tools:
+    """A registry that never changes.
+
+    Args:
+        *tools: Tools, and typed functions, which become tools as by `tool`.
+
+    Raises:
+        InvalidValue: Two have the same name, or a function cannot become a tool.
+    """
+
+    def __init__(self, *tools: Tool | Callable[..., Any]) -> None:
+        self._named: dict[str, Tool] = {}
+        for each in tools:
+            made = each if isinstance(each, Tool) else tool(each)
+            if made.name in self._named:
+                raise InvalidValue("tools", f"has two tools called {made.name!r}; rename one")
+            self._named[made.name] = made
+        self._all = tuple(self._named.values())
+
+    def tools(self) -> Sequence[Tool]:
+        return self._all
+
+    def find(self, name: str) -> Tool | None:
+        return self._named.get(name)

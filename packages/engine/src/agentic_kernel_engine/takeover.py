@@ -1,0 +1,133 @@
+"""Take-over: running what nobody runs, and waking what its moment has come for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from agentic_kernel import CannotStart, IllegalTransition, TaskNotFound, TaskStatus
+
+from . import events as vocabulary
+from .errors import UnknownOutcome
+from .events import Event
+from .hub import Hub
+from .mutators import by_act, read_back
+from .receipt import Receipt
+from .record import Record, acquired_at, host_of
+from .runs import Runs
+
+if TYPE_CHECKING:
+    from .control import Control
+
+_PAGE = 100
+
+
+class TakeOver:
+    """How a Host comes to run Tasks that it did not dispatch.
+
+    Every method raises `StoreError` if the store fails.
+    """
+
+    def __init__(
+        self, hub: Hub, runs: Runs, control: Control, kinds: frozenset[str] | None
+    ) -> None:
+        self._hub = hub
+        self._store = hub.store
+        self._runs = runs
+        self._control = control
+        self._kinds = kinds
+
+    async def claim(self, task_id: str) -> Receipt:
+        """Take up a running Task that no living host owns, and run it here.
+
+        Raises:
+            CannotStart: This host does not serve its kind, or has no free slot.
+        """
+        record = await self._store.load(task_id)
+        if not self._control.serves(record.task.runtime_kind):
+            raise CannotStart(
+                f"this Host does not run Tasks of kind {record.task.runtime_kind!r}", task_id
+            )
+        self._runs.slots.take(task_id)
+        with self._runs.arriving(task_id):
+            try:
+                claimed = await self._claim(task_id)
+            except BaseException:
+                self._runs.slots.give_back()
+                raise
+            if claimed is None:
+                self._runs.slots.give_back()
+                return _unchanged(await self._store.load(task_id))
+            await self._runs.enter(claimed, in_slot=True)
+        return Receipt(claimed.task, False, claimed.version, "claimed")
+
+    async def _claim(self, task_id: str) -> Record | None:
+        claim = Event(vocabulary.TASK_CLAIMED, {"by": self._hub.name})
+        made = by_act(claim, next(self._hub.acts), self._hub.clock())
+        try:
+            claimed = await self._store.claim(task_id, self._hub.name, [made[1]])
+        except UnknownOutcome:
+            claimed = await self._claimed_after_all(task_id, made[1])
+        if claimed is not None:
+            self._hub.published(claimed, [made])
+        return claimed
+
+    async def _claimed_after_all(self, task_id: str, text: bytes) -> Record | None:
+        """The record, if it is this host's by the very claim that wrote this event (R5)."""
+        current = await read_back(self._store, task_id)
+        if current is None or current.owner is None or host_of(current.owner) != self._hub.name:
+            return None
+        version = acquired_at(current.owner)
+        found = await self._store.events(task_id, (version, -1), limit=1)
+        return current if found and found[0] == ((version, 0), text) else None
+
+    async def recover(self) -> list[str]:
+        """Take up every claimable Task of the kinds served, as long as there are free slots."""
+        taken: list[str] = []
+        after: str | None = None
+        while self._runs.can_run and self._runs.slots.free:
+            page = await self._store.find(
+                claimable=True, kinds=self._kinds, after=after, limit=_PAGE
+            )
+            for record in page:
+                if not self._runs.slots.free:
+                    break
+                try:
+                    receipt = await self.claim(record.task.id)
+                except TaskNotFound:
+                    continue
+                except CannotStart:  # the last slot went to somebody else meanwhile
+                    return taken
+                if receipt.effect == "claimed":
+                    taken.append(record.task.id)
+            if len(page) < _PAGE:
+                break
+            after = page[-1].task.id
+        return taken
+
+    async def wake(self) -> None:
+        """Resume the paused Tasks of the kinds served whose moment has come."""
+        after: str | None = None
+        while self._runs.slots.free:
+            page = await self._store.find(
+                status=TaskStatus.PAUSED, due=self._hub.clock(), kinds=self._kinds, after=after,
+                limit=_PAGE,
+            )  # fmt: skip
+            for record in page:
+                try:
+                    await self._control.resume(record.task.id, None, record.version)
+                except (TaskNotFound, IllegalTransition):
+                    continue
+            if len(page) < _PAGE:
+                return
+            after = page[-1].task.id
+
+    async def restart(self, record: Record) -> None:
+        """Run what this host owns and does not run."""
+        if self._runs.knows(record) or not self._runs.slots.free or self._hub.closed:
+            return
+        self._runs.slots.take(record.task.id)
+        await self._runs.enter(record, in_slot=True)
+
+
+def _unchanged(record: Record) -> Receipt:
+    return Receipt(record.task, False, record.version)

@@ -1,0 +1,221 @@
+"""Crashes and pauses at every place of a step: nothing twice, nothing forgotten, no cap passed."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from agentic_kernel import TaskStatus
+from agentic_kernel_engine import Host
+from agentic_kernel_engine.loop.action import FinalAnswer, ToolCall
+from agentic_kernel_engine.loop.context import Context
+from agentic_kernel_engine.loop.limits import Limits
+from agentic_kernel_engine.loop.plan import Plan, Usage
+from agentic_kernel_engine.loop.replay import replay
+from agentic_kernel_engine.seams.planner import ScriptedPlanner, Streamed
+from agentic_kernel_engine.seams.tools import ToolContext, tool
+
+from ..conftest import Crash
+from .conftest import Runner, World, new_task
+
+
+class Gate:
+    """A place where a run is held up, once."""
+
+    def __init__(self) -> None:
+        self.reached = asyncio.Event()
+        self.held = True
+
+    async def pass_(self) -> None:
+        self.reached.set()
+        if self.held:
+            await asyncio.Event().wait()
+
+    def open(self) -> None:
+        self.held = False
+        self.reached = asyncio.Event()
+
+
+class Slow:
+    """A planner whose calls go through a gate before they answer as a script does."""
+
+    def __init__(self, gate: Gate, *script: Any, worst: Usage) -> None:
+        self._gate = gate
+        self._script = ScriptedPlanner(*script, worst=worst)
+        self.worst_case = self._script.worst_case
+        self.calls = 0
+
+    async def plan(self, context: Context) -> Any:
+        self.calls += 1
+        await self._gate.pass_()
+        return await self._script.plan(context)  # type: ignore[misc]
+
+
+@pytest.mark.rule("R17")
+async def test_a_reservation_counts_as_spent_after_a_crash_in_the_call(
+    runner: Runner, crash: Crash
+) -> None:
+    gate, worst = Gate(), Usage(100, 50)
+    planner = Slow(gate, *[Plan((ToolCall("add", {"a": n, "b": n}),), usage=Usage(10, 5))
+                           for n in range(9)], worst=worst)  # fmt: skip
+    task = new_task()
+    limits = Limits(max_output_tokens=110)
+    host = runner.host(planner=planner, limits=limits)
+    await host.dispatch(task)
+    await gate.reached.wait()
+    await crash(host)
+    gate.open()
+    async with runner.host(planner=planner, limits=limits) as second:
+        done = await second.wait(task.id)
+    events = await runner.events(task)
+    spent = replay(events).spent
+    assert [e.data["forfeited"] for e in events if e.type == "run.entered"] == [
+        {"input_tokens": 100, "output_tokens": 50}
+    ]
+    assert done.failure is not None
+    assert done.failure.code == "engine/max_tokens"
+    # 50 forfeited; a call that may take 50 fits while 60 or less are spent: two more calls of 5.
+    assert spent.output_tokens == 50 + 5 * 3
+    assert spent.iterations == 1 + 3
+
+
+@pytest.mark.rule("R17")
+async def test_a_pause_between_two_steps_forfeits_nothing(runner: Runner) -> None:
+    worst = Usage(100, 50)
+    began = asyncio.Event()
+
+    @tool(effect="none")
+    async def wait() -> str:
+        began.set()
+        await asyncio.sleep(0.05)
+        return "waited"
+
+    planner = ScriptedPlanner(ToolCall("wait"), FinalAnswer(1), worst=worst)
+    async with runner.host(planner=planner, tools=[wait]) as host:
+        task = new_task()
+        await host.dispatch(task)
+        await began.wait()
+        await host.pause(task.id)
+        paused = await host.wait(task.id, TaskStatus.PAUSED)
+        assert paused.metadata["engine/stop_reason"] == "interrupt"
+        await host.resume(task.id)
+        done = await host.wait(task.id)
+    spent = replay(await runner.events(task)).spent
+    assert done.status is TaskStatus.SUCCESS
+    assert (spent.iterations, spent.output_tokens) == (2, 0)
+
+
+@pytest.mark.parametrize(
+    ("effect", "idempotent", "runs", "error"),
+    [
+        ("none", False, 2, ""),
+        ("read", False, 2, ""),
+        ("write", False, 1, "indeterminate"),
+        ("destructive", False, 1, "indeterminate"),
+        ("write", True, 2, ""),
+    ],
+)
+async def test_a_crash_in_a_tool(
+    runner: Runner, crash: Crash, effect: Any, idempotent: bool, runs: int, error: str
+) -> None:
+    gate = Gate()
+    keys: list[str] = []
+    seen: list[str] = []
+
+    @tool(effect=effect, idempotent=idempotent)
+    async def act(context: ToolContext) -> str:
+        keys.append(context.key)
+        await gate.pass_()
+        return "acted"
+
+    def look(context: Context) -> Any:
+        seen.extend(o.error for o in context.transcript[-1].observations)  # type: ignore[union-attr]
+        return FinalAnswer("done")
+
+    script = (ToolCall("act"), look)
+    host = runner.host(*script, tools=[act])
+    task = new_task()
+    await host.dispatch(task)
+    await gate.reached.wait()
+    await crash(host)
+    gate.open()
+    async with runner.host(*script, tools=[act]) as second:
+        done = await second.wait(task.id)
+    assert done.result == "done"
+    assert len(keys) == runs
+    assert len(set(keys)) == 1, "the key is the same after a crash"
+    assert seen == [error]
+
+
+async def test_a_pause_in_the_middle_of_an_answer_keeps_the_text_and_gives_it_back(
+    runner: Runner,
+) -> None:
+    spoken = asyncio.Event()
+    given: list[str] = []
+
+    async def slowly() -> None:
+        spoken.set()
+        await asyncio.sleep(0.002)
+
+    def answer(context: Context) -> Any:
+        given.append(context.continuation)
+        words = ["more "] * 500 if not context.continuation else ["end"]
+        return Streamed(*words, plan=FinalAnswer("said"), pause=slowly)
+
+    async with runner.host(answer) as host:
+        task = new_task()
+        await host.dispatch(task)
+        await spoken.wait()
+        await host.pause(task.id)
+        await host.wait(task.id, TaskStatus.PAUSED)
+        await host.resume(task.id)
+        done = await host.wait(task.id)
+    assert done.result == "said"
+    assert given[0] == ""
+    assert given[1].startswith("more ")
+    assert len(given[1]) < 500 * 5
+    text = "".join(e.data["text"] for e in await runner.events(task) if e.type == "run.delta")
+    assert text == given[1] + "end"
+
+
+async def test_a_kill_in_a_tool_leaves_no_second_run(runner: Runner, world: World) -> None:
+    gate = Gate()
+
+    @tool(effect="write")
+    async def act() -> str:
+        await gate.pass_()
+        world.done.append("acted")
+        return "acted"
+
+    async with runner.host(ToolCall("act"), FinalAnswer(1), tools=[act]) as host:
+        task = new_task()
+        await host.dispatch(task)
+        await gate.reached.wait()
+        await host.kill(task.id)
+        assert (await host.wait(task.id)).status is TaskStatus.CANCELLED
+    assert world.done == []
+
+
+async def test_limits_are_retuned_from_another_host_while_the_task_runs(runner: Runner) -> None:
+    reached, go_on = asyncio.Event(), asyncio.Event()
+
+    @tool(effect="none")
+    async def act(n: int) -> int:
+        reached.set()
+        await go_on.wait()
+        return n
+
+    script = [ToolCall("act", {"n": n}) for n in range(50)]
+    async with runner.host(*script, tools=[act]) as host, Host(store=runner.store) as control:
+        task = new_task()
+        await host.dispatch(task)
+        await reached.wait()
+        await control.retune(task.id, max_iterations=3, by="ops")
+        go_on.set()
+        done = await host.wait(task.id)
+    assert done.failure is not None
+    assert done.failure.code == "engine/max_iterations"
+    spent = replay(await runner.events(task)).spent
+    assert spent.iterations == 3

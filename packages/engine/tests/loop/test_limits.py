@@ -1,0 +1,154 @@
+"""Limits: every count ends exactly at its cap, single and in a batch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from agentic_kernel import InvalidValue, Task
+from agentic_kernel_engine.loop.action import Delegate, FinalAnswer, PushGoal, Thought, ToolCall
+from agentic_kernel_engine.loop.limits import BACKSTOP, Limits
+from agentic_kernel_engine.loop.plan import Plan, Usage
+from agentic_kernel_engine.loop.replay import Replay, replay
+from agentic_kernel_engine.seams.planner import ScriptedPlanner
+
+from .conftest import Runner, World
+
+
+def call(n: int = 0) -> ToolCall:
+    return ToolCall("add", {"a": n, "b": n})
+
+
+def code(task: Task) -> str:
+    assert task.failure is not None
+    assert task.failure.code == f"engine/{task.metadata['engine/stop_reason']}"
+    return task.failure.code
+
+
+async def spent(runner: Runner, task: Task) -> Replay:
+    return replay(await runner.events(task))
+
+
+async def test_iterations(runner: Runner, world: World) -> None:
+    task = await runner.run(*[call(n) for n in range(9)], limits=Limits(max_iterations=4))
+    assert code(task) == "engine/max_iterations"
+    assert (await spent(runner, task)).spent.iterations == 4
+    assert len(world.done) == 4
+
+
+async def test_iterations_have_a_backstop(runner: Runner) -> None:
+    def going_on(context: Any) -> Any:
+        return call(context.step)
+
+    task = await runner.run(*[going_on] * (BACKSTOP + 10))
+    assert code(task) == "engine/max_iterations"
+    assert (await spent(runner, task)).spent.iterations == BACKSTOP
+
+
+@pytest.mark.parametrize("batch", [1, 3, 10])
+async def test_tool_calls(runner: Runner, world: World, batch: int) -> None:
+    batches = [[call(10 * n + m) for m in range(batch)] for n in range(9)]
+    task = await runner.run(*batches, limits=Limits(max_tool_calls=7))
+    assert code(task) == "engine/max_tool_calls"
+    assert (await spent(runner, task)).spent.tool_calls == 7
+    assert len(world.done) == 7
+
+
+@pytest.mark.parametrize("batch", [1, 2, 10])
+async def test_failures(runner: Runner, world: World, batch: int) -> None:
+    batches = [[ToolCall("fail", {"text": f"{n}"})] * batch for n in range(9)]
+    task = await runner.run(*batches, limits=Limits(max_failures=5))
+    assert code(task) == "engine/max_failures"
+    assert (await spent(runner, task)).spent.failures == 5
+    assert len(world.done) == 5
+
+
+async def test_no_progress_is_reflected_on_with_a_growing_allowance(runner: Runner) -> None:
+    limits = Limits(max_non_progress=2, max_reflections=2, max_repeats=100)
+    task = await runner.run(*[Thought(f"{n}") for n in range(30)], limits=limits)
+    assert code(task) == "engine/no_progress"
+    assert (await spent(runner, task)).spent.iterations == 2 + 3 + 4
+
+
+async def test_no_progress_may_stop_at_once(runner: Runner) -> None:
+    task = await runner.run(
+        *[Thought(f"{n}") for n in range(30)],
+        limits=Limits(max_non_progress=2),
+        on_non_progress="stop",
+    )
+    assert code(task) == "engine/no_progress"
+    assert (await spent(runner, task)).spent.iterations == 2
+
+
+async def test_the_same_action_on_the_same_observation_is_a_loop(runner: Runner) -> None:
+    task = await runner.run(*[call()] * 30, limits=Limits(max_repeats=3, max_non_progress=99))
+    assert code(task) == "engine/loop"
+    assert (await spent(runner, task)).spent.iterations == 3
+
+
+async def test_goal_depth(runner: Runner) -> None:
+    task = await runner.run(*[PushGoal(f"{n}") for n in range(9)], limits=Limits(max_goal_depth=3))
+    assert code(task) == "engine/max_goal_depth"
+    assert (await spent(runner, task)).goals == ["0", "1", "2"]
+
+
+async def test_delegation_depth(runner: Runner) -> None:
+    spawn = Delegate("spawn", instructions="go deeper")
+    task = await runner.run(spawn, limits=Limits(max_depth=0))
+    assert code(task) == "engine/max_depth"
+
+
+@pytest.mark.parametrize(
+    ("limits", "reason", "calls"),
+    [
+        (Limits(max_input_tokens=450), "max_tokens", 4),
+        (Limits(max_output_tokens=100), "max_tokens", 2),
+        (Limits(max_total_tokens=560), "max_tokens", 3),
+        (Limits(max_cost=0.55), "max_cost", 2),
+        (Limits(max_cost=0.0), "max_cost", 0),
+    ],
+)
+async def test_tokens_and_cost_are_never_passed(
+    runner: Runner, limits: Limits, reason: str, calls: int
+) -> None:
+    """The worst case is more than what a call really uses up; it is given back."""
+    worst = Usage(100, 50, cost=0.25)
+    answers = [Plan((call(n),), usage=Usage(100, 50, cost=0.2)) for n in range(30)]
+    task = await runner.run(planner=ScriptedPlanner(*answers, worst=worst), limits=limits)
+    assert code(task) == f"engine/{reason}"
+    used = (await spent(runner, task)).spent
+    assert used.iterations == calls
+    assert used.input_tokens <= (limits.max_input_tokens or 1e9)
+    assert used.output_tokens <= (limits.max_output_tokens or 1e9)
+    assert used.input_tokens + used.output_tokens <= (limits.max_total_tokens or 1e9)
+    assert used.cost <= (1e9 if limits.max_cost is None else limits.max_cost)
+
+
+async def test_after_the_deadline_no_new_work_starts(runner: Runner, world: World) -> None:
+    now = 0.0
+
+    def work(context: Any) -> Any:
+        nonlocal now
+        now += 1.0
+        return call(context.step)
+
+    task = await runner.run(
+        *[work] * 30, FinalAnswer(None), limits=Limits(max_seconds=3.0), clock=lambda: now
+    )
+    assert code(task) == "engine/timeout"
+    assert len(world.done) == 2, "the third answer came at the deadline: its call is not begun"
+
+
+@pytest.mark.parametrize(
+    "bad", [{"max_iterations": -1}, {"max_cost": float("nan")}, {"max_tool_calls": True},
+            {"max_seconds": "1"}, {"max_failures": 1.5}],
+)  # fmt: skip
+def test_a_limit_that_is_none_is_refused(bad: dict[str, Any]) -> None:
+    with pytest.raises(InvalidValue, match=next(iter(bad))):
+        Limits(**bad)
+
+
+def test_an_unknown_limit_is_refused_by_name() -> None:
+    with pytest.raises(InvalidValue, match=r"max_steps.*max_iterations"):
+        Limits().changed({"max_steps": 3})

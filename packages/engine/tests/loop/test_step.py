@@ -1,0 +1,199 @@
+"""The step: what each kind of answer leads to, and what it leaves on record."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from agentic_kernel import Task, TaskStatus
+from agentic_kernel_engine import Host
+from agentic_kernel_engine.loop import vocabulary
+from agentic_kernel_engine.loop.action import (
+    AskUser,
+    CompleteGoal,
+    FinalAnswer,
+    PushGoal,
+    Stop,
+    Thought,
+    ToolCall,
+)
+from agentic_kernel_engine.loop.context import Context
+from agentic_kernel_engine.loop.ending import PlannerError
+from agentic_kernel_engine.loop.limits import Limits
+from agentic_kernel_engine.loop.plan import Plan, Usage
+from agentic_kernel_engine.loop.replay import replay
+from agentic_kernel_engine.loop.transcript import Notice, Turn, UserMessage
+from agentic_kernel_engine.seams.planner import Streamed
+
+from .conftest import Runner, World, new_task
+
+SUM = ToolCall("add", {"a": 1, "b": 2})
+
+
+def reason(task: Task) -> Any:
+    return task.metadata.get("engine/stop_reason")
+
+
+async def test_a_final_answer_ends_the_task_well(runner: Runner) -> None:
+    task = await runner.run(FinalAnswer({"sum": 3}))
+    assert (task.status, task.result, reason(task)) == ("success", {"sum": 3}, "final")
+
+
+async def test_a_step_leaves_its_plan_its_decisions_and_its_observations(
+    runner: Runner, world: World
+) -> None:
+    task = await runner.run(Plan((SUM,), text="let me see", usage=Usage(10, 5)), FinalAnswer(3))
+    events = await runner.events(task)
+    types = [event.type for event in events]
+    assert types == [
+        "task.dispatched", "run.started",
+        "plan.made", "plan.decided", "step.observed",
+        "plan.made", "plan.decided", "step.observed", "run.stopped", "task.completed",
+    ]  # fmt: skip
+    assert events[4].data["observations"] == [{"output": 3, "tool": "add"}]
+    assert world.done == ["add 1 2"]
+    async with Host(store=runner.store) as host:
+        done = await host.outcome(task.id)
+    assert (done.answer, done.reason, done.usage) == (3, "final", Usage(10, 5))
+
+
+async def test_a_batch_gives_its_observations_in_the_order_of_its_calls(runner: Runner) -> None:
+    calls = [ToolCall("add", {"a": n, "b": n}, id=f"c{n}") for n in range(5)]
+    task = await runner.run(calls, FinalAnswer("done"))
+    events = await runner.events(task)
+    observed = next(e for e in events if e.type == vocabulary.STEP_OBSERVED)
+    assert [each["output"] for each in observed.data["observations"]] == [0, 2, 4, 6, 8]
+    assert [each["call"] for each in observed.data["observations"]] == [f"c{n}" for n in range(5)]
+
+
+async def test_the_planner_sees_what_was_said_and_done(runner: Runner) -> None:
+    seen: list[Any] = []
+
+    def look(context: Context) -> Any:
+        seen.extend(context.transcript)
+        return FinalAnswer(None)
+
+    await runner.run(SUM, Thought("hm"), look)
+    assert [type(entry) for entry in seen] == [UserMessage, Turn, Turn]
+    assert seen[0].text == "do it"
+    assert seen[1].observations[0].output == 3
+
+
+async def test_what_goes_wrong_with_a_tool_is_an_observation(runner: Runner) -> None:
+    codes: list[str] = []
+
+    def look(context: Context) -> Any:
+        codes.extend(o.error for e in context.transcript[1:] for o in e.observations)  # type: ignore[union-attr]
+        return FinalAnswer(None)
+
+    calls = [
+        ToolCall("fail"), ToolCall("nowhere"), ToolCall("add", {"a": "one", "b": 2}),
+        ToolCall("add", {"a": 1}),
+    ]  # fmt: skip
+    await runner.run(calls, look)
+    assert codes == [
+        "handler_error", "unknown_tool", "schema_validation_failed", "schema_validation_failed",
+    ]  # fmt: skip
+
+
+async def test_goals_are_a_stack(runner: Runner) -> None:
+    depths: list[list[str]] = []
+
+    def look(then: Any) -> Any:
+        def answer(context: Context) -> Any:
+            depths.append(list(context.goals))
+            return then
+
+        return answer
+
+    task = await runner.run(
+        PushGoal("outer"), look(PushGoal("inner")), look(CompleteGoal()), look(CompleteGoal()),
+        look(CompleteGoal()), look(FinalAnswer(None)),
+    )  # fmt: skip
+    assert depths == [["outer"], ["outer", "inner"], ["outer"], [], []]
+    events = await runner.events(task)
+    assert replay(events).goals == []
+    assert replay(events).spent.failures == 1, "there was no goal left to complete"
+
+
+async def test_a_stop_ends_the_task_without_an_answer(runner: Runner) -> None:
+    task = await runner.run(Stop("nothing to do"))
+    assert task.status is TaskStatus.FAILURE
+    assert task.failure is not None
+    assert (task.failure.code, task.failure.message) == ("engine/stopped", "nothing to do")
+    assert reason(task) == "stopped"
+
+
+async def test_a_final_answer_must_fit_the_output_schema(runner: Runner) -> None:
+    schema = {"type": "object", "required": ["sum"], "properties": {"sum": {"type": "integer"}}}
+    task = await runner.run(FinalAnswer("three"), FinalAnswer({"sum": 3}), output_schema=schema)
+    assert task.result == {"sum": 3}
+    assert replay(await runner.events(task)).spent.failures == 1
+
+
+async def test_a_fault_of_the_planner_keeps_its_code(runner: Runner) -> None:
+    task = await runner.run(PlannerError("acme/overloaded", "later", {"retry_after_ms": 100}))
+    assert task.failure is not None
+    assert (task.failure.code, task.failure.message) == ("acme/overloaded", "later")
+    assert task.failure.metadata == {"retry_after_ms": 100}
+    assert reason(task) == "error"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [None, "text", 3, {"tool": "add"}, [None], Plan((None,))],  # type: ignore[arg-type]
+)
+async def test_an_answer_that_is_no_plan_is_a_fault(runner: Runner, answer: Any) -> None:
+    task = await runner.run(answer)
+    assert task.failure is not None
+    assert task.failure.code == "engine/bad_plan"
+    assert reason(task) == "error"
+
+
+@pytest.mark.parametrize("bad", [float("nan"), "\ud800", 1 << 70, object()], ids=repr)
+async def test_arguments_that_cannot_be_stored_are_a_fault(runner: Runner, bad: Any) -> None:
+    task = await runner.run(ToolCall("add", {"a": bad}))
+    assert task.failure is not None
+    assert task.failure.code == "engine/bad_plan"
+
+
+async def test_an_empty_answer_is_told_to_the_planner_and_is_no_progress(runner: Runner) -> None:
+    seen: list[Any] = []
+
+    def look(context: Context) -> Any:
+        seen.extend(context.transcript)
+        return FinalAnswer(None)
+
+    await runner.run((), look)
+    assert isinstance(seen[-1], Notice)
+    task = await runner.run(*[()] * 50, limits=Limits(max_non_progress=3, max_reflections=0))
+    assert task.failure is not None
+    assert task.failure.code == "engine/no_progress"
+
+
+async def test_a_stream_is_passed_on_piece_by_piece(runner: Runner) -> None:
+    task = await runner.run(Streamed("The ", "sum ", "is 3.", plan=FinalAnswer(3)))
+    events = await runner.events(task)
+    assert [e.data["text"] for e in events if e.type == "run.delta"] == ["The sum is 3."]
+    assert task.result == 3
+
+
+async def test_a_question_pauses_until_it_is_answered(runner: Runner) -> None:
+    heard: list[str] = []
+
+    def listen(context: Context) -> Any:
+        heard.extend(e.text for e in context.transcript if isinstance(e, UserMessage))
+        return FinalAnswer("thanks")
+
+    async with runner.host(AskUser("which?"), listen) as host:
+        task = new_task()
+        await host.dispatch(task)
+        paused = await host.wait(task.id, TaskStatus.PAUSED)
+        assert paused.metadata["engine/waiting_for"] == {"kind": "question", "question": "which?"}
+        assert reason(paused) == "interrupt"
+        await host.answer(task.id, "the second", by="ann")
+        done = await host.wait(task.id)
+    assert done.result == "thanks"
+    assert heard == ["do it", "the second"]
+    assert done.metadata["engine/waiting_for"] is None
