@@ -49,8 +49,8 @@ async def test_the_public_names_are_these() -> None:
         "CompositeObserver", "Conflict", "ConsoleObserver", "Event", "EventId", "Host",
         "HostClosed", "InMemoryObserver", "Job", "Limits", "Loop", "MemoryStore", "Observer",
         "Outcome", "Receipt", "Record", "Router", "RunEnded", "StopReason", "Store", "StoreError",
-        "StreamingObserver", "Substrate", "TaskFailed", "UnknownOutcome", "agent_from_json", "agent_to_json", "drain_on_signals",
-        "rerun", "task_from_json", "task_to_json", "tool",
+        "StreamingObserver", "Substrate", "TaskFailed", "UnknownOutcome", "agent_from_json",
+        "agent_to_json", "drain_on_signals", "rerun", "task_from_json", "task_to_json", "tool",
     }  # fmt: skip
 
 

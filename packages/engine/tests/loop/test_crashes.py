@@ -9,7 +9,7 @@ import pytest
 
 from agentic_kernel import TaskStatus
 from agentic_kernel_engine import Host
-from agentic_kernel_engine.loop.action import FinalAnswer, ToolCall
+from agentic_kernel_engine.loop.action import Delegate, FinalAnswer, ToolCall
 from agentic_kernel_engine.loop.context import Context
 from agentic_kernel_engine.loop.limits import Limits
 from agentic_kernel_engine.loop.plan import Plan, Usage
@@ -219,3 +219,46 @@ async def test_limits_are_retuned_from_another_host_while_the_task_runs(runner: 
     assert done.failure.code == "engine/max_iterations"
     spent = replay(await runner.events(task)).spent
     assert spent.iterations == 3
+
+
+async def test_a_pause_while_waiting_for_a_child_does_not_redo_the_calls_beside_it(
+    runner: Runner, world: World
+) -> None:
+    """Nor does it forget what came of them."""
+    gate = Gate()
+    seen: list[Any] = []
+
+    @tool(effect="none")
+    async def linger() -> str:
+        await gate.pass_()
+        return "lingered"
+
+    def answer(context: Context) -> Any:
+        if context.task.instructions == "child":
+            return [ToolCall("linger"), FinalAnswer("well done")][context.step]
+        if context.step == 0:
+            return Delegate("spawn", instructions="child")
+        if context.step == 1:
+            spawned: Any = context.transcript[-1]
+            child = spawned.observations[0].output["child"]
+            return [ToolCall("write", {"text": "once"}), Delegate("join", child=child)]
+        last: Any = context.transcript[-1]
+        seen.extend((each.error, each.output) for each in last.observations)
+        return FinalAnswer("done")
+
+    tools = [*world.tools(), linger]
+    async with runner.host(*[answer] * 5, tools=tools) as host:
+        task = new_task()
+        await host.dispatch(task)
+        await gate.reached.wait()
+        while not world.done:
+            await asyncio.sleep(0.001)
+        await host.pause(task.id)
+        await host.wait(task.id, TaskStatus.PAUSED)
+        (child,) = await host.store.find(parent=task.id)
+        await host.kill(child.task.id)
+        await host.resume(task.id)
+        assert (await host.wait(task.id)).result == "done"
+    assert world.done == ["write once"]
+    assert seen[0] == ("", "written")
+    assert seen[1][0] == "child_failed"

@@ -55,10 +55,13 @@ async def carry_out(
     if not actions:
         return []
     routes = [_route(action, at_hand.verdicts[i]) for i, action in enumerate(actions)]
-    found: dict[int, Observation] = {}
-    calls = [index for index, route in enumerate(routes) if route is Route.CALL]
+    found = {int(index): observation for index, observation in at_hand.done.items()}
+    calls = [i for i, route in enumerate(routes) if route is Route.CALL and i not in found]
     if calls and Route.STOP not in routes:
         await _call(loop, run, at_hand, context, calls, found)
+        if Route.DELEGATE in routes:
+            # Children commit, and may be waited for across a pause: the calls must not be redone.
+            at_hand.done = {str(index): observation for index, observation in found.items()}
     for index, route in enumerate(routes):
         if route is Route.CALL or run.ending is not None:
             continue

@@ -15,6 +15,7 @@ from .. import values
 from ..store import EventId
 from .decision import Decision
 from .limits import Spent
+from .observation import Observation
 from .plan import Plan, Usage
 
 VERSION: Final = 1
@@ -42,6 +43,8 @@ class AtHand(msgspec.Struct, omit_defaults=True):
     """Whether its effects may have begun."""
     children: dict[str, str] = {}
     """Ids of the children that it spawns, by the index of the action."""
+    done: dict[str, Observation] = {}
+    """What came of its tool calls, by the index of the action, where children follow them."""
 
 
 class State(msgspec.Struct, omit_defaults=True):
