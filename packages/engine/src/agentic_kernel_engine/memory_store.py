@@ -180,13 +180,13 @@ class MemoryStore:
     def _replace(self, shelf: _Shelf, after: Record, events: Sequence[bytes]) -> None:
         before = shelf.record
         task_id = after.task.id
-        if after.task.status is not before.task.status:
+        moved = after.task.status is not before.task.status
+        if moved:
             self._by_status[before.task.status].discard(task_id)
             self._by_status[after.task.status].add(task_id)
-        old, new = _holder(before), _holder(after)
-        if old != new:
-            self._let_go(task_id, old)
-            self._hold(task_id, new)
+        if moved or after.owner != before.owner:
+            self._let_go(task_id, _holder(before))
+            self._hold(task_id, _holder(after))
         shelf.record = after
         if events:
             _append(shelf, after.version, events)
@@ -253,4 +253,5 @@ def _is_due(record: Record, moment: datetime) -> bool:
 
 
 def _append(shelf: _Shelf, version: int, events: Sequence[bytes]) -> None:
-    shelf.events.extend(((version, index), text) for index, text in enumerate(events))
+    for index, text in enumerate(events):
+        shelf.events.append(((version, index), text))

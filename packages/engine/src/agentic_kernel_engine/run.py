@@ -80,7 +80,8 @@ class Run:
 
     @property
     def decisions(self) -> Sequence[Mapping[str, Any]]:
-        return tuple(entry for entry in self.record.inbox if entry["type"] != PAUSE)
+        inbox = self.record.inbox
+        return without_pause(inbox) if inbox else inbox
 
     def end(self, reason: str) -> None:
         """Unwind: the job is dead from now on, and its root task is cancelled (R7).
@@ -257,7 +258,7 @@ class Run:
         return record, leaving, departure
 
     def _departure(self, before: Record, draft: _Draft) -> str | None:
-        if draft.pause is not None or pause_waits(before):
+        if draft.pause is not None or (before.inbox and pause_waits(before)):
             return "paused"
         return self.leaving
 

@@ -8,7 +8,7 @@ the same action asked for again.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -18,10 +18,12 @@ from ..seams.policy import Policy
 from . import vocabulary
 from .action import digest, kind_of
 from .context import Context
-from .decision import ROUTES, Route, deny
+from .decision import ALLOW, ROUTES, Route, deny
 from .execution import Execution
 from .reasons import STOP_REASON, WAITING_FOR, StopReason
 from .state import AtHand, Judgement
+
+_ALLOWED: Final = {"verdict": "allow"}
 
 
 async def authorize(policy: Policy, run: Execution, at_hand: AtHand, context: Context) -> None:
@@ -42,7 +44,10 @@ async def authorize(policy: Policy, run: Execution, at_hand: AtHand, context: Co
         at_hand.verdicts.append(judgement)
     run.record(
         vocabulary.PLAN_DECIDED,
-        decisions=[msgspec.to_builtins(judgement.decision) for judgement in at_hand.verdicts],
+        decisions=[
+            _ALLOWED if judgement.decision is ALLOW else msgspec.to_builtins(judgement.decision)
+            for judgement in at_hand.verdicts
+        ],
     )
 
 
@@ -52,13 +57,16 @@ async def wait_for_people(run: Execution, at_hand: AtHand) -> None:
     Raises:
         RunEnded: Always, if anything is undecided.
     """
+    for judgement in at_hand.verdicts:
+        if judgement.digest and judgement.granted is None:
+            break
+    else:
+        return
     undecided = [
         (action, judgement)
         for action, judgement in zip(at_hand.plan.actions, at_hand.verdicts, strict=True)
         if judgement.digest and judgement.granted is None
     ]
-    if not undecided:
-        return
     requests = [
         {
             "digest": judgement.digest,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..seams.tools import Invocation
+from ..seams.tools import Invocation, Tool
 from . import vocabulary
 from .action import ToolCall, digest
 from .execution import Execution
@@ -12,9 +12,15 @@ from .observation import Observation
 from .state import AtHand
 
 
-def key(task_id: str, step: int, index: int, call: ToolCall) -> str:
-    """The idempotency key of a call: the same again after a crash, and no other call's."""
+def key(tool: Tool, task_id: str, step: int, index: int, call: ToolCall) -> str:
+    """The idempotency key of a call: the same again after a crash, and no other call's.
+
+    With the digest of the arguments where the tool has an effect; a step that has none is planned
+    anew after a crash, and its key says no more than the place.
+    """
     place = f"{task_id}:{step}:{index}"
+    if not tool.has_effect:
+        return place
     return f"{place}:{digest(call, place)[:16]}"
 
 

@@ -88,6 +88,7 @@ class Loop:
         self.tools: ToolRegistry = tools if isinstance(tools, ToolRegistry) else Tools(*tools)
         self.policy: Policy = policy or AllowAll()
         self.limits = limits or Limits()
+        self._visible = getattr(self.policy, "visible", None)
         self.hooks = Hooks(middleware)
         self.scheduler = scheduler or (
             ParallelScheduler() if parallel_tools else SequentialScheduler()
@@ -95,7 +96,7 @@ class Loop:
         self.on_deny = on_deny
         self.on_non_progress = on_non_progress
         self.output_schema = output_schema
-        self.fits = None if output_schema is None else compile_schema(output_schema)
+        self.fits = None if output_schema is None else compile_schema(output_schema, checked=True)
         self.principal = principal
         self._should_cancel = should_cancel
         self._clock = clock
@@ -183,9 +184,8 @@ class Loop:
             run.task, state.step, run.transcript, self.tools.tools(), state.goals, run.remaining,
             self.principal, state.variables, (), (), self.output_schema, state.said,
         )  # fmt: skip
-        visible = getattr(self.policy, "visible", None)
-        if visible is not None:
-            context.tools = [tool for tool in context.tools if visible(tool, context)]
+        if self._visible is not None:
+            context.tools = [tool for tool in context.tools if self._visible(tool, context)]
         return context
 
     async def _plan(self, run: Execution, context: Context) -> AtHand | None:

@@ -156,11 +156,12 @@ def _invocation(
             call=call.id, tool=call.tool[:80],
         )  # fmt: skip
     step = run.state.step
-    key = effects.key(run.task.id, step, index, call)
+    key = effects.key(tool, run.task.id, step, index, call)
     progress = partial(_progress, run, call.tool, index)
     return Invocation(
         tool, call.arguments, call,
         ToolContext(run.task.id, step, index, key, loop.principal, progress),
+        checked=call.arguments,
     )  # fmt: skip
 
 

@@ -19,7 +19,7 @@ from ..loop.observation import (
     TIMEOUT,
     Observation,
 )
-from ..values import decode, encode
+from ..values import decode, encode, encode_checked
 from .schema import Fit
 from .signature import plain
 from .tool import Tool, ToolContext
@@ -38,13 +38,20 @@ class Invocation:
         arguments: With what; begins as the planner's own.
         call: What the planner asked for.
         context: What the tool is told.
+        checked: The arguments, if they were checked already; others that take their place are not.
     """
 
-    __slots__ = ("arguments", "call", "context", "tool")
+    __slots__ = ("arguments", "call", "checked", "context", "tool")
 
     def __init__(
-        self, tool: Tool, arguments: Mapping[str, Any], call: ToolCall, context: ToolContext
+        self,
+        tool: Tool,
+        arguments: Mapping[str, Any],
+        call: ToolCall,
+        context: ToolContext,
+        checked: Mapping[str, Any] | None = None,
     ) -> None:
+        self.checked = checked
         self.tool = tool
         self.arguments = arguments
         self.call = call
@@ -75,7 +82,8 @@ async def perform(invocation: Invocation) -> Observation:
                     "arguments", f"must be an object, not a {type(arguments).__name__}"
                 )
             arguments = dict(arguments)
-        text = encode(arguments, "arguments")
+        known = arguments is invocation.checked
+        text = (encode_checked if known else encode)(arguments, "arguments")
     except InvalidValue as error:
         return _failed(invocation, SCHEMA_VALIDATION_FAILED, str(error))
     try:

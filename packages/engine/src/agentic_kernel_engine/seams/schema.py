@@ -43,10 +43,14 @@ class Validator(Protocol):
         ...
 
 
-def compile_schema(schema: Mapping[str, Any]) -> Fit:
+def compile_schema(schema: Mapping[str, Any], *, checked: bool = False) -> Fit:
     """The check of one schema: draft 2020-12, or another one that its ``$schema`` names.
 
     What may not be stored fits no schema. References lead into the schema itself (``#``, ``#/…``).
+
+    Args:
+        checked: Whether only values come that `values.check` has seen; another one that is deep
+            enough would end the process.
 
     Raises:
         InvalidValue: It is no JSON Schema, refers to something outside of itself, has a pattern
@@ -79,6 +83,8 @@ def compile_schema(schema: Mapping[str, Any]) -> Fit:
     except ValueError as error:
         raise InvalidValue("schema", f"is not accepted: {str(error)[:500]}") from None
     mismatch = Mismatch(plain, options)
+    if checked:
+        return lambda value: None if is_valid(value) else mismatch.describe(value)
 
     def fit(value: Any) -> str | None:
         try:

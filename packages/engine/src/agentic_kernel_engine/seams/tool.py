@@ -7,6 +7,7 @@ import inspect
 import math
 import re
 from collections.abc import Callable, Collection, Coroutine, Mapping
+from functools import partial
 from typing import Any, Final, Literal, get_args, overload
 
 from agentic_kernel import InvalidValue
@@ -137,7 +138,7 @@ class Tool:
         self.scopes = frozenset(scopes)
         self.timeout = timeout
         self.concurrent = concurrent
-        self._validator = validator or compile_schema
+        self._validator = validator or partial(compile_schema, checked=True)
         self._signature = signature
         self._context = signature.context if signature else _context_of(handler)
         self._thread = not inline and not _is_async(handler)
