@@ -31,6 +31,7 @@ class TappedStore(MemoryStore):
         self.before_commit: Callable[[Record], Awaitable[None]] | None = None
         self.after_commit: Callable[[Record], Awaitable[None]] | None = None
         self.before_insert: Callable[[], Awaitable[None]] | None = None
+        self.before_claim: Callable[[], Awaitable[None]] | None = None
 
     def count(self, call: str) -> int:
         return self.calls.count(call)
@@ -60,6 +61,12 @@ class TappedStore(MemoryStore):
         await super().commit(before, after, events)
         if self.after_commit is not None:
             await self.after_commit(after)
+
+    async def claim(self, task_id: str, host: str, events: Sequence[bytes] = ()) -> Any:
+        self.calls.append("claim")
+        if self.before_claim is not None:
+            await self.before_claim()
+        return await super().claim(task_id, host, events)
 
     async def changed(self, versions: Any) -> Any:
         self.calls.append("changed")

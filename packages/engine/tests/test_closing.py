@@ -15,7 +15,7 @@ import agentic_kernel_engine as engine
 from agentic_kernel import CannotStart, TaskStatus
 from agentic_kernel_engine import Event, HostClosed, Job
 
-from .conftest import Acting, NewTask
+from .conftest import Acting, NewTask, TappedStore, Until
 
 Host = partial(engine.Host, grace=0)
 
@@ -128,3 +128,52 @@ def test_a_signal_leaves_every_task_able_to_go_on(
         said, _ = process.communicate(timeout=30)
     assert said == f"{number.name} {status} None True\n"
     assert process.returncode == 0
+
+
+@pytest.mark.rule("R9")
+@pytest.mark.parametrize("verb", ["dispatch", "resume", "claim"])
+async def test_what_was_acquired_while_the_host_began_to_drain_does_not_run(
+    new_task: NewTask, acting: type[Acting], tapped: TappedStore, until: Until, verb: str
+) -> None:
+    """Its Task is left claimable, and nothing of the host's lives on."""
+    go_on = asyncio.Event()
+    entries = 0
+
+    async def act(job: Job) -> Any:
+        nonlocal entries
+        entries += 1
+        await job.pause("paused") if job.state is None else await asyncio.Event().wait()
+
+    async def held_up(*_: Any) -> None:
+        reached.set()
+        await go_on.wait()
+
+    reached = asyncio.Event()
+    task = new_task()
+    host = Host(acting(act), tapped, claims=False)
+    if verb != "dispatch":
+        await host.dispatch(task)
+        await host.wait(task.id, TaskStatus.PAUSED)
+    if verb == "claim":
+        async with Host(store=tapped) as control:
+            await control.resume(task.id)
+    before = entries
+    tapped.before_commit = held_up
+    tapped.before_insert = lambda: held_up()
+    tapped.before_claim = held_up
+    calls: dict[str, Any] = {
+        "dispatch": lambda: host.dispatch(task),
+        "resume": lambda: host.resume(task.id),
+        "claim": lambda: host.claim(task.id),
+    }
+    call = asyncio.create_task(calls[verb]())
+    await reached.wait()
+    closing = asyncio.create_task(host.close())
+    await until(lambda: host._hub.closed)
+    tapped.before_commit = tapped.before_insert = tapped.before_claim = None
+    go_on.set()
+    await asyncio.wait([call, closing])
+    record = await tapped.load(task.id)
+    assert (record.task.status, record.owner) == (TaskStatus.RUNNING, None)
+    assert entries == before
+    assert not host._runs.live

@@ -132,6 +132,12 @@ class Runs:
             self.slots.give_back()
 
     def start(self, record: Record, *, in_slot: bool) -> None:
+        """Run a Task; or let it go again, if it was acquired while the host began to drain (R9)."""
+        if self.slots.closed:
+            if in_slot:
+                self.slots.give_back()
+            self.hub.owned.start(self._let_go_of(record))
+            return
         run = Run(self, record, in_slot=in_slot)
         self.live[run.task_id, run.owner] = run
         self.current[run.task_id] = run
@@ -241,11 +247,15 @@ class Runs:
     async def _let_go(self, run: Run, *, pause: bool = False) -> None:
         """Leave a Task whose run is gone: claimable, or paused from its last state."""
         try:
-            await self._leave(run.record, pause=pause)
-        except StoreError as fault:
-            _log.warning("task %r stays owned until this process ends: %s", run.task_id, fault)
+            await self._let_go_of(run.record, pause=pause)
         finally:
             self._forget(run)
+
+    async def _let_go_of(self, record: Record, *, pause: bool = False) -> None:
+        try:
+            await self._leave(record, pause=pause)
+        except StoreError as fault:
+            _log.warning("task %r stays owned until this process ends: %s", record.task.id, fault)
 
     async def _leave(self, record: Record, *, pause: bool) -> None:
         owner = record.owner

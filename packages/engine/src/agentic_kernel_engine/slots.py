@@ -18,13 +18,14 @@ class Slots:
     def __init__(self, limit: int | None) -> None:
         self._limit = limit
         self._taken = 0
-        self._closed = False
+        self.closed = False
+        """Whether the Host is draining."""
         self._queue: deque[asyncio.Future[None]] = deque()
 
     @property
     def free(self) -> bool:
         """Whether one could be taken now."""
-        return not self._closed and (self._limit is None or self._taken < self._limit)
+        return not self.closed and (self._limit is None or self._taken < self._limit)
 
     def take(self, task_id: str) -> None:
         """Take one.
@@ -32,7 +33,7 @@ class Slots:
         Raises:
             CannotStart: All are taken, or the Host is draining.
         """
-        if self._closed:
+        if self.closed:
             raise CannotStart("this Host is draining and starts nothing more", task_id)
         if not self.free:
             raise CannotStart(
@@ -48,7 +49,7 @@ class Slots:
         Raises:
             CannotStart: The Host is draining, or begins to while this waits.
         """
-        if self._closed or (self.free and not self._queue):
+        if self.closed or (self.free and not self._queue):
             self.take(task_id)
             return
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -61,7 +62,7 @@ class Slots:
             else:
                 self._queue.remove(turn)
             raise
-        if self._closed:
+        if self.closed:
             self.give_back()
             self.take(task_id)
 
@@ -73,7 +74,7 @@ class Slots:
 
     def close(self) -> None:
         """Refuse from now on; who waits is woken to be refused."""
-        self._closed = True
+        self.closed = True
         while self._queue:
             self._grant(self._queue.popleft())
 

@@ -60,17 +60,26 @@ class Answering:
     async def ask(self, run: Execution, context: Context) -> Plan | None:
         """The planner's answer, or middleware's in its place; None if it was cut short.
 
+        Where middleware ends the run because of an answer, the answer is counted first.
+
         Raises:
             PlannerError: The provider failed and no middleware knew better.
             RunEnded: A pause took effect in the middle.
         """
         for hook in self._hooks.before_model:
             await hook(context)
-        plan = context.response or await self._answer(run, context)
+        preset = context.response
+        plan = await self._answer(run, context) if preset is None else plan_of(preset)
         if plan is None:
             return None
-        for hook in self._hooks.after_model:
-            plan = await hook(context, plan) or plan
+        try:
+            for hook in self._hooks.after_model:
+                changed = await hook(context, plan)
+                plan = plan if changed is None else plan_of(changed)
+        except End as end:
+            run.ending = end
+        except PlannerError as fault:
+            run.ending = End(StopReason.ERROR, fault.message, code=fault.code)
         return plan
 
     async def _answer(self, run: Execution, context: Context) -> Plan | None:
@@ -80,11 +89,12 @@ class Answering:
                 if hasattr(answer, "__aiter__"):
                     answer = self._stream(run, cast("AsyncIterator[Any]", answer))
                     last = await answer
-                    return None if last is _CUT else _plan_of(last)
-                return _plan_of(await answer)
+                    return None if last is _CUT else plan_of(last)
+                return plan_of(await answer)
             except (End, asyncio.CancelledError):
                 raise
             except Exception as error:
+                context.failures += 1
                 recovery = await self._recovery(context, error)
                 if recovery is None or recovery.verb == "fail":
                     raise
@@ -95,7 +105,7 @@ class Answering:
                 if recovery.verb == "skip":
                     return Plan(())
                 if recovery.plan is not None:
-                    return recovery.plan
+                    return plan_of(recovery.plan)
                 await asyncio.sleep(recovery.delay)
         raise PlannerError("engine/retries", f"the call was repeated {RETRIES} times in vain")
 
@@ -157,7 +167,7 @@ def _covers(reserved: Usage, worst: Usage) -> bool:
     )
 
 
-def _plan_of(answer: Any) -> Plan:
+def plan_of(answer: Any) -> Plan:
     """A plan from whatever a planner may return, fit to be stored.
 
     Raises:

@@ -52,8 +52,8 @@ class Context:
     """
 
     __slots__ = (
-        "continuation", "goals", "instructions", "memories", "output_schema", "principal",
-        "remaining", "response", "step", "task", "tools", "transcript", "variables",
+        "continuation", "failures", "goals", "instructions", "memories", "output_schema",
+        "principal", "remaining", "response", "step", "task", "tools", "transcript", "variables",
     )  # fmt: skip
 
     def __init__(
@@ -92,5 +92,7 @@ class Context:
         """What a final answer must fit, as JSON Schema; None for anything."""
         self.continuation = continuation
         """The beginning of an answer that a pause cut short; "" if there is none."""
+        self.failures = 0
+        """How often the planner failed to answer at this step."""
         self.response: Plan | None = None
         """Set by middleware to answer in the planner's place."""

@@ -200,6 +200,8 @@ class Loop:
         state.reserved = None
         state.said = ""
         run.record(vocabulary.PLAN_MADE, **msgspec.to_builtins(plan))
+        if run.ending is not None:
+            raise run.ending
         return AtHand(plan, [])
 
     async def _commit(self, run: Execution, context: Context) -> None:
@@ -220,7 +222,10 @@ class Loop:
     async def _end(self, run: Execution, end: End) -> Any:
         """The one exit: what is left to say, and what the Task becomes."""
         for hook in self.hooks.on_run_end:
-            await hook(run.state, end)
+            try:
+                await hook(run.state, end)
+            except End as instead:
+                end = instead
         state = run.state
         run.record(
             vocabulary.RUN_STOPPED,

@@ -6,6 +6,8 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
+import msgspec
+
 from ..events import Event
 from ..seams.tools import Invocation, ToolContext, perform
 from . import children, effects, vocabulary
@@ -133,12 +135,13 @@ async def _call(
             return
         some, made = made[:room], made[room:]
         results = await loop.scheduler.run(
-            [partial(_performed, loop, each, again) for each in some],
+            [partial(_performed, loop, run, each, again) for each in some],
             [isinstance(each, Invocation) and each.tool.concurrent for each in some],
         )
         for index, observation in zip(calls, results, strict=False):
             found[index] = observation
-            spent.count(at_hand.plan.actions[index], observation)
+            if observation.done:
+                spent.count(at_hand.plan.actions[index], observation)
         calls = calls[room:]
         if limits.max_failures is not None and spent.failures >= max(limits.max_failures, 1):
             run.ending = End(StopReason.MAX_FAILURES, f"{spent.failures} observations went wrong")
@@ -165,10 +168,17 @@ def _invocation(
     )  # fmt: skip
 
 
-async def _performed(loop: Loop, each: Invocation | Observation, again: bool) -> Observation:
-    """One call, with the middleware around it."""
+async def _performed(
+    loop: Loop, run: Execution, each: Invocation | Observation, again: bool
+) -> Observation:
+    """One call, with the middleware around it.
+
+    Where middleware ends the run, the step is settled first: what was done is on record.
+    """
     if isinstance(each, Observation):
         return each
+    if run.ending is not None:
+        return _not_begun(each)
     if again and not each.tool.repeatable:
         return Observation(
             error=INDETERMINATE, call=each.call.id, tool=each.tool.name,
@@ -179,15 +189,26 @@ async def _performed(loop: Loop, each: Invocation | Observation, again: bool) ->
         )  # fmt: skip
     hooks = loop.hooks
     observation: Observation | None = None
-    for hook in hooks.before_tool:
-        observation = await hook(each)
-        if observation is not None:
-            break
+    try:
+        for hook in hooks.before_tool:
+            observation = await hook(each)
+            if observation is not None:
+                break
+    except End as end:
+        run.ending = run.ending or end
+        return _not_begun(each)
     if observation is None:
         observation = await perform(each)
-    for hook in hooks.after_tool:
-        observation = await hook(each, observation) or observation
+    try:
+        for hook in hooks.after_tool:
+            observation = await hook(each, observation) or observation
+    except End as end:
+        run.ending = run.ending or end
     return observation
+
+
+def _not_begun(each: Invocation) -> Observation:
+    return msgspec.structs.replace(NOT_BEGUN, call=each.call.id, tool=each.call.tool)
 
 
 def _progress(run: Execution, tool: str, index: int, report: Any) -> None:

@@ -3,16 +3,30 @@
 Policy decides, Observer watches, Middleware changes. A middleware is any object with some of the
 hooks below; the Loop calls only those that are there, in the order in which the middlewares were
 given, and those behind a call (``after_…``, ``on_run_end``) in the reverse order.
+
+A hook may raise `End` to end the run. One that raises anything else, or gives what it may not,
+fails the run: with its own code if that is a `TaskFailed`, else with ``engine/middleware_failed``
+and the hook's name. Either way, what is under way is settled first: a call that was made is on
+record with what came of it, what a planner used up is counted, and nothing more is begun. No hook
+is bounded in time but by its own care.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Any, Final, Literal, Protocol
 
+from agentic_kernel import InvalidValue
+
+from .. import values
+from ..errors import TaskFailed
 from ..loop.context import Context
+from ..loop.ending import End
 from ..loop.observation import Observation
 from ..loop.plan import Plan
+from ..loop.reasons import StopReason
 from .tools import Invocation
 
 
@@ -66,10 +80,21 @@ class Recovery:
         self.delay = delay
 
 
+FAILED: Final = "engine/middleware_failed"
+"""The code of a run that a hook failed."""
 HOOKS: Final = (
     "on_run_start", "on_run_end", "before_model", "after_model", "before_tool", "after_tool",
     "on_error",
 )  # fmt: skip
+_GIVES: Final[dict[str, type]] = {
+    "on_run_start": object,
+    "on_run_end": object,
+    "before_model": object,
+    "after_model": Plan,
+    "before_tool": Observation,
+    "after_tool": Observation,
+    "on_error": Recovery,
+}
 _BEHIND: Final = frozenset({"on_run_end", "after_model", "after_tool"})
 
 
@@ -89,5 +114,52 @@ class Hooks:
     def __init__(self, middlewares: Sequence[Any]) -> None:
         for hook in HOOKS:
             order = reversed(middlewares) if hook in _BEHIND else middlewares
-            found = [getattr(each, hook) for each in order if hasattr(each, hook)]
+            found = [
+                partial(_called, f"{type(each).__name__}.{hook}", getattr(each, hook), _GIVES[hook])
+                for each in order
+                if hasattr(each, hook)
+            ]
             setattr(self, hook, tuple(found))
+
+
+async def _called(name: str, hook: Callable[..., Awaitable[Any]], gives: type, *args: Any) -> Any:
+    """What a hook gives, fit to go on with.
+
+    Raises:
+        End: The hook says so, or it failed.
+    """
+    try:
+        given = await hook(*args)
+        if given is not None and not isinstance(given, gives):
+            raise TypeError(f"it gave a {type(given).__name__}, not a {gives.__name__}")
+        if isinstance(given, Observation):
+            _check(given)
+    except End:
+        raise
+    except TaskFailed as fault:
+        raise End(
+            StopReason.ERROR, fault.message, code=fault.code, metadata=fault.metadata
+        ) from fault
+    except (Exception, asyncio.CancelledError) as error:
+        task = asyncio.current_task()
+        if isinstance(error, asyncio.CancelledError) and (task is None or task.cancelling()):
+            raise
+        raise End(
+            StopReason.ERROR, storable(f"{name} failed: {type(error).__name__}: {error}"),
+            code=FAILED, metadata={"hook": name},
+        ) from error  # fmt: skip
+    return given
+
+
+def _check(observation: Observation) -> None:
+    values.check(observation.output, "output")
+    for name in ("error", "message", "call", "tool"):
+        text = getattr(observation, name)
+        if not isinstance(text, str):
+            raise InvalidValue(name, f"must be a string, not {type(text).__name__}")
+        values.check_text(text, name)
+
+
+def storable(text: str) -> str:
+    """A text for people, in a form and of a length that can be stored."""
+    return text[:500].replace("\0", "\\0").encode("utf-8", "backslashreplace").decode()

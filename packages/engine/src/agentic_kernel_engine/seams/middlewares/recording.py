@@ -1,0 +1,200 @@
+"""Recording: what a planner and tools said in a run, kept, and said again."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable
+from typing import Any, cast
+
+import msgspec
+
+from ... import values
+from ...loop.answering import plan_of
+from ...loop.context import Context
+from ...loop.ending import PlannerError
+from ...loop.observation import Observation
+from ...loop.plan import NOTHING_USED, Delta, Plan, PlanLike, PlanStream, Usage
+from ..middleware import storable
+from ..planner import Planner
+from ..tools import Invocation
+
+
+class Attempt(msgspec.Struct, omit_defaults=True):
+    """One call of a planner."""
+
+    plan: Plan | None = None
+    """Its answer; None if it failed."""
+    pieces: list[Delta] | None = None
+    """What came before that; None if it was not a stream."""
+    code: str = ""
+    """Of its failure, as are the following."""
+    message: str = ""
+    metadata: dict[str, Any] | None = None
+
+
+class Recording(msgspec.Struct):
+    """What was said in a run; plain data, to be kept as JSON."""
+
+    attempts: dict[int, list[Attempt]] = {}
+    """By the step, the calls of the planner."""
+    worst: dict[int, Usage] = {}
+    """By the step, what a call might have used up."""
+    observations: dict[str, Observation] = {}
+    """By ``step:index``, what came of the calls of tools."""
+    reports: dict[str, list[Any]] = {}
+    """By ``step:index``, how the tools said they were getting on."""
+
+
+class Recorder:
+    """Stands in for a planner, and keeps what it and the tools say.
+
+    Give it as the planner, and as the last middleware, so that it hears tools first:
+    ``Loop(recorder, tools, middleware=[…, recorder])``. What other middleware answers in the
+    planner's place, or returns in a tool's, is theirs to say again. A call that was cut short is
+    not kept, and of a call that was made again after a crash the last one is.
+
+    Args:
+        planner: Who answers.
+    """
+
+    def __init__(self, planner: Planner) -> None:
+        self._planner = planner
+        self._recordings: dict[str, Recording] = {}
+
+    def take(self, task_id: str) -> Recording:
+        """What was recorded of a Task; it is forgotten here."""
+        return self._recordings.pop(task_id, Recording())
+
+    def worst_case(self, context: Context) -> Usage:
+        forecast = getattr(self._planner, "worst_case", None)
+        worst: Usage = NOTHING_USED if forecast is None else forecast(context)
+        self._recording(context.task.id).worst.setdefault(context.step, worst)
+        return worst
+
+    def plan(self, context: Context) -> Awaitable[PlanLike] | PlanStream:
+        try:
+            answer = self._planner.plan(context)
+        except Exception as error:
+            self._keep(context, _failed(error, None))
+            raise
+        if hasattr(answer, "__aiter__"):
+            return self._stream(context, cast("AsyncIterator[Any]", answer))
+        return self._answered(context, answer)
+
+    async def before_tool(self, invocation: Invocation) -> None:
+        context, report = invocation.context, invocation.context.progress
+        reports = self._recording(context.task_id).reports
+        reports.pop(_place(invocation), None)
+
+        def progress(value: Any) -> None:
+            report(value)
+            kept = values.decode(values.encode(value, "report"))
+            reports.setdefault(_place(invocation), []).append(kept)
+
+        context.progress = progress
+
+    async def after_tool(self, invocation: Invocation, observation: Observation) -> None:
+        recording = self._recording(invocation.context.task_id)
+        recording.observations[_place(invocation)] = observation
+
+    async def _answered(self, context: Context, answer: Awaitable[Any]) -> Plan:
+        try:
+            plan = plan_of(await answer)
+        except Exception as error:
+            self._keep(context, _failed(error, None))
+            raise
+        self._keep(context, Attempt(plan))
+        return plan
+
+    async def _stream(self, context: Context, pieces: AsyncIterator[Any]) -> PlanStream:
+        said: list[Delta] = []
+        try:
+            async for piece in pieces:
+                if not isinstance(piece, Delta):
+                    plan = plan_of(piece)
+                    break
+                said.append(piece)
+                yield piece
+            else:
+                raise PlannerError("engine/bad_plan", "the stream ended without a plan")
+        except Exception as error:
+            self._keep(context, _failed(error, said))
+            raise
+        finally:
+            close = getattr(pieces, "aclose", None)
+            if close is not None:
+                await close()
+        self._keep(context, Attempt(plan, said))
+        yield plan
+
+    def _keep(self, context: Context, attempt: Attempt) -> None:
+        attempts = self._recording(context.task.id).attempts.setdefault(context.step, [])
+        attempts[context.failures :] = [attempt]
+
+    def _recording(self, task_id: str) -> Recording:
+        return self._recordings.setdefault(task_id, Recording())
+
+
+class Replayer:
+    """Says again what a recording holds: no model is asked and no tool is run.
+
+    Give it as the planner and as the last middleware, beside the policy, tools, limits and
+    middlewares of the run that was recorded: the same events follow, ids and times apart. A
+    failure that was no `PlannerError` comes back as one.
+
+    Raises:
+        PlannerError: ``replayer/not_recorded``: the run took another way than the recorded one.
+    """
+
+    def __init__(self, recording: Recording) -> None:
+        self._recording = recording
+
+    def worst_case(self, context: Context) -> Usage:
+        return self._recording.worst.get(context.step, NOTHING_USED)
+
+    def plan(self, context: Context) -> Awaitable[PlanLike] | PlanStream:
+        attempts = self._recording.attempts.get(context.step, [])
+        if context.failures >= len(attempts):
+            raise _not_recorded(f"call {context.failures + 1} of the planner at {context.step}")
+        attempt = attempts[context.failures]
+        return _answer(attempt) if attempt.pieces is None else _stream(attempt)
+
+    async def before_tool(self, invocation: Invocation) -> Observation:
+        place = _place(invocation)
+        observation = self._recording.observations.get(place)
+        if observation is None or observation.tool != invocation.tool.name:
+            raise _not_recorded(f"call of {invocation.tool.name} at {place}")
+        for report in self._recording.reports.get(place, ()):
+            invocation.context.progress(report)
+        return observation
+
+
+async def _answer(attempt: Attempt) -> Plan:
+    if attempt.plan is None:
+        raise PlannerError(attempt.code, attempt.message, attempt.metadata)
+    return attempt.plan
+
+
+async def _stream(attempt: Attempt) -> PlanStream:
+    for piece in attempt.pieces or ():
+        yield piece
+    yield await _answer(attempt)
+
+
+def _failed(error: Exception, pieces: list[Delta] | None) -> Attempt:
+    """A failure as it is kept."""
+    code = getattr(error, "code", "") or type(error).__name__
+    message = error.message if isinstance(error, PlannerError) else storable(str(error))
+    metadata = getattr(error, "metadata", None)
+    return Attempt(None, pieces, code, message, dict(metadata) if metadata else None)
+
+
+def _not_recorded(what: str) -> PlannerError:
+    return PlannerError(
+        "replayer/not_recorded",
+        f"there is no {what} in the recording; use the policy, tools, limits and middlewares of "
+        "the run that was recorded",
+    )
+
+
+def _place(invocation: Invocation) -> str:
+    return f"{invocation.context.step}:{invocation.context.index}"
