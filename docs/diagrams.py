@@ -1,4 +1,4 @@
-"""Draws the states of a Task: the kernel's table, and the contract kit's model around it.
+"""Draws what code says in tables: the states of a Task, the kit's model of them, the Loop's routes.
 
 python docs/diagrams.py            rewrite what is between the marks
 python docs/diagrams.py --check    fail if it has drifted
@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 
 from hidden import arrows, drawn_states, picture
+from routes import events, routes
 from sections import DOCS, renewed, settle
 
 from agentic_kernel import TaskStatus
@@ -48,6 +49,7 @@ def table() -> str:
 
 PAGES = {
     "kernel.md": {"diagram": diagram, "table": table},
+    "loop.md": {"routes": routes, "events": events},
     "model.md": {"picture": picture, "states": drawn_states, "moves": arrows},
 }
 

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from agentic_kernel_engine import Limits, StopReason
+
 ROOT = Path(__file__).parents[1]
 EXAMPLES = sorted((ROOT / "docs" / "examples").glob("*.py"))
 READMES = [ROOT / "README.md", *sorted(ROOT.glob("packages/*/README.md"))]
-BLOCKS = [
-    (path, code)
-    for path in READMES
-    for code in re.findall(r"^```python\n(.*?)^```", path.read_text(), re.MULTILINE | re.DOTALL)
-]
+LOOP = ROOT / "docs" / "loop.md"
+BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+BLOCKS = [(path, code) for path in READMES for code in BLOCK.findall(path.read_text())]
 SECTION = re.compile(r"# --8<-- \[start:(\w+)\]\n(.*?)# --8<-- \[end:\1\]", re.DOTALL)
 
 
@@ -53,8 +53,22 @@ def test_the_code_in_a_readme_runs(code: str, tmp_path: Path) -> None:
     run(["-c", code], tmp_path)
 
 
+def test_the_code_on_the_page_of_the_loop_is_one_program_that_runs(tmp_path: Path) -> None:
+    """What a comment says that a line prints is among what is printed."""
+    code = "\n".join(BLOCK.findall(LOOP.read_text()))
+    printed = run(["-c", code], tmp_path)
+    promised = re.findall(r"print\(.*\)  # (.+)$", code, re.MULTILINE)
+    assert len(promised) >= 4
+    assert [line for line in promised if line not in printed.splitlines()] == []
+
+
+def test_the_page_of_the_loop_has_every_limit_and_every_reason() -> None:
+    words = set(re.findall(r"`(\w+)`", LOOP.read_text()))
+    assert {*Limits.__struct_fields__, *StopReason} - words == set()
+
+
 def test_there_is_code_to_run() -> None:
-    assert {path.stem for path in EXAMPLES} >= {"kernel", "host", "local"}
+    assert {path.stem for path in EXAMPLES} >= {"kernel", "host", "local", "loop"}
     assert {path.parent.name for path, _ in BLOCKS} >= {"kernel", "engine", "file", "local"}
 
 

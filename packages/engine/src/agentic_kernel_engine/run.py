@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from agentic_kernel import Kill, Pause, Task, TaskNotFound, annotate, apply
+from agentic_kernel import InvalidValue, Kill, Pause, Task, TaskNotFound, annotate, apply
 
 from . import events as vocabulary
 from . import values
@@ -169,6 +169,8 @@ class Run:
         if_paused: Mapping[str, Any] | None = None,
     ) -> None:
         self.check_alive()
+        if due is not None and due.utcoffset() is None:
+            raise InvalidValue("due", "is a naive datetime; give it a time zone")
         text = values.encode(state, "state")
         now = self._hub.clock()
         made = [

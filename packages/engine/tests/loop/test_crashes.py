@@ -262,3 +262,28 @@ async def test_a_pause_while_waiting_for_a_child_does_not_redo_the_calls_beside_
     assert world.done == ["write once"]
     assert seen[0] == ("", "written")
     assert seen[1][0] == "child_failed"
+
+
+async def test_an_effect_whose_tool_is_gone_after_the_crash_is_indeterminate(
+    runner: Runner, crash: Crash
+) -> None:
+    gate = Gate()
+    seen: list[str] = []
+
+    @tool(effect="write")
+    async def act() -> str:
+        await gate.pass_()
+        return "acted"
+
+    def look(context: Context) -> Any:
+        seen.extend(o.error for o in context.transcript[-1].observations)  # type: ignore[union-attr]
+        return FinalAnswer("done")
+
+    host = runner.host(ToolCall("act"), look, tools=[act])
+    task = new_task()
+    await host.dispatch(task)
+    await gate.reached.wait()
+    await crash(host)
+    async with runner.host(ToolCall("act"), look, tools=[]) as second:
+        assert (await second.wait(task.id)).result == "done"
+    assert seen == ["indeterminate"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -14,11 +15,13 @@ from agentic_kernel_engine.loop.action import (
     CompleteGoal,
     FinalAnswer,
     PushGoal,
+    Schedule,
     Stop,
     Thought,
     ToolCall,
 )
 from agentic_kernel_engine.loop.context import Context
+from agentic_kernel_engine.loop.decision import ALLOW
 from agentic_kernel_engine.loop.ending import PlannerError
 from agentic_kernel_engine.loop.limits import Limits
 from agentic_kernel_engine.loop.plan import Plan, Usage
@@ -197,3 +200,64 @@ async def test_a_question_pauses_until_it_is_answered(runner: Runner) -> None:
     assert done.result == "thanks"
     assert heard == ["do it", "the second"]
     assert done.metadata["engine/waiting_for"] is None
+
+
+@pytest.mark.parametrize("at", ["soon", "2026-11-22T03:21:29", ""])
+async def test_a_moment_that_is_none_is_told_to_the_planner(runner: Runner, at: str) -> None:
+    task = await runner.run(Schedule(at), FinalAnswer("done"))
+    assert task.result == "done"
+    assert replay(await runner.events(task)).observations[0].error == "schema_validation_failed"
+
+
+async def test_a_scheduled_task_is_woken_by_its_host(runner: Runner) -> None:
+    at = (datetime.now(UTC) + timedelta(seconds=0.2)).isoformat()
+    async with runner.host(Schedule(at, "later"), FinalAnswer("woken")) as host:
+        task = new_task()
+        await host.dispatch(task)
+        paused = await host.wait(task.id, TaskStatus.PAUSED)
+        assert paused.metadata["engine/waiting_for"] == {
+            "kind": "schedule", "at": at, "reason": "later",
+        }  # fmt: skip
+        assert (await host.wait(task.id)).result == "woken"
+
+
+async def test_only_the_first_action_that_pauses_is_done(runner: Runner) -> None:
+    batch = [AskUser("one?"), Thought("hm"), AskUser("two?"), FinalAnswer("early")]
+    async with runner.host(batch, FinalAnswer("done")) as host:
+        task = new_task()
+        await host.dispatch(task)
+        paused = await host.wait(task.id, TaskStatus.PAUSED)
+        waiting: Any = paused.metadata["engine/waiting_for"]
+        assert waiting["question"] == "one?"
+        await host.answer(task.id, "yes")
+        assert (await host.wait(task.id)).result == "done"
+    assert replay(await runner.events(task)).actions == [batch[0], FinalAnswer("done")]
+
+
+async def test_what_a_task_waited_for_is_not_said_any_more_once_it_went_on(
+    runner: Runner,
+) -> None:
+    async with runner.host(AskUser("one?"), *[Thought(f"{n}") for n in range(99)]) as host:
+        task = new_task()
+        await host.dispatch(task)
+        await host.wait(task.id, TaskStatus.PAUSED)
+        await host.answer(task.id, "yes")
+        done = await host.wait(task.id)
+    assert done.metadata["engine/waiting_for"] is None
+
+
+async def test_an_exception_that_nobody_expected_ends_the_run_on_record(runner: Runner) -> None:
+    class Blind:
+        def visible(self, tool: Any, context: Context) -> bool:
+            if context.step:
+                raise RuntimeError("blind")
+            return True
+
+        async def authorize(self, action: Any, context: Context) -> Any:
+            return ALLOW
+
+    task = await runner.run(Plan((SUM,), usage=Usage(10, 5)), policy=Blind())
+    assert task.failure is not None
+    assert task.failure.code == "engine/unhandled_error"
+    told = replay(await runner.events(task))
+    assert (told.reason, told.spent.output_tokens, told.steps) == ("error", 5, 1)

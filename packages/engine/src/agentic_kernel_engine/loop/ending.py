@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..errors import TaskFailed
+from ..errors import StoreError, TaskFailed
 from .reasons import StopReason
 
 
@@ -35,6 +35,20 @@ class End(Exception):
         self.code = code or f"engine/{reason}"
         self.metadata = metadata
         super().__init__(reason, message)
+
+
+def unhandled(fault: Exception) -> End:
+    """The end of a run by an exception that no part of it expected."""
+    code = "engine/store_error" if isinstance(fault, StoreError) else "engine/unhandled_error"
+    kind = type(fault).__name__
+    try:
+        text = str(fault)
+    except Exception:
+        text = "(its message cannot be read)"
+    text = text[:2_000].replace("\0", "\\0").encode("utf-8", "backslashreplace").decode()
+    return End(
+        StopReason.ERROR, f"{kind}: {text}", code=code, metadata={"type": kind, "message": text}
+    )
 
 
 class PlannerError(TaskFailed):

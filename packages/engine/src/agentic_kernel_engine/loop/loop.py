@@ -26,7 +26,7 @@ from ..seams.tools import Tool, ToolRegistry, Tools
 from . import approvals, routing, vocabulary
 from .answering import Answering
 from .context import NOBODY, Context, Principal
-from .ending import End, PlannerError
+from .ending import End, PlannerError, unhandled
 from .execution import Clock, Execution
 from .limits import Limits, exceeded
 from .progress import judge
@@ -119,9 +119,8 @@ class Loop:
                 run,
                 End(StopReason.ERROR, fault.message, code=fault.code, metadata=fault.metadata),
             )
-        except Exception:
-            job.note(STOP_REASON, StopReason.ERROR.value)
-            raise
+        except Exception as fault:
+            return await self._end(run, unhandled(fault))
 
     async def step(self, run: Execution) -> None:
         """One step: from what is known to one durable write.
@@ -207,6 +206,9 @@ class Loop:
     async def _commit(self, run: Execution, context: Context) -> None:
         """One durable write, with the reservation for the next call; then a safe point."""
         run.state.step += 1
+        if run.state.waiting is not None:
+            run.state.waiting = None
+            run.job.note(WAITING_FOR, None)
         if run.ending is not None:
             raise run.ending
         if run.after is not None:

@@ -51,7 +51,7 @@ async def carry_out(
 ) -> list[Observation]:
     """Do what was decided, and return what came of it, in the order of the plan's actions.
 
-    Tool calls first, then what only goes on record, then what ends or pauses the run.
+    Tool calls first, then the others in their order, up to one that ends or pauses the run.
     """
     actions = at_hand.plan.actions
     if not actions:
@@ -65,7 +65,7 @@ async def carry_out(
             # Children commit, and may be waited for across a pause: the calls must not be redone.
             at_hand.done = {str(index): observation for index, observation in found.items()}
     for index, route in enumerate(routes):
-        if route is Route.CALL or run.ending is not None:
+        if route is Route.CALL or run.ending is not None or run.after is not None:
             continue
         action, judgement = actions[index], at_hand.verdicts[index]
         match route:
@@ -84,15 +84,16 @@ async def carry_out(
                 why = action.reason if isinstance(action, Stop) else judgement.decision.reason
                 found[index] = DONE if own else NOT_BEGUN
                 run.ending = End(StopReason.STOPPED, why or "the run was stopped")
-            case Route.ASK | Route.SLEEP:
+            case Route.ASK:
+                question = cast("AskUser", action).question
                 found[index] = DONE
+                run.after = partial(suspend, run, {"kind": "question", "question": question})
+            case Route.SLEEP:
+                found[index] = _sleep(run, cast("Schedule", action))
         if found[index].done:
             run.state.spent.count(action, found[index])
     observations = [found.get(index, NOT_BEGUN) for index in range(len(actions))]
     run.state.at_hand = None
-    for action, route in zip(actions, routes, strict=True):
-        if route in (Route.ASK, Route.SLEEP) and run.ending is None:
-            run.after = partial(_suspended, run, action)
     return observations
 
 
@@ -152,7 +153,9 @@ def _invocation(
 ) -> Invocation | Observation:
     call = cast("ToolCall", at_hand.plan.actions[index])
     tool = loop.tools.find(call.tool)
-    if tool is None or tool not in context.tools:
+    if tool is None and at_hand.prepared:
+        return _indeterminate(call)
+    if tool is None or (tool not in context.tools and not at_hand.prepared):
         known = ", ".join(each.name for each in context.tools) or "none"
         return Observation(
             error=UNKNOWN_TOOL, message=f"there is no tool {call.tool[:80]!r}; there are: {known}",
@@ -180,13 +183,7 @@ async def _performed(
     if run.ending is not None:
         return _not_begun(each)
     if again and not each.tool.repeatable:
-        return Observation(
-            error=INDETERMINATE, call=each.call.id, tool=each.tool.name,
-            message=(
-                "the call was begun before a crash, and whether it took effect is not known; "
-                "find out before you repeat it"
-            ),
-        )  # fmt: skip
+        return _indeterminate(each.call)
     hooks = loop.hooks
     observation: Observation | None = None
     try:
@@ -207,6 +204,16 @@ async def _performed(
     return observation
 
 
+def _indeterminate(call: ToolCall) -> Observation:
+    return Observation(
+        error=INDETERMINATE, call=call.id, tool=call.tool,
+        message=(
+            "the call was begun before a crash, and whether it took effect is not known; "
+            "find out before you repeat it"
+        ),
+    )  # fmt: skip
+
+
 def _not_begun(each: Invocation) -> Observation:
     return msgspec.structs.replace(NOT_BEGUN, call=each.call.id, tool=each.call.tool)
 
@@ -221,8 +228,8 @@ def _on_record(run: Execution, action: Action) -> Observation:
         case PushGoal(text):
             if len(goals) >= run.limits.max_goal_depth:
                 run.ending = End(StopReason.MAX_GOAL_DEPTH, f"{len(goals)} goals deep already")
-            else:
-                goals.append(text)
+                return NOT_BEGUN
+            goals.append(text)
         case CompleteGoal():
             if not goals:
                 return Observation(error=NO_GOAL, message="there is no goal to complete")
@@ -248,11 +255,16 @@ def _finish(loop: Loop, run: Execution, action: FinalAnswer) -> Observation:
     return DONE
 
 
-async def _suspended(run: Execution, action: Action) -> None:
-    """Pause for what the last action of a step waits for."""
-    match action:
-        case AskUser(question):
-            await suspend(run, {"kind": "question", "question": question})
-        case Schedule(at, reason):
-            due = datetime.fromisoformat(at)
-            await suspend(run, {"kind": "schedule", "at": at, "reason": reason}, due)
+def _sleep(run: Execution, action: Schedule) -> Observation:
+    try:
+        due = datetime.fromisoformat(action.at)
+    except ValueError:
+        due = None
+    if due is None or due.utcoffset() is None:
+        return Observation(
+            error=SCHEMA_VALIDATION_FAILED,
+            message=f"{action.at[:80]!r} is no moment: use ISO 8601 with an offset from UTC",
+        )
+    waiting = {"kind": "schedule", "at": action.at, "reason": action.reason}
+    run.after = partial(suspend, run, waiting, due)
+    return DONE

@@ -1,7 +1,7 @@
 """The events of the Loop, in the Task's history beside those of the Host.
 
-Every step leaves ``plan.made``, ``plan.decided`` and ``step.observed``, in this order; the others
-come where they belong. All of a step's events are in the commit that resolves it, none after it.
+Every step leaves ``plan.made``, ``plan.decided`` (if there was any action) and ``step.observed``, in
+this order; the others come where they belong. All of a step's events are in the commit that resolves it, none after it.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import Final
 
 RUN_STARTED: Final = "run.started"
-"""The first entry. Data: ``limits``, ``depth``."""
+"""The first entry. Data: ``limits``, those that differ from the defaults."""
 RUN_ENTERED: Final = "run.entered"
 """Another entry, after a crash or a take-over. Data: ``forfeited`` (a reservation, now spent)."""
 RUN_RETUNED: Final = "run.retuned"
-"""Limits were changed. Data: ``limits``, ``by``."""
+"""Limits were changed. Data: ``by``, and ``limits``, or why they were ``refused``."""
 RUN_REFLECTED: Final = "run.reflected"
 """The run stalled and was told so. Data: ``text``, ``round``."""
 RUN_CUT: Final = "run.cut"
@@ -35,7 +35,7 @@ APPROVAL_GIVEN: Final = "approval.given"
 APPROVAL_REFUSED: Final = "approval.refused"
 """A person refused an action. Data: ``digest``, ``by``, ``why``."""
 APPROVAL_IGNORED: Final = "approval.ignored"
-"""A decision about an action that nobody asks about (any more). Data: ``digest``, ``by``."""
+"""A decision about what nobody asks about (any more). Data: ``digest``, ``by``, ``why``."""
 QUESTION_ANSWERED: Final = "question.answered"
 """A person answered. Data: ``text``, ``by``."""
 STEP_OBSERVED: Final = "step.observed"
@@ -43,22 +43,18 @@ STEP_OBSERVED: Final = "step.observed"
 TOOL_PROGRESS: Final = "tool.progress"
 """A tool reports. Data: ``tool``, ``index``, ``report``."""
 CHILD_SPAWNED: Final = "child.spawned"
-"""Data: ``child``, ``agent``."""
+"""A child is about to be spawned under this id. Data: ``child``, ``agent``."""
 CHILD_ENDED: Final = "child.ended"
-"""Data: ``child``, ``status``."""
+"""A child that was waited for has ended. Data: ``child``, ``status``."""
 CONTEXT_COMPACTED: Final = "context.compacted"
 """The transcript before it was replaced. Data: ``summary``, ``dropped`` (entries)."""
-MEMORY_RECALLED: Final = "memory.recalled"
-"""Data: ``ids``."""
-MEMORY_KEPT: Final = "memory.kept"
-"""Data: ``ids``."""
 
 LOOP_EVENTS: Final = frozenset(
     {
         RUN_STARTED, RUN_ENTERED, RUN_RETUNED, RUN_REFLECTED, RUN_CUT, RUN_WAITS, RUN_STOPPED,
         PLAN_MADE, PLAN_FAILED, PLAN_DECIDED, EFFECTS_PREPARED, APPROVAL_GIVEN, APPROVAL_REFUSED,
         APPROVAL_IGNORED, QUESTION_ANSWERED, STEP_OBSERVED, TOOL_PROGRESS, CHILD_SPAWNED,
-        CHILD_ENDED, CONTEXT_COMPACTED, MEMORY_RECALLED, MEMORY_KEPT,
+        CHILD_ENDED, CONTEXT_COMPACTED,
     }
 )  # fmt: skip
 
