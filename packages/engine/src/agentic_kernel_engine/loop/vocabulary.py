@@ -1,7 +1,8 @@
 """The events of the Loop, in the Task's history beside those of the Host.
 
-Every step leaves ``plan.made``, ``plan.decided`` (if there was any action) and ``step.observed``, in
-this order; the others come where they belong. All of a step's events are in the commit that resolves it, none after it.
+Every step leaves ``plan.made``, ``plan.decided`` (if there was any action) and ``step.observed``,
+in this order; the others come where they belong. All of a step's events are in the commit that
+resolves it, none after it.
 """
 
 from __future__ import annotations
