@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Awaitable
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -11,6 +13,7 @@ import pytest
 
 from agentic_kernel import KernelError, TaskNotFound
 from agentic_kernel_engine import Record
+from agentic_kernel_engine.record import owner_name
 from agentic_kernel_file import FileStore, Sizes
 
 from .disks import Operation, RecordingFiles, UnsyncedFiles, crash_states
@@ -28,21 +31,31 @@ class Workload:
         self.records: dict[tuple[str, int], Record] = {}
 
     async def insert(self, record: Record) -> Record:
-        return await self._try(record, self._store.insert(record, events(record)))
+        return await self._try("insert", record, self._store.insert(record, events(record)))
 
     async def commit(self, before: Record, after: Record) -> Record:
-        return await self._try(after, self._store.commit(before, after, events(after)))
+        return await self._try("commit", after, self._store.commit(before, after, events(after)))
+
+    async def claim(self, before: Record, host: str) -> Record:
+        version = before.version + 1
+        owner = owner_name(host, version)
+        after = replace(before, version=version, owner=owner, attempts=before.attempts + 1)
+        return await self._try(
+            "claim", after, self._store.claim(before.task.id, host, events(after))
+        )
 
     async def prune(self, *task_ids: str) -> None:
+        self._files.note("begun", "prune")
         for task_id in task_ids:
             self._files.note("tried", task_id, GONE)
         assert await self._store.prune(LATER + timedelta(hours=1)) == len(task_ids)
         for task_id in task_ids:
             self._files.note("acknowledged", task_id, GONE)
 
-    async def _try(self, record: Record, write: Awaitable[None]) -> Record:
+    async def _try(self, kind: str, record: Record, write: Awaitable[object]) -> Record:
         key = record.task.id, record.version
         self.records[key] = record
+        self._files.note("begun", kind)
         self._files.note("tried", *key)
         await write
         self._files.note("acknowledged", *key)
@@ -57,6 +70,7 @@ async def everything(work: Workload) -> None:
     done = await work.commit(kept[0], ended(kept[0]))
     await work.prune(done.task.id)
     await work.insert(running(done.task.id, owner="h:1"))
+    await work.claim(await work.insert(running("nobody's")), "h")
     for _ in range(5):
         kept = [await work.commit(record, step(record)) for record in kept[-2:]]
     await work.commit(kept[0], ended(kept[0]))
@@ -84,13 +98,16 @@ class Crashes:
         store.close()
         self._records = work.records
 
-    async def look(self) -> int:
-        """Check every state; returns how many there were."""
-        looked = 0
+    async def look(self) -> Counter[str]:
+        """Check every state; returns how many there were while each kind of write went on."""
+        looked = Counter[str]()
         for place, way, state in crash_states(self.files.trace):
+            past = self.files.trace[: place + 1]
             crashed = _write_out(self._folder / f"{place}-{way}", state)
-            await _check(crashed, self.files.trace[: place + 1], self._records, SMALL)
-            looked += 1
+            await _check(crashed, past, self._records, SMALL)
+            begun = [str(rest[1]) for what, *rest in past if what == "note" and rest[0] == "begun"]
+            compacting = "table" in str(self.files.trace[place])
+            looked["compaction" if compacting else begun[-1] if begun else "opening"] += 1
         return looked
 
 
@@ -99,7 +116,9 @@ async def test_no_crash_loses_what_was_acknowledged(tmp_path: Path) -> None:
     await crashes.work()
     done = {(operation[0], str(operation[1])[:5]) for operation in crashes.files.trace}
     assert done >= {("create", "table"), ("remove", "log-0"), ("sync folder", "")}
-    assert await crashes.look() > 500
+    looked = await crashes.look()
+    assert set(looked) == {"opening", "insert", "commit", "claim", "prune", "compaction"}
+    assert looked.total() > 500
 
 
 class NoDataSync(RecordingFiles):
@@ -156,7 +175,7 @@ async def _check(
     acknowledged: dict[str, int] = {}
     possible: dict[str, set[int]] = {}
     for what, *rest in trace:
-        if what == "note":
+        if what == "note" and rest[0] != "begun":
             outcome, task_id, version = rest
             if outcome == "tried":
                 possible.setdefault(task_id, {acknowledged.get(task_id, GONE)}).add(version)

@@ -107,6 +107,9 @@ class Answering:
                 if recovery.plan is not None:
                     return plan_of(recovery.plan)
                 await asyncio.sleep(recovery.delay)
+                limit = run.limits.max_seconds
+                if limit is not None and run.seconds >= limit:
+                    raise End(StopReason.TIMEOUT, "a failed call is not made again") from error
         raise PlannerError("engine/retries", f"the call was repeated {RETRIES} times in vain")
 
     async def _cut(self, run: Execution, text: str) -> None:

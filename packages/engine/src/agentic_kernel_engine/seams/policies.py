@@ -1,4 +1,4 @@
-"""Policies: by a tool's name and effect, by the principal's scopes, by risk; and several at once."""
+"""Policies: by a tool's name and effect, by scopes, by risk; and several at once."""
 
 from __future__ import annotations
 

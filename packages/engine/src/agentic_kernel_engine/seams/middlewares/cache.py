@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
+from typing import Any
 
 import msgspec
 
@@ -11,6 +12,7 @@ from agentic_kernel import InvalidValue
 
 from ...loop.context import Context
 from ...loop.plan import NOTHING_USED, Plan
+from ...loop.transcript import Entry, Turn
 
 _encode = msgspec.json.Encoder(order="sorted").encode
 
@@ -60,7 +62,7 @@ class Cache:
             self._version,
             (who.name, who.tenant, sorted(who.scopes)),
             context.task.summary,
-            context.transcript,
+            [_shown(entry) for entry in context.transcript],
             [(each.name, each.description, each.input_schema) for each in context.tools],
             context.goals,
             context.instructions,
@@ -70,3 +72,10 @@ class Cache:
             context.continuation,
         )
         return hashlib.sha256(_encode(shown)).digest()
+
+
+def _shown(entry: Entry) -> Any:
+    """An entry without what an earlier answer used up: a cached one used up nothing."""
+    if isinstance(entry, Turn):
+        return msgspec.structs.replace(entry.plan, usage=NOTHING_USED), entry.observations
+    return entry

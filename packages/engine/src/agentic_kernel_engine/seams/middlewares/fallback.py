@@ -7,7 +7,9 @@ from typing import Any, cast
 
 from agentic_kernel import InvalidValue
 
+from ...loop.answering import LENGTH, plan_of
 from ...loop.context import Context
+from ...loop.ending import PlannerError
 from ...loop.plan import Delta
 from ..middleware import Recovery
 from ..planner import Planner
@@ -43,9 +45,9 @@ class Fallback:
             if not _affordable(planner, context):
                 continue
             try:
-                return Recovery("fallback", await _answer(planner, context))
-            except Exception:  # noqa: S112  The first failure is the one to be told of.
-                continue
+                return Recovery("fallback", plan_of(await _answer(planner, context)))
+            except Exception:
+                continue  # The run is told of the first failure.
         return None
 
 
@@ -63,8 +65,16 @@ async def _answer(planner: Planner, context: Context) -> Any:
     answer = planner.plan(context)
     if not hasattr(answer, "__aiter__"):
         return await answer
-    pieces = cast("AsyncIterator[Any]", answer)
-    async for piece in pieces:
-        if not isinstance(piece, Delta):
-            return piece
-    return None
+    pieces, length = cast("AsyncIterator[Any]", answer), 0
+    try:
+        async for piece in pieces:
+            if not isinstance(piece, Delta):
+                return piece
+            length += len(piece.text)
+            if length > LENGTH:
+                break
+    finally:
+        close = getattr(pieces, "aclose", None)
+        if close is not None:
+            await close()
+    raise PlannerError("engine/bad_plan", "the stream ended without a plan, or did not end")

@@ -19,7 +19,7 @@ from ..tools import Invocation
 
 Place = Literal["text", "answer", "tool"]
 """Said by the model, beside its actions or in one; a final answer; said by a tool."""
-Check = Callable[[str, Place], str | None | Awaitable[str | None]]
+Check = Callable[[str, Place], str | Awaitable[str | None] | None]
 """Why this must not go on; None or "" if it may."""
 
 _encode = msgspec.json.Encoder().encode
@@ -32,7 +32,8 @@ class Guardrail:
     tools return or say of their failure; what is no text is checked as its JSON text. An answer
     that trips is not carried out, and no planner sees an output that does. Both stay in the log,
     where people can look at them. Pieces of a stream have been seen by observers before the answer
-    is whole. A check that raises fails the run: nothing passes unchecked.
+    is whole. A check that raises fails the run: nothing passes unchecked. Give it first, so that
+    it checks what the other middlewares have left.
 
     Args:
         check: A function, or a coroutine function, of a text and where it is from.
