@@ -100,6 +100,51 @@ def test_the_way_on_is_a_command_for_this_folder(
     assert f"agentic-kernel --state 'my state' {verb} it" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("note", "says", "way_on"),
+    [
+        (
+            {"kind": "approval", "requests": [{"digest": "d" * 64, "action": {"type": "stop"}}]},
+            "waits for approval of dddddddddddd  stop {}",
+            "approve it",
+        ),
+        ({"kind": "question", "question": "?"}, "waits for an answer to: ?", "answer it TEXT"),
+        ({"kind": "schedule", "at": "2999"}, "waits for the moment 2999", "resume it"),
+    ],
+)
+def test_what_a_task_waits_for_is_said_with_the_way_on(
+    note: dict[str, Any], says: str, way_on: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    screen = text_screen()
+    screen.end([a_task(Pause(notes={"engine/waiting_for": note}), id="it")])
+    shown = capsys.readouterr().err
+    assert says in shown
+    assert shown.endswith(f"go on with: agentic-kernel --state 'my state' {way_on}\n")
+
+
+def test_steps_are_told_and_the_answer_alone_is_on_stdout(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    screen = text_screen()
+    calls = [{"type": "tool_call", "tool": "t\x1b[2J", "arguments": {"a": 1}}]
+    for kind, data in (
+        ("run.delta", {"text": '{"tool"', "channel": "arguments"}),
+        ("plan.made", {"actions": calls}),
+        ("step.observed", {"observations": [{"output": "two\nlines"}]}),
+        ("step.observed", {"observations": [{"error": "timeout", "message": "slow"}]}),
+        ("plan.made", {"actions": [{"type": "final_answer", "output": "done"}]}),
+    ):
+        screen.observe("first", Event(kind, data, NOW))
+    screen.end([a_task(Complete("done"))])
+    shown = capsys.readouterr()
+    assert shown.out == "done\n"
+    assert shown.err.splitlines()[:-1] == [
+        '> t\\x1b[2J {"a": 1}',
+        "< two\\nlines",
+        "< timeout: slow",
+    ]
+
+
 class Closed:
     """A stdout whose reader is gone."""
 

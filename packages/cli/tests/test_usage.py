@@ -7,10 +7,14 @@ from typer.testing import CliRunner
 
 from agentic_kernel_cli.app import parted
 from agentic_kernel_cli.commands import app
+from agentic_kernel_engine import Limits
 
 from .terminals import Terminals
 
-COMMANDS = sorted("doctor kill list pause prune recover rerun resume run show watch".split())
+COMMANDS = sorted(
+    "answer approve deny doctor kill list pause prune recover rerun resume retune run show "
+    "watch".split()
+)
 
 
 def test_the_help_names_every_command() -> None:
@@ -24,6 +28,12 @@ def test_every_command_explains_itself(name: str) -> None:
     shown = CliRunner().invoke(app, [name, "--help"], prog_name="agentic-kernel")
     assert shown.exit_code == 0
     assert f"agentic-kernel {name}" in shown.output
+
+
+def test_every_limit_can_be_retuned() -> None:
+    shown = CliRunner().invoke(app, ["retune", "--help"], env={"COLUMNS": "200"})
+    for name in Limits.__struct_fields__:
+        assert f"--{name.replace('_', '-')} " in shown.output
 
 
 @pytest.mark.parametrize(
@@ -53,6 +63,9 @@ def test_global_options_may_stand_anywhere(words: str, options: str, rest: str) 
         ["run", "text", "--id", ""],
         ["prune", "--older-than", "soon", "--yes"],
         ["prune", "--older-than", "1d"],
+        ["run", "text", "--tools", "odd\x1b[2J"],
+        ["run", "text", "--yes"],
+        ["retune", "nobody"],
     ],
 )
 def test_wrong_usage_is_one_line_and_exit_code_2(terminals: Terminals, words: list[str]) -> None:

@@ -9,6 +9,8 @@ def test_the_public_names_are_these() -> None:
         "MODEL_VARIABLE",
         "RUNTIME_KIND",
         "AnswerOptions",
+        "Example",
+        "LocalPlanner",
         "LocalRuntime",
         "LocalSubstrate",
         "find_model",

@@ -1,6 +1,6 @@
 """The entry point: every end of the command becomes an exit code, every error one clear line.
 
-0  success                    3    paused from elsewhere
+0  success                    3    paused from elsewhere, or for a decision
 1  failure, or an error       4    cancelled
 2  usage                      130  interrupted by Ctrl-C; the Task is then paused
                               143  ended by SIGTERM; the Task is then paused

@@ -18,12 +18,15 @@ from agentic_kernel import Task, TaskStatus
 from agentic_kernel_engine import Host
 from agentic_kernel_engine import rerun as again
 
-from . import control, doctor, rendering
+from . import control, deciding, doctor, rendering
 from .invocation import Invocation
-from .local import KIND, metadata
+from .kinds import KIND, TOOLS_KIND
+from .local import metadata
+from .parameters import Model, TaskId, invocation
 from .place import Place, find_task, history, orphaned, text_of
 from .stop import READER_GONE, Stop
 from .text import label, seconds
+from .toolbox import Toolbox
 
 STATE_VARIABLE = "AGENTIC_KERNEL_STATE"
 
@@ -46,12 +49,6 @@ app = typer.Typer(
     invoke_without_command=True,
 )
 
-_TaskId = Annotated[
-    str, typer.Argument(metavar="ID", help="A Task's id, or its first characters (at least 6).")
-]
-_Model = Annotated[
-    Path | None, typer.Option("--model", metavar="PATH", help="A GGUF file to use as the model.")
-]
 _Status = Literal["running", "paused", "success", "failure", "cancelled"]
 
 
@@ -89,20 +86,34 @@ def run(
         str | None, typer.Option(help="How the model is to behave, before the instructions.")
     ] = None,
     summary: Annotated[str, typer.Option(help="A short title for lists.")] = "",
-    model: _Model = None,
+    model: Model = None,
     task_id: Annotated[
         str | None, typer.Option("--id", help="An id of your own; it is used once.")
     ] = None,
+    tools: Annotated[
+        str | None,
+        typer.Option(metavar="NAMES", help="Tools for the model: calculator,write."),
+    ] = None,
+    workspace: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="The only folder that the tool write writes in."),
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Write without an approval.")] = False,
 ) -> int:
     """Run a new Task and stream its answer. Ctrl-C pauses it."""
+    box = None
+    if tools is not None:
+        box = Toolbox(tuple(filter(None, tools.split(","))), workspace, yes)
+    elif workspace is not None or yes:
+        raise typer.BadParameter("--workspace and --yes are for --tools")
     task = Task.new(
         summary=summary,
         instructions=sys.stdin.read() if text == "-" else text,
-        runtime_kind=KIND,
-        metadata=metadata(max_tokens, system),
+        runtime_kind=KIND if box is None else TOOLS_KIND,
+        metadata={**metadata(max_tokens, system), **({} if box is None else box.metadata())},
         id=task_id,
     )
-    return asyncio.run(_invocation(context).foreground(model).launch(task))
+    return asyncio.run(invocation(context).foreground(model).launch(task))
 
 
 @app.command("list")
@@ -115,7 +126,7 @@ def list_tasks(
     limit: Annotated[int, typer.Option(min=1, max=10_000, help="How many at the most.")] = 100,
 ) -> int:
     """List Tasks, oldest first."""
-    called = _invocation(context)
+    called = invocation(context)
     wanted = None if status is None else TaskStatus(status)
     tasks = called.controlled(lambda host: host.find(wanted, after, limit))
     if called.as_json:
@@ -131,13 +142,13 @@ def list_tasks(
 @app.command()
 def show(
     context: typer.Context,
-    given: _TaskId,
+    given: TaskId,
     events: Annotated[
         bool, typer.Option("--events", help="Also everything that happened.")
     ] = False,
 ) -> int:
     """Show everything about one Task."""
-    called = _invocation(context)
+    called = invocation(context)
 
     async def showing(host: Host) -> None:
         record = await find_task(host, given)
@@ -160,9 +171,9 @@ def show(
 
 
 @app.command()
-def watch(context: typer.Context, given: _TaskId) -> int:
+def watch(context: typer.Context, given: TaskId) -> int:
     """Follow a Task that runs elsewhere, until it ends or is paused."""
-    called = _invocation(context)
+    called = invocation(context)
 
     async def watching(host: Host) -> int:
         stop = Stop()
@@ -176,13 +187,13 @@ def watch(context: typer.Context, given: _TaskId) -> int:
 @app.command()
 def pause(
     context: typer.Context,
-    given: _TaskId,
+    given: TaskId,
     wait: Annotated[
         float, typer.Option(min=0, max=3600, help="Seconds to wait for it to take effect.")
     ] = 5.0,
 ) -> int:
     """Pause a Task, wherever it runs."""
-    called = _invocation(context)
+    called = invocation(context)
 
     async def pausing(host: Host) -> tuple[Task, str]:
         return await control.pause(host, (await find_task(host, given)).task.id, wait)
@@ -194,20 +205,20 @@ def pause(
 @app.command()
 def resume(
     context: typer.Context,
-    given: _TaskId,
+    given: TaskId,
     extra: Annotated[str | None, typer.Option(help="A further instruction to go on with.")] = None,
-    model: _Model = None,
+    model: Model = None,
 ) -> int:
     """Let a paused Task go on, here in the foreground."""
-    called = _invocation(context)
+    called = invocation(context)
     record = called.controlled(lambda host: find_task(host, given))
     return asyncio.run(called.foreground(model).resume(record, extra))
 
 
 @app.command()
-def kill(context: typer.Context, given: _TaskId) -> int:
+def kill(context: typer.Context, given: TaskId) -> int:
     """End a Task for good, wherever it runs; the text so far is kept."""
-    called = _invocation(context)
+    called = invocation(context)
 
     async def killing(host: Host) -> tuple[Task, str]:
         return await control.kill(host, (await find_task(host, given)).task.id)
@@ -216,16 +227,20 @@ def kill(context: typer.Context, given: _TaskId) -> int:
     return 0
 
 
+for decision in (deciding.approve, deciding.deny, deciding.answer, deciding.retune):
+    app.command()(decision)
+
+
 @app.command()
 def recover(
     context: typer.Context,
     given: Annotated[
         list[str] | None, typer.Argument(metavar="[ID]...", help="Only these; default: all.")
     ] = None,
-    model: _Model = None,
+    model: Model = None,
 ) -> int:
     """Take up Tasks whose process died, and run them on where they were."""
-    called = _invocation(context)
+    called = invocation(context)
 
     async def finding(host: Host) -> list[Task]:
         if given:
@@ -240,9 +255,9 @@ def recover(
 
 
 @app.command()
-def rerun(context: typer.Context, given: _TaskId, model: _Model = None) -> int:
+def rerun(context: typer.Context, given: TaskId, model: Model = None) -> int:
     """Run a Task's work again as a new Task that names the old one."""
-    called = _invocation(context)
+    called = invocation(context)
     record = called.controlled(lambda host: find_task(host, given))
     return asyncio.run(called.foreground(model).launch(again(record.task, "cli")))
 
@@ -254,7 +269,7 @@ def prune(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> int:
     """Remove Tasks that ended long ago, with everything about them."""
-    called = _invocation(context)
+    called = invocation(context)
     age = timedelta(seconds=seconds(older_than))
     if not yes:
         question = f"Remove every Task in {called.place.folder} that ended over {older_than} ago?"
@@ -271,9 +286,9 @@ def prune(
 
 
 @app.command("doctor")
-def examine(context: typer.Context, model: _Model = None) -> int:
+def examine(context: typer.Context, model: Model = None) -> int:
     """Check that this machine has what is needed, and say what to do when not."""
-    called = _invocation(context)
+    called = invocation(context)
     found = asyncio.run(doctor.findings(called.place.folder, model))
     for finding in found:
         if called.as_json:

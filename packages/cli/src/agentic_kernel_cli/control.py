@@ -10,7 +10,7 @@ from agentic_kernel import CannotStart, Task, TaskStatus
 from agentic_kernel_engine import Event, Host
 from agentic_kernel_engine.events import TASK_PAUSED
 
-from .local import KIND
+from .kinds import KINDS
 from .place import find_task, orphaned
 from .running import CODES
 from .stop import Stop
@@ -60,11 +60,11 @@ async def prune(host: Host, age: timedelta) -> int:
 
 
 async def left_behind(host: Host) -> list[Task]:
-    """Every Task of this command's runtime that is running and that nobody runs."""
+    """Every Task of this command's runtimes that is running and that nobody runs."""
     found: list[Task] = []
     while True:
         after = found[-1].id if found else None
-        page = await host.store.find(claimable=True, kinds=[KIND], after=after, limit=_PAGE)
+        page = await host.store.find(claimable=True, kinds=KINDS, after=after, limit=_PAGE)
         found += [record.task for record in page]
         if len(page) < _PAGE:
             return found

@@ -11,8 +11,8 @@ from agentic_kernel import CannotStart
 from agentic_kernel_engine import Host, Observer
 from agentic_kernel_file import FileStore
 
-KIND: Final = "local"
-"""The runtime kind that this command runs."""
+from .agents import AgentHost
+
 INSTALL: Final = "pip install 'agentic-kernel-cli[local]'"
 _MISSING: Final = (
     f"the local runtime is not installed: {INSTALL}, "
@@ -28,8 +28,7 @@ def open_runtime(folder: Path, model: Path | None, observer: Observer) -> Host:
     """
     find_model(model)
     with _needed():
-        from agentic_kernel_local import LocalRuntime
-    return LocalRuntime(FileStore(folder), model_path=model, observer=observer, claims=False)
+        return AgentHost(FileStore(folder), model, observer)
 
 
 def find_model(given: Path | None) -> Path:

@@ -16,7 +16,9 @@ from rich.text import Text
 from agentic_kernel import Task, TaskStatus
 from agentic_kernel_engine import Event
 from agentic_kernel_engine.codec import task_to_dict
+from agentic_kernel_engine.loop.reasons import WAITING_FOR
 
+from . import waiting
 from .text import content, label
 
 COLOURS: Mapping[str, str] = {
@@ -65,6 +67,7 @@ def task_table(console: Console, tasks: Iterable[Task]) -> None:
             label(task.runtime_kind),
             stamp(task.created_at),
             label(task.summary or task.instructions, 200),
+            label("; ".join(waiting.lines(task)), 200),
         )
         for task in tasks
     ]
@@ -73,10 +76,10 @@ def task_table(console: Console, tasks: Iterable[Task]) -> None:
             typer.echo("\t".join(row))
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("ID", "STATUS", "RUNTIME", "CREATED", "SUMMARY"):
+    for name in ("ID", "STATUS", "RUNTIME", "CREATED", "SUMMARY", "WAITS FOR"):
         table.add_column(name, no_wrap=True, overflow="ellipsis")
-    for id, status, kind, created, title in rows:
-        table.add_row(Text(id), state_text(status), Text(kind), created, Text(title))
+    for id, status, kind, created, title, waits in rows:
+        table.add_row(Text(id), state_text(status), Text(kind), created, Text(title), Text(waits))
     console.print(table)
 
 
@@ -112,7 +115,11 @@ def _facts(task: Task, said: str, orphaned: bool) -> Iterator[tuple[str, str]]:
     yield "instructions", content(task.instructions)
     for number, extra in enumerate(task.supplements, 1):
         yield f"extra {number}", content(extra)
+    for line in waiting.lines(task):
+        yield "waits for", line
     for key in sorted(task.metadata):
+        if key == WAITING_FOR:
+            continue  # Shown above while it holds.
         yield key, content(plain(task.metadata[key]))
     if task.failure is not None:
         yield "failure", label(f"{task.failure.code}: {task.failure.message}")

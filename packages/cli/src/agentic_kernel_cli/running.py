@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from agentic_kernel import CannotStart, IllegalTransition, Task, TaskStatus
 from agentic_kernel_engine import Host, Observer, Record
 
-from .local import KIND
+from .kinds import KINDS, serves
 from .place import history, text_of
 from .stop import Stop
 from .streaming import Screen
@@ -63,6 +63,19 @@ class Foreground:
             raise IllegalTransition(task.id, task.status, "resume")
         return await self._stay([task], begin)
 
+    async def decide(self, task: Task, decisions: Sequence[Mapping[str, Any]]) -> int:
+        """Let a Task that waits for decisions go on here with them; returns the exit code.
+
+        Raises:
+            IllegalTransition: It is not paused any more: somebody else was first.
+        """
+
+        async def begin(host: Host) -> Sequence[str]:
+            await settle(host, task, decisions)
+            return [task.id]
+
+        return await self._stay([task], begin)
+
     async def take_up(self, tasks: Sequence[Task]) -> int:
         """Run on Tasks that nobody runs any more; returns the exit code.
 
@@ -83,9 +96,10 @@ class Foreground:
     async def _stay(self, tasks: Sequence[Task], begin: Begin) -> int:
         """Show what the Tasks say until all of them rest, or pause them when a stop is wished."""
         for task in tasks:
-            if task.runtime_kind != KIND:
+            if not serves(task.runtime_kind):
                 raise CannotStart(
-                    f"it needs the runtime {task.runtime_kind!r}, and this command runs {KIND!r}",
+                    f"it needs the runtime {task.runtime_kind!r}, and this command runs "
+                    + " and ".join(repr(kind) for kind in KINDS),
                     task.id,
                 )
         stop = Stop()
@@ -116,6 +130,21 @@ class Foreground:
             resting.cancel()
             stopping.cancel()
             await asyncio.gather(resting, stopping, return_exceptions=True)
+
+
+async def settle(host: Host, task: Task, decisions: Sequence[Mapping[str, Any]]) -> Task:
+    """Leave decisions for a paused Task; the last of them resumes it in the same write.
+
+    Raises:
+        IllegalTransition: It is not paused any more: somebody else was first.
+    """
+    *others, last = decisions
+    for decision in others:
+        await host.post(task.id, decision)
+    receipt = await host.decide(task.id, last)
+    if not receipt.changed:
+        raise IllegalTransition(task.id, receipt.snapshot.status, "decide about")
+    return receipt.snapshot
 
 
 async def _kept(host: Host, task: Task) -> str:

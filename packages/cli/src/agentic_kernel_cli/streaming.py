@@ -12,7 +12,9 @@ from rich.text import Text
 from agentic_kernel import Task, TaskStatus
 from agentic_kernel_engine import Event
 from agentic_kernel_engine import events as vocabulary
+from agentic_kernel_engine.loop import vocabulary as loop
 
+from . import waiting
 from .place import Place, spoken
 from .rendering import Paper, event_line, plain, state_text, task_line
 from .text import content, label
@@ -26,6 +28,17 @@ _NEWS: Final[Mapping[str, str]] = {
     vocabulary.RESULT_DROPPED: "a late result was dropped",
     vocabulary.RUN_ABANDONED: "the run does not stop",
 }
+
+
+_WAYS_ON: Final[Mapping[str | None, Sequence[str]]] = {
+    "approval": ("approve",),
+    "question": ("answer", "TEXT"),
+}
+"""What to say to a Task that waits for this, with what follows its id; else ``resume``."""
+
+
+_PLAIN: Final = ("requested", "interrupt")
+"""Reasons for a pause that the last line tells better."""
 
 
 class Screen(Protocol):
@@ -130,8 +143,10 @@ class TextScreen:
             self._news(task_id, _NEWS[event.type] + (f": {detail}" if detail else ""), 200)
         elif event.type == vocabulary.TASK_DISPATCHED:
             self._news(task_id, f"task {task_id} is running")
-        elif event.type == vocabulary.TASK_PAUSED and event.data.get("reason") != "requested":
+        elif event.type == vocabulary.TASK_PAUSED and event.data.get("reason") not in _PLAIN:
             self._news(task_id, f"paused: {event.data.get('reason')}")
+        for news in _steps(event):
+            self._news(task_id, news, 400)
         if self._status is not None:
             said = sum(voice.said for voice in self._voices.values())
             self._status.update(f"{said} characters" if said else "running")
@@ -149,6 +164,8 @@ class TextScreen:
                 self._write(f"{voice.prefix}{voice.held}\n")
             if self._midline:
                 self._write("\n")
+            for awaited in waiting.lines(task):
+                self._line(Text(f"{voice.prefix}waits for {awaited}"))
             line = Text(voice.prefix) + state_text(task.status)
             for fact in self._facts(task):
                 line.append(f"  {label(fact)}")
@@ -171,7 +188,8 @@ class TextScreen:
         if task.started_at is not None and task.ended_at is not None:
             facts.append(f"after {(task.ended_at - task.started_at).total_seconds():.1f} s")
         if task.status is TaskStatus.PAUSED:
-            facts.append("go on with: " + self._place.command("resume", task.id))
+            way_on = _WAYS_ON.get(waiting.kind(task), ("resume",))
+            facts.append("go on with: " + self._place.command(way_on[0], task.id, *way_on[1:]))
         elif task.status is TaskStatus.RUNNING:
             facts.append("go on with: " + self._place.command("recover", task.id))
         return facts
@@ -212,3 +230,26 @@ class TextScreen:
         except OSError:
             # States are a courtesy: without a reader they stop, and the Task goes on.
             self._err.quiet = True
+
+
+def _steps(event: Event) -> list[str]:
+    """What a run of the Loop wants to do, and what came of it; an answer is shown elsewhere."""
+    match event.type:
+        case loop.PLAN_MADE:
+            actions = [action for action in event.data["actions"] if isinstance(action, Mapping)]
+            return [
+                f"> {waiting.said(action)}"
+                for action in actions
+                if action.get("type") != "final_answer"
+            ]
+        case loop.STEP_OBSERVED:
+            observed = [each for each in event.data["observations"] if isinstance(each, Mapping)]
+            return [
+                f"< {each['error']}: {each.get('message', '')}"
+                if each.get("error")
+                else f"< {plain(each['output'])}"
+                for each in observed
+                if each.get("error") or "output" in each
+            ]
+        case _:
+            return []

@@ -19,11 +19,14 @@ from .receipt import Receipt
 class Decisions:
     """The verbs of a Host for runs of the bounded `Loop`, beside the six of every Runtime."""
 
-    async def decide(self, task_id: str, decision: Mapping[str, Any]) -> Receipt:
+    async def decide(
+        self, task_id: str, decision: Mapping[str, Any], *, at_version: int | None = None
+    ) -> Receipt:
         """Leave a decision in the inbox, and resume the Task if it is paused, in one write.
 
         Args:
             decision: JSON with a ``type``, e.g. ``{"type": "acme/approval", "granted": True}``.
+            at_version: Of the pause that this answers; nothing is written at another one (R3).
 
         Raises:
             IllegalTransition: The Task is terminal.
@@ -42,11 +45,19 @@ class Decisions:
         """Refuse the one action with this digest, and let the Task go on without it."""
         return await self._approval(task_id, digest, False, by, why)
 
-    async def answer(self, task_id: str, text: str, *, by: str = "") -> Receipt:
-        """Answer the question that the Task is paused for, and let it go on."""
+    async def answer(
+        self, task_id: str, text: str, *, by: str = "", at_version: int | None = None
+    ) -> Receipt:
+        """Answer the question that the Task is paused for, and let it go on.
+
+        Args:
+            at_version: Of the record whose question this answers, so that it answers no later one;
+                the receipt then says ``none``.
+        """
         if not isinstance(text, str):
             raise InvalidValue("text", f"must be a string, not {type(text).__name__}")
-        return await self.decide(task_id, {"type": vocabulary.ANSWER, "text": text, "by": by})
+        decision = {"type": vocabulary.ANSWER, "text": text, "by": by}
+        return await self.decide(task_id, decision, at_version=at_version)
 
     async def retune(
         self, task_id: str, limits: Mapping[str, Any] | None = None, *, by: str = "", **more: Any

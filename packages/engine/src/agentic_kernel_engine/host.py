@@ -284,14 +284,20 @@ class Host(Decisions):
         """
         return await self._verb(task_id, lambda key: self._control.post(key, decision))
 
-    async def decide(self, task_id: str, decision: Mapping[str, Any]) -> Receipt:
+    async def decide(
+        self, task_id: str, decision: Mapping[str, Any], *, at_version: int | None = None
+    ) -> Receipt:
         """Leave a decision in the inbox, and resume the Task if it is paused, in one write.
+
+        Args:
+            at_version: Of the pause that this answers; if the Task has moved on since, nothing is
+                written and the receipt says ``none`` (R3).
 
         Raises:
             IllegalTransition: The Task is terminal.
         """
         return await self._verb(
-            task_id, lambda key: self._control.resume(key, None, None, decision)
+            task_id, lambda key: self._control.resume(key, None, at_version, decision)
         )
 
     async def claim(self, task_id: str) -> Receipt:

@@ -261,3 +261,23 @@ async def test_an_exception_that_nobody_expected_ends_the_run_on_record(runner: 
     assert task.failure.code == "engine/unhandled_error"
     told = replay(await runner.events(task))
     assert (told.reason, told.spent.output_tokens, told.steps) == ("error", 5, 1)
+
+
+async def test_an_answer_to_one_question_does_not_answer_the_next(runner: Runner) -> None:
+    heard: list[str] = []
+
+    def listen(context: Context) -> Any:
+        heard.extend(e.text for e in context.transcript if isinstance(e, UserMessage))
+        return FinalAnswer("thanks")
+
+    async with runner.host(AskUser("one?"), AskUser("two?"), listen) as host:
+        task = new_task()
+        await host.dispatch(task)
+        await host.wait(task.id, TaskStatus.PAUSED)
+        version = (await host.record(task.id)).version
+        assert (await host.answer(task.id, "one", at_version=version)).changed
+        await host.wait(task.id, TaskStatus.PAUSED)
+        assert not (await host.answer(task.id, "one again", at_version=version)).changed
+        await host.answer(task.id, "two")
+        await host.wait(task.id)
+    assert heard == ["do it", "one", "two"]

@@ -2,6 +2,8 @@
 
 from .model import MODEL_PACKAGE, MODEL_VARIABLE, find_model
 from .options import AnswerOptions
+from .planner import LocalPlanner
+from .prompting import Example
 from .runtime import RUNTIME_KIND, LocalRuntime
 from .substrate import LocalSubstrate
 
@@ -10,6 +12,8 @@ __all__ = [
     "MODEL_VARIABLE",
     "RUNTIME_KIND",
     "AnswerOptions",
+    "Example",
+    "LocalPlanner",
     "LocalRuntime",
     "LocalSubstrate",
     "find_model",

@@ -64,6 +64,8 @@ class Request:
     """0 takes the likeliest token each time: the same request gets the same answer."""
     seed: int | None = None
     """For a temperature above 0; random if None."""
+    schema: Mapping[str, Any] | None = None
+    """JSON Schema that every complete answer fits: decoding is constrained to it."""
 
 
 class Engine:
@@ -278,7 +280,7 @@ def _read_ahead(model: Path) -> None:
 
 
 def _body(request: Request) -> Mapping[str, Any]:
-    body = {
+    body: dict[str, Any] = {
         "messages": [dict(message) for message in request.messages],
         "stream": True,
         "stream_options": {"include_usage": True},
@@ -293,4 +295,7 @@ def _body(request: Request) -> Mapping[str, Any]:
     }
     if request.seed is not None:
         body["seed"] = request.seed
+    if request.schema is not None:
+        form = {"name": "answer", "schema": request.schema}
+        body["response_format"] = {"type": "json_schema", "json_schema": form}
     return body

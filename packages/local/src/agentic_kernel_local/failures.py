@@ -24,6 +24,11 @@ BAD_RESPONSE: Final = "local/bad_response"
 MODEL_ERROR: Final = "local/model_error"
 """llama.cpp failed while it worked. Metadata: ``type``."""
 
+NO_MODEL: Final = "local/no_model"
+"""The Task's process has no model that it could plan with."""
+CUT: Final = "local/cut"
+"""A limit ended an answer before it was a whole action. Metadata: ``text``, its beginning."""
+
 _BY_TYPE: Final[Mapping[str, str]] = {
     "exceed_context_size_error": CONTEXT_LENGTH,
     "invalid_request_error": INVALID_REQUEST,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from typing import Any
 
@@ -10,9 +9,9 @@ from agentic_kernel import CannotStart, InvalidValue, Task
 from agentic_kernel_engine import Job, TaskFailed
 
 from . import failures
-from .engine import Engine, EngineOptions, Request, half_the_processors
+from .engine import Engine, Request
 from .generation import End, Prompt
-from .model import find_model
+from .loading import LocalModel
 from .options import AnswerOptions
 from .transcript import Transcript, UnknownState
 
@@ -56,22 +55,11 @@ class LocalSubstrate:
         Raises:
             InvalidValue: A number is out of range; it is named.
         """
-        for name, value in (
-            ("slots", slots),
-            ("context_tokens", context_tokens),
-            ("checkpoint_tokens", checkpoint_tokens),
-            ("threads", 1 if threads is None else threads),
-        ):
-            if type(value) is not int or value < 1:
-                raise InvalidValue(name, "must be a whole number of at least 1")
-        self._model_path = model_path
-        self._slots = slots
-        self._context_tokens = context_tokens
-        self._threads = threads
+        if type(checkpoint_tokens) is not int or checkpoint_tokens < 1:
+            raise InvalidValue("checkpoint_tokens", "must be a whole number of at least 1")
+        self._model = LocalModel(model_path, slots, context_tokens, threads)
         self._checkpoint_tokens = checkpoint_tokens
         self._answer = AnswerOptions() if answer is None else answer
-        self._engine: Engine | None = None
-        self._opening = asyncio.Lock()
 
     async def open(self) -> Engine:
         """The loaded model; loads it if need be.
@@ -79,24 +67,11 @@ class LocalSubstrate:
         Raises:
             CannotStart: There is no model, or it cannot be loaded; says what to do.
         """
-        async with self._opening:
-            if self._engine is None:
-                self._engine = await Engine.open(
-                    EngineOptions(
-                        find_model(self._model_path),
-                        self._slots,
-                        self._context_tokens,
-                        half_the_processors() if self._threads is None else self._threads,
-                    )
-                )
-            return self._engine
+        return await self._model.open()
 
     async def close(self) -> None:
         """Let go of the model; it is freed when nobody in this process uses it."""
-        async with self._opening:
-            engine, self._engine = self._engine, None
-            if engine is not None:
-                await engine.close()
+        await self._model.close()
 
     async def accept(self, task: Task) -> None:
         """Refuse a Task whose options are not valid, or for which no model can be loaded.

@@ -1,0 +1,82 @@
+"""The real model with the command's own tools, in real processes."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from agentic_kernel import Task, TaskStatus
+from agentic_kernel_cli.agents import AgentHost
+from agentic_kernel_engine import Host, InMemoryObserver, Job, MemoryStore
+
+from .terminals import Terminals
+
+
+@pytest.mark.slow
+def test_the_calculator_is_called_and_the_answer_comes(terminals: Terminals) -> None:
+    words = ["--tools", "calculator", "What is 12 * 34?", "--json"]
+    *events, task = terminals.call("run", *words).lines
+    assert "408" in task["result"]
+    assert task["metadata"]["cli/tools"] == ["calculator"]
+    assert task["metadata"]["engine/stop_reason"] == "final"
+    observed = [line["data"] for line in events if line["type"] == "step.observed"]
+    assert observed[0]["observations"] == [{"output": "408", "tool": "calculator"}]
+    made = [line["data"] for line in events if line["type"] == "plan.made"]
+    assert all(plan["usage"]["input_tokens"] > plan["usage"]["output_tokens"] > 0 for plan in made)
+    assert any(line["data"].get("channel") == "arguments" for line in events)
+
+
+@pytest.mark.slow
+def test_a_write_waits_for_an_approval_from_another_process(
+    terminals: Terminals, tmp_path: Path
+) -> None:
+    workspace = tmp_path / "workspace"
+    workspace.mkdir()
+    words = ["--tools", "write", "--workspace", str(workspace), "--id", "it"]
+    asked = terminals.call("run", *words, "Write hello to the file note.txt.", code=3)
+    assert "waits for approval of " in asked.err
+    assert "note.txt" in asked.err
+    assert asked.err.rstrip().endswith("approve it")
+    assert list(workspace.iterdir()) == []
+    done = terminals.call("approve", "it", "--by", "ada", "--json")
+    assert (workspace / "note.txt").read_text()
+    given = [line["data"]["by"] for line in done.lines if line.get("type") == "approval.given"]
+    assert given == ["ada"]
+    assert done.lines[-1]["status"] == "success"
+
+
+class Sleeper:
+    """Leaves a Task behind."""
+
+    async def execute(self, job: Job) -> None:
+        while True:
+            await job.checkpoint(None)
+            await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize(
+    ("tools", "model", "why"),
+    [("write", None, "--workspace: must be a folder"), ("calculator", "none.gguf", "not a file")],
+)
+async def test_what_is_missing_where_it_goes_on_pauses_the_task(
+    tools: str, model: str | None, why: str, tmp_path: Path
+) -> None:
+    store = MemoryStore()
+    task = Task.new(
+        summary="",
+        instructions="",
+        runtime_kind="local-tools",
+        metadata={"cli/tools": [tools], "cli/workspace": str(tmp_path / "gone")},
+    )
+    async with Host(Sleeper(), store) as before:
+        await before.dispatch(task)
+        await before.drain()
+    path = None if model is None else tmp_path / model
+    async with AgentHost(store, path, InMemoryObserver()) as host:
+        assert (await host.claim(task.id)).effect == "claimed"
+        assert (await host.wait(task.id, TaskStatus.PAUSED)).status is TaskStatus.PAUSED
+        events = (await host.outcome(task.id)).events
+    [paused] = [event for event in events if event.type == "task.paused"]
+    assert why in paused.data["reason"]

@@ -1,0 +1,116 @@
+"""LocalPlanner: a model in this process decides about the steps of a `Loop`."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import AsyncIterator, Sequence
+
+from agentic_kernel import CannotStart
+from agentic_kernel_engine.loop import Context, Delta, Plan, PlannerError, Usage
+
+from . import failures
+from .engine import Engine, Request
+from .generation import End, Piece, Prompt
+from .loading import LocalModel
+from .options import AnswerOptions
+from .prompting import Example, action_of, action_schema, messages
+
+
+class LocalPlanner:
+    """A Planner whose every complete answer is a valid action: decoding is constrained to it.
+
+    The model can say nothing but a call of a tool that it sees, with arguments of the tool's form,
+    or the final answer. A small model still chooses badly: give it one or two tools, tiny tasks
+    and an `Example` for each tool. The raw JSON is streamed on the channel ``arguments``.
+
+    Args:
+        model_path: A GGUF file; see `find_model` for what is used if None.
+        answer: Limit and sampling of one answer; an answer that reaches ``max_tokens`` is no
+            action and fails with ``local/cut``.
+        examples: Shown to the model where it has their tools.
+        slots: Answers generated at once; more of them wait their turn.
+        context_tokens: Room for one prompt and its answer.
+        threads: Threads that compute; half as many as there are processors if None.
+
+    Raises:
+        InvalidValue: A number is out of range; it is named.
+    """
+
+    def __init__(
+        self,
+        *,
+        model_path: str | os.PathLike[str] | None = None,
+        answer: AnswerOptions | None = None,
+        examples: Sequence[Example] = (),
+        slots: int = 4,
+        context_tokens: int = 4096,
+        threads: int | None = None,
+    ) -> None:
+        self._model = LocalModel(model_path, slots, context_tokens, threads)
+        self._answer = AnswerOptions() if answer is None else answer
+        self._examples = tuple(examples)
+        self._context_tokens = context_tokens
+
+    async def open(self) -> Engine:
+        """Load the model, which else the first step does.
+
+        Raises:
+            CannotStart: There is no model, or it cannot be loaded; says what to do.
+        """
+        return await self._model.open()
+
+    async def close(self) -> None:
+        """Let go of the model; it is freed when nobody in this process uses it."""
+        await self._model.close()
+
+    def worst_case(self, context: Context) -> Usage:
+        """A prompt that fills the model's context, and an answer as long as it may get."""
+        options = self._answer.of(context.task)
+        return Usage(self._context_tokens, min(options.max_tokens, self._context_tokens))
+
+    async def plan(self, context: Context) -> AsyncIterator[Delta | Plan]:
+        """The pieces of the answer as they come, then the action; leaving it stops the model.
+
+        Raises:
+            PlannerError: ``local/no_model``, or ``local/cut``.
+            TaskFailed: The model failed, with a code of `agentic_kernel_local.failures`.
+        """
+        options = self._answer.of(context.task)
+        try:
+            engine = await self.open()
+        except CannotStart as error:
+            raise PlannerError(failures.NO_MODEL, str(error)) from error
+        request = Request(
+            messages=messages(context, options.system, self._examples),
+            max_tokens=options.max_tokens,
+            temperature=options.temperature,
+            seed=options.seed,
+            schema=action_schema(context.tools, context.output_schema),
+        )
+        said: list[str] = []
+        prompt = 0
+        async with engine.generate(request) as generation:
+            async for item in generation:
+                if isinstance(item, Prompt):
+                    prompt = item.tokens
+                elif isinstance(item, Piece):
+                    said.append(item.text)
+                    yield Delta(item.text, "arguments")
+                elif isinstance(item, End):
+                    yield self._plan(item, "".join(said), prompt, engine)
+                    return
+        raise PlannerError(failures.MODEL_ERROR, "the model was closed in the middle of an answer")
+
+    def _plan(self, end: End, text: str, prompt: int, engine: Engine) -> Plan:
+        try:
+            action = action_of(json.loads(text))
+        except (ValueError, KeyError, TypeError) as error:
+            raise PlannerError(
+                failures.CUT,
+                f"the answer ended after {end.tokens} tokens and is no action; use a larger "
+                "local/max_tokens or context_tokens",
+                {"text": text[:500]},
+            ) from error
+        usage = Usage(prompt, end.tokens)
+        return Plan((action,), usage=usage, model=engine.options.model.stem)

@@ -1,0 +1,118 @@
+"""The planner on the real model: whatever it says is an action."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from agentic_kernel import Task, TaskStatus
+from agentic_kernel_engine import Host, Limits, Loop, tool
+from agentic_kernel_engine.loop import Outcome, ToolCall
+from agentic_kernel_local import AnswerOptions, Example, LocalPlanner
+from agentic_kernel_local.engine import Engine
+
+pytestmark = pytest.mark.slow
+
+EXAMPLES = [
+    Example("How much is 3 + 4?", ToolCall("add", {"numbers": {"a": 3, "b": 4}}), 7, "7"),
+    Example("How much is 20 + 1?", ToolCall("add", {"numbers": {"a": 20, "b": 1}}), 21, "21"),
+]
+RAMBLING = "Write a story of a hundred words about the sea."
+
+
+@pytest_asyncio.fixture
+async def planner(engine: Engine) -> AsyncIterator[LocalPlanner]:
+    planner = make(engine)
+    assert await planner.open() is engine
+    yield planner
+    await planner.close()
+
+
+def make(engine: Engine, max_tokens: int = 200) -> LocalPlanner:
+    return LocalPlanner(
+        answer=AnswerOptions(max_tokens=max_tokens),
+        examples=EXAMPLES,
+        slots=engine.options.slots,
+        context_tokens=engine.options.context_tokens,
+    )
+
+
+async def run(loop: Loop, instructions: str) -> Outcome:
+    task = Task.new(summary="", instructions=instructions, runtime_kind="local")
+    async with Host(loop) as host:
+        await host.run(task)
+        return await host.outcome(task.id)
+
+
+async def test_a_tool_is_called_and_the_answer_comes(planner: LocalPlanner) -> None:
+    called: list[Any] = []
+
+    def add(numbers: dict[str, int]) -> int:
+        """Add two numbers."""
+        called.append(numbers)
+        return sum(numbers.values())
+
+    outcome = await run(
+        Loop(planner, [tool(add, effect="none", inline=True)], limits=Limits(max_iterations=4)),
+        "How much is 12 + 30?",
+    )
+    assert outcome.task.status is TaskStatus.SUCCESS
+    assert called[0] == {"a": 12, "b": 30}
+    assert "42" in outcome.answer
+    plans = [event.data for event in outcome.events if event.type == "plan.made"]
+    assert len(plans) == len(called) + 1
+    assert outcome.usage.input_tokens == sum(plan["usage"]["input_tokens"] for plan in plans)
+    said = "".join(
+        event.data["text"] for event in outcome.events if event.data.get("channel") == "arguments"
+    )
+    assert said.startswith("{")
+    assert '"add"' in said
+
+
+async def test_an_answer_fits_the_schema_that_is_asked_for(planner: LocalPlanner) -> None:
+    schema = {
+        "type": "object",
+        "properties": {"colour": {"enum": ["red", "blue"]}, "count": {"type": "integer"}},
+        "required": ["colour", "count"],
+        "additionalProperties": False,
+    }
+    outcome = await run(Loop(planner, output_schema=schema), RAMBLING)
+    assert outcome.answer["colour"] in ("red", "blue")
+    assert isinstance(outcome.answer["count"], int)
+
+
+async def test_an_answer_that_a_limit_cuts_is_no_action(engine: Engine) -> None:
+    planner = make(engine, max_tokens=6)
+    outcome = await run(Loop(planner), RAMBLING)
+    await planner.close()
+    assert outcome.task.failure is not None
+    assert outcome.task.failure.code == "local/cut"
+    assert outcome.task.failure.metadata["text"].startswith("{")
+
+
+async def test_no_call_is_made_that_could_pass_a_limit_of_tokens(
+    planner: LocalPlanner, engine: Engine
+) -> None:
+    limits = Limits(max_total_tokens=engine.options.context_tokens + 199)
+    outcome = await run(Loop(planner, limits=limits), RAMBLING)
+    assert outcome.task.failure is not None
+    assert outcome.task.failure.code == "engine/max_tokens"
+    assert outcome.usage.input_tokens == 0
+
+
+async def test_a_kill_stops_the_model(planner: LocalPlanner, engine: Engine) -> None:
+    task = Task.new(summary="", instructions=RAMBLING, runtime_kind="local")
+    async with Host(Loop(planner)) as host:
+        await host.dispatch(task)
+        async with asyncio.timeout(60):
+            while not engine._running:
+                await asyncio.sleep(0.01)
+        [generation] = engine._running
+        await host.kill(task.id)
+        await asyncio.to_thread(generation.thread.join, 60)
+    assert not generation.thread.is_alive()
+    assert not engine._running
