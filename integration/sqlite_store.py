@@ -12,6 +12,7 @@ import json
 import os
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -270,12 +271,28 @@ class SQLiteStore:
             (schema,) = db.execute("PRAGMA user_version").fetchone()
             if schema not in (0, 1):
                 raise StoreError(f"{self.path}: of another schema; use the version that wrote it")
-            for setting in ("journal_mode = WAL", "synchronous = FULL", "foreign_keys = ON"):
+            self._use_wal(db)
+            for setting in ("synchronous = FULL", "foreign_keys = ON"):
                 db.execute(f"PRAGMA {setting}")
             if not schema:
                 db.executescript(_TABLES)
             self._thread.db = db
         return db
+
+    def _use_wal(self, db: Db) -> None:
+        """Switch the file to a write-ahead log, which is refused while others switch it too.
+
+        SQLite's own patience does not cover this one statement.
+        """
+        deadline = time.monotonic() + self._timeout
+        while True:
+            try:
+                db.execute("PRAGMA journal_mode = WAL")
+                return
+            except sqlite3.OperationalError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.01)
 
 
 def _select(db: Db, where: str, values: Sequence[object]) -> list[Record]:
