@@ -90,8 +90,13 @@ def clean(outcome: Outcome) -> None:
 def test_a_kill_at_each_point_loses_and_doubles_nothing(
     cell: Cell, processes: Template, tmp_path: Path
 ) -> None:
+    """A process may pass a point less often than the one that was counted; then it dies earlier."""
     at = passings(processes, cell.store, tmp_path)[cell.point] // 2
-    clean(attempt(processes, Trial(cell, at), tmp_path))
+    outcome = attempt(processes, Trial(cell, at), tmp_path)
+    while not outcome.killed and not outcome.findings and at:
+        at //= 2
+        outcome = attempt(processes, Trial(cell, at), tmp_path)
+    clean(outcome)
 
 
 @pytest.mark.torture
