@@ -39,6 +39,7 @@ def _concerns(item: pytest.Item) -> bool:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
+    # Only where it is asked for: what was caught once proves no more by being caught again.
     if item.config.getoption("--once-is-enough") and getattr(item, "cls", None) in _caught:
         pytest.skip("caught already")
 

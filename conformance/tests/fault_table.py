@@ -109,7 +109,7 @@ def _run(run: int) -> list[tuple[str, str]]:
 
 
 def _rule_of(row: dict[str, Any]) -> str:
-    reported = ADAPTERS[f"Test{row['adapter']}"].reported  # type: ignore[attr-defined]
+    reported = ADAPTERS[f"Test{row['adapter']}"].reported
     seen = [test.get("detail", "").partition(":")[0] for test in row["tests"]]
     return next((rule for rule in seen if rule in reported), "")
 
@@ -146,7 +146,7 @@ async def flagged(name: str, store: Store, many: int) -> tuple[str, str]:
 
 
 def _story(faulty: type) -> str:
-    return inspect.getdoc(faulty).partition("\n")[0]  # type: ignore[union-attr]
+    return (inspect.getdoc(faulty) or "").partition("\n")[0]
 
 
 def _table(head: list[str], rows: Iterable[Iterable[str]]) -> str:

@@ -99,9 +99,19 @@ OBSERVERS = {
 }
 
 
-class _StoreAdapter(StoreContract):
-    patience = 0.5
+class FaultyAdapter:
+    """What every adapter of a faulty implementation says of it."""
+
     faulty: ClassVar[str]
+    """The name of its class."""
+    breaks: ClassVar[str]
+    """The rule that it is named for."""
+    reported: ClassVar[set[str]]
+    """The rules of which the contract may report any."""
+
+
+class _StoreAdapter(FaultyAdapter, StoreContract):
+    patience = 0.5
 
     @pytest.fixture
     def store(self) -> Any:
@@ -120,9 +130,8 @@ class _StoreAdapter(StoreContract):
         return reopened
 
 
-class _RuntimeFixtures:
+class _RuntimeFixtures(FaultyAdapter):
     patience = 0.5
-    faulty: ClassVar[str]
     features: ClassVar[Any] = RuntimeFeatures(pauses=True, keeps_partial_output=True, refuses=True)
 
     @pytest.fixture
@@ -149,17 +158,13 @@ class _QueryAdapter(_RuntimeFixtures, QueryContract):
     pass
 
 
-class _KernelAdapter(KernelContract):
-    faulty: ClassVar[str]
-
+class _KernelAdapter(FaultyAdapter, KernelContract):
     @pytest.fixture
     def kernel(self) -> Any:
         return getattr(faulty_kernels, self.faulty)()
 
 
-class _ObserverAdapter(ObserverContract):
-    faulty: ClassVar[str]
-
+class _ObserverAdapter(FaultyAdapter, ObserverContract):
     @pytest.fixture
     def file(self) -> io.StringIO:
         return io.StringIO()
@@ -191,7 +196,9 @@ FEATURES: dict[str, Any] = {
 }
 
 
-def _adapters(prefix: str, parent: type, broken: dict[str, str]) -> dict[str, type]:
+def _adapters(
+    prefix: str, parent: type[FaultyAdapter], broken: dict[str, str]
+) -> dict[str, type[FaultyAdapter]]:
     made = {}
     for faulty, rule in broken.items():
         name = f"{prefix}{faulty}"

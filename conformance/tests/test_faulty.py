@@ -39,12 +39,12 @@ def matrix(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 def test_a_faulty_implementation_breaks_the_rule_that_it_is_named_for(
     matrix: dict[str, Any], adapter: str
 ) -> None:
-    rule = ADAPTERS[adapter].breaks  # type: ignore[attr-defined]
+    rule = ADAPTERS[adapter].breaks
     row = matrix[adapter]
     assert row["rules"][rule] == "failed", row
     reasons = [test["detail"] for test in row["tests"] if test["outcome"] == "failed"]
     reported = {reason.partition(":")[0] for reason in reasons}
-    assert reported & ADAPTERS[adapter].reported, reasons  # type: ignore[attr-defined]
+    assert reported & ADAPTERS[adapter].reported, reasons
 
 
 def test_each_has_a_story() -> None:
@@ -52,5 +52,5 @@ def test_each_has_a_story() -> None:
 
     modules = (faulty_stores, faulty_runtimes, faulty_kernels)
     for cls in ADAPTERS.values():
-        faulty = cls.faulty  # type: ignore[attr-defined]
+        faulty = cls.faulty
         assert any(getattr(getattr(m, faulty, None), "__doc__", None) for m in modules), faulty

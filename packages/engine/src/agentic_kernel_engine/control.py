@@ -167,36 +167,26 @@ class Control:
             _check_decision(decision)
         taken = False
 
-        def with_decision(before: Record, inbox: Inbox) -> Inbox:
-            if decision is None:
-                return inbox
-            return (*inbox, freeze({**decision, "id": before.version + 1}))
-
         async def decide(before: Record) -> Decided:
             nonlocal taken
             if at_version is not None and before.version != at_version:
                 return None
             by = {"by": self._hub.name}
             if pause_waits(before):
-                inbox = with_decision(before, without_pause(before.inbox))
+                inbox = _with(decision, before, without_pause(before.inbox))
                 after = successor(before, inbox=inbox)
                 return after, [Event(vocabulary.TASK_PAUSE_WITHDRAWN, by)]
             if decision is not None and before.task.status.terminal:
                 raise IllegalTransition(task_id, before.task.status, "decide about")
             task = apply(before.task, Resume(extra), self._hub.clock())
-            inbox = with_decision(before, before.inbox)
             if task is before.task:
-                if decision is None:
-                    return None
-                data = {**by, "decision": decision["type"]}
-                return successor(before, inbox=inbox), [
-                    Event(vocabulary.TASK_DECISION_POSTED, data)
-                ]
+                return None if decision is None else self._posted(before, decision)
             if not taken and self.serves(task.runtime_kind) and self._runs.slots.free:
                 self._runs.slots.take(task_id)
                 taken = True
             version = before.version + 1
             owner = owner_name(self._hub.name, version) if taken else None
+            inbox = _with(decision, before, before.inbox)
             after = successor(before, task=task, owner=owner, attempts=0, due_at=None, inbox=inbox)
             data = by if extra is None else {**by, "extra": extra}
             if decision is not None:
@@ -286,19 +276,21 @@ class Control:
         Raises:
             IllegalTransition: The Task is terminal and decides nothing any more.
         """
-        kind = _check_decision(decision)
+        _check_decision(decision)
 
         async def decide(before: Record) -> Decided:
             if before.task.status.terminal:
                 raise IllegalTransition(task_id, before.task.status, "post to")
-            entry = freeze({**decision, "id": before.version + 1})
-            after = successor(before, inbox=(*before.inbox, entry))
-            data = {"by": self._hub.name, "decision": kind}
-            return after, [Event(vocabulary.TASK_DECISION_POSTED, data)]
+            return self._posted(before, decision)
 
         done = await self._change(task_id, decide)
         assert isinstance(done, Change)
         return done.after.version
+
+    def _posted(self, before: Record, decision: Mapping[str, Any]) -> Decided:
+        data = {"by": self._hub.name, "decision": decision["type"]}
+        after = successor(before, inbox=_with(decision, before, before.inbox))
+        return after, [Event(vocabulary.TASK_DECISION_POSTED, data)]
 
     async def _change(self, task_id: str, decide: Decide) -> Change | Record:
         """`change`, with the local run and everybody who waits told of it."""
@@ -311,8 +303,15 @@ class Control:
         return done
 
 
-def _check_decision(decision: Any) -> str:
-    """The type of a decision that may be stored.
+def _with(decision: Mapping[str, Any] | None, before: Record, inbox: Inbox) -> Inbox:
+    """An inbox with the decision behind the others, its id the version that carries it (R12)."""
+    if decision is None:
+        return inbox
+    return (*inbox, freeze({**decision, "id": before.version + 1}))
+
+
+def _check_decision(decision: Any) -> None:
+    """Refuse a decision that may not be stored.
 
     Raises:
         InvalidValue: It may not.
@@ -323,7 +322,6 @@ def _check_decision(decision: Any) -> str:
             "decision", f"must be a mapping with a type other than {PAUSE!r} and without an id"
         )
     values.encode(decision, "decision")
-    return kind
 
 
 def _receipt(record: Record, effect: Effect = "none") -> Receipt:

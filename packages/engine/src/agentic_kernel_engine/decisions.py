@@ -6,6 +6,7 @@ paused Task go on resumes it in the same write.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,26 +17,18 @@ from .loop.limits import Limits
 from .receipt import Receipt
 
 
-class Decisions:
+class Decisions(ABC):
     """The verbs of a Host for runs of the bounded `Loop`, beside the six of every Runtime."""
 
+    @abstractmethod
     async def decide(
         self, task_id: str, decision: Mapping[str, Any], *, at_version: int | None = None
     ) -> Receipt:
-        """Leave a decision in the inbox, and resume the Task if it is paused, in one write.
+        """Leave a decision in the inbox, and resume the Task if it is paused."""
 
-        Args:
-            decision: JSON with a ``type``, e.g. ``{"type": "acme/approval", "granted": True}``.
-            at_version: Of the pause that this answers; nothing is written at another one (R3).
-
-        Raises:
-            IllegalTransition: The Task is terminal.
-        """
-        raise NotImplementedError
-
+    @abstractmethod
     async def post(self, task_id: str, decision: Mapping[str, Any]) -> int:
-        """Leave a decision in the inbox, whatever the Task's status; returns its id."""
-        raise NotImplementedError
+        """Leave a decision in the inbox, whatever the Task's status."""
 
     async def approve(self, task_id: str, digest: str, *, by: str = "", why: str = "") -> Receipt:
         """Approve the one action with this digest, and let the Task go on."""

@@ -101,16 +101,12 @@ def make(event: Any, at: datetime, path: str = "event") -> tuple[Event, bytes]:
             raise InvalidValue(path, f"must be an Event or a mapping, not {type(event).__name__}")
         data = {key: value for key, value in event.items() if key != "type"}
         event = Event(event.get("type", "substrate.event"), data)
-    known = _types.get(event.type) if isinstance(event.type, str) else None
-    kind = known or _type_text(event.type, f"{path}.type")
+    kind = _type_text(event.type, f"{path}.type")
     text = values.encode(event.data, f"{path}.data")
     if not text.startswith(b"{"):
         raise InvalidValue(f"{path}.data", "must be a mapping")
     moment = event.at or at
-    stored = b'{"type":%b,"at":%d,"data":%b}' % (
-        kind, (moment - _EPOCH) // _MICROSECOND, text,
-    )  # fmt: skip
-    return Event(event.type, event.data, moment), stored
+    return Event(event.type, event.data, moment), _stored(kind, moment, text)
 
 
 def make_checked(type: str, data: Mapping[str, Any], at: datetime) -> tuple[Event, bytes]:
@@ -119,12 +115,12 @@ def make_checked(type: str, data: Mapping[str, Any], at: datetime) -> tuple[Even
     Raises:
         InvalidValue: A text in it may not be stored.
     """
-    stored = b'{"type":%b,"at":%d,"data":%b}' % (
-        _types.get(type) or _type_text(type, "event.type"),
-        (at - _EPOCH) // _MICROSECOND,
-        values.encode_checked(data, type),
-    )  # fmt: skip
-    return Event(type, data, at), stored
+    text = values.encode_checked(data, type)
+    return Event(type, data, at), _stored(_type_text(type, "event.type"), at, text)
+
+
+def _stored(kind: bytes, at: datetime, text: bytes) -> bytes:
+    return b'{"type":%b,"at":%d,"data":%b}' % (kind, (at - _EPOCH) // _MICROSECOND, text)
 
 
 _types: dict[str, bytes] = {}
@@ -135,6 +131,8 @@ _MOST_TYPES = 1_000
 def _type_text(type: Any, path: str) -> bytes:
     if not isinstance(type, str) or not type:
         raise InvalidValue(path, "must be a non-empty string")
+    if type in _types:
+        return _types[type]
     values.check_text(type, path)
     text = values.encode(type)
     if len(_types) < _MOST_TYPES:

@@ -67,12 +67,9 @@ class Runner:
             return await host.run(new_task())
 
     async def events(self, task: Task) -> list[Event]:
+        """What is on record of a Task so far."""
         async with Host(store=self.store) as host:
-            return [event async for event in host.stream(task.id)]
-
-    async def events_so_far(self, task: Task) -> list[Event]:
-        async with Host(store=self.store) as host:
-            return await host._hub.history(task.id)
+            return list((await host.outcome(task.id)).events)
 
 
 def new_task(**fields: Any) -> Task:

@@ -114,9 +114,7 @@ async def test_an_approval_fits_no_other_action(
         await host.approve(task.id, digest(other, f"{task.id}:0:0"), by="mallory")
         await paused(host, id=task.id)
     assert world.done == []
-    ignored = [
-        e.data["by"] for e in await runner.events_so_far(task) if e.type == "approval.ignored"
-    ]
+    ignored = [e.data["by"] for e in await runner.events(task) if e.type == "approval.ignored"]
     assert ignored == ["mallory"]
 
 

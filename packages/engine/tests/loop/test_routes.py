@@ -81,7 +81,7 @@ async def test_each_cell_does_what_it_says(
         task = new_task()
         await host.dispatch(task)
         done = await host.wait(task.id, TaskStatus.PAUSED)
-    events = await runner.events_so_far(task)
+    events = await runner.events(task)
     waiting: Any = done.metadata.get("engine/waiting_for")
     came_to = (
         waiting["kind"] if done.status is TaskStatus.PAUSED

@@ -237,13 +237,16 @@ async def test_only_the_first_action_that_pauses_is_done(runner: Runner) -> None
 async def test_what_a_task_waited_for_is_not_said_any_more_once_it_went_on(
     runner: Runner,
 ) -> None:
-    async with runner.host(AskUser("one?"), *[Thought(f"{n}") for n in range(99)]) as host:
+    """Not even where it is paused again right after."""
+    async with runner.host(AskUser("one?"), Thought("hm"), FinalAnswer("done")) as host:
         task = new_task()
         await host.dispatch(task)
         await host.wait(task.id, TaskStatus.PAUSED)
-        await host.answer(task.id, "yes")
-        done = await host.wait(task.id)
-    assert done.metadata["engine/waiting_for"] is None
+        await host.post(task.id, {"type": vocabulary.STEP})
+        assert (await host.answer(task.id, "yes")).changed
+        again = await host.wait(task.id, TaskStatus.PAUSED)
+    assert again.status is TaskStatus.PAUSED
+    assert again.metadata["engine/waiting_for"] is None
 
 
 async def test_an_exception_that_nobody_expected_ends_the_run_on_record(runner: Runner) -> None:

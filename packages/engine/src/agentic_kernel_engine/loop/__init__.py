@@ -21,7 +21,7 @@ from .observation import Observation
 from .plan import Delta, Plan, Usage
 from .reasons import StopReason
 from .replay import Outcome, Replay, outcome, replay
-from .transcript import Entry, Notice, Summary, Turn, UserMessage
+from .transcript import Entry, Notice, Turn, UserMessage
 
 __all__ = [
     "ALLOW",
@@ -52,7 +52,6 @@ __all__ = [
     "Spent",
     "Stop",
     "StopReason",
-    "Summary",
     "Thought",
     "ToolCall",
     "Turn",

@@ -21,7 +21,7 @@ from .ending import End, PlannerError
 from .execution import Execution
 from .limits import unaffordable
 from .plan import NOTHING_USED, Delta, Plan, Usage
-from .reasons import STOP_REASON, StopReason
+from .reasons import StopReason
 
 RETRIES: Final = 10
 """How often middleware may have one call repeated."""
@@ -107,8 +107,7 @@ class Answering:
                 if recovery.plan is not None:
                     return plan_of(recovery.plan)
                 await asyncio.sleep(recovery.delay)
-                limit = run.limits.max_seconds
-                if limit is not None and run.seconds >= limit:
+                if run.out_of_time:
                     raise End(StopReason.TIMEOUT, "a failed call is not made again") from error
         raise PlannerError("engine/retries", f"the call was repeated {RETRIES} times in vain")
 
@@ -118,7 +117,7 @@ class Answering:
         forfeited, state.reserved, state.said = state.reserved or NOTHING_USED, None, text
         state.spent.bank(forfeited)
         run.record(vocabulary.RUN_CUT, text=text, forfeited=msgspec.to_builtins(forfeited))
-        await run.checkpoint({STOP_REASON: StopReason.INTERRUPT.value})
+        await run.checkpoint()
 
     async def _recovery(self, context: Context, error: Exception) -> Recovery | None:
         for hook in self._hooks.on_error:
@@ -149,8 +148,7 @@ class Answering:
                     raise PlannerError(
                         "engine/endless_answer", f"no end after {LENGTH:,} characters"
                     )
-                limit = run.limits.max_seconds
-                if limit is not None and run.seconds >= limit:
+                if run.out_of_time:
                     raise End(StopReason.TIMEOUT, "the answer took longer than the run may")
                 if job.stopping:
                     await self._cut(run, "".join(said))

@@ -57,27 +57,19 @@ async def wait_for_people(run: Execution, at_hand: AtHand) -> None:
     Raises:
         RunEnded: Always, if anything is undecided.
     """
-    for judgement in at_hand.verdicts:
-        if judgement.digest and judgement.granted is None:
-            break
-    else:
-        return
-    undecided = [
-        (action, judgement)
-        for action, judgement in zip(at_hand.plan.actions, at_hand.verdicts, strict=True)
-        if judgement.digest and judgement.granted is None
-    ]
     requests = [
         {
             "digest": judgement.digest,
-            "type": kind_of(action),
-            "action": msgspec.to_builtins(action),
+            "type": kind_of(at_hand.plan.actions[index]),
+            "action": msgspec.to_builtins(at_hand.plan.actions[index]),
             "reason": judgement.decision.reason,
         }
-        for action, judgement in undecided
+        for index, judgement in enumerate(at_hand.verdicts)
+        if judgement.digest and judgement.granted is None
     ]
-    run.state.at_hand = at_hand
-    await suspend(run, {"kind": "approval", "requests": requests})
+    if requests:
+        run.state.at_hand = at_hand
+        await suspend(run, {"kind": "approval", "requests": requests})
 
 
 async def suspend(run: Execution, waiting: Mapping[str, Any], due: Any = None) -> None:
@@ -104,7 +96,6 @@ def heed(run: Execution) -> None:
                 _decide(run, entry)
             case vocabulary.ANSWER:
                 run.tell(vocabulary.QUESTION_ANSWERED, str(entry.get("text", "")), by=_by(entry))
-                run.state.waiting = None
             case vocabulary.RETUNE:
                 _retune(run, entry)
             case vocabulary.STEP:

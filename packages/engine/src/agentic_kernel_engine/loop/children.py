@@ -6,13 +6,14 @@ import asyncio
 from typing import Final, cast
 
 from agentic_kernel import CannotStart, Task, TaskExists, TaskNotFound, TaskStatus
+from agentic_kernel.ids import new_id
 
 from . import vocabulary
 from .action import Delegate
 from .ending import End
 from .execution import Execution
 from .observation import CHILD_FAILED, Observation
-from .reasons import STOP_REASON, StopReason
+from .reasons import StopReason
 from .state import AtHand
 
 DEPTH: Final = "engine/depth"
@@ -45,8 +46,7 @@ async def _spawn(run: Execution, at_hand: AtHand, index: int, action: Delegate) 
         return Observation(error=CHILD_FAILED, message=run.ending.message)
     slot = str(index)
     if slot not in at_hand.children:
-        child = Task.new(summary="", instructions="", runtime_kind=run.task.runtime_kind).id
-        at_hand.children[slot] = child
+        child = at_hand.children[slot] = new_id()
         run.state.at_hand = at_hand
         run.record(vocabulary.CHILD_SPAWNED, child=child, agent=action.agent)
         await run.commit()
@@ -72,7 +72,7 @@ async def _join(run: Execution, at_hand: AtHand, child: str) -> Observation:
             await asyncio.wait([waiting], timeout=LOOK)
             if run.job.stopping and not waiting.done():
                 run.state.at_hand = at_hand
-                await run.checkpoint({STOP_REASON: StopReason.INTERRUPT.value})
+                await run.checkpoint()
     finally:
         waiting.cancel()
     task = await waiting

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -14,11 +14,13 @@ from ..events import Event, make_checked
 from ..job import Job, Stored
 from . import vocabulary
 from .limits import Limits, Remaining, remaining
+from .reasons import STOP_REASON, StopReason
 from .state import State, dump, load
 from .transcript import Entry, entries, opening
 
 Clock = Callable[[], float]
 """Seconds on a clock that never runs backwards."""
+_IF_PAUSED: Final = {STOP_REASON: StopReason.INTERRUPT.value}
 
 
 class Execution:
@@ -65,7 +67,7 @@ class Execution:
             Whether this is the first entry of all.
         """
         state = self.state
-        history = await self.job.history(state.cursor)
+        history = await self.job.history()
         self.transcript = [*opening(self.task), *entries(history)]
         if self.job.state is None:
             return True
@@ -91,6 +93,12 @@ class Execution:
         return self.state.spent.seconds + self._clock() - self._began
 
     @property
+    def out_of_time(self) -> bool:
+        """Whether the run has worked for as long as it may."""
+        limit = self.limits.max_seconds
+        return limit is not None and self.seconds >= limit
+
+    @property
     def remaining(self) -> Remaining:
         """What is left of the limits."""
         return remaining(self.limits, self.state.spent, self.seconds)
@@ -110,10 +118,10 @@ class Execution:
         events, consumed = self._settle()
         await self.job.commit(dump(self.state), events, consumed=consumed)
 
-    async def checkpoint(self, notes: Mapping[str, Any]) -> None:
-        """The same at a safe point; the notes are left if a pause takes effect there."""
+    async def checkpoint(self) -> None:
+        """The same at a safe point; a pause that takes effect there leaves its reason."""
         events, consumed = self._settle()
-        await self.job.checkpoint(dump(self.state), events, consumed=consumed, if_paused=notes)
+        await self.job.checkpoint(dump(self.state), events, consumed=consumed, if_paused=_IF_PAUSED)
 
     async def pause(self, reason: str, due: Any = None) -> None:
         """The same, and pause."""

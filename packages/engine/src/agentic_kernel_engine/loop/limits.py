@@ -118,15 +118,16 @@ class Spent(msgspec.Struct, omit_defaults=True):
         )  # fmt: skip
 
 
-def exceeded(limits: Limits, spent: Spent, seconds: float) -> StopReason | None:
-    """Why no further call may be made; None if one may, as far as counts and time go."""
+def exceeded(limits: Limits, spent: Spent) -> StopReason | None:
+    """Why no further call may be made; None if one may, as far as counts go."""
     if spent.iterations >= limits.max_iterations:
         return StopReason.MAX_ITERATIONS
-    if limits.max_seconds is not None and seconds >= limits.max_seconds:
-        return StopReason.TIMEOUT
-    if limits.max_failures is not None and spent.failures >= max(limits.max_failures, 1):
-        return StopReason.MAX_FAILURES
-    return None
+    return StopReason.MAX_FAILURES if failed_too_often(limits, spent) else None
+
+
+def failed_too_often(limits: Limits, spent: Spent) -> bool:
+    """Whether the failures have reached their cap; the first one does where the cap is none."""
+    return limits.max_failures is not None and spent.failures >= max(limits.max_failures, 1)
 
 
 def unaffordable(limits: Limits, spent: Spent, worst: Usage) -> StopReason | None:

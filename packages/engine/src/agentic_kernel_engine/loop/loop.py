@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
@@ -26,14 +26,12 @@ from ..seams.tools import Tool, ToolRegistry, Tools
 from . import approvals, routing, vocabulary
 from .answering import Answering
 from .context import NOBODY, Context, Principal
-from .ending import End, PlannerError, unhandled
+from .ending import End, unhandled
 from .execution import Clock, Execution
 from .limits import Limits, exceeded
 from .progress import judge
 from .reasons import STOP_REASON, WAITING_FOR, StopReason
 from .state import AtHand
-
-_PAUSED: Final = {STOP_REASON: StopReason.INTERRUPT.value}
 
 
 class Loop:
@@ -173,8 +171,10 @@ class Loop:
         run.tell(vocabulary.RUN_REFLECTED, text, round=state.reflections)
 
     def _check_limits(self, run: Execution) -> None:
-        reason = exceeded(run.limits, run.state.spent, run.seconds)
-        if reason is not None and run.state.at_hand is None:
+        if run.state.at_hand is not None:
+            return
+        reason = StopReason.TIMEOUT if run.out_of_time else exceeded(run.limits, run.state.spent)
+        if reason is not None:
             raise End(reason, f"the limit is reached after {run.state.step} steps")
 
     def _context(self, run: Execution) -> Context:
@@ -219,7 +219,7 @@ class Loop:
             run.job.note(STOP_REASON, StopReason.INTERRUPT.value)
             await run.pause("step")
         run.state.reserved = self._answering.forecast(context)
-        await run.checkpoint(_PAUSED)
+        await run.checkpoint()
 
     async def _end(self, run: Execution, end: End) -> Any:
         """The one exit: what is left to say, and what the Task becomes."""
@@ -244,6 +244,3 @@ class Loop:
         if end.reason is StopReason.FINAL:
             return end.output
         raise TaskFailed(end.code, end.message or end.reason.value, end.metadata)
-
-
-__all__ = ["Loop", "PlannerError"]

@@ -26,6 +26,7 @@ from .context import Context
 from .decision import ROUTES, Route
 from .ending import End
 from .execution import Execution
+from .limits import failed_too_often
 from .observation import (
     INDETERMINATE,
     NO_GOAL,
@@ -131,7 +132,7 @@ async def _call(
                 return
         if limits.max_failures is not None:
             room = min(room, max(limits.max_failures - spent.failures, 1))
-        if limits.max_seconds is not None and run.seconds >= limits.max_seconds:
+        if run.out_of_time:
             run.ending = End(StopReason.TIMEOUT, "no more tool calls are begun")
             return
         some, made = made[:room], made[room:]
@@ -144,7 +145,7 @@ async def _call(
             if observation.done:
                 spent.count(at_hand.plan.actions[index], observation)
         calls = calls[room:]
-        if limits.max_failures is not None and spent.failures >= max(limits.max_failures, 1):
+        if failed_too_often(limits, spent):
             run.ending = End(StopReason.MAX_FAILURES, f"{spent.failures} observations went wrong")
 
 

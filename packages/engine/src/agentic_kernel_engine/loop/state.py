@@ -1,6 +1,6 @@
 """State: what the Loop leaves behind with every commit, and needs to go on.
 
-It does not grow with the run: what was said is in the Task's history, from the cursor on (R15).
+It does not grow with the run: what was said is in the Task's history (R15).
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import msgspec
 from agentic_kernel import InvalidValue
 
 from .. import values
-from ..store import EventId
 from .decision import Decision
 from .limits import Spent
 from .observation import Observation
@@ -56,8 +55,6 @@ class State(msgspec.Struct, omit_defaults=True):
     spent: Spent = msgspec.field(default_factory=Spent)
     reserved: Usage | None = None
     """For the call that follows the commit which carries this; None if none follows (R17)."""
-    cursor: EventId | None = None
-    """The transcript begins behind this event."""
     at_hand: AtHand | None = None
     waiting: dict[str, Any] | None = None
     """What a pause waits for, as in the note ``engine/waiting_for``."""

@@ -41,13 +41,7 @@ class Notice(msgspec.Struct, frozen=True, tag="notice", tag_field="entry"):
     text: str
 
 
-class Summary(msgspec.Struct, frozen=True, tag="summary", tag_field="entry"):
-    """What stands for entries that were compacted away."""
-
-    text: str
-
-
-Entry = UserMessage | Turn | Notice | Summary
+Entry = UserMessage | Turn | Notice
 
 
 def opening(task: Task) -> list[Entry]:
@@ -74,8 +68,6 @@ def entries(events: Iterable[Event]) -> list[Entry]:
                 found.append(UserMessage(data["text"]))
             case vocabulary.RUN_REFLECTED:
                 found.append(Notice(data["text"]))
-            case vocabulary.CONTEXT_COMPACTED:
-                found[: data["dropped"]] = [Summary(data["summary"])]
     return found
 
 

@@ -47,15 +47,13 @@ CHILD_SPAWNED: Final = "child.spawned"
 """A child is about to be spawned under this id. Data: ``child``, ``agent``."""
 CHILD_ENDED: Final = "child.ended"
 """A child that was waited for has ended. Data: ``child``, ``status``."""
-CONTEXT_COMPACTED: Final = "context.compacted"
-"""The transcript before it was replaced. Data: ``summary``, ``dropped`` (entries)."""
 
 LOOP_EVENTS: Final = frozenset(
     {
         RUN_STARTED, RUN_ENTERED, RUN_RETUNED, RUN_REFLECTED, RUN_CUT, RUN_WAITS, RUN_STOPPED,
         PLAN_MADE, PLAN_FAILED, PLAN_DECIDED, EFFECTS_PREPARED, APPROVAL_GIVEN, APPROVAL_REFUSED,
         APPROVAL_IGNORED, QUESTION_ANSWERED, STEP_OBSERVED, TOOL_PROGRESS, CHILD_SPAWNED,
-        CHILD_ENDED, CONTEXT_COMPACTED,
+        CHILD_ENDED,
     }
 )  # fmt: skip
 
