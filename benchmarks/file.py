@@ -7,7 +7,6 @@ import os
 import statistics
 import tempfile
 import time
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -18,8 +17,8 @@ from agentic_kernel_engine import Record
 from agentic_kernel_file import FileStore
 
 RUNS = 32
-ROUNDS = 15
-STEPS = 300
+ROUNDS = 45
+STEPS = 100
 SHARED_STEPS = 40
 TEXT = b'{"type":"run.delta","at":1893553445678901,"data":{"text":"%b"}}' % (b"x" * 200)
 MEMORY = Path("/dev/shm")
@@ -33,24 +32,9 @@ def measure() -> list[Figure]:
     return figures + _bytes()
 
 
-@dataclass(frozen=True, slots=True)
-class Rates:
-    """Steps per second in one round."""
-
-    bare: float
-    one: float
-    many: float
-
-
 def _steps(place: Path, where: str, bars: tuple[float, float]) -> list[Figure]:
     with tempfile.TemporaryDirectory(dir=place) as folder:
-        rounds = asyncio.run(_rounds(Path(folder)))
-    bare = statistics.median(each.bare for each in rounds)
-    # Ratios within a round: a shared disk changes its speed between rounds, tenfold at times.
-    ratios = (
-        statistics.median(each.one / each.bare for each in rounds),
-        statistics.median(each.many / each.bare for each in rounds),
-    )
+        bare, *ratios = asyncio.run(_rounds(Path(folder)))
     return [
         Figure(
             name=f"durable steps {where}, {runs} run{'s' * (runs > 1)}",
@@ -65,26 +49,32 @@ def _steps(place: Path, where: str, bars: tuple[float, float]) -> list[Figure]:
     ]
 
 
-async def _rounds(folder: Path) -> list[Rates]:
+async def _rounds(folder: Path) -> tuple[float, float, float]:
+    """Bare steps per second; what one run, and many, make of it.
+
+    Each is compared within a round of some ten milliseconds: a shared disk changes its speed all
+    the time, tenfold at times.
+    """
     store = FileStore(folder / "state")
     await store.join("bench")
     records = [_record() for _ in range(RUNS)]
     for record in records:
         await store.insert(record)
     fd = os.open(folder / "bare", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    rounds = []
+    bare, one, many = [], [], []
     for _ in range(ROUNDS):
-        bare = _bare(fd, STEPS)
+        bare.append(_bare(fd, STEPS))
         started = time.perf_counter()
         records[0] = await _run(store, records[0], STEPS)
-        one = STEPS / (time.perf_counter() - started)
+        one.append(STEPS / (time.perf_counter() - started) / bare[-1])
+    for _ in range(ROUNDS):
+        bare.append(_bare(fd, STEPS))
         started = time.perf_counter()
         records = list(await asyncio.gather(*(_run(store, r, SHARED_STEPS) for r in records)))
-        many = RUNS * SHARED_STEPS / (time.perf_counter() - started)
-        rounds.append(Rates(bare, one, many))
+        many.append(RUNS * SHARED_STEPS / (time.perf_counter() - started) / bare[-1])
     os.close(fd)
     store.close()
-    return rounds
+    return statistics.median(bare), statistics.median(one), statistics.median(many)
 
 
 def _bare(fd: int, steps: int) -> float:

@@ -71,8 +71,9 @@ def conform(folder: Path, *options: str) -> str:
     Raises:
         SystemExit: It went otherwise.
     """
-    # Neither the level nor the options of the one who runs this.
-    env = {k: v for k, v in os.environ.items() if not k.startswith(("PYTEST_", "CONFORMANCE_"))}
+    # Neither the level nor the options of the one who runs this, nor what pytest shows in CI.
+    foreign = ("PYTEST_", "CONFORMANCE_", "CI", "BUILD_NUMBER")
+    env = {k: v for k, v in os.environ.items() if not k.startswith(foreign)}
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *options],
         cwd=folder,

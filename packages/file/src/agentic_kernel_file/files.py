@@ -143,7 +143,7 @@ class File:
     def write(self, data: bytes, offset: int) -> None:
         """Write all of the bytes, or raise."""
         written = self._write(data, offset)
-        rest = memoryview(data)[written:]
+        rest = memoryview(data)[written:] if written < len(data) else b""
         while rest:
             offset += written
             written = self._write(rest, offset)

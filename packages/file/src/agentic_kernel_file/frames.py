@@ -123,21 +123,13 @@ class Draft:
         self, kind: int, status: int, name: bytes, version: int, facts: bytes, body: bytes,
         events: Sequence[bytes],
     ) -> None:  # fmt: skip
+        rest = b"".join([name, facts, body, *map(_LENGTH.pack, map(len, events)), *events])
         head = _HEAD.pack(
-            HEAD_SIZE + len(name) + len(facts) + len(body) + sum(4 + len(text) for text in events),
-            kind, status, len(name), version, 0, len(body), len(facts), len(events),
+            HEAD_SIZE + len(rest), kind, status, len(name), version, 0, len(body), len(facts),
+            len(events),
         )  # fmt: skip
         self._before_link = head[:_LINK_AT]
-        self._after_link = b"".join(
-            [
-                head[_LINK_AT + _LINK.size :],
-                name,
-                facts,
-                body,
-                *[_LENGTH.pack(len(text)) for text in events],
-                *events,
-            ]
-        )
+        self._after_link = head[_LINK_AT + _LINK.size :] + rest
 
     def frame(self, link: int) -> bytes:
         """The bytes to append."""

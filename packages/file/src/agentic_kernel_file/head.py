@@ -68,5 +68,11 @@ class Head:
         """
         turn = before.turn + 1
         body = _BODY.pack(turn, generation, durable)
-        self.file.write(body + zlib.crc32(body).to_bytes(4, "little"), turn % 2 * _SLOT)
-        return Published(generation, durable, turn)
+        slot = body + zlib.crc32(body).to_bytes(4, "little")
+        self.file.write(slot, turn % 2 * _SLOT)
+        published = Published(generation, durable, turn)
+        data, seen = self._seen
+        if seen is before:
+            data = data[:_SLOT] + slot if turn % 2 else slot + data[_SLOT:]
+            self._seen = (data, published)
+        return published

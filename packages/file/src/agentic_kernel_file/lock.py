@@ -27,10 +27,21 @@ class Lock(AbstractContextManager[None]):
         self._mutex = threading.Lock()
 
     def __enter__(self) -> None:
-        self.acquire(self._timeout)
+        if not self._mutex.acquire(blocking=False):
+            self.acquire(self._timeout)
+            return
+        try:
+            if not self._file.try_lock():
+                self._wait(self._timeout)
+        except BaseException:
+            self._mutex.release()
+            raise
 
     def __exit__(self, *_: object) -> None:
-        self.release()
+        try:
+            self._file.unlock()
+        finally:
+            self._mutex.release()
 
     def acquire(self, timeout: float) -> None:
         """Take the lock.

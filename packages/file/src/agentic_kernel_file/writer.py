@@ -93,11 +93,8 @@ class Writer:
                         return
                     self._running = True
                 continue
-            try:
-                while len(batch) < _MOST:
-                    batch.append(self._queue.get_nowait())
-            except Empty:
-                pass
+            while len(batch) < _MOST and not self._queue.empty():
+                batch.append(self._queue.get_nowait())  # nobody else takes from it
             self._serve(batch)
             del batch
 
@@ -118,7 +115,8 @@ class Writer:
 
     def _write(self, batch: Sequence[Request]) -> list[Request]:
         """Append what holds; returns the requests whose outcome depends on the fsync."""
-        self._settle_doubt()
+        if self._doubt is not None:
+            self._settle_doubt(self._doubt)
         accepted: list[Request] = []
         frames: list[bytes] = []
         changes: list[Change] = []
@@ -165,8 +163,8 @@ class Writer:
             _refuse(accepted, failure)
             answer(batch)
         else:
-            self._tip.settle(published)
             answer(batch)
+            self._tip.settle(published)  # readers who come before it look into the log
 
     def _publish(self, end: int) -> Published | None:
         """Make a durable position known; None if another process gave it up before."""
@@ -211,12 +209,10 @@ class Writer:
             return False
         return True
 
-    def _settle_doubt(self) -> None:
-        if self._doubt is not None:
-            end = self._doubt
-            if not self._give_up(end) and self._folder.head.read().durable < end:
-                raise StoreError("an earlier write is in doubt; check the disk and try again")
-            self._doubt = None
+    def _settle_doubt(self, end: int) -> None:
+        if not self._give_up(end) and self._folder.head.read().durable < end:
+            raise StoreError("an earlier write is in doubt; check the disk and try again")
+        self._doubt = None
 
     def _settle_synced(self) -> None:
         """Publish everything at hand, which is synced. For the holder of the folder's lock."""
@@ -252,6 +248,8 @@ class Writer:
 
     def _compactable(self) -> bool:
         end = self._tip.position.at
+        if end - self._reader.manifest.start <= self._sizes.tail:
+            return False
         table = self._reader.catalog.table
         enough = max(self._sizes.tail, 0 if table is None else table.size // 2)
         failed = 0 if self._compaction is None else self._compaction.failed_at
