@@ -37,7 +37,7 @@ _KEPT = 500
 class StoreHistories(StoreSuite):
     """Rules 2 and 7: whatever several hosts do to one Task, some order of it explains it all."""
 
-    @pytest.mark.random(weight=6)
+    @pytest.mark.random(weight=10)
     @pytest.mark.rule("C2", "C7")
     async def test_what_racing_hosts_were_told_has_one_order(
         self, store: Store, level: Level, trials: Trials
