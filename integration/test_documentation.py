@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[1]
 EXAMPLES = sorted((ROOT / "docs" / "examples").glob("*.py"))
 READMES = [ROOT / "README.md", *sorted(ROOT.glob("packages/*/README.md"))]
 LOOP = ROOT / "docs" / "loop.md"
+SEAMS = ROOT / "docs" / "seams.md"
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 BLOCKS = [(path, code) for path in READMES for code in BLOCK.findall(path.read_text())]
 SECTION = re.compile(r"# --8<-- \[start:(\w+)\]\n(.*?)# --8<-- \[end:\1\]", re.DOTALL)
@@ -53,9 +54,10 @@ def test_the_code_in_a_readme_runs(code: str, tmp_path: Path) -> None:
     run(["-c", code], tmp_path)
 
 
-def test_the_code_on_the_page_of_the_loop_is_one_program_that_runs(tmp_path: Path) -> None:
+@pytest.mark.parametrize("page", [LOOP, SEAMS], ids=["loop", "seams"])
+def test_the_code_on_a_page_is_one_program_that_runs(page: Path, tmp_path: Path) -> None:
     """What a comment says that a line prints is among what is printed."""
-    code = "\n".join(BLOCK.findall(LOOP.read_text()))
+    code = "\n".join(BLOCK.findall(page.read_text()))
     printed = run(["-c", code], tmp_path)
     promised = re.findall(r"print\(.*\)  # (.+)$", code, re.MULTILINE)
     assert len(promised) >= 4
