@@ -19,6 +19,8 @@ from agentic_kernel_engine.record import host_of, owner_name
 
 from .sqlite_store import SQLiteStore
 
+PATIENCE = 60.0
+
 
 def running(task_id: str, host: str) -> Record:
     """A new record that the host owns."""
@@ -93,7 +95,8 @@ def say(value: Any) -> None:
 
 async def main(path: str, lease: str, job: str, *told: str) -> None:
     """Do the job on the store."""
-    store = SQLiteStore(path, lease=float(lease))
+    # On a disk that is busy with something else a write may wait long for those before it.
+    store = SQLiteStore(path, lease=float(lease), timeout=PATIENCE)
     async with asyncio.timeout(120):  # should nobody be left who kills it
         await {"work": work, "resume": resume}[job](store, *told)
 
