@@ -9,7 +9,6 @@ import asyncio
 import json
 import sys
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -32,11 +31,11 @@ def running(task_id: str, host: str) -> Record:
 def step(before: Record) -> Record:
     """The successor that the owner of a record would commit."""
     version = before.version + 1
-    return replace(before, version=version, step=before.step + 1, state=b"%d" % version)
+    return before.changed(version=version, step=before.step + 1, state=b"%d" % version)
 
 
 async def work(store: SQLiteStore, name: str) -> None:
-    """Step two Tasks, saying each version, until refused; then try by all means to write."""
+    """Step two Tasks, saying each version, until refused; then, when told, try all to write."""
     await store.join(name)
     taken, left = running(f"{name} taken", name), running(f"{name} left", name)
     await store.insert(taken, [b"1"])
@@ -52,7 +51,8 @@ async def work(store: SQLiteStore, name: str) -> None:
             say(taken.version)
     except KernelError as refusal:
         first = type(refusal).__name__
-    current = replace(await store.load(taken.task.id), owner=taken.owner)
+    await asyncio.to_thread(sys.stdin.readline)
+    current = (await store.load(taken.task.id)).changed(owner=taken.owner)
     tries: dict[str, Callable[[], Awaitable[object]]] = {
         "taken, as it was": lambda: store.commit(taken, step(taken), [b"0"]),
         "taken, as it is": lambda: store.commit(current, step(current), [b"0"]),
