@@ -16,7 +16,6 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TypeVar
@@ -137,7 +136,7 @@ class SQLiteStore:
                 return None
             version, attempts = before.version + 1, before.attempts + 1
             owner = owner_name(host, version)
-            after = replace(before, version=version, owner=owner, attempts=attempts)
+            after = before.changed(version=version, owner=owner, attempts=attempts)
             _replace(db, before, after, events)
             return after
 
@@ -299,7 +298,7 @@ def _select(db: Db, where: str, values: Sequence[object]) -> list[Record]:
     """Records; each is stored as it was at first and as what has changed since (R16)."""
     rows = db.execute(f"SELECT first, version, head FROM tasks WHERE {where}", values)
     return [
-        decode_change(replace(decode_record(first), version=version - 1), head)
+        decode_change(decode_record(first).changed(version=version - 1), head)
         for first, version, head in rows
     ]
 

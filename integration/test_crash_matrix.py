@@ -177,7 +177,7 @@ def both(log: Sequence[Event]) -> Sequence[Event]:
 def extras(evidence: Evidence, *texts: str) -> Evidence:
     record = evidence.records[LONG]
     task = replace(record.task, supplements=texts)
-    return replace(evidence, records={**evidence.records, LONG: replace(record, task=task)})
+    return replace(evidence, records={**evidence.records, LONG: record.changed(task=task)})
 
 
 def answered(evidence: Evidence) -> Evidence:

@@ -78,7 +78,7 @@ class LostExtra(MemoryStore):
         record = await super().load(task_id)
         rows = self._extras[task_id]
         extras = [rows[number] for number in range(len(record.task.supplements))]
-        return replace(record, task=replace(record.task, supplements=extras))
+        return record.changed(task=replace(record.task, supplements=extras))
 
 
 class LateResult(MemoryStore):
@@ -94,7 +94,7 @@ class LateResult(MemoryStore):
                 raise
             task = replace(after.task, supplements=stored.task.supplements)
             version = stored.version + 1
-            await super().commit(stored, replace(after, task=task, version=version), events)
+            await super().commit(stored, after.changed(task=task, version=version), events)
 
 
 class RequestLostAtTakeOver(MemoryStore):
@@ -104,7 +104,7 @@ class RequestLostAtTakeOver(MemoryStore):
         claimed = await super().claim(task_id, host, events)
         if claimed is None:
             return None
-        emptied = replace(claimed, inbox=())
+        emptied = claimed.changed(inbox=())
         self._replace(self._shelf(task_id), emptied, ())
         return emptied
 
@@ -144,7 +144,7 @@ class ResurrectedTerminal(MemoryStore):
             if not (stored.task.status.terminal and after.task.status.terminal):
                 raise
             version = stored.version + 1
-            self._replace(self._shelf(after.task.id), replace(after, version=version), events)
+            self._replace(self._shelf(after.task.id), after.changed(version=version), events)
 
 
 class BothToldYes(Host):

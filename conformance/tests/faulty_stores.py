@@ -72,7 +72,7 @@ class TornWrite(MemoryStore):
     """Writes the head first and the Task afterwards."""
 
     async def commit(self, before: Record, after: Record, events: Events = ()) -> None:
-        await super().commit(before, replace(after, task=before.task), events)
+        await super().commit(before, after.changed(task=before.task), events)
         await asyncio.sleep(0)
         self._replace(self._shelf(after.task.id), after, ())
 
@@ -118,7 +118,7 @@ class IgnoredOwner(MemoryStore):
 
     async def commit(self, before: Record, after: Record, events: Events = ()) -> None:
         stored = await self.load(before.task.id)
-        await super().commit(replace(before, owner=stored.owner), after, events)
+        await super().commit(before.changed(owner=stored.owner), after, events)
 
 
 class SwallowedConflict(MemoryStore):
@@ -142,8 +142,7 @@ class ClaimInTwoSteps(MemoryStore):
         await asyncio.sleep(0)
         stored = await self.load(task_id)
         version = stored.version + 1
-        claimed = replace(
-            stored,
+        claimed = stored.changed(
             version=version,
             owner=owner_name(host, version),
             attempts=stored.attempts + 1,
@@ -169,7 +168,7 @@ class OwnerWithoutVersion(MemoryStore):
         claimed = await super().claim(task_id, host, events)
         if claimed is None:
             return None
-        named = replace(claimed, owner=f"{host}:0")
+        named = claimed.changed(owner=f"{host}:0")
         self._replace(self._shelf(task_id), named, ())
         return named
 
@@ -287,7 +286,7 @@ def _coarse(record: Record) -> Record:
     assert started is not None
     stamp = started.replace(microsecond=started.microsecond // 1000 * 1000)
     task = replace(record.task, created_at=stamp, started_at=stamp)
-    return replace(record, task=task)
+    return record.changed(task=task)
 
 
 class NumbersAsFloats(MemoryStore):
@@ -296,7 +295,7 @@ class NumbersAsFloats(MemoryStore):
     async def commit(self, before: Record, after: Record, events: Events = ()) -> None:
         task = after.task
         if task.status is TaskStatus.SUCCESS and type(task.result) is int:
-            after = replace(after, task=replace(task, result=float(task.result)))
+            after = after.changed(task=replace(task, result=float(task.result)))
         await super().commit(before, after, events)
 
 
@@ -331,7 +330,7 @@ class Forgetful(MemoryStore):
         for task_id, shelf in self._shelves.items():
             fresh._shelves[task_id] = shelf
             fresh._ids.append(task_id)
-            shelf.record = replace(shelf.record, state=None)
+            shelf.record = shelf.record.changed(state=None)
         return fresh
 
 

@@ -75,7 +75,6 @@ class StoreEvents(StoreSuite):
         """Reading from the last place while commits go on gives all of them, in order."""
         record = owned("told")
         await store.insert(record, [b'"1.0"'])
-        done = asyncio.Event()
 
         async def write() -> None:
             before: Record = record
@@ -85,14 +84,13 @@ class StoreEvents(StoreSuite):
                 await store.commit(before, step, texts)
                 before = step
                 await asyncio.sleep(0)
-            done.set()
 
         wanted = [((1, 0), b'"1.0"')]
         wanted += [((v, n), b'"%d.%d"' % (v, n)) for v in range(2, 52) for n in range(v % 4)]
         writing = asyncio.create_task(write())
         found: list[tuple[EventId, bytes]] = []
         while len(found) <= len(wanted):
-            last = done.is_set()
+            last = writing.done()
             page = await store.events("told", found[-1][0] if found else None, limit=3)
             found += page
             if last and not page:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -138,7 +137,7 @@ class StorePages(StoreSuite):
             end = apply(record.task, Kill(), AT + timedelta(hours=hours, days=1))
             await store.commit(record, after(record), [b"2"])
             before = await store.load(name)
-            await store.commit(before, replace(before, task=end, version=3), [b"3"])
+            await store.commit(before, before.changed(task=end, version=3), [b"3"])
         await store.insert(running("runs"))
         first = running("rests")
         await store.insert(first)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -188,8 +187,7 @@ class _Marked:
 
 def _mark(record: Record) -> Record:
     version = record.version
-    return replace(
-        record,
+    return record.changed(
         task=annotate(record.task, {"host/version": version}),
         state=b'{"version":%d}' % version,
         inbox=({"type": "mark", "version": version},),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 
 import pytest
 
@@ -128,7 +127,7 @@ class StoreWrites(StoreSuite):
         second = after(first, state=b"2")
         await store.commit(first, second, [b"2"])
         await _conflicts(store, first, after(first, state=b"3"), second)
-        ahead = replace(second, version=7)
+        ahead = second.changed(version=7)
         await _conflicts(store, ahead, after(ahead, state=b"3"), second)
 
     @pytest.mark.rule("R1")
@@ -141,7 +140,7 @@ class StoreWrites(StoreSuite):
         await store.insert(record, [b"1"])
         for pretended in ("host-a:2", "host-b:1", "", None, "host-a:1"):
             if pretended != holder:
-                before = replace(record, owner=pretended)
+                before = record.changed(owner=pretended)
                 await _conflicts(store, before, after(before, state=b"stolen"), record)
 
     @pytest.mark.rule("R1", "edges")
@@ -152,10 +151,10 @@ class StoreWrites(StoreSuite):
         """Even with the right version and owner: an end is final."""
         first = owned()
         await store.insert(first)
-        end = replace(ended(first, status), owner=first.owner)
+        end = ended(first, status).changed(owner=first.owner)
         await store.commit(first, end)
         await _conflicts(store, end, after(end, state=b"resurrected"), end)
-        revived = replace(running(first.task.id), version=3)
+        revived = running(first.task.id).changed(version=3)
         await _conflicts(store, end, revived, end)
 
     @pytest.mark.rule("C2", "R1")
@@ -187,7 +186,7 @@ class StoreWrites(StoreSuite):
     ) -> None:
         """Eight writers, each appending its own extras by load, apply and commit."""
         record = paused(owned())
-        await store.insert(replace(record, version=1))
+        await store.insert(record.changed(version=1))
         share = max(5, level.extras // 2)
         task_id = record.task.id
 
@@ -196,7 +195,7 @@ class StoreWrites(StoreSuite):
                 while True:
                     before = await store.load(task_id)
                     step = after(before, Resume(f"{writer}.{turn}"))
-                    whole = replace(after(step, Pause()), version=before.version + 1)
+                    whole = after(step, Pause()).changed(version=before.version + 1)
                     try:
                         await store.commit(before, whole)
                         break

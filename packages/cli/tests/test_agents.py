@@ -29,6 +29,23 @@ def test_the_calculator_is_called_and_the_answer_comes(terminals: Terminals) -> 
 
 
 @pytest.mark.slow
+def test_a_conversation_goes_on_in_another_process(terminals: Terminals) -> None:
+    """The model reads what was said before; what a small one makes of it is its own affair."""
+    words = ["run", "--tools", "calculator", "--json", "What is 12 * 34?"]
+    *told, first = terminals.call(*words).lines
+    *again, second = terminals.call(*words, "--session", first["id"]).lines
+    assert second["metadata"]["engine/session"] == first["id"]
+    (came,) = [line["data"] for line in again if line["type"] == "run.continued"]
+    assert came["task"] == first["id"]
+    assert "408" in str(came["entries"])
+    alone, after = (
+        next(line["data"]["usage"]["input_tokens"] for line in lines if line["type"] == "plan.made")
+        for lines in (told, again)
+    )
+    assert after > alone + 20
+
+
+@pytest.mark.slow
 def test_a_write_waits_for_an_approval_from_another_process(
     terminals: Terminals, tmp_path: Path
 ) -> None:

@@ -65,6 +65,7 @@ def test_global_options_may_stand_anywhere(words: str, options: str, rest: str) 
         ["prune", "--older-than", "1d"],
         ["run", "text", "--tools", "odd\x1b[2J"],
         ["run", "text", "--yes"],
+        ["run", "text", "--session", "before"],
         ["retune", "nobody"],
     ],
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
@@ -92,7 +91,7 @@ def test_a_record_survives_its_stored_form(record: Record) -> None:
 @pytest.mark.parametrize(("before", "after"), [(0, 1), (1, 2), (2, 3), (3, 4), (3, 5), (2, 6)])
 def test_a_change_leads_from_one_record_to_the_next(before: int, after: int) -> None:
     one, two = records()[before], records()[after]
-    two = replace(two, version=one.version + 1, parent=one.parent)
+    two = two.changed(version=one.version + 1, parent=one.parent)
     assert decode_change(one, encode_change(one, two)) == two
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -112,7 +111,7 @@ async def test_a_store_refuses_a_commit_whose_ground_has_moved(
         if moved == "version":
             await host.post(task.id, {"type": "x"})
         elif moved == "owner":
-            before = replace(before, owner="somebody:1")
+            before = before.changed(owner="somebody:1")
         else:
             await host.kill(task.id)
             before = await store.load(task.id)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 from agentic_kernel import Complete, Dispatch, Pause, Task, apply
@@ -30,21 +29,21 @@ def running(
 def step(before: Record) -> Record:
     """The Task after one more commit of its owner."""
     version = before.version + 1
-    return replace(
-        before, version=version, state=b'{"n":%d}' % version, step=before.step + 1, attempts=0
+    return before.changed(
+        version=version, state=b'{"n":%d}' % version, step=before.step + 1, attempts=0
     )
 
 
 def paused(before: Record, due_at: datetime | None = None) -> Record:
     """The Task after a pause."""
     task = apply(before.task, Pause(), LATER)
-    return replace(before, task=task, version=before.version + 1, owner=None, due_at=due_at)
+    return before.changed(task=task, version=before.version + 1, owner=None, due_at=due_at)
 
 
 def ended(before: Record, at: datetime = LATER) -> Record:
     """The Task after its end."""
     task = apply(before.task, Complete({"n": before.version}), at)
-    return replace(before, task=task, version=before.version + 1, owner=None)
+    return before.changed(task=task, version=before.version + 1, owner=None)
 
 
 def events(record: Record) -> list[bytes]:

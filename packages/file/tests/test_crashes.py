@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Awaitable
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -39,7 +38,7 @@ class Workload:
     async def claim(self, before: Record, host: str) -> Record:
         version = before.version + 1
         owner = owner_name(host, version)
-        after = replace(before, version=version, owner=owner, attempts=before.attempts + 1)
+        after = before.changed(version=version, owner=owner, attempts=before.attempts + 1)
         return await self._try(
             "claim", after, self._store.claim(before.task.id, host, events(after))
         )

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from datetime import UTC, datetime
 
 from agentic_kernel import Dispatch, Task, apply
@@ -28,7 +27,7 @@ async def count(store: FileStore, task_id: str, name: str, share: str) -> None:
         while True:
             before = await store.load(task_id)
             entry = {"type": "count", "by": name, "n": n}
-            after = replace(before, version=before.version + 1, inbox=(*before.inbox, entry))
+            after = before.changed(version=before.version + 1, inbox=(*before.inbox, entry))
             try:
                 await store.commit(before, after, [f"{name}:{n}".encode()])
             except Conflict:
@@ -49,8 +48,8 @@ async def write(store: FileStore, name: str) -> None:
         say(task_id, 1)
         while True:
             version = record.version + 1
-            after = replace(
-                record, version=version, step=record.step + 1, state=b'{"n":%d}' % version
+            after = record.changed(
+                version=version, step=record.step + 1, state=b'{"n":%d}' % version
             )
             await store.commit(record, after, [b"%d:0" % version, b"%d:1" % version])
             record = after

@@ -17,6 +17,7 @@ from typer.core import TyperGroup
 from agentic_kernel import Task, TaskStatus
 from agentic_kernel_engine import Host
 from agentic_kernel_engine import rerun as again
+from agentic_kernel_engine.loop.session import lineage
 
 from . import control, deciding, doctor, rendering
 from .invocation import Invocation
@@ -99,18 +100,30 @@ def run(
         typer.Option(metavar="DIR", help="The only folder that the tool write writes in."),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Write without an approval.")] = False,
+    session: Annotated[
+        str | None,
+        typer.Option(metavar="ID", help="Go on with the conversation of this Task, which ended."),
+    ] = None,
 ) -> int:
     """Run a new Task and stream its answer. Ctrl-C pauses it."""
     box = None
     if tools is not None:
         box = Toolbox(tuple(filter(None, tools.split(","))), workspace, yes)
-    elif workspace is not None or yes:
-        raise typer.BadParameter("--workspace and --yes are for --tools")
+    elif workspace is not None or yes or session is not None:
+        raise typer.BadParameter("--workspace, --yes and --session are for --tools")
+    before = {}
+    if session is not None:
+        earlier = invocation(context).controlled(lambda host: find_task(host, session))
+        before = lineage(earlier.task)
     task = Task.new(
         summary=summary,
         instructions=sys.stdin.read() if text == "-" else text,
         runtime_kind=KIND if box is None else TOOLS_KIND,
-        metadata={**metadata(max_tokens, system), **({} if box is None else box.metadata())},
+        metadata={
+            **metadata(max_tokens, system),
+            **({} if box is None else box.metadata()),
+            **before,
+        },
         id=task_id,
     )
     return asyncio.run(invocation(context).foreground(model).launch(task))

@@ -18,6 +18,7 @@ from agentic_kernel import (
     Resume,
     Task,
     TaskExists,
+    TaskStatus,
     apply,
 )
 from agentic_kernel.frozen import freeze
@@ -25,14 +26,16 @@ from agentic_kernel.frozen import freeze
 from . import events as vocabulary
 from . import values
 from .errors import StoreError, UnknownOutcome
-from .events import Event
+from .events import Event, from_stored
 from .hub import Hub
-from .mutators import Change, Decide, Decided, Stored, by_act, change, landed, read_back, successor
+from .loop.reasons import WAITING_FOR
+from .mutators import Change, Decide, Decided, by_act, change, landed, read_back, successor
 from .partial import partial_output
 from .receipt import Effect, Receipt
 from .record import Record, owner_name
 from .run import PAUSE, Run, pause_waits, without_pause
 from .runs import Runs
+from .seams.delegation import children_asking
 
 _PAGE = 100
 Inbox = tuple[Mapping[str, Any], ...]
@@ -54,6 +57,11 @@ class Control:
         """Whether this host runs Tasks of this kind."""
         return self._runs.can_run and (self._kinds is None or kind in self._kinds)
 
+    @property
+    def only_kind(self) -> str | None:
+        """The one runtime kind that this host serves; None if there are several, or all."""
+        return next(iter(self._kinds)) if self._kinds and len(self._kinds) == 1 else None
+
     def check_start(self, task: Task) -> None:
         """Refuse what must not, or cannot here, be dispatched.
 
@@ -67,8 +75,11 @@ class Control:
         values.check_id(task.id, "task.id")
         values.check_id(task.runtime_kind, "task.runtime_kind")
         for name in ("summary", "instructions", "agent_name", "metadata"):
-            values.encode(getattr(task, name), f"task.{name}")
-        apply(task, Dispatch(), task.created_at)
+            value = getattr(task, name)
+            if value:
+                values.encode(value, f"task.{name}")
+        if task.status is not TaskStatus.NOT_STARTED:
+            raise IllegalTransition(task.id, task.status, Dispatch.verb)
         if not self._runs.can_run:
             raise CannotStart(
                 "this Host is a control plane; give it a substrate to run Tasks", task.id
@@ -94,7 +105,7 @@ class Control:
             dispatched = Event(vocabulary.TASK_DISPATCHED, {"by": record.owner})
             made = by_act(dispatched, next(self._hub.acts), now)
             with self._runs.arriving(task.id):
-                await self._insert(record, made[1])
+                await self._insert(record, made)
                 self._hub.published(record, [made])
                 self._runs.start(record, in_slot=in_slot)
         except BaseException:
@@ -156,10 +167,15 @@ class Control:
         extra: str | None,
         at_version: int | None,
         decision: Mapping[str, Any] | None = None,
+        *,
+        in_slot: bool = True,
     ) -> Receipt:
         """Commit the transition and run the Task here if this host can; else leave it claimable.
 
         A decision goes into the inbox in the same commit; a Task that runs already is left it.
+
+        Args:
+            in_slot: Whether it needs a slot of its own; a child uses its parent's.
         """
         if extra is not None:
             values.encode(Resume(extra).extra, "extra")
@@ -178,11 +194,15 @@ class Control:
                 return after, [Event(vocabulary.TASK_PAUSE_WITHDRAWN, by)]
             if decision is not None and before.task.status.terminal:
                 raise IllegalTransition(task_id, before.task.status, "decide about")
+            if decision is not None and _beside_the_point(decision, before.task):
+                return self._posted(before, decision)
             task = apply(before.task, Resume(extra), self._hub.clock())
             if task is before.task:
                 return None if decision is None else self._posted(before, decision)
-            if not taken and self.serves(task.runtime_kind) and self._runs.slots.free:
-                self._runs.slots.take(task_id)
+            room = not in_slot or self._runs.slots.free
+            if not taken and self.serves(task.runtime_kind) and room:
+                if in_slot:
+                    self._runs.slots.take(task_id)
                 taken = True
             version = before.version + 1
             owner = owner_name(self._hub.name, version) if taken else None
@@ -197,21 +217,29 @@ class Control:
             try:
                 done = await self._change(task_id, decide)
             except BaseException:
-                if taken:
+                if taken and in_slot:
                     self._runs.slots.give_back()
                 raise
             if isinstance(done, Record):
-                if taken:
+                if taken and in_slot:
                     self._runs.slots.give_back()
                 return _receipt(done)
             if done.after.task.status is done.before.task.status:
-                if taken:
+                if taken and in_slot:
                     self._runs.slots.give_back()
                 withdrawn = pause_waits(done.before)
                 return _receipt(done.after, "withdrawn" if withdrawn else "none")
             if taken:
-                await self._runs.enter(done.after, in_slot=True)
+                await self._runs.enter(done.after, in_slot=in_slot)
+        await self._let_parent_go_on(done.after)
         return _receipt(done.after, "transition")
+
+    async def tell(self, task_id: str, decisions: Sequence[Mapping[str, Any]]) -> None:
+        """Leave a child what its parent was told for it; the last of it lets the child go on."""
+        *others, last = decisions
+        for decision in others:
+            await self.post(task_id, decision)
+        await self.resume(task_id, None, None, last, in_slot=False)
 
     async def end(self, task_id: str, mutation: Complete | Fail | Kill) -> Receipt:
         """Commit a terminal status, then cancel the run that is here (R1: it can write no more).
@@ -219,7 +247,7 @@ class Control:
         A kill keeps what the local run noted and emitted, and the text in progress (R11); then it
         sweeps the Task's children (R13).
         """
-        emitted: list[Stored] = []
+        emitted: list[bytes] = []
 
         async def decide(before: Record) -> Decided:
             nonlocal emitted
@@ -229,8 +257,9 @@ class Control:
             notes = dict(run.notes) if run is not None and here else {}
             final: Mutation = mutation
             if isinstance(mutation, Kill) and not before.task.status.terminal:
-                text = await self._partial(before, [event for event, _ in emitted])
-                final = Kill(notes={**text, **notes})
+                live = [from_stored(None, text) for text in emitted]
+                said = await self._partial(before, live)
+                final = Kill(notes={**said, **notes})
             task = apply(before.task, final, self._hub.clock())
             if task is before.task:
                 return None
@@ -246,9 +275,28 @@ class Control:
                 run.end("killed" if isinstance(mutation, Kill) else "ended")
             self._hub.landed(done, live=len(emitted))
             receipt = _receipt(done.after, "transition")
+            await self._let_parent_go_on(done.after)
         if isinstance(mutation, Kill):
             await self.sweep(task_id)
         return receipt
+
+    async def _let_parent_go_on(self, child: Record) -> None:
+        """Resume a parent that is paused for what this child asked people for.
+
+        It then waits for the child itself; one that was decided about through its parent finds
+        the parent running.
+        """
+        if child.parent is None:
+            return
+        parent = (await self._store.load_many([child.parent])).get(child.parent)
+        if parent is not None and child.task.id in children_asking(parent.task):
+            await self.resume(child.parent, None, parent.version)
+
+    async def look_at_children(self, parent: Record) -> None:
+        """Resume a Task that has paused for its children, if one has gone on meanwhile."""
+        found = await self._store.load_many(children_asking(parent.task))
+        if any(child.task.status is not TaskStatus.PAUSED for child in found.values()):
+            await self.resume(parent.task.id, None, parent.version)
 
     async def _partial(self, record: Record, emitted: Sequence[Event]) -> Mapping[str, Any]:
         """The text in progress; a log that cannot be read keeps no Task from being killed."""
@@ -308,6 +356,20 @@ def _with(decision: Mapping[str, Any] | None, before: Record, inbox: Inbox) -> I
     if decision is None:
         return inbox
     return (*inbox, freeze({**decision, "id": before.version + 1}))
+
+
+def _beside_the_point(decision: Mapping[str, Any], task: Task) -> bool:
+    """Whether a decision is bound to something else than what the Task is paused for (R3).
+
+    To resume for it would be to go on without the answer, or before the moment. One that fits
+    none of several approvals does no harm: what is missing is asked for again.
+    """
+    waiting = task.metadata.get(WAITING_FOR)
+    if task.status is not TaskStatus.PAUSED or not isinstance(waiting, Mapping):
+        return False
+    return waiting.get("kind") != "approval" and bool(
+        decision.get("digest") and decision["digest"] != waiting.get("digest")
+    )
 
 
 def _check_decision(decision: Any) -> None:

@@ -7,7 +7,7 @@ number of the ``act``: host and act name one write beyond doubt.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -86,6 +86,14 @@ class Event(msgspec.Struct, frozen=True):
     """``(version, index)`` once durable; None for an event that is only live so far."""
 
 
+class Checked(msgspec.Struct, frozen=True, gc=False):
+    """An event that the engine builds itself; see `values.encode_checked`."""
+
+    type: str
+    data: Any
+    """A mapping, of parts that have a JSON form."""
+
+
 def make(event: Any, at: datetime, path: str = "event") -> tuple[Event, bytes]:
     """An event with its moment, checked, and its stored form.
 
@@ -106,21 +114,36 @@ def make(event: Any, at: datetime, path: str = "event") -> tuple[Event, bytes]:
     if not text.startswith(b"{"):
         raise InvalidValue(f"{path}.data", "must be a mapping")
     moment = event.at or at
-    return Event(event.type, event.data, moment), _stored(kind, moment, text)
+    line = b'{"type":%b,"at":%d,"data":%b}' % (kind, _stamp(moment), text)
+    return Event(event.type, event.data, moment), line
 
 
-def make_checked(type: str, data: Mapping[str, Any], at: datetime) -> tuple[Event, bytes]:
-    """The same for an event that the engine builds itself; see `values.encode_checked`.
+def stored(events: Sequence[Any], at: datetime) -> list[bytes]:
+    """The stored forms of events that happened at one moment; see `make`.
 
     Raises:
-        InvalidValue: A text in it may not be stored.
+        InvalidValue: One of them may not be stored.
     """
-    text = values.encode_checked(data, type)
-    return Event(type, data, at), _stored(_type_text(type, "event.type"), at, text)
+    if not events:
+        return []
+    stamp = _stamp(at)
+    lines: list[_Stored] = []
+    for event in events:
+        if type(event) is not Checked:
+            break
+        lines.append(_Stored(event.type, stamp, event.data))
+    else:
+        return values.encode_lines(lines, "event")
+    return [
+        values.encode_checked(_Stored(event.type, stamp, event.data), "event")
+        if type(event) is Checked
+        else make(event, at, f"events[{index}]")[1]
+        for index, event in enumerate(events)
+    ]
 
 
-def _stored(kind: bytes, at: datetime, text: bytes) -> bytes:
-    return b'{"type":%b,"at":%d,"data":%b}' % (kind, (at - _EPOCH) // _MICROSECOND, text)
+def _stamp(at: datetime) -> int:
+    return (at - _EPOCH) // _MICROSECOND
 
 
 _types: dict[str, bytes] = {}
@@ -150,7 +173,7 @@ def ending(mutation: Mutation, by: str) -> Event:
     return Event(TASK_KILLED, {"by": by})
 
 
-class _Stored(msgspec.Struct):
+class _Stored(msgspec.Struct, gc=False):
     type: str
     at: int
     data: dict[str, Any]
@@ -159,7 +182,7 @@ class _Stored(msgspec.Struct):
 _decoder = msgspec.json.Decoder(_Stored)
 
 
-def from_stored(id: EventId, text: bytes) -> Event:
+def from_stored(id: EventId | None, text: bytes) -> Event:
     """The event behind its stored form."""
     stored = _decoder.decode(text)
     return Event(stored.type, stored.data, _EPOCH + timedelta(microseconds=stored.at), id)

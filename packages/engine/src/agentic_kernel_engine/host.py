@@ -14,6 +14,7 @@ from collections.abc import (
 )
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -41,12 +42,15 @@ from .receipt import Receipt
 from .record import Record
 from .rerun import rerun
 from .runs import Runs
+from .seams.agent_tool import AgentTool
+from .seams.approvals import Approvals, Desk
 from .store import EventId, Store
 from .substrate import Substrate
 from .takeover import TakeOver
 from .watch import Watch
 
 T = TypeVar("T")
+_now = partial(datetime.now, UTC)
 _STATUSES = [status.value for status in TaskStatus]
 
 
@@ -69,6 +73,7 @@ class Host(Decisions):
         max_in_flight: How many Tasks may run here at once; None for no limit. A child that a run
             spawns uses its parent's slot.
         observer: Told of every event, live and durable.
+        approvals: Told of every decision that Tasks of these kinds wait for, and of its end.
         claims: Whether Tasks of these kinds that nobody runs (their process died, they were
             released, or resumed by a control plane) are taken up without being asked.
         interval: Seconds between two looks at what other hosts committed.
@@ -85,11 +90,12 @@ class Host(Decisions):
         runtime_kinds: Collection[str] | None = None,
         max_in_flight: int | None = None,
         observer: Observer | None = None,
+        approvals: Approvals | None = None,
         claims: bool = True,
         interval: float = 0.1,
         unwind_timeout: float = 5.0,
         grace: float = 2.0,
-        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+        clock: Callable[[], datetime] = _now,
     ) -> None:
         if isinstance(runtime_kinds, str):
             raise InvalidValue("runtime_kinds", "must be a collection of kinds, not one string")
@@ -97,6 +103,8 @@ class Host(Decisions):
             raise InvalidValue("max_in_flight", f"is {max_in_flight}; use at least 1, or None")
         kinds = None if runtime_kinds is None else frozenset(runtime_kinds)
         self._hub = Hub(MemoryStore() if store is None else store, clock, observer)
+        if approvals is not None:
+            self._hub.desk = Desk(approvals, self._hub.store, kinds)
         self._runs = Runs(
             self._hub, substrate, max_in_flight=max_in_flight, unwind_timeout=unwind_timeout
         )
@@ -150,6 +158,22 @@ class Host(Decisions):
         await self._join()
         self._runs.slots.take(task.id)
         return await self._own(self._control.dispatch(task, parent=None, in_slot=True))
+
+    async def spawn(self, task: Task, parent: str) -> Receipt:
+        """`dispatch` a Task as the child of one that another Host may run; a kill sweeps it (R13).
+
+        Args:
+            parent: The id of the Task that gives this one its work. It is looked for in this
+                Host's store and need not be there.
+
+        Raises:
+            As `dispatch`.
+        """
+        self._check_start(task)
+        _id(parent)
+        await self._join()
+        self._runs.slots.take(task.id)
+        return await self._own(self._control.dispatch(task, parent=parent, in_slot=True))
 
     async def pause(self, task_id: str) -> Receipt:
         """Ask for a pause; it takes effect at the owner's next safe point.
@@ -255,7 +279,24 @@ class Host(Decisions):
         await self._join()
         await self._runs.slots.wait(task.id)
         await self._own(self._control.dispatch(task, parent=None, in_slot=True))
-        return await self.wait(task.id)
+        return await self._hub.wait(task.id)
+
+    def as_tool(
+        self,
+        *,
+        name: str,
+        description: str,
+        runtime_kind: str | None = None,
+        agent: str | None = None,
+    ) -> AgentTool:
+        """This Runtime as a tool that the runs of a `Loop` may call; see `AgentTool`.
+
+        Args:
+            runtime_kind: Of the Tasks it is called for; None for the one kind that this Host
+                serves, or the caller's where it serves every kind.
+        """
+        kind = runtime_kind or self._control.only_kind
+        return AgentTool(self, name=name, description=description, runtime_kind=kind, agent=agent)
 
     async def rerun(self, task: Task | str, scope: str = "engine") -> Task:
         """Dispatch a new Task with the input of an earlier one, or of its id; see `rerun`."""
@@ -333,6 +374,8 @@ class Host(Decisions):
     async def _close(self) -> None:
         await self._runs.drain(pause=False, timeout=self._grace)
         await self._watch.stop()
+        if self._hub.desk is not None:
+            await self._hub.desk.stop()
         self._hub.close()
         await self._hub.owned.idle(self._runs.unwind_timeout)
         await self.store.leave(self.name)
@@ -354,6 +397,8 @@ class Host(Decisions):
 
     async def _enter(self) -> None:
         await self.store.join(self.name)
+        if self._hub.desk is not None:
+            self._hub.desk.start()
         self._watch.start()
 
     async def _verb(self, task_id: str, work: Callable[[str], Coroutine[Any, Any, T]]) -> T:

@@ -20,7 +20,8 @@ from .record import Record
 from .store import EventId, Store
 
 if TYPE_CHECKING:
-    from .mutators import Change, Stored
+    from .mutators import Change
+    from .seams.approvals import Desk
 
 _log = logging.getLogger(__name__)
 _PAGE = 1000
@@ -43,6 +44,8 @@ class Hub:
         self.acts = itertools.count(1)
         self.owned = Owned()
         self.closed = False
+        self.desk: Desk | None = None
+        """Told of every commit, where people are to learn of what is asked."""
         self._observer = observer
         self._faulty = False
         self._waiting: dict[str, set[_Waiter]] = {}
@@ -58,11 +61,16 @@ class Hub:
                 self._faulty = True
                 _log.exception("the observer failed; this is reported once")
 
+    def tell_stored(self, task_id: str, id: EventId | None, text: bytes) -> None:
+        """The same for an event in its stored form."""
+        if self._observer is not None:
+            self.tell(task_id, from_stored(id, text))
+
     def landed(self, done: Change, live: int = 0) -> None:
         """Pass on a commit: events to the observer, but not those it was told live, and wake."""
         self.published(done.after, done.events, live)
 
-    def published(self, after: Record, written: Sequence[Stored], live: int = 0) -> None:
+    def published(self, after: Record, written: Sequence[bytes], live: int = 0) -> None:
         """As `landed`, for a commit that has no `Change`.
 
         Args:
@@ -71,8 +79,9 @@ class Hub:
         task_id = after.task.id
         if self._observer is not None:
             for index in range(live, len(written)):
-                event = written[index][0]
-                self.tell(task_id, Event(event.type, event.data, event.at, (after.version, index)))
+                self.tell(task_id, from_stored((after.version, index), written[index]))
+        if self.desk is not None:
+            self.desk.saw(after)
         if task_id in self._waiting:
             self.wake(task_id, after)
 
@@ -107,7 +116,7 @@ class Hub:
                 record = await self.store.load(task_id)
                 if record.task.status in wanted or record.task.status.terminal:
                     return record.task
-                await waiter.wait_after(record.version)
+                await waiter.after(record.version)
 
     async def stream(self, task_id: str, after: EventId | None) -> AsyncIterator[Event]:
         """Durable events after a cursor, each once and in order, until the Task is terminal.
@@ -127,7 +136,7 @@ class Hub:
                     continue
                 if record.task.status.terminal:
                     return
-                await waiter.wait_after(record.version)
+                await waiter.after(record.version)
 
     async def history(self, task_id: str, after: EventId | None = None) -> list[Event]:
         """All durable events after a cursor, in order."""
@@ -191,19 +200,17 @@ class _Waiter:
         if self._future is not None and not self._future.done():
             self._future.set_exception(HostClosed())
 
-    async def wait_after(self, version: int) -> None:
-        """Wait until there is news of a record later than this one.
+    def after(self, version: int) -> asyncio.Future[None]:
+        """Done once there is news of a record later than this one.
 
         Raises:
             HostClosed: There will be none.
         """
         if self._hub.closed:
             raise HostClosed
-        if self.version > version:
-            return
-        self.version = version
         self._future = asyncio.get_running_loop().create_future()
-        try:
-            await self._future
-        finally:
-            self._future = None
+        if self.version > version:
+            self._future.set_result(None)
+        else:
+            self.version = version
+        return self._future

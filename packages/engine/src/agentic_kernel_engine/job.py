@@ -6,10 +6,11 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from agentic_kernel import Task
+from agentic_kernel import Task, TaskStatus
 
 from . import values
-from .events import Event
+from .events import Checked, Event
+from .run import without_pause
 from .store import EventId
 
 if TYPE_CHECKING:
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
 
 EventLike = Event | Mapping[str, Any]
 """An `Event`, or a mapping with a ``type`` and the event's data as its other items."""
-Stored = tuple[Event, bytes]
-"""An event that was made already, with its stored form."""
 
 
 class Job:
@@ -49,6 +48,11 @@ class Job:
         return self._run.stopping
 
     @property
+    def killed(self) -> bool:
+        """Whether the Task was killed, which is why this run is being unwound."""
+        return self._run.ended == "killed"
+
+    @property
     def now(self) -> datetime:
         """The time, by the Host's clock."""
         return self._run.now
@@ -59,19 +63,39 @@ class Job:
 
         Consume one by passing its id with the commit that acts on it.
         """
-        return self._run.decisions
+        inbox = self._run.record.inbox
+        return without_pause(inbox) if inbox else inbox
+
+    def check(self) -> None:
+        """Make sure, just before an effect, that this run was not told to end.
+
+        Raises:
+            RunEnded: It was, or no longer owns the Task.
+        """
+        self._run.check_alive()
 
     async def history(self, after: EventId | None = None) -> list[Event]:
         """The Task's durable events after a cursor, in order; read once per entry (R15)."""
         return await self._run.history(after)
 
+    async def read(self, task_id: str) -> tuple[Task, list[Event]]:
+        """Another Task: its snapshot, and its durable events, which may be ahead of that.
+
+        Reading needs no ownership and changes nothing; the other Task may be pruned at any time.
+
+        Raises:
+            TaskNotFound: No such Task is stored, or it was pruned meanwhile.
+            RunEnded: This run no longer owns its own Task.
+        """
+        return await self._run.read(task_id)
+
     async def commit(
         self,
         state: Any,
-        events: Sequence[EventLike | Stored] = (),
+        events: Sequence[EventLike | Checked] = (),
         *,
         consumed: Collection[int] = (),
-    ) -> None:
+    ) -> EventId:
         """Make the state and the events durable, together or not at all; never unwinds (R6).
 
         What was emitted and noted since the last commit is written with it.
@@ -81,21 +105,24 @@ class Job:
             events: Appended to the Task's history, in order.
             consumed: Ids of decisions in the `inbox` that this commit acts on.
 
+        Returns:
+            A cursor behind all that was written so far: `history` after it has what comes later.
+
         Raises:
             InvalidValue: The state or an event is not JSON; nothing is written.
             StoreError: The store could not do it; nothing is written.
             RunEnded: This run no longer owns the Task.
         """
-        await self._run.commit(state, events, consumed, safe=False)
+        return await self._run.commit(state, events, consumed, safe=False)
 
     async def checkpoint(
         self,
         state: Any,
-        events: Sequence[EventLike | Stored] = (),
+        events: Sequence[EventLike | Checked] = (),
         *,
         consumed: Collection[int] = (),
         if_paused: Mapping[str, Any] | None = None,
-    ) -> None:
+    ) -> EventId:
         """`commit`, and a safe point: a pause or a drain that waits takes effect here (R6).
 
         The transition is part of the same commit; the run is then unwound, and the next entry
@@ -107,12 +134,12 @@ class Job:
         Raises:
             InvalidValue, StoreError, RunEnded: As for `commit`.
         """
-        await self._run.commit(state, events, consumed, safe=True, if_paused=if_paused)
+        return await self._run.commit(state, events, consumed, safe=True, if_paused=if_paused)
 
     async def pause(
         self,
         state: Any,
-        events: Sequence[EventLike | Stored] = (),
+        events: Sequence[EventLike | Checked] = (),
         reason: str = "",
         *,
         consumed: Collection[int] = (),
@@ -157,6 +184,15 @@ class Job:
         """
         self._run.emit(event)
 
+    def report(self, events: Sequence[Checked]) -> None:
+        """`emit` for several events that the engine builds itself.
+
+        Raises:
+            InvalidValue: A text in one of them may not be stored; none is emitted.
+            RunEnded: This run no longer owns the Task.
+        """
+        self._run.report(events)
+
     async def spawn(self, task: Task) -> Receipt:
         """Dispatch a child of this Task on the same Host; it uses this Task's slot (R9).
 
@@ -177,6 +213,17 @@ class Job:
         """
         return await self._run.cancel(task_id)
 
-    async def join(self, task_id: str) -> Task:
-        """Wait for a child to end, and return its terminal snapshot."""
-        return await self._run.join(task_id)
+    async def join(self, task_id: str, *statuses: TaskStatus) -> Task:
+        """Wait for a child to be in one of these statuses, or to end; return that snapshot."""
+        return await self._run.join(task_id, *statuses)
+
+    async def tell(self, task_id: str, decisions: Sequence[Mapping[str, Any]]) -> None:
+        """Leave decisions in a child's inbox, and let it go on if it is paused (R12).
+
+        It goes on once all of them are there; it uses this Task's slot (R9).
+
+        Raises:
+            TaskNotFound: This Task has no such child.
+            IllegalTransition: The child has ended.
+        """
+        await self._run.tell(task_id, decisions)

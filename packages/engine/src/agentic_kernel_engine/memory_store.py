@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from bisect import bisect_right, insort
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 
 from agentic_kernel import TaskExists, TaskNotFound, TaskStatus
@@ -15,6 +14,7 @@ from .record import Record, host_of, owner_name
 from .store import EventId
 
 _RUNNING = TaskStatus.RUNNING
+_TERMINAL = frozenset(status for status in TaskStatus if status.terminal)
 _NONE: frozenset[str] = frozenset()
 
 
@@ -26,6 +26,10 @@ class _Shelf:
     def __init__(self, record: Record) -> None:
         self.record = record
         self.events: list[tuple[EventId, bytes]] = []
+
+    def append(self, version: int, events: Sequence[bytes]) -> None:
+        for index, text in enumerate(events):
+            self.events.append(((version, index), text))
 
 
 class MemoryStore:
@@ -70,7 +74,7 @@ class MemoryStore:
             self._hold(task_id, _holder(record))
             if record.parent is not None:
                 self._children.setdefault(record.parent, set()).add(task_id)
-            _append(shelf, record.version, events)
+            shelf.append(record.version, events)
 
     async def load(self, task_id: str) -> Record:
         return self._shelf(task_id).record
@@ -81,12 +85,14 @@ class MemoryStore:
 
     async def commit(self, before: Record, after: Record, events: Sequence[bytes] = ()) -> None:
         with self._lock:
-            shelf = self._shelf(before.task.id)
+            shelf = self._shelves.get(before.task.id)
+            if shelf is None:
+                raise TaskNotFound(before.task.id)
             stored = shelf.record
             if (
                 stored.version != before.version
                 or stored.owner != before.owner
-                or stored.task.status.terminal
+                or stored.task.status in _TERMINAL
                 or after.version != before.version + 1
             ):
                 raise Conflict(before.task.id, stored)
@@ -99,8 +105,7 @@ class MemoryStore:
             if not self._claimable(stored):
                 return None
             version = stored.version + 1
-            claimed = replace(
-                stored,
+            claimed = stored.changed(
                 version=version,
                 owner=owner_name(host, version),
                 attempts=stored.attempts + 1,
@@ -179,17 +184,18 @@ class MemoryStore:
 
     def _replace(self, shelf: _Shelf, after: Record, events: Sequence[bytes]) -> None:
         before = shelf.record
-        task_id = after.task.id
         moved = after.task.status is not before.task.status
         if moved:
+            task_id = after.task.id
             self._by_status[before.task.status].discard(task_id)
             self._by_status[after.task.status].add(task_id)
         if moved or after.owner != before.owner:
+            task_id = after.task.id
             self._let_go(task_id, _holder(before))
             self._hold(task_id, _holder(after))
         shelf.record = after
         if events:
-            _append(shelf, after.version, events)
+            shelf.append(after.version, events)
 
     def _hold(self, task_id: str, holder: str | None) -> None:
         if holder is not None:
@@ -250,8 +256,3 @@ def _is_due(record: Record, moment: datetime) -> bool:
         and record.due_at is not None
         and record.due_at <= moment
     )
-
-
-def _append(shelf: _Shelf, version: int, events: Sequence[bytes]) -> None:
-    for index, text in enumerate(events):
-        shelf.events.append(((version, index), text))

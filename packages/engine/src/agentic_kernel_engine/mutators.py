@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from agentic_kernel import TaskNotFound
 
 from . import events as vocabulary
 from .errors import Conflict, StoreError, UnknownOutcome
-from .events import Event
+from .events import Checked, Event
 from .record import Record
 from .store import Store
 
@@ -31,8 +31,6 @@ SPELLS = 60
 READS = 50
 """How often an unknown outcome is read back before it is reported as such."""
 
-Stored = tuple[Event, bytes]
-
 
 @dataclass(frozen=True, slots=True)
 class Change:
@@ -40,10 +38,10 @@ class Change:
 
     before: Record
     after: Record
-    events: Sequence[Stored]
+    events: Sequence[bytes]
 
 
-Decided = tuple[Record, Sequence[Event | Stored]] | None
+Decided = tuple[Record, Sequence[Event | bytes]] | None
 """The successor of a record and what happened, or None to leave the record alone."""
 Decide = Callable[[Record], Awaitable[Decided]]
 """From the latest record to what becomes of it."""
@@ -51,7 +49,7 @@ Decide = Callable[[Record], Awaitable[Decided]]
 
 def successor(before: Record, **fields: Any) -> Record:
     """The record one version on, with these fields changed."""
-    return replace(before, version=before.version + 1, **fields)
+    return before.changed(version=before.version + 1, **fields)
 
 
 async def change(
@@ -87,11 +85,10 @@ async def change(
             decided = await decide(before)
             if decided is not None:
                 after, happened = decided
-                made = [
-                    event if isinstance(event, tuple) else by_act(event, act, hub.clock())
+                texts = [
+                    event if isinstance(event, bytes) else by_act(event, act, hub.clock())
                     for event in happened
                 ]
-                texts = [text for _, text in made]
                 try:
                     await store.commit(before, after, texts)
                 except Conflict as refused:
@@ -101,7 +98,7 @@ async def change(
                     moved = None
                     if not await landed(store, after, texts):
                         continue
-                return Change(before, after, made)
+                return Change(before, after, texts)
             if moved is None:
                 return before
         # What is not acknowledged yet is no ground for an answer.
@@ -129,9 +126,9 @@ async def acknowledged(store: Store, task_id: str, version: int) -> None:
             return
 
 
-def by_act(event: Event, act: int, at: datetime) -> Stored:
-    """A host's event, marked with the number of the act that it belongs to."""
-    return vocabulary.make(Event(event.type, {**event.data, "act": act}), at)
+def by_act(event: Event, act: int, at: datetime) -> bytes:
+    """The stored form of a host's event, marked with the number of the act that it belongs to."""
+    return vocabulary.stored([Checked(event.type, {**event.data, "act": act})], at)[0]
 
 
 async def landed(store: Store, after: Record, texts: Sequence[bytes]) -> bool:

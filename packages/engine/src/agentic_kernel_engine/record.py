@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+
+import msgspec
 
 from agentic_kernel import Task
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(msgspec.Struct, frozen=True, gc=False):
     """One Task as a store holds it, at one version.
 
     Immutable; a commit replaces it by a successor whose ``version`` is one higher. The Task's
@@ -37,6 +37,10 @@ class Record:
     """When a paused Task asks to be woken, in UTC."""
     parent: str | None = None
     """The Task that spawned this one."""
+
+    def changed(self, **fields: Any) -> Record:
+        """The same record but for these fields."""
+        return msgspec.structs.replace(self, **fields)
 
 
 def owner_name(host: str, version: int) -> str:

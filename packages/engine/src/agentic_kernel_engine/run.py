@@ -7,13 +7,24 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from agentic_kernel import InvalidValue, Kill, Pause, Task, TaskNotFound, annotate, apply
+import msgspec
+
+from agentic_kernel import (
+    InvalidValue,
+    Kill,
+    Pause,
+    Task,
+    TaskNotFound,
+    TaskStatus,
+    annotate,
+    apply,
+)
 
 from . import events as vocabulary
 from . import values
 from .errors import Conflict, StoreError, UnknownOutcome
-from .events import Event
-from .mutators import LOOKS, Stored, acknowledged, landed
+from .events import Checked, Event
+from .mutators import LOOKS, acknowledged, landed
 from .record import Record
 from .store import EventId
 
@@ -62,7 +73,7 @@ class Run:
         self.ended: str | None = None
         self.leaving: str | None = None
         self.lock = asyncio.Lock()
-        self._emitted: list[_Emitted] = []
+        self._emitted: list[_Emitted | bytes] = []
         self._sealed = 0
         self._notes: dict[str, Any] = {}
 
@@ -78,11 +89,6 @@ class Run:
     def stopping(self) -> bool:
         return self.leaving is not None or pause_waits(self.record)
 
-    @property
-    def decisions(self) -> Sequence[Mapping[str, Any]]:
-        inbox = self.record.inbox
-        return without_pause(inbox) if inbox else inbox
-
     def end(self, reason: str) -> None:
         """Unwind: the job is dead from now on, and its root task is cancelled (R7).
 
@@ -95,6 +101,9 @@ class Run:
                 if self.root is not asyncio.current_task():
                     self.root.cancel(reason)
                 self._home.unwinding(self)
+
+    def returned(self, root: asyncio.Task[Any]) -> None:
+        self._home.returned(self, root)
 
     def absorb(self, record: Record) -> None:
         """Take note of a later record; end the run if the Task is no longer its own."""
@@ -122,23 +131,36 @@ class Run:
         now = self._hub.clock()
         made, text = vocabulary.make(event, now)
         self._hub.tell(self.task_id, made)
-        # What a commit in flight is writing is sealed: it must not grow any more.
-        open_for_more = len(self._emitted) > self._sealed and made.type == vocabulary.RUN_DELTA
-        if open_for_more and self._emitted[-1].extend(made):
-            return
-        self._emitted.append(_Emitted(made, text, now))
+        if made.type == vocabulary.RUN_DELTA:
+            # What a commit in flight is writing is sealed: it must not grow any more.
+            last = self._emitted[-1] if len(self._emitted) > self._sealed else None
+            if not isinstance(last, _Emitted) or not last.extend(made):
+                self._emitted.append(_Emitted(made, text, now))
+        else:
+            self._emitted.append(text)
+
+    def report(self, events: Sequence[Checked]) -> None:
+        self.check_alive()
+        for line in vocabulary.stored(events, self._hub.clock()):
+            self._hub.tell_stored(self.task_id, None, line)
+            self._emitted.append(line)
 
     @property
     def notes(self) -> Mapping[str, Any]:
         return self._notes
 
-    def emitted(self) -> list[Stored]:
+    def emitted(self) -> list[bytes]:
         """What was emitted since the last commit, in its stored form."""
-        return [entry.stored() for entry in self._emitted]
+        return [each if isinstance(each, bytes) else each.stored() for each in self._emitted]
 
     async def history(self, after: EventId | None) -> list[Event]:
         self.check_alive()
         return await self._hub.history(self.task_id, after)
+
+    async def read(self, task_id: str) -> tuple[Task, list[Event]]:
+        self.check_alive()
+        record = await self._hub.store.load(task_id)
+        return record.task, await self._hub.history(task_id)
 
     async def spawn(self, task: Task) -> Receipt:
         self.check_alive()
@@ -153,71 +175,72 @@ class Run:
         killed = await self._hub.owned.run(self._home.control.end(task_id, Kill()))
         return killed.snapshot
 
-    async def join(self, task_id: str) -> Task:
+    async def join(self, task_id: str, *statuses: TaskStatus) -> Task:
         self.check_alive()
-        return await self._hub.wait(task_id)
+        return await self._hub.wait(task_id, statuses)
+
+    async def tell(self, task_id: str, decisions: Sequence[Mapping[str, Any]]) -> None:
+        self.check_alive()
+        record = await self._hub.store.load(task_id)
+        if record.parent != self.task_id:
+            raise TaskNotFound(task_id)
+        await self._hub.owned.run(self._home.control.tell(task_id, decisions))
 
     async def commit(
         self,
         state: Any,
-        events: Sequence[EventLike | Stored],
+        events: Sequence[EventLike | Checked],
         consumed: Collection[int],
         *,
         safe: bool,
         pause: str | None = None,
         due: datetime | None = None,
         if_paused: Mapping[str, Any] | None = None,
-    ) -> None:
+    ) -> EventId:
         self.check_alive()
         if due is not None and due.utcoffset() is None:
             raise InvalidValue("due", "is a naive datetime; give it a time zone")
         text = values.encode(state, "state")
         now = self._hub.clock()
-        made = [
-            event if type(event) is tuple else vocabulary.make(event, now, f"events[{index}]")
-            for index, event in enumerate(events)
-        ]
-        async with self.lock:
+        made = vocabulary.stored(events, now)
+        kept = None if text == b"null" else text
+        draft = _Draft(kept, consumed, safe, pause, now, due, if_paused)
+        await self.lock.acquire()
+        try:
             self._sealed = len(self._emitted)
-            try:
-                leaving = await self._land(
-                    _Draft(
-                        None if text == b"null" else text,
-                        consumed,
-                        safe,
-                        pause,
-                        now,
-                        due,
-                        if_paused,
-                    ),
-                    made,
-                )
-            finally:
-                self._sealed = 0
+            leaving, last = await self._land(draft, made)
+        finally:
+            self._sealed = 0
+            self.lock.release()
         if leaving is not None:
             self.end(leaving)
             raise RunEnded(leaving)
+        return last
 
-    async def _land(self, draft: _Draft, made: list[Stored]) -> str | None:
-        """Commit the draft on top of whatever the inbox became; how the run leaves, if it does."""
+    async def _land(self, draft: _Draft, made: list[bytes]) -> tuple[str | None, EventId]:
+        """Commit the draft on top of whatever the inbox became.
+
+        Returns:
+            How the run leaves, if it does; and a cursor behind all that was written.
+        """
         store, live = self._hub.store, self._sealed
         notes = dict(self._notes)
-        made = [*(entry.stored() for entry in self._emitted), *made] if live else made
+        made = [*self.emitted(), *made] if live else made
         for _ in range(LOOKS):
-            self.check_alive()
+            if self.ended is not None:
+                raise RunEnded(self.ended)
             before = self.record
             after, leaving, departure = self._next(before, draft, notes)
             written = made if departure is None else [*made, departure]
-            texts = [text for _, text in written]
             try:
-                await store.commit(before, after, texts)
+                await store.commit(before, after, written)
             except Conflict as refused:
                 await self._look(refused.latest)
                 if self.record is before and self.ended is None:
                     await acknowledged(store, self.task_id, before.version + 1)
                 continue
             except (UnknownOutcome, asyncio.CancelledError) as fault:
-                arrived = await self._hub.owned.settle(landed(store, after, texts))
+                arrived = await self._hub.owned.settle(landed(store, after, written))
                 if arrived:
                     self._adopt(after, written, live, notes)
                 if isinstance(fault, asyncio.CancelledError):
@@ -228,12 +251,12 @@ class Run:
                     continue
             else:
                 self._adopt(after, written, live, notes)
-            return leaving
+            return leaving, (after.version, len(written) - 1)
         raise StoreError(f"task {self.task_id!r} is contended: {LOOKS} commits in a row refused")
 
     def _next(
         self, before: Record, draft: _Draft, notes: Mapping[str, Any]
-    ) -> tuple[Record, str | None, Stored | None]:
+    ) -> tuple[Record, str | None, bytes | None]:
         """The successor of a record; at a safe point it may be the one that lets the Task go."""
         task = annotate(before.task, notes) if notes else before.task
         inbox = before.inbox
@@ -241,9 +264,10 @@ class Run:
             inbox = tuple(entry for entry in inbox if entry["id"] not in draft.consumed)
         owner: str | None = self.owner
         leaving: str | None = None
-        departure: Stored | None = None
+        departure: bytes | None = None
         if draft.safe:
-            leaving = self._departure(before, draft)
+            paused = draft.pause is not None or (before.inbox and pause_waits(before))
+            leaving = "paused" if paused else self.leaving
         if leaving is not None:
             owner = None
             kind, data = vocabulary.TASK_RELEASED, {"by": self.owner}
@@ -252,17 +276,12 @@ class Run:
                 inbox = without_pause(inbox)
                 kind = vocabulary.TASK_PAUSED
                 data["reason"] = draft.pause or "requested"
-            departure = vocabulary.make(Event(kind, data), draft.now)
+            departure = vocabulary.stored([Event(kind, data)], draft.now)[0]
         record = Record(
             task, before.version + 1, draft.state, inbox, owner, before.step + 1, 0, draft.due,
             before.parent,
         )  # fmt: skip
         return record, leaving, departure
-
-    def _departure(self, before: Record, draft: _Draft) -> str | None:
-        if draft.pause is not None or (before.inbox and pause_waits(before)):
-            return "paused"
-        return self.leaving
 
     async def _look(self, latest: Record | None) -> None:
         """After a refusal: take the latest record, or end if the Task is lost (R1)."""
@@ -272,44 +291,34 @@ class Run:
             self.end("lost")
 
     def _adopt(
-        self, after: Record, written: Sequence[Stored], live: int, notes: Mapping[str, Any]
+        self, after: Record, written: Sequence[bytes], live: int, notes: Mapping[str, Any]
     ) -> None:
         if after.version > self.record.version:
             self.record = after
-        del self._emitted[:live]
-        self._sealed = 0
-        for key, value in notes.items():
-            if self._notes.get(key) is value:
-                del self._notes[key]
+        if live:
+            del self._emitted[:live]
+            self._sealed = 0
+        if notes:
+            self._notes = {
+                key: value for key, value in self._notes.items() if notes.get(key) is not value
+            }
         self._hub.published(after, written, live)
 
 
-class _Draft:
+class _Draft(msgspec.Struct, frozen=True, gc=False):
     """What one commit of a job says, before it is known on top of which record."""
 
-    __slots__ = ("consumed", "due", "if_paused", "now", "pause", "safe", "state")
-
-    def __init__(
-        self,
-        state: bytes | None,
-        consumed: Collection[int],
-        safe: bool,
-        pause: str | None,
-        now: datetime,
-        due: datetime | None,
-        if_paused: Mapping[str, Any] | None,
-    ) -> None:
-        self.due = due
-        self.if_paused = if_paused
-        self.state = state
-        self.consumed = consumed
-        self.safe = safe
-        self.pause = pause
-        self.now = now
+    state: bytes | None
+    consumed: Collection[int]
+    safe: bool
+    pause: str | None
+    now: datetime
+    due: datetime | None
+    if_paused: Mapping[str, Any] | None
 
 
 class _Emitted:
-    """An event that observers know and the store does not yet; deltas in a row are one."""
+    """Text in progress that observers know and the store does not yet; deltas in a row are one."""
 
     __slots__ = ("_at", "_event", "_pieces", "_text")
 
@@ -327,13 +336,13 @@ class _Emitted:
         self._pieces.append(event.data["text"])
         return True
 
-    def stored(self) -> Stored:
+    def stored(self) -> bytes:
         if self._pieces:
             data = dict(self._event.data)
             data["text"] = "".join([data["text"], *self._pieces])
             self._event, self._text = vocabulary.make(Event(self._event.type, data), self._at)
             self._pieces = []
-        return self._event, self._text
+        return self._text
 
 
 def _same_but_text(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:

@@ -26,12 +26,13 @@ from agentic_kernel import (
 from . import events as vocabulary
 from . import values
 from .errors import Conflict, StoreError, TaskFailed, UnknownOutcome
-from .events import Event
+from .events import Checked, Event
 from .hub import Hub
 from .job import Job
 from .mutators import STALLED, Change, change, landed, successor
 from .record import Record
 from .run import Run, pause_waits, without_pause
+from .seams.delegation import children_asking
 from .slots import Slots
 
 if TYPE_CHECKING:
@@ -142,7 +143,7 @@ class Runs:
         self.live[run.task_id, run.owner] = run
         self.current[run.task_id] = run
         run.root = asyncio.get_running_loop().create_task(self._execute(run))
-        run.root.add_done_callback(lambda root: self._returned(run, root))
+        run.root.add_done_callback(run.returned)
 
     async def _execute(self, run: Run) -> Any:
         assert self._substrate is not None
@@ -155,7 +156,7 @@ class Runs:
             return False
         return record.task.status is TaskStatus.CANCELLED
 
-    def _returned(self, run: Run, root: asyncio.Task[Any]) -> None:
+    def returned(self, run: Run, root: asyncio.Task[Any]) -> None:
         """The substrate is done, one way or another: decide what its Task becomes."""
         if run.in_slot:
             run.in_slot = False
@@ -163,6 +164,8 @@ class Runs:
         fault = None if root.cancelled() else root.exception()
         if run.ended is not None:
             self._forget(run)
+            if run.ended == "paused" and children_asking(run.record.task):
+                self.hub.owned.start(self.control.look_at_children(run.record))
             if fault is None and not root.cancelled():
                 self.hub.owned.start(self._drop_result(run))
         elif root.cancelled() and root.cancelling():
@@ -205,14 +208,14 @@ class Runs:
         before, now = run.record, self.hub.clock()
         noted = _with_notes(outcome, run.notes)
         live = run.emitted()
-        written = [*live, vocabulary.make(vocabulary.ending(noted, run.owner), now)]
+        end = vocabulary.ending(noted, run.owner)
+        written = [*live, *vocabulary.stored([Checked(end.type, end.data)], now)]
         after = successor(
             before, task=apply(before.task, noted, now), owner=None, inbox=(), step=before.step + 1,
             attempts=0, due_at=None,
         )  # fmt: skip
-        texts = [text for _, text in written]
         try:
-            await self.hub.store.commit(before, after, texts)
+            await self.hub.store.commit(before, after, written)
         except Conflict as refused:
             try:
                 run.absorb(refused.latest or await self.hub.store.load(run.task_id))
@@ -222,7 +225,7 @@ class Runs:
                 await asyncio.sleep(STALLED)
             return False
         except UnknownOutcome:
-            if not await landed(self.hub.store, after, texts):
+            if not await landed(self.hub.store, after, written):
                 return False
         run.end("finished")
         self.hub.published(after, written, len(live))

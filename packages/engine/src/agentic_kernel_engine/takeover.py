@@ -64,9 +64,9 @@ class TakeOver:
         claim = Event(vocabulary.TASK_CLAIMED, {"by": self._hub.name})
         made = by_act(claim, next(self._hub.acts), self._hub.clock())
         try:
-            claimed = await self._store.claim(task_id, self._hub.name, [made[1]])
+            claimed = await self._store.claim(task_id, self._hub.name, [made])
         except UnknownOutcome:
-            claimed = await self._claimed_after_all(task_id, made[1])
+            claimed = await self._claimed_after_all(task_id, made)
         if claimed is not None:
             self._hub.published(claimed, [made])
         return claimed

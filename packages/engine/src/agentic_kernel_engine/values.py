@@ -7,6 +7,7 @@ Unicode without NUL, integers of 64 bits, finite numbers, string keys, bounded d
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -23,15 +24,16 @@ MAX_ID = 512
 """How long a Task's id or runtime kind may be, in characters."""
 
 _INT_MIN, _INT_MAX = -(1 << 63), (1 << 63) - 1
+_ROOT = (None, 0)
 _encoder = msgspec.json.Encoder()
 decode = msgspec.json.Decoder().decode
 """JSON text (bytes) back to plain values."""
 
 
-class Encoded(bytes):
-    """The JSON text of a value that was checked already."""
+class Encoded(msgspec.Struct, frozen=True, gc=False):
+    """A value that was checked already, as its JSON text."""
 
-    __slots__ = ()
+    text: bytes
 
 
 def encode(value: Any, path: str = "value") -> bytes:
@@ -41,7 +43,7 @@ def encode(value: Any, path: str = "value") -> bytes:
         InvalidValue: The value, or a part of it, may not be stored; its path is named.
     """
     if type(value) is Encoded:
-        return value
+        return value.text
     check(value, path)
     text = _encoder.encode(value)
     if len(text) > MAX_BYTES:
@@ -49,7 +51,7 @@ def encode(value: Any, path: str = "value") -> bytes:
     return text
 
 
-def encode_checked(value: Any, path: str = "value") -> Encoded:
+def encode_checked(value: Any, path: str = "value") -> bytes:
     """The JSON text of a value whose keys and numbers are known to be storable.
 
     Of what is left, bad text, this finds all: it is for values that the engine builds itself, of
@@ -61,14 +63,29 @@ def encode_checked(value: Any, path: str = "value") -> Encoded:
     try:
         text = _encoder.encode(value)
     except UnicodeEncodeError:
-        text = b"\\u0000"
+        check(msgspec.to_builtins(value, enc_hook=decode), path)
+        raise
     if b"\\u0000" in text:  # most likely a NUL; or a text that only looks like one
-        plain = msgspec.to_builtins(value)
-        check(plain, path)
-        text = _encoder.encode(plain)
+        check(decode(text), path)
     if len(text) > MAX_BYTES:
         raise _too_long(len(text), path)
-    return Encoded(text)
+    return text
+
+
+def encode_lines(items: Sequence[Any], path: str = "value") -> list[bytes]:
+    """`encode_checked` of several values, in one go."""
+    try:
+        text = _encoder.encode_lines(items)
+    except UnicodeEncodeError:
+        text = None
+    if text is None or b"\\u0000" in text or len(text) > MAX_BYTES:
+        return [encode_checked(item, path) for item in items]
+    return text.splitlines()
+
+
+def snapshot(value: Any) -> msgspec.Raw:
+    """A part of a value for `encode_checked`, as it is now, whatever becomes of it later."""
+    return msgspec.Raw(_encoder.encode(value))
 
 
 def _too_long(length: int, path: str) -> InvalidValue:
@@ -90,10 +107,11 @@ def check(value: Any, path: str = "value") -> None:
         if not value.isascii() or "\0" in value:
             check_text(value, path)
         return
-    if value is None or kind is bool:
+    if value is None or kind is bool or (kind is int and _INT_MIN <= value <= _INT_MAX):
         return
     # (container, path of container, depth): siblings wait on the stack, so no recursion.
-    stack: list[tuple[Any, Any, int]] = [((value,), None, 0)]
+    stack: list[tuple[Any, Any, int]]
+    stack = [(value, _ROOT, 1)] if kind is dict or kind is list else [((value,), None, 0)]
     seen = 0
     while stack:
         container, trail, depth = stack.pop()
@@ -101,8 +119,7 @@ def check(value: Any, path: str = "value") -> None:
         if seen > MAX_PARTS:
             raise InvalidValue(path, f"has over {MAX_PARTS:,} parts; store it elsewhere")
         is_map = isinstance(container, dict)
-        for key in container if is_map else range(len(container)):
-            item = container[key]
+        for key, item in container.items() if is_map else enumerate(container):
             if is_map and (type(key) is not str or not key.isascii() or "\0" in key):
                 if not isinstance(key, str):
                     raise InvalidValue(
@@ -180,7 +197,7 @@ def _where(root: str, trail: Any) -> str:
         trail, key = trail
         steps.append(f"[{key}]" if isinstance(key, int) else f"[{ascii(key)[:60]}]")
     steps.reverse()
-    # The outermost step leads into the tuple that `check` wraps the value in.
+    # The outermost step leads into the tuple that `check` wraps the value in, or would.
     steps = steps[1:]
     if len(steps) > 12:
         steps = [*steps[:6], f"…({len(steps) - 9} more)…", *steps[-3:]]

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 CLAIM_EVERY = 5
 """Every how many looks the watch also searches for Tasks that nobody runs."""
+ASKED_EVERY = 50
+"""Every how many looks it also searches for decisions that other hosts' Tasks wait for."""
 _PAGE = 100
 
 
@@ -58,6 +60,8 @@ class Watch:
         while True:
             try:
                 await self.notice()
+                if self._hub.desk is not None and looks % ASKED_EVERY == 0:
+                    await self._hub.desk.look()
                 if looks % CLAIM_EVERY == 0:
                     await self.restart_lost()
                     if self._claims:

@@ -15,6 +15,8 @@ from agentic_kernel_engine.loop.plan import Plan
 from .conftest import Runner
 
 TURNS = 1_020
+MOST = 100
+"""Calls of Python functions in a turn; there are about 80. A seam that is not used adds none."""
 
 
 @contextmanager
@@ -49,5 +51,5 @@ async def test_a_tool_turn_makes_few_calls_and_no_more_of_them_after_a_thousand(
         task = await runner.run(planner=Turning(), limits=limits)
     assert task.status == "success"
     early, late = calls[10:20], calls[1_000:1_010]
-    assert max(early) <= 200, early
+    assert max(early) <= MOST, early
     assert sorted(late)[5] <= sorted(early)[5] + 2, (early, late)

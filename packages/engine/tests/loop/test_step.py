@@ -193,7 +193,8 @@ async def test_a_question_pauses_until_it_is_answered(runner: Runner) -> None:
         task = new_task()
         await host.dispatch(task)
         paused = await host.wait(task.id, TaskStatus.PAUSED)
-        assert paused.metadata["engine/waiting_for"] == {"kind": "question", "question": "which?"}
+        waiting: Any = paused.metadata["engine/waiting_for"]
+        assert (waiting["kind"], waiting["question"]) == ("question", "which?")
         assert reason(paused) == "interrupt"
         await host.answer(task.id, "the second", by="ann")
         done = await host.wait(task.id)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, Protocol
 
 from agentic_kernel import TaskExists, TaskNotFound, TaskStatus
@@ -146,8 +145,7 @@ class Claim(Request):
             return None
         before = tip.record(entry)
         version = before.version + 1
-        self.result = replace(
-            before,
+        self.result = before.changed(
             version=version,
             owner=owner_name(self._host, version),
             attempts=before.attempts + 1,

@@ -21,7 +21,8 @@ from .observation import Observation
 from .plan import Delta, Plan, Usage
 from .reasons import StopReason
 from .replay import Outcome, Replay, outcome, replay
-from .transcript import Entry, Notice, Turn, UserMessage
+from .session import continued
+from .transcript import Entry, Notice, Summary, Transcript, Turn, UserMessage
 
 __all__ = [
     "ALLOW",
@@ -52,11 +53,14 @@ __all__ = [
     "Spent",
     "Stop",
     "StopReason",
+    "Summary",
     "Thought",
     "ToolCall",
+    "Transcript",
     "Turn",
     "Usage",
     "UserMessage",
+    "continued",
     "deny",
     "outcome",
     "replay",

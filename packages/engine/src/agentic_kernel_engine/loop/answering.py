@@ -53,7 +53,7 @@ class Answering:
         reason = unaffordable(run.limits, run.state.spent, worst)
         if reason is not None:
             raise End(reason, f"the next call could use up {msgspec.to_builtins(worst)}")
-        if reserved is None or not _covers(reserved, worst):
+        if reserved is not worst and (reserved is None or not _covers(reserved, worst)):
             run.state.reserved = worst
             await run.commit()
 
@@ -161,7 +161,7 @@ class Answering:
 
 
 def _covers(reserved: Usage, worst: Usage) -> bool:
-    return reserved is worst or (
+    return (
         reserved.input_tokens >= worst.input_tokens
         and reserved.output_tokens >= worst.output_tokens
         and reserved.cost >= worst.cost
@@ -186,17 +186,17 @@ def plan_of(answer: Any) -> Plan:
             f"the planner gave a {type(answer).__name__}; it must give an action, several, a Plan, "
             "or a stream that ends with one",
         )
-    for index, action in enumerate(plan.actions):
-        if not isinstance(action, ACTIONS):
-            raise PlannerError(
-                "engine/bad_plan", f"actions[{index}] is a {type(action).__name__} and no action"
-            )
     try:
         for index, action in enumerate(plan.actions):
             if type(action) is ToolCall:
                 values.check(action.arguments, f"actions[{index}].arguments")
             elif type(action) is FinalAnswer:
                 values.check(action.output, f"actions[{index}].output")
+            elif type(action) not in ACTIONS:
+                raise PlannerError(
+                    "engine/bad_plan",
+                    f"actions[{index}] is a {type(action).__name__} and no action",
+                )
         if plan.provider is not None:
             values.check(plan.provider, "provider")
         values.encode_checked(plan, "plan")

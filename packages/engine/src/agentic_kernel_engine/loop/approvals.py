@@ -7,23 +7,22 @@ the same action asked for again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import msgspec
 
 from agentic_kernel import InvalidValue
 
+from ..seams.delegation import digests
 from ..seams.policy import Policy
 from . import vocabulary
 from .action import digest, kind_of
 from .context import Context
-from .decision import ALLOW, ROUTES, Route, deny
+from .decision import ROUTES, Decision, Route, deny
 from .execution import Execution
 from .reasons import STOP_REASON, WAITING_FOR, StopReason
 from .state import AtHand, Judgement
-
-_ALLOWED: Final = {"verdict": "allow"}
 
 
 async def authorize(policy: Policy, run: Execution, at_hand: AtHand, context: Context) -> None:
@@ -33,6 +32,7 @@ async def authorize(policy: Policy, run: Execution, at_hand: AtHand, context: Co
     """
     if at_hand.verdicts or not at_hand.plan.actions:
         return
+    decisions: list[Decision] = []
     for index, action in enumerate(at_hand.plan.actions):
         try:
             decision = await policy.authorize(action, context)
@@ -42,13 +42,8 @@ async def authorize(policy: Policy, run: Execution, at_hand: AtHand, context: Co
         if ROUTES[decision.verdict][type(action)] is Route.APPROVE:
             judgement.digest = digest(action, f"{run.task.id}:{run.state.step}:{index}")
         at_hand.verdicts.append(judgement)
-    run.record(
-        vocabulary.PLAN_DECIDED,
-        decisions=[
-            _ALLOWED if judgement.decision is ALLOW else msgspec.to_builtins(judgement.decision)
-            for judgement in at_hand.verdicts
-        ],
-    )
+        decisions.append(decision)
+    run.record(vocabulary.PLAN_DECIDED, decisions=decisions)
 
 
 async def wait_for_people(run: Execution, at_hand: AtHand) -> None:
@@ -57,19 +52,52 @@ async def wait_for_people(run: Execution, at_hand: AtHand) -> None:
     Raises:
         RunEnded: Always, if anything is undecided.
     """
-    requests = [
-        {
-            "digest": judgement.digest,
-            "type": kind_of(at_hand.plan.actions[index]),
-            "action": msgspec.to_builtins(at_hand.plan.actions[index]),
-            "reason": judgement.decision.reason,
-        }
-        for index, judgement in enumerate(at_hand.verdicts)
-        if judgement.digest and judgement.granted is None
-    ]
+    if run.job.inbox:
+        heed(run)  # What came while the run was on its way here is not to be waited for.
+    requests: list[dict[str, Any]] = []
+    for index, judgement in enumerate(at_hand.verdicts):
+        if judgement.digest and judgement.granted is None:
+            action = at_hand.plan.actions[index]
+            requests.append(
+                {
+                    "digest": judgement.digest,
+                    "type": kind_of(action),
+                    "action": msgspec.to_builtins(action),
+                    "reason": judgement.decision.reason,
+                }
+            )
     if requests:
         run.state.at_hand = at_hand
         await suspend(run, {"kind": "approval", "requests": requests})
+
+
+async def ask_for_children(run: Execution, at_hand: AtHand) -> bool:
+    """Pause for all that children ask people for, unless somebody has just decided about it.
+
+    Returns:
+        Whether somebody has; False where no child asks for anything.
+
+    Raises:
+        RunEnded: The Task is paused.
+    """
+    heed(run)
+    if any(at_hand.decided.values()):
+        return True
+    if at_hand.awaited:
+        await suspend(run, _together(list(at_hand.awaited.values())))
+    return False
+
+
+def _together(awaited: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    """What several children ask for, as one thing that a Task can wait for: the approvals first."""
+    approvals = [waiting for waiting in awaited if waiting["kind"] == "approval"]
+    if len(approvals) < 2:
+        return approvals[0] if approvals else awaited[0]
+    return {
+        "kind": "approval",
+        "children": [child for waiting in approvals for child in waiting["children"]],
+        "requests": [request for waiting in approvals for request in waiting["requests"]],
+    }
 
 
 async def suspend(run: Execution, waiting: Mapping[str, Any], due: Any = None) -> None:
@@ -95,7 +123,7 @@ def heed(run: Execution) -> None:
             case vocabulary.APPROVAL:
                 _decide(run, entry)
             case vocabulary.ANSWER:
-                run.tell(vocabulary.QUESTION_ANSWERED, str(entry.get("text", "")), by=_by(entry))
+                _answered(run, entry)
             case vocabulary.RETUNE:
                 _retune(run, entry)
             case vocabulary.STEP:
@@ -113,7 +141,46 @@ def _decide(run: Execution, entry: Mapping[str, Any]) -> None:
             event = vocabulary.APPROVAL_GIVEN if judgement.granted else vocabulary.APPROVAL_REFUSED
             run.record(event, **said)
             return
-    run.record(vocabulary.APPROVAL_IGNORED, **said)
+    if not _hand_on(run, {**said, "type": entry["type"], "granted": entry.get("granted") is True}):
+        run.record(vocabulary.APPROVAL_IGNORED, **said)
+
+
+def _answered(run: Execution, entry: Mapping[str, Any]) -> None:
+    """An answer: to the question of this Task, or of a child; a later one is no answer to either.
+
+    A person answers what the Task shows; a parent says by its digest which question it means.
+    """
+    waiting, text = run.state.waiting or {}, str(entry.get("text", ""))
+    said = {"digest": entry.get("digest", waiting.get("digest", "")), "by": _by(entry)}
+    if said["digest"] != waiting.get("digest", ""):
+        run.record(vocabulary.APPROVAL_IGNORED, **said, why=text)
+    elif waiting.get("kind") != "question" or "children" not in waiting:
+        run.tell(vocabulary.QUESTION_ANSWERED, text, by=said["by"])
+        if "digest" in entry:
+            waiting["digest"] = ""
+    elif not _hand_on(run, {**said, "type": entry["type"], "text": text}):
+        run.record(vocabulary.APPROVAL_IGNORED, **said, why=text)
+
+
+def _hand_on(run: Execution, decision: dict[str, Any]) -> bool:
+    """Keep a decision for the child that asked for it; False if none did, or it has one.
+
+    It is consumed from the inbox by the commit that keeps it, so it is never in neither.
+    """
+    at_hand = run.state.at_hand
+    if at_hand is None or not decision["digest"]:
+        return False
+    for slot, waiting in at_hand.awaited.items():
+        decided = at_hand.decided.get(slot, [])
+        known = any(each["digest"] == decision["digest"] for each in decided)
+        if decision["digest"] in digests(waiting) and not known:
+            at_hand.decided[slot] = [*decided, decision]
+            run.record(
+                vocabulary.DECISION_HANDED_ON, child=waiting["children"][0],
+                digest=decision["digest"], by=decision["by"],
+            )  # fmt: skip
+            return True
+    return False
 
 
 def _retune(run: Execution, entry: Mapping[str, Any]) -> None:

@@ -75,7 +75,8 @@ class Context:
         self.step = step
         """Steps that are behind this one."""
         self.transcript = transcript
-        """What was said and done, oldest first; it begins with the instructions."""
+        """What was said and done, oldest first; it begins with the instructions, or before these
+        with what came over from an earlier Task."""
         self.tools = tools
         """What may be called, after capabilities and policy."""
         self.goals = goals

@@ -37,7 +37,7 @@ class End(Exception):
         super().__init__(reason, message)
 
 
-def unhandled(fault: Exception) -> End:
+def unhandled(fault: BaseException) -> End:
     """The end of a run by an exception that no part of it expected."""
     code = "engine/store_error" if isinstance(fault, StoreError) else "engine/unhandled_error"
     kind = type(fault).__name__

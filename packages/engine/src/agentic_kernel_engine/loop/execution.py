@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from agentic_kernel import Task
 
 from .. import events as host
-from ..events import Event, make_checked
-from ..job import Job, Stored
+from .. import values
+from ..events import Checked, Event
+from ..job import Job
 from . import vocabulary
 from .limits import Limits, Remaining, remaining
-from .reasons import STOP_REASON, StopReason
-from .state import State, dump, load
-from .transcript import Entry, entries, opening
+from .plan import Plan
+from .reasons import STOP_REASON, WAITING_FOR, StopReason
+from .state import VERSION, State, dump, load
+from .transcript import Transcript, UserMessage, read
+
+if TYPE_CHECKING:
+    from ..seams.memory import Scope
+    from ..seams.tools import ToolRegistry
 
 Clock = Callable[[], float]
 """Seconds on a clock that never runs backwards."""
@@ -33,16 +39,17 @@ class Execution:
     """
 
     __slots__ = (
-        "_base", "_began", "_clock", "after", "consumed", "ending", "events", "job", "limits",
-        "one_step", "state", "task", "transcript",
+        "_base", "_began", "_clock", "after", "consumed", "ending", "events", "instructions", "job",
+        "limits", "one_step", "opening", "scope", "state", "task", "tools", "transcript",
     )  # fmt: skip
 
     def __init__(self, job: Job, limits: Limits, clock: Clock) -> None:
         self.job = job
         self.task: Task = job.task
-        self.state = State() if job.state is None else load(job.state)
-        self.transcript: list[Entry] = []
-        self.events: list[tuple[str, dict[str, Any]]] = []
+        self.state = State(VERSION) if job.state is None else load(job.state)
+        self.opening = UserMessage(self.task.instructions)
+        self.transcript = Transcript()
+        self.events: list[Checked] = []
         """Of the step so far, in order."""
         self.consumed: list[int] = []
         """Decisions that the next commit acts on."""
@@ -52,13 +59,19 @@ class Execution:
         """An `End` that is due once this step is on record."""
         self.after: Callable[[], Awaitable[None]] | None = None
         """What pauses the Task once this step is on record."""
+        self.tools: ToolRegistry
+        """What may be called, before the policy's `visible`; set at entry."""
+        self.instructions: Sequence[str] = ()
+        """Of the capabilities of the Task's Agent."""
+        self.scope: Scope | None = None
+        """Where the Task's memory is, once it was asked for."""
         self._base = limits
         self.limits = limits.changed(self.state.limits) if self.state.limits else limits
         self._clock = clock
         self._began = clock()
 
     async def enter(self) -> bool:
-        """Read the history once (R15), and settle the last entry's reservation (R17).
+        """Read the history behind the cursor, once (R15); settle the last reservation (R17).
 
         A reservation counts as spent if the call may have been made: not if the commit that
         carries it is the one that let the Task go.
@@ -67,8 +80,8 @@ class Execution:
             Whether this is the first entry of all.
         """
         state = self.state
-        history = await self.job.history()
-        self.transcript = [*opening(self.task), *entries(history)]
+        history = await self.job.history(state.cursor)
+        self.transcript = read(history, [self.opening])
         if self.job.state is None:
             return True
         if state.reserved is not None and not _let_go(history):
@@ -80,12 +93,16 @@ class Execution:
 
     def record(self, type: str, **data: Any) -> None:
         """Say something with the next commit."""
-        self.events.append((type, data))
+        self.events.append(Checked(type, data))
+
+    def made(self, plan: Plan) -> None:
+        """Say what was planned, as it is now: what it holds is handed to others."""
+        self.events.append(Checked(vocabulary.PLAN_MADE, values.snapshot(plan)))
 
     def tell(self, type: str, text: str, **data: Any) -> None:
         """The same, for something that the planner is to read."""
         self.record(type, text=text, **data)
-        self.transcript += entries([Event(type, {"text": text, **data})])
+        self.transcript += read([Event(type, {"text": text, **data})])
 
     @property
     def seconds(self) -> float:
@@ -101,7 +118,9 @@ class Execution:
     @property
     def remaining(self) -> Remaining:
         """What is left of the limits."""
-        return remaining(self.limits, self.state.spent, self.seconds)
+        limits = self.limits
+        seconds = 0.0 if limits.max_seconds is None else self.seconds
+        return remaining(limits, self.state.spent, seconds)
 
     def retune(self, changes: Mapping[str, Any]) -> None:
         """Change limits from now on, across pauses and crashes.
@@ -113,25 +132,35 @@ class Execution:
         self.limits = self._base.changed(wanted)
         self.state.limits = wanted
 
+    def wait_no_more(self) -> None:
+        """What the Task waited for is there: its next commit no longer says that it waits."""
+        if self.state.waiting is not None:
+            self.state.waiting = None
+            self.job.note(WAITING_FOR, None)
+
     async def commit(self) -> None:
         """Make what was said durable, and go on."""
         events, consumed = self._settle()
-        await self.job.commit(dump(self.state), events, consumed=consumed)
+        cursor = await self.job.commit(dump(self.state), events, consumed=consumed)
+        if self.state.at_hand is None:
+            self.transcript.cuts.append((len(self.transcript), cursor))
 
     async def checkpoint(self) -> None:
         """The same at a safe point; a pause that takes effect there leaves its reason."""
         events, consumed = self._settle()
-        await self.job.checkpoint(dump(self.state), events, consumed=consumed, if_paused=_IF_PAUSED)
+        cursor = await self.job.checkpoint(
+            dump(self.state), events, consumed=consumed, if_paused=_IF_PAUSED
+        )
+        if self.state.at_hand is None:
+            self.transcript.cuts.append((len(self.transcript), cursor))
 
     async def pause(self, reason: str, due: Any = None) -> None:
         """The same, and pause."""
         events, consumed = self._settle()
         await self.job.pause(dump(self.state), events, reason, consumed=consumed, due=due)
 
-    def _settle(self) -> tuple[list[Stored], list[int]]:
-        at = self.job.now
-        events = [make_checked(kind, data, at) for kind, data in self.events]
-        self.events.clear()
+    def _settle(self) -> tuple[list[Checked], list[int]]:
+        events, self.events = self.events, []
         consumed, self.consumed = self.consumed, []
         now = self._clock()
         self.state.spent.seconds += now - self._began

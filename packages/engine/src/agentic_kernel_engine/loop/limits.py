@@ -122,7 +122,9 @@ def exceeded(limits: Limits, spent: Spent) -> StopReason | None:
     """Why no further call may be made; None if one may, as far as counts go."""
     if spent.iterations >= limits.max_iterations:
         return StopReason.MAX_ITERATIONS
-    return StopReason.MAX_FAILURES if failed_too_often(limits, spent) else None
+    if limits.max_failures is not None and failed_too_often(limits, spent):
+        return StopReason.MAX_FAILURES
+    return None
 
 
 def failed_too_often(limits: Limits, spent: Spent) -> bool:
@@ -132,24 +134,26 @@ def failed_too_often(limits: Limits, spent: Spent) -> bool:
 
 def unaffordable(limits: Limits, spent: Spent, worst: Usage) -> StopReason | None:
     """Why a call that may use up ``worst`` must not be made; None if it may."""
-    if _over(limits.max_cost, spent.cost, worst.cost):
+    limit: float | None = limits.max_cost
+    if limit is not None and _over(limit, spent.cost, worst.cost):
         return StopReason.MAX_COST
-    if (
-        _over(limits.max_input_tokens, spent.input_tokens, worst.input_tokens)
-        or _over(limits.max_output_tokens, spent.output_tokens, worst.output_tokens)
-        or _over(
-            limits.max_total_tokens,
-            spent.input_tokens + spent.output_tokens,
-            worst.input_tokens + worst.output_tokens,
-        )
-    ):
+    limit = limits.max_input_tokens
+    if limit is not None and _over(limit, spent.input_tokens, worst.input_tokens):
         return StopReason.MAX_TOKENS
+    limit = limits.max_output_tokens
+    if limit is not None and _over(limit, spent.output_tokens, worst.output_tokens):
+        return StopReason.MAX_TOKENS
+    limit = limits.max_total_tokens
+    if limit is not None:
+        used = spent.input_tokens + spent.output_tokens
+        if _over(limit, used, worst.input_tokens + worst.output_tokens):
+            return StopReason.MAX_TOKENS
     return None
 
 
-def _over(limit: float | None, spent: float, more: float) -> bool:
+def _over(limit: float, spent: float, more: float) -> bool:
     """Whether so much more would pass the limit; with nothing left, nothing more is begun."""
-    return limit is not None and (spent + more > limit or spent >= limit)
+    return spent + more > limit or spent >= limit
 
 
 class Remaining(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -165,19 +169,16 @@ class Remaining(msgspec.Struct, frozen=True, omit_defaults=True):
 
 def remaining(limits: Limits, spent: Spent, seconds: float) -> Remaining:
     """What is left before the next call."""
-    tokens = [
-        limit - used
-        for limit, used in (
-            (limits.max_output_tokens, spent.output_tokens),
-            (limits.max_total_tokens, spent.input_tokens + spent.output_tokens),
-        )
-        if limit is not None
-    ]
+    output, total = limits.max_output_tokens, limits.max_total_tokens
+    tokens = None if output is None else output - spent.output_tokens
+    if total is not None:
+        left = total - spent.input_tokens - spent.output_tokens
+        tokens = left if tokens is None else min(tokens, left)
     calls, time, cost = limits.max_tool_calls, limits.max_seconds, limits.max_cost
     return Remaining(
         limits.max_iterations - spent.iterations,
         None if calls is None else calls - spent.tool_calls,
         None if time is None else time - seconds,
-        min(tokens, default=None),
+        tokens,
         None if cost is None else cost - spent.cost,
     )

@@ -12,25 +12,31 @@ from typing import Any
 
 import msgspec
 
-from agentic_kernel import InvalidValue
+from agentic_kernel import CannotStart, InvalidValue, Task
 
 from ..errors import TaskFailed
-from ..events import Event
 from ..job import Job
+from ..seams.capabilities import AgentTools, CapabilityRegistry
+from ..seams.compactor import Compactor
+from ..seams.delegation import ChildTasks, Delegation
+from ..seams.governor import MemoryGovernor
+from ..seams.memory import Memory
 from ..seams.middleware import Hooks
 from ..seams.planner import Planner
 from ..seams.policy import AllowAll, Policy
 from ..seams.scheduler import ParallelScheduler, SequentialScheduler, ToolScheduler
 from ..seams.schema import compile_schema
 from ..seams.tools import Tool, ToolRegistry, Tools
-from . import approvals, routing, vocabulary
+from . import approvals, routing, session, vocabulary
 from .answering import Answering
+from .compaction import compact
 from .context import NOBODY, Context, Principal
 from .ending import End, unhandled
 from .execution import Clock, Execution
 from .limits import Limits, exceeded
 from .progress import judge
 from .reasons import STOP_REASON, WAITING_FOR, StopReason
+from .remembering import Remembering, seeds
 from .state import AtHand
 
 
@@ -53,6 +59,14 @@ class Loop:
         on_deny: Whether the planner is told of a denied action (``observe``), or the run ends.
         on_non_progress: Whether a stalled run is given a corrective message (``reflect``) first,
             or is stopped.
+        capabilities: What the Agent that a Task names brings: instructions, and tools beside those
+            of the Loop. None where a Task's Agent is no more than a name.
+        memory: What is recalled from at every step: what its principal remembers of the session
+            that the Task names.
+        governor: Decides what of a run goes into the memory; without one, nothing does.
+        seed_memory: What every context shows, before what was recalled.
+        compactor: Keeps the transcript short; by default it is shown whole.
+        delegation: Who may give work to whom, and where children run; `ChildTasks` by default.
         output_schema: What a final answer must fit, as JSON Schema.
         principal: On whose behalf a Task runs.
         should_cancel: Asked before every step; when it says so the Task is paused.
@@ -71,6 +85,12 @@ class Loop:
         parallel_tools: bool = True,
         on_deny: str = "observe",
         on_non_progress: str = "reflect",
+        capabilities: CapabilityRegistry | None = None,
+        delegation: Delegation | None = None,
+        compactor: Compactor | None = None,
+        memory: Memory | None = None,
+        governor: MemoryGovernor | None = None,
+        seed_memory: Sequence[str] = (),
         output_schema: Mapping[str, Any] | None = None,
         principal: Principal = NOBODY,
         should_cancel: Callable[[], bool] | None = None,
@@ -82,6 +102,8 @@ class Loop:
             raise InvalidValue(
                 "on_non_progress", f"is {on_non_progress!r}; use 'reflect' or 'stop'"
             )
+        if governor is not None and memory is None:
+            raise InvalidValue("governor", "has no memory to govern; give the Loop one as well")
         self.planner = planner
         self.tools: ToolRegistry = tools if isinstance(tools, ToolRegistry) else Tools(*tools)
         self.policy: Policy = policy or AllowAll()
@@ -93,21 +115,49 @@ class Loop:
         )
         self.on_deny = on_deny
         self.on_non_progress = on_non_progress
+        self.capabilities = capabilities
+        self.delegation: Delegation = delegation or ChildTasks()
+        self.compactor = compactor
         self.output_schema = output_schema
         self.fits = None if output_schema is None else compile_schema(output_schema, checked=True)
         self.principal = principal
+        self._remembering = None if memory is None else Remembering(memory, governor, principal)
+        self._seeds = seeds(seed_memory)
         self._should_cancel = should_cancel
         self._clock = clock
         self._answering = Answering(planner, self.hooks)
+
+    async def accept(self, task: Task) -> None:
+        """Refuse a Task whose Agent cannot be had here, before anything is written.
+
+        Raises:
+            CannotStart: The Agent or a capability of it is unknown, two tools have one name, or
+                the session that it names is none.
+        """
+        try:
+            await self._equipped(task)
+            if self._remembering is not None:
+                self._remembering.scope(task)
+        except TaskFailed as refused:
+            raise CannotStart(str(refused), task.id) from refused
 
     async def execute(self, job: Job) -> Any:
         """Run the Task on from where it is, step by step, to its end."""
         run = Execution(job, self.limits, self._clock)
         try:
             if await run.enter():
-                run.record(vocabulary.RUN_STARTED, limits=msgspec.to_builtins(run.limits))
+                run.record(
+                    vocabulary.RUN_STARTED,
+                    limits=msgspec.to_builtins(run.limits),
+                    **session.on_behalf(self.principal),
+                )
+                if session.CONTINUES in run.task.metadata:
+                    await session.carry_over(run, self.principal, self.compactor)
                 for hook in self.hooks.on_run_start:
                     await hook(run.state)
+            if run.state.ended is not None:
+                raise run.state.ended.end()
+            run.tools, run.instructions = await self._equipped(run.task)
             while True:
                 await self.step(run)
         except End as end:
@@ -127,10 +177,15 @@ class Loop:
             End: The run is over.
             RunEnded: It is paused, or no longer this host's.
         """
-        await self._heed(run)
+        if run.job.inbox or self._should_cancel is not None:
+            await self._heed(run)
         self._reflect(run)
         self._check_limits(run)
+        if self.compactor is not None:
+            compact(self.compactor, run)
         context = self._context(run)
+        if self._remembering is not None:
+            await self._remembering.inject(run, context)
         at_hand = run.state.at_hand or await self._plan(run, context)
         if at_hand is None:
             return
@@ -138,7 +193,21 @@ class Loop:
         await approvals.wait_for_people(run, at_hand)
         observations = await routing.carry_out(self, run, at_hand, context)
         judge(run, at_hand.plan, observations)
+        if self._remembering is not None:
+            await self._remembering.note(run, context, at_hand.plan, observations)
         await self._commit(run, context)
+
+    async def _equipped(self, task: Task) -> tuple[ToolRegistry, Sequence[str]]:
+        """What may be called for a Task, and what its Agent's capabilities instruct.
+
+        Raises:
+            UnknownAgent, UnknownCapability, DuplicateTool: As `CapabilityRegistry.resolve`.
+        """
+        agent = task.agent_name
+        if self.capabilities is None or agent is None:
+            return self.tools, ()
+        repertoire = await self.capabilities.resolve(agent)
+        return AgentTools(agent, self.tools, repertoire.tools), repertoire.instructions
 
     async def _heed(self, run: Execution) -> None:
         """Act on decisions that wait in the inbox, and on the wish to cancel."""
@@ -180,8 +249,9 @@ class Loop:
     def _context(self, run: Execution) -> Context:
         state = run.state
         context = Context(
-            run.task, state.step, run.transcript, self.tools.tools(), state.goals, run.remaining,
-            self.principal, state.variables, (), (), self.output_schema, state.said,
+            run.task, state.step, run.transcript, run.tools.tools(), state.goals, run.remaining,
+            self.principal, state.variables, run.instructions, self._seeds, self.output_schema,
+            state.said,
         )  # fmt: skip
         if self._visible is not None:
             context.tools = [tool for tool in context.tools if self._visible(tool, context)]
@@ -198,7 +268,7 @@ class Loop:
         state.spent.bank(plan.usage)
         state.reserved = None
         state.said = ""
-        run.record(vocabulary.PLAN_MADE, **msgspec.to_builtins(plan))
+        run.made(plan)
         if run.ending is not None:
             raise run.ending
         return AtHand(plan, [])
@@ -207,8 +277,7 @@ class Loop:
         """One durable write, with the reservation for the next call; then a safe point."""
         run.state.step += 1
         if run.state.waiting is not None:
-            run.state.waiting = None
-            run.job.note(WAITING_FOR, None)
+            run.wait_no_more()
         if run.ending is not None:
             raise run.ending
         if run.after is not None:
@@ -223,12 +292,14 @@ class Loop:
 
     async def _end(self, run: Execution, end: End) -> Any:
         """The one exit: what is left to say, and what the Task becomes."""
-        for hook in self.hooks.on_run_end:
+        for hook in () if run.state.ended else self.hooks.on_run_end:
             try:
                 await hook(run.state, end)
             except End as instead:
                 end = instead
-        state = run.state
+        if self._remembering is not None:
+            await self._remembering.conclude(run, end)
+        state, run.ending = run.state, None  # Its traceback leads back to the run.
         run.record(
             vocabulary.RUN_STOPPED,
             reason=end.reason.value,
@@ -236,8 +307,7 @@ class Loop:
             steps=state.step,
             usage=msgspec.to_builtins(state.spent.usage),
         )
-        for kind, data in run.events:
-            run.job.emit(Event(kind, data))
+        run.job.report(run.events)
         run.job.note(STOP_REASON, end.reason.value)
         if run.task.metadata.get(WAITING_FOR) is not None:
             run.job.note(WAITING_FOR, None)

@@ -30,7 +30,7 @@ CHILD_FAILED: Final = "child_failed"
 """The child did not end in success, or could not be had."""
 
 
-class Observation(msgspec.Struct, frozen=True, omit_defaults=True):
+class Observation(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """The result of one action of a plan."""
 
     output: Any = None

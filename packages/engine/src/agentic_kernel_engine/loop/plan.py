@@ -35,7 +35,7 @@ class Delta(msgspec.Struct, frozen=True, omit_defaults=True):
     """Empty for the answer itself; ``reasoning``, or ``arguments``."""
 
 
-class Plan(msgspec.Struct, frozen=True, omit_defaults=True):
+class Plan(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """What a planner wants done next: one action, or a batch in the order of the list."""
 
     actions: tuple[Action, ...]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
 
@@ -22,21 +21,22 @@ _EMPTY = "Your answer had no action. Call a tool, or give the final answer."
 def judge(run: Execution, plan: Plan, observations: Sequence[Observation]) -> None:
     """Observe: put the step on record, and tell progress from going round in circles."""
     state = run.state
-    data: dict[str, Any] = {"observations": msgspec.to_builtins(observations)}
-    if any(isinstance(action, (PushGoal, CompleteGoal)) for action in plan.actions):
-        data["goals"] = list(state.goals)
-    run.record(vocabulary.STEP_OBSERVED, **data)
+    news = goals = False
+    for action, observation in zip(plan.actions, observations, strict=True):
+        kind = type(action)
+        goals = goals or kind is PushGoal or kind is CompleteGoal
+        news = news or (kind is not Thought and not observation.error)
+    if goals:
+        run.record(vocabulary.STEP_OBSERVED, observations=observations, goals=list(state.goals))
+    else:
+        run.record(vocabulary.STEP_OBSERVED, observations=observations)
     run.transcript.append(Turn(plan, tuple(observations)))
     if not plan.actions:
         run.tell(vocabulary.RUN_REFLECTED, _EMPTY, round=state.reflections)
         state.non_progress += 1
         return
-    fingerprint = f"{zlib.crc32(_encode((plan.actions, observations))):08x}"
+    fingerprint = hex(zlib.crc32(_encode((plan.actions, observations))))
     same = fingerprint == state.last
     state.last = fingerprint
     state.repeats = state.repeats + 1 if same else 1
-    news = any(
-        observation.ok and not isinstance(action, Thought)
-        for action, observation in zip(plan.actions, observations, strict=True)
-    )
     state.non_progress = 0 if news and not same else state.non_progress + 1

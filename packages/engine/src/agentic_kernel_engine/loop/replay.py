@@ -21,7 +21,7 @@ from .limits import Spent
 from .observation import Observation
 from .plan import Plan, Usage
 from .reasons import STOP_REASON, StopReason
-from .transcript import Entry, entries
+from .transcript import Entry, read
 
 
 class Replay(msgspec.Struct):
@@ -39,6 +39,7 @@ class Replay(msgspec.Struct):
     goals: list[str] = []
     spent: Spent = msgspec.field(default_factory=Spent)
     transcript: list[Entry] = []
+    """As the planner saw it last, without the Task's instructions: no event has these."""
 
 
 _STATUS = {
@@ -52,9 +53,9 @@ _STATUS = {
 
 
 def replay(events: Iterable[Event]) -> Replay:
-    """Read a run back from its events, in their order."""
+    """Read a run back from its durable events, in their order."""
     history = list(events)
-    run = Replay(transcript=entries(history))
+    run = Replay(transcript=read(history))
     plan: Plan | None = None
     for event in history:
         run.status = _STATUS.get(event.type, run.status)
@@ -96,6 +97,7 @@ class Outcome(msgspec.Struct, frozen=True):
     reason: StopReason | None
     """Why it ended or paused; None for a Task that runs, or never was a run of the Loop."""
     usage: Usage
+    """Of the calls that were answered or given up; not of one that a kill cut short."""
     events: Sequence[Event]
 
 

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import msgspec
 
 from ..events import Event
-from ..seams.tools import Invocation, ToolContext, perform
+from ..seams.agent_tool import AgentTool, Caller
+from ..seams.scheduler import Call
+from ..seams.tools import Invocation, ToolContext, Unfinished, perform
 from . import children, effects, vocabulary
 from .action import (
     Action,
@@ -20,8 +22,9 @@ from .action import (
     Schedule,
     Stop,
     ToolCall,
+    digest,
 )
-from .approvals import suspend
+from .approvals import ask_for_children, suspend
 from .context import Context
 from .decision import ROUTES, Route
 from .ending import End
@@ -44,6 +47,8 @@ if TYPE_CHECKING:
 
 DONE: Final = Observation()
 """Of an action that has no output."""
+UNFINISHED: Final = Observation(error="unfinished")
+"""Stands for a call that is to be made again; it never leaves this module."""
 NOT_BEGUN: Final = Observation(error=SKIPPED, message="the run ended before it was begun")
 
 
@@ -57,21 +62,31 @@ async def carry_out(
     actions = at_hand.plan.actions
     if not actions:
         return []
-    routes = [_route(action, at_hand.verdicts[i]) for i, action in enumerate(actions)]
-    found = {int(index): observation for index, observation in at_hand.done.items()}
-    calls = [i for i, route in enumerate(routes) if route is Route.CALL and i not in found]
-    if calls and Route.STOP not in routes:
-        await _call(loop, run, at_hand, context, calls, found)
-        if Route.DELEGATE in routes:
-            # Children commit, and may be waited for across a pause: the calls must not be redone.
-            at_hand.done = {str(index): observation for index, observation in found.items()}
+    found: dict[int, Observation] = {}
+    for done, observation in at_hand.done.items():
+        found[int(done)] = observation
+    routes: list[Route] = []
+    calls: list[int] = []
+    for index, action in enumerate(actions):
+        routes.append(_route(action, at_hand.verdicts[index]))
+        if routes[index] is Route.CALL and index not in found:
+            calls.append(index)
+    while calls and run.ending is None and Route.STOP not in routes:
+        if not await _call(loop, run, at_hand, context, calls, found):
+            break
+        await _make_way(run, at_hand, found)
+        calls = [index for index in calls if index not in found]
     for index, route in enumerate(routes):
-        if route is Route.CALL or run.ending is not None or run.after is not None:
+        if route is Route.CALL or index in found:
             continue
+        if run.ending is not None or run.after is not None:
+            break
         action, judgement = actions[index], at_hand.verdicts[index]
         match route:
             case Route.DELEGATE:
-                found[index] = await children.delegate(run, at_hand, index)
+                # Children commit, and may be waited for across a pause: nothing is done again.
+                _keep(at_hand, found)
+                found[index] = await children.delegate(loop.delegation, run, at_hand, index)
             case Route.RECORD:
                 found[index] = _on_record(run, action)
             case Route.REFUSE:
@@ -86,9 +101,8 @@ async def carry_out(
                 found[index] = DONE if own else NOT_BEGUN
                 run.ending = End(StopReason.STOPPED, why or "the run was stopped")
             case Route.ASK:
-                question = cast("AskUser", action).question
                 found[index] = DONE
-                run.after = partial(suspend, run, {"kind": "question", "question": question})
+                run.after = partial(suspend, run, _question(run, index, cast("AskUser", action)))
             case Route.SLEEP:
                 found[index] = _sleep(run, cast("Schedule", action))
         if found[index].done:
@@ -112,16 +126,28 @@ async def _call(
     context: Context,
     calls: list[int],
     found: dict[int, Observation],
-) -> None:
+) -> bool:
     """Run the tool calls of a plan: no more of them than the limits leave, effects prepared first.
 
     With a limit on failures, no more are begun at once than may fail; so every count ends exactly
     at its cap.
+
+    Returns:
+        Whether there are calls left to be made again, because their tools are not done.
     """
     spent, limits = run.state.spent, run.limits
     again = at_hand.prepared
-    made = [_invocation(loop, run, at_hand, index, context) for index in calls]
-    if not again and any(each.tool.has_effect for each in made if isinstance(each, Invocation)):
+    made: list[Invocation | Observation] = []
+    effect = False
+    for index in calls:
+        each = _invocation(loop, run, at_hand, index, context)
+        made.append(each)
+        effect = effect or (isinstance(each, Invocation) and each.tool.has_effect)
+    if run.ending is not None:
+        return False
+    if at_hand.awaited:
+        at_hand.awaited = {}
+    if effect and not again:
         await effects.prepare(run, at_hand, made)
     while made and run.ending is None:
         room = len(made)
@@ -129,34 +155,62 @@ async def _call(
             room = min(room, limits.max_tool_calls - spent.tool_calls)
             if room <= 0:
                 run.ending = End(StopReason.MAX_TOOL_CALLS, f"{spent.tool_calls} calls were made")
-                return
+                return False
         if limits.max_failures is not None:
             room = min(room, max(limits.max_failures - spent.failures, 1))
         if run.out_of_time:
             run.ending = End(StopReason.TIMEOUT, "no more tool calls are begun")
-            return
-        some, made = made[:room], made[room:]
-        results = await loop.scheduler.run(
-            [partial(_performed, loop, run, each, again) for each in some],
-            [isinstance(each, Invocation) and each.tool.concurrent for each in some],
-        )
+            return False
+        begun: list[Call] = []
+        concurrent: list[bool] = []
+        for each in made[:room]:
+            begun.append(partial(_performed, loop, run, at_hand, each, again))
+            concurrent.append(isinstance(each, Invocation) and each.tool.concurrent)
+        made = made[room:]
+        results = await loop.scheduler.run(begun, concurrent)
         for index, observation in zip(calls, results, strict=False):
+            if observation is UNFINISHED:
+                continue
             found[index] = observation
-            if observation.done:
+            if not observation.error or observation.done:
                 spent.count(at_hand.plan.actions[index], observation)
         calls = calls[room:]
-        if failed_too_often(limits, spent):
+        if limits.max_failures is not None and failed_too_often(limits, spent):
             run.ending = End(StopReason.MAX_FAILURES, f"{spent.failures} observations went wrong")
+        elif UNFINISHED in results:
+            return True
+    return False
+
+
+def _keep(at_hand: AtHand, found: dict[int, Observation]) -> None:
+    """What is done is part of what the next commit leaves, so that it is not done again."""
+    at_hand.done = {str(index): observation for index, observation in found.items()}
+
+
+async def _make_way(run: Execution, at_hand: AtHand, found: dict[int, Observation]) -> None:
+    """Settle what is done of a batch, and pause for what its other calls wait for.
+
+    If it is only for a pause that was withdrawn meanwhile, or if people have decided meanwhile,
+    the run goes on.
+    """
+    _keep(at_hand, found)
+    at_hand.prepared = False  # What is open is called again by its tool's own wish.
+    run.state.at_hand = at_hand
+    run.wait_no_more()
+    if await ask_for_children(run, at_hand):
+        return
+    await run.checkpoint()
 
 
 def _invocation(
     loop: Loop, run: Execution, at_hand: AtHand, index: int, context: Context
 ) -> Invocation | Observation:
-    call = cast("ToolCall", at_hand.plan.actions[index])
-    tool = loop.tools.find(call.tool)
-    if tool is None and at_hand.prepared:
+    call: Any = at_hand.plan.actions[index]
+    tool = run.tools.find(call.tool)
+    begun = at_hand.prepared or (bool(at_hand.awaited) and str(index) in at_hand.awaited)
+    if tool is None and begun:
         return _indeterminate(call)
-    if tool is None or (tool not in context.tools and not at_hand.prepared):
+    if tool is None or (tool not in context.tools and not begun):
         known = ", ".join(each.name for each in context.tools) or "none"
         return Observation(
             error=UNKNOWN_TOOL, message=f"there is no tool {call.tool[:80]!r}; there are: {known}",
@@ -165,15 +219,23 @@ def _invocation(
     step = run.state.step
     key = effects.key(tool, run.task.id, step, index, call)
     progress = partial(_progress, run, call.tool, index)
-    return Invocation(
-        tool, call.arguments, call,
-        ToolContext(run.task.id, step, index, key, loop.principal, progress),
-        checked=call.arguments,
-    )  # fmt: skip
+    told = ToolContext(run.task.id, step, index, key, loop.principal, progress)
+    if isinstance(tool, AgentTool):
+        run.ending = run.ending or children.too_deep(run)
+        told.caller = _caller(loop, run, at_hand, index)
+    return Invocation(tool, call.arguments, call, told, checked=call.arguments)
+
+
+def _caller(loop: Loop, run: Execution, at_hand: AtHand, index: int) -> Caller:
+    """A run that calls an agent; it lets go of the call when another one of the batch asks."""
+    decisions = at_hand.decided.get(str(index), [])
+    return Caller(
+        run.job, loop.delegation.admit, decisions, lambda: run.job.stopping or bool(at_hand.awaited)
+    )
 
 
 async def _performed(
-    loop: Loop, run: Execution, each: Invocation | Observation, again: bool
+    loop: Loop, run: Execution, at_hand: AtHand, each: Invocation | Observation, again: bool
 ) -> Observation:
     """One call, with the middleware around it.
 
@@ -181,6 +243,7 @@ async def _performed(
     """
     if isinstance(each, Observation):
         return each
+    run.job.check()  # a kill may have come while the calls of a batch were begun
     if run.ending is not None:
         return _not_begun(each)
     if again and not each.tool.repeatable:
@@ -196,7 +259,15 @@ async def _performed(
         run.ending = run.ending or end
         return _not_begun(each)
     if observation is None:
-        observation = await perform(each)
+        try:
+            observation = await perform(each)
+        except Unfinished as unfinished:
+            if unfinished.waiting is not None:
+                at_hand.awaited[str(each.context.index)] = dict(unfinished.waiting)
+            return UNFINISHED
+        finally:
+            if at_hand.decided:
+                at_hand.decided.pop(str(each.context.index), None)
     try:
         for hook in hooks.after_tool:
             observation = await hook(each, observation) or observation
@@ -254,6 +325,11 @@ def _finish(loop: Loop, run: Execution, action: FinalAnswer) -> Observation:
         return Observation(error=SCHEMA_VALIDATION_FAILED, message=f"the final answer: {fault}")
     run.ending = End(StopReason.FINAL, output=action.output)
     return DONE
+
+
+def _question(run: Execution, index: int, action: AskUser) -> dict[str, Any]:
+    asked_for = digest(action, f"{run.task.id}:{run.state.step}:{index}")
+    return {"kind": "question", "question": action.question, "digest": asked_for}
 
 
 def _sleep(run: Execution, action: Schedule) -> Observation:

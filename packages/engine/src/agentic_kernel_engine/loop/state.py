@@ -12,13 +12,19 @@ import msgspec
 from agentic_kernel import InvalidValue
 
 from .. import values
+from ..seams.memory import Item
 from .decision import Decision
+from .ending import End
 from .limits import Spent
 from .observation import Observation
 from .plan import Plan, Usage
+from .reasons import StopReason
 
-VERSION: Final = 1
-"""Of this schema. A state of an older one is migrated when it is read."""
+VERSION: Final = 2
+"""Of this schema. A state of an older one is migrated when it is read.
+
+2: ``cursor``. A state of version 1 has none: its history is read from the beginning.
+"""
 
 
 class Judgement(msgspec.Struct, omit_defaults=True):
@@ -43,13 +49,34 @@ class AtHand(msgspec.Struct, omit_defaults=True):
     children: dict[str, str] = {}
     """Ids of the children that it spawns, by the index of the action."""
     done: dict[str, Observation] = {}
-    """What came of its tool calls, by the index of the action, where children follow them."""
+    """What came of its actions so far, by their index, where carrying them out was interrupted."""
+    awaited: dict[str, dict[str, Any]] = {}
+    """What children ask people for, by the index of the action that waits for the child."""
+    decided: dict[str, list[dict[str, Any]]] = {}
+    """What people said to that, still to be handed on, by the same index."""
+
+
+class Ended(msgspec.Struct, omit_defaults=True):
+    """The end of a run, where memory is written between deciding on it and the Task's end."""
+
+    reason: StopReason
+    message: str = ""
+    output: Any = None
+    code: str = ""
+    metadata: dict[str, Any] | None = None
+
+    def end(self) -> End:
+        """The same, to be raised."""
+        return End(
+            self.reason, self.message, output=self.output, code=self.code, metadata=self.metadata
+        )
 
 
 class State(msgspec.Struct, omit_defaults=True):
     """The durable state of a run."""
 
-    version: int = VERSION
+    version: int = 1
+    """Written with every state; the first version left it out."""
     step: int = 0
     """Steps that are committed."""
     spent: Spent = msgspec.field(default_factory=Spent)
@@ -71,6 +98,11 @@ class State(msgspec.Struct, omit_defaults=True):
     """Fingerprint of the last step's actions and observations."""
     said: str = ""
     """Text of an answer that a pause cut short."""
+    remembering: list[Item] = []
+    """On record, and not in memory yet."""
+    ended: Ended | None = None
+    cursor: tuple[int, int] | None = None
+    """The last event that a compaction replaced; the history is read from behind it (R15)."""
 
 
 def load(stored: Any) -> State:
@@ -79,7 +111,7 @@ def load(stored: Any) -> State:
     Raises:
         InvalidValue: It was written by a newer version, or is no state of the Loop.
     """
-    version = stored.get("version", VERSION) if isinstance(stored, dict) else None
+    version = stored.get("version", 1) if isinstance(stored, dict) else None
     if not isinstance(version, int) or version > VERSION:
         raise InvalidValue(
             "state.version",
@@ -87,12 +119,14 @@ def load(stored: Any) -> State:
             "or a newer one",
         )
     try:
-        return msgspec.convert(stored, State)
+        state = msgspec.convert(stored, State)
     except msgspec.ValidationError as error:
         raise InvalidValue("state", f"is no state of the Loop: {error}") from error
+    state.version = VERSION
+    return state
 
 
-def dump(state: State) -> bytes:
+def dump(state: State) -> values.Encoded:
     """The JSON form; all but the host's variables is made of parts that were checked before.
 
     Raises:
@@ -100,4 +134,4 @@ def dump(state: State) -> bytes:
     """
     if state.variables:
         values.check(state.variables, "variables")
-    return values.encode_checked(state, "state")
+    return values.Encoded(values.encode_checked(state, "state"))

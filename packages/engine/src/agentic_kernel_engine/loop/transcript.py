@@ -1,21 +1,21 @@
 """Transcript: what was said and done so far, as a planner sees it.
 
 Entries are data of the Task's history: the same events give the same transcript, live and after
-any crash (R15). Dangling calls, whose observation never came, are not in it: a step's plan and its
-observations are in one commit, or the plan is at hand in the state.
+any crash, also across compactions (R15). Dangling calls, whose observation never came, are not in
+it: a step's plan and its observations are in one commit, or the plan is at hand in the state.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
 
-from agentic_kernel import Task
-
 from .. import events as host
 from ..events import Event
+from ..store import EventId
 from . import vocabulary
 from .observation import Observation
 from .plan import Plan
@@ -27,7 +27,7 @@ class UserMessage(msgspec.Struct, frozen=True, tag="user", tag_field="entry"):
     text: str
 
 
-class Turn(msgspec.Struct, frozen=True, tag="turn", tag_field="entry"):
+class Turn(msgspec.Struct, frozen=True, gc=False, tag="turn", tag_field="entry"):
     """What the planner wanted, and what came of it."""
 
     plan: Plan
@@ -41,20 +41,70 @@ class Notice(msgspec.Struct, frozen=True, tag="notice", tag_field="entry"):
     text: str
 
 
-Entry = UserMessage | Turn | Notice
+class Summary(msgspec.Struct, frozen=True, tag="summary", tag_field="entry"):
+    """What stands for entries that are no longer shown."""
+
+    text: str
 
 
-def opening(task: Task) -> list[Entry]:
-    """What every transcript begins with."""
-    return [UserMessage(task.instructions)]
+Entry = UserMessage | Turn | Notice | Summary
+
+_encode = msgspec.json.Encoder().encode
 
 
-def entries(events: Iterable[Event]) -> list[Entry]:
-    """The entries that a stretch of history stands for."""
-    found: list[Entry] = []
+class Transcript(list[Entry]):
+    """Entries, oldest first. They are only appended: a compaction makes a new transcript.
+
+    Args:
+        entries: What it begins with.
+        cuts: See below.
+        fixed: See below.
+    """
+
+    __slots__ = ("_measured", "_size", "cuts", "fixed")
+
+    def __init__(
+        self,
+        entries: Iterable[Entry] = (),
+        cuts: Iterable[tuple[int, EventId]] = (),
+        fixed: int = 1,
+    ) -> None:
+        super().__init__(entries)
+        self.cuts = list(cuts)
+        """Where it may be cut: so many entries are those of the history up to this event."""
+        self.fixed = fixed
+        """So many of the first entries are not made fewer by a cut: the opening, and what is
+        left of the last compaction."""
+        self._measured = 0
+        self._size = 0
+
+    @property
+    def size(self) -> int:
+        """How long it is as JSON, in bytes; an entry that was measured is not measured again."""
+        if self._measured < len(self):
+            self._size += len(_encode(self[self._measured :])) - 1
+            self._measured = len(self)
+        return self._size
+
+
+def read(events: Iterable[Event], opening: Sequence[Entry] = ()) -> Transcript:
+    """The transcript that a history stands for, or a history from the cursor of a state on.
+
+    Args:
+        events: Durable ones, in order.
+        opening: The Task's own instructions. They come behind what was carried over from another
+            Task, and before everything else.
+    """
+    head, found, ends = list(opening), list[Entry](), list[Any]()
+    bounds: list[tuple[int, EventId]] = []
+    fixed = 1
     plan: Any = None
+    last: EventId | None = None
     for event in events:
         data = event.data
+        if plan is None and last is not None and event.id is not None and event.id[0] != last[0]:
+            bounds.append((len(found), last))
+        last = event.id
         match event.type:
             case vocabulary.PLAN_MADE:
                 plan = data
@@ -68,9 +118,25 @@ def entries(events: Iterable[Event]) -> list[Entry]:
                 found.append(UserMessage(data["text"]))
             case vocabulary.RUN_REFLECTED:
                 found.append(Notice(data["text"]))
-    return found
+            case vocabulary.RUN_CONTINUED:
+                head = [*entries_of(data["entries"]), *opening]
+            case vocabulary.RUN_COMPACTED:
+                behind = bisect_right(ends, tuple(data["after"]))
+                del found[:behind], ends[:behind]
+                bounds = [(n - behind, id) for n, id in bounds if n >= behind]
+                head = [*opening, *entries_of(data["kept"]), Summary(data["summary"])]
+                fixed = len(head)
+        ends += [event.id] * (len(found) - len(ends))
+    if plan is None and last is not None:
+        bounds.append((len(found), last))
+    return Transcript([*head, *found], [(len(head) + n, id) for n, id in bounds], fixed)
 
 
 def turn_of(plan: Any, observations: Any) -> Turn:
     """A turn from the JSON forms of its parts."""
     return Turn(msgspec.convert(plan, Plan), msgspec.convert(observations, tuple[Observation, ...]))
+
+
+def entries_of(stored: Any) -> list[Entry]:
+    """Entries from their JSON form."""
+    return msgspec.convert(stored, list[Entry])

@@ -10,13 +10,20 @@ from __future__ import annotations
 from typing import Final
 
 RUN_STARTED: Final = "run.started"
-"""The first entry. Data: ``limits``, those that differ from the defaults."""
+"""The first entry. Data: ``limits``, those that differ from the defaults; ``principal``, if any."""
 RUN_ENTERED: Final = "run.entered"
 """Another entry, after a crash or a take-over. Data: ``forfeited`` (a reservation, now spent)."""
 RUN_RETUNED: Final = "run.retuned"
 """Limits were changed. Data: ``by``, and ``limits``, or why they were ``refused``."""
 RUN_REFLECTED: Final = "run.reflected"
 """The run stalled and was told so. Data: ``text``, ``round``."""
+RUN_CONTINUED: Final = "run.continued"
+"""What was said and done in an earlier Task came over. Data: ``session``, ``task``, ``entries``."""
+RUN_COMPACTED: Final = "run.compacted"
+"""A summary took the place of entries. Data: ``summary``, ``kept`` beside it, ``after`` (the last
+event replaced)."""
+RUN_NOT_COMPACTED: Final = "run.not_compacted"
+"""The compactor failed, or asked for what cannot be done. Data: ``why``."""
 RUN_CUT: Final = "run.cut"
 """A pause ended an answer early. Data: ``text`` so far, ``forfeited`` (its reservation)."""
 RUN_WAITS: Final = "run.waits"
@@ -45,15 +52,26 @@ TOOL_PROGRESS: Final = "tool.progress"
 """A tool reports. Data: ``tool``, ``index``, ``report``."""
 CHILD_SPAWNED: Final = "child.spawned"
 """A child is about to be spawned under this id. Data: ``child``, ``agent``."""
+DECISION_HANDED_ON: Final = "decision.handed_on"
+"""A person decided what a child had asked for. Data: ``child``, ``digest``, ``by``."""
 CHILD_ENDED: Final = "child.ended"
 """A child that was waited for has ended. Data: ``child``, ``status``."""
+MEMORY_RECALLED: Final = "memory.recalled"
+"""The planner is shown what was remembered. Data: ``hits``, each with ``id`` and ``score``."""
+MEMORY_NOTED: Final = "memory.noted"
+"""Something is to be remembered; it is brought into memory next. Data: ``items`` (their ids)."""
+MEMORY_FAILED: Final = "memory.failed"
+"""Memory or its governor failed, and the run goes on without. Data: ``doing``, ``message``."""
+MEMORY_LOST: Final = "memory.lost"
+"""What was noted is given up, because memory failed for too long. Data: ``items`` (their ids)."""
 
 LOOP_EVENTS: Final = frozenset(
     {
-        RUN_STARTED, RUN_ENTERED, RUN_RETUNED, RUN_REFLECTED, RUN_CUT, RUN_WAITS, RUN_STOPPED,
+        RUN_STARTED, RUN_ENTERED, RUN_RETUNED, RUN_REFLECTED, RUN_CONTINUED, RUN_COMPACTED,
+        RUN_NOT_COMPACTED, RUN_CUT, RUN_WAITS, RUN_STOPPED,
         PLAN_MADE, PLAN_FAILED, PLAN_DECIDED, EFFECTS_PREPARED, APPROVAL_GIVEN, APPROVAL_REFUSED,
         APPROVAL_IGNORED, QUESTION_ANSWERED, STEP_OBSERVED, TOOL_PROGRESS, CHILD_SPAWNED,
-        CHILD_ENDED,
+        DECISION_HANDED_ON, CHILD_ENDED, MEMORY_RECALLED, MEMORY_NOTED, MEMORY_FAILED, MEMORY_LOST,
     }
 )  # fmt: skip
 

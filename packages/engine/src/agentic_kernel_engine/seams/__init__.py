@@ -1,5 +1,19 @@
 """The variable parts of the loop, each a small protocol with a reference implementation."""
 
+from .agent_tool import AgentTool
+from .approvals import Approvals, InMemoryApprovals, Request
+from .capabilities import (
+    CapabilityRegistry,
+    DuplicateTool,
+    InMemoryCapabilities,
+    Repertoire,
+    UnknownAgent,
+    UnknownCapability,
+)
+from .compactor import Compaction, Compactor, WindowCompactor
+from .delegation import ChildTasks, Delegation, DelegationRefused, OnRuntime
+from .governor import MemoryGovernor, Proposal, SessionMemoryGovernor
+from .memory import Hit, Item, Memory, NotCurrent, Origin, Query, Remembered, Scope, UnknownItem
 from .middleware import Middleware, Recovery
 from .planner import Forecast, Planner, RuleBasedPlanner, ScriptedPlanner, Streamed
 from .policies import BasicPolicy, PermissionPolicy, PolicyPipeline, RiskPolicy
@@ -8,26 +22,55 @@ from .scheduler import ParallelScheduler, SequentialScheduler, ToolScheduler
 from .tools import Invocation, Tool, ToolContext, ToolRegistry, Tools, tool
 
 __all__ = [
+    "AgentTool",
     "AllowAll",
+    "Approvals",
     "BasicPolicy",
+    "CapabilityRegistry",
+    "ChildTasks",
+    "Compaction",
+    "Compactor",
+    "Delegation",
+    "DelegationRefused",
+    "DuplicateTool",
     "Forecast",
+    "Hit",
+    "InMemoryApprovals",
+    "InMemoryCapabilities",
     "Invocation",
+    "Item",
+    "Memory",
+    "MemoryGovernor",
     "Middleware",
+    "NotCurrent",
+    "OnRuntime",
+    "Origin",
     "ParallelScheduler",
     "PermissionPolicy",
     "Planner",
     "Policy",
     "PolicyPipeline",
+    "Proposal",
+    "Query",
     "Recovery",
+    "Remembered",
+    "Repertoire",
+    "Request",
     "RiskPolicy",
     "RuleBasedPlanner",
+    "Scope",
     "ScriptedPlanner",
     "SequentialScheduler",
+    "SessionMemoryGovernor",
     "Streamed",
     "Tool",
     "ToolContext",
     "ToolRegistry",
     "ToolScheduler",
     "Tools",
+    "UnknownAgent",
+    "UnknownCapability",
+    "UnknownItem",
+    "WindowCompactor",
     "tool",
 ]

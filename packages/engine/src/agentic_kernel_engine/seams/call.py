@@ -30,41 +30,49 @@ MAX_MESSAGE: Final = 2_000
 """How long the message of an observation may be, in characters."""
 
 
-class Invocation:
-    """One call on its way to its tool, as middleware sees it; the arguments may be replaced.
+class Invocation(msgspec.Struct, eq=False):
+    """One call on its way to its tool, as middleware sees it; the arguments may be replaced."""
 
-    Args:
-        tool: What is called.
-        arguments: With what; begins as the planner's own.
-        call: What the planner asked for.
-        context: What the tool is told.
-        checked: The arguments, if they were checked already; others that take their place are not.
+    tool: Tool
+    """What is called."""
+    arguments: Mapping[str, Any]
+    """With what; begins as the planner's own."""
+    call: ToolCall
+    """What the planner asked for."""
+    context: ToolContext
+    """What the tool is told."""
+    checked: Mapping[str, Any] | None = None
+    """The arguments, if they were checked already; others that take their place are not."""
+
+
+class Unfinished(Exception):
+    """Raised by a tool whose call is not over: it wants to be called again, with the same key.
+
+    What the tool began goes on without it. The other calls of the batch are settled, the Task
+    pauses, and once it goes on the call is made again.
+
+    Attributes:
+        waiting: What the call waits for, as in the note ``engine/waiting_for``; None where it only
+            makes way for a pause that waits.
     """
 
-    __slots__ = ("arguments", "call", "checked", "context", "tool")
-
-    def __init__(
-        self,
-        tool: Tool,
-        arguments: Mapping[str, Any],
-        call: ToolCall,
-        context: ToolContext,
-        checked: Mapping[str, Any] | None = None,
-    ) -> None:
-        self.checked = checked
-        self.tool = tool
-        self.arguments = arguments
-        self.call = call
-        self.context = context
+    def __init__(self, waiting: Mapping[str, Any] | None) -> None:
+        self.waiting = waiting
+        super().__init__(waiting)
 
 
 async def perform(invocation: Invocation) -> Observation:
     """Make one call; whatever goes wrong in it is an observation.
 
+    A tool may give an `Observation` with an error of its own, whose output is JSON.
+
     The tool gets arguments of its own, and what it returned is copied: nothing that it does with
     either changes the record. A ``SystemExit`` counts as its failure, because no tool may end the
     process, and so does a cancellation that nobody asked for. A cancellation of the run passes, as
     does ``KeyboardInterrupt``.
+
+    Raises:
+        Unfinished: The tool says so.
     """
     tool = invocation.tool
     context = invocation.context
@@ -108,6 +116,8 @@ async def perform(invocation: Invocation) -> Observation:
         if task is None or task.cancelling():
             raise
         return _failed(invocation, HANDLER_ERROR, _said(error))
+    except Unfinished:
+        raise
     except (Exception, SystemExit) as error:
         if bound is not None and bound.expired():
             return _failed(
@@ -120,6 +130,8 @@ async def perform(invocation: Invocation) -> Observation:
 
 def _observed(invocation: Invocation, result: Any, fits: Fit | None) -> Observation:
     """The observation of a call that came back."""
+    if isinstance(result, Observation) and result.error:
+        return _failed(invocation, result.error, result.message, result.output)
     try:
         try:
             text = encode(result, "output")
@@ -151,11 +163,11 @@ def _formed(result: Any, refused: InvalidValue) -> bytes:
     return encode(form, "output")
 
 
-def _failed(invocation: Invocation, code: str, message: str) -> Observation:
+def _failed(invocation: Invocation, code: str, message: str, output: Any = None) -> Observation:
     # Whatever an exception says has to be storable.
     message = message[:MAX_MESSAGE].replace("\0", "\\0")
     message = message.encode("utf-8", "backslashreplace").decode()
-    return Observation(None, code, message, invocation.call.id, invocation.tool.name)
+    return Observation(output, code, message, invocation.call.id, invocation.tool.name)
 
 
 def _said(error: BaseException) -> str:

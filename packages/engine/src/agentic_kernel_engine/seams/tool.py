@@ -8,7 +8,9 @@ import math
 import re
 from collections.abc import Callable, Collection, Coroutine, Mapping
 from functools import partial
-from typing import Any, Final, Literal, get_args, overload
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args, overload
+
+import msgspec
 
 from agentic_kernel import InvalidValue
 
@@ -17,40 +19,31 @@ from ..values import decode, encode
 from .schema import Fit, Validator, compile_schema
 from .signature import Signature
 
+if TYPE_CHECKING:
+    from .agent_tool import Caller
+
 SideEffect = Literal["none", "read", "write", "destructive"]
 """What a call does to the world: nothing, looks at it, changes it, or destroys something in it."""
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
-class ToolContext:
-    """What the host tells a tool about the call.
+class ToolContext(msgspec.Struct, eq=False):
+    """What the host tells a tool about the call."""
 
-    Args:
-        task_id: The Task that calls.
-        step: Steps that are behind this one.
-        index: Which action of the step's plan it is.
-        key: Idempotency key: the same again when the call is repeated after a crash.
-        principal: On whose behalf.
-        progress: Reports how far the tool is; any JSON value.
-    """
-
-    __slots__ = ("index", "key", "principal", "progress", "step", "task_id")
-
-    def __init__(
-        self,
-        task_id: str,
-        step: int,
-        index: int,
-        key: str,
-        principal: Principal,
-        progress: Callable[[Any], None],
-    ) -> None:
-        self.task_id = task_id
-        self.step = step
-        self.index = index
-        self.key = key
-        self.principal = principal
-        self.progress = progress
+    task_id: str
+    """The Task that calls."""
+    step: int
+    """Steps that are behind this one."""
+    index: int
+    """Which action of the step's plan it is."""
+    key: str
+    """Idempotency key: the same again when the call is repeated after a crash."""
+    principal: Principal
+    """On whose behalf."""
+    progress: Callable[[Any], None]
+    """Reports how far the tool is; any JSON value."""
+    caller: Caller | None = None
+    """The run that calls, for tools that delegate; None for all others."""
 
     def for_thread(self) -> ToolContext:
         """The same for a tool in a thread: its reports are handed to the event loop."""
@@ -93,8 +86,8 @@ class Tool:
 
     __slots__ = (
         "_context", "_fits", "_signature", "_start", "_thread", "_validator", "concurrent",
-        "description", "effect", "handler", "idempotent", "input_schema", "name", "output_schema",
-        "scopes", "timeout",
+        "description", "effect", "handler", "has_effect", "idempotent", "input_schema", "name",
+        "output_schema", "repeatable", "scopes", "timeout",
     )  # fmt: skip
 
     def __init__(
@@ -134,7 +127,11 @@ class Tool:
         if output_schema is not None:
             self.output_schema = _held("output_schema", output_schema)
         self.effect = effect
+        self.has_effect = effect in ("write", "destructive")
+        """Whether a call changes the world, so that it is put on record before it begins."""
         self.idempotent = idempotent
+        self.repeatable = idempotent or not self.has_effect
+        """Whether a call that a crash interrupted may be made again."""
         self.scopes = frozenset(scopes)
         self.timeout = timeout
         self.concurrent = concurrent
@@ -149,16 +146,6 @@ class Tool:
 
     def __repr__(self) -> str:
         return f"Tool({self.name!r}, effect={self.effect!r})"
-
-    @property
-    def has_effect(self) -> bool:
-        """Whether a call changes the world, so that it is put on record before it begins."""
-        return self.effect == "write" or self.effect == "destructive"
-
-    @property
-    def repeatable(self) -> bool:
-        """Whether a call that a crash interrupted may be made again."""
-        return self.idempotent or not self.has_effect
 
     def checks(self) -> tuple[Fit, Fit | None]:
         """What checks the arguments, and what checks the result if anything does.

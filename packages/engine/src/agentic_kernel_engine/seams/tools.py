@@ -7,7 +7,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from agentic_kernel import InvalidValue
 
-from .call import MAX_OUTPUT, Invocation, perform
+from .call import MAX_OUTPUT, Invocation, Unfinished, perform
 from .tool import SideEffect, Tool, ToolContext, tool
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "ToolContext",
     "ToolRegistry",
     "Tools",
+    "Unfinished",
     "perform",
     "tool",
 ]

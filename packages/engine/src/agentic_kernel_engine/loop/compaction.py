@@ -1,0 +1,114 @@
+"""Compaction: a summary takes the place of the first entries of a transcript (R15).
+
+What is replaced stays in the Task's history; the state has a cursor behind it. Never replaced are
+
+- the Task's instructions;
+- of what its user said later, the latest `KEPT_TEXTS` messages, as far as they fit in `KEPT`
+  characters; the very last one however long it is;
+- a question that was asked and not answered.
+
+What is not on record yet is not replaced either, and a turn is replaced whole or not at all.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from agentic_kernel import InvalidValue
+
+from .. import values
+from ..seams.compactor import LONGEST, Compaction, Compactor
+from ..seams.middleware import storable
+from . import vocabulary
+from .action import AskUser
+from .plan import Plan
+from .transcript import Entry, Summary, Transcript, Turn, UserMessage
+
+if TYPE_CHECKING:
+    from .execution import Execution
+
+KEPT_TEXTS: Final = 20
+"""How many of the user's messages are kept beside a summary."""
+KEPT: Final = 4_000
+"""How long they may be together, in characters, where there is more than one."""
+
+
+def compact(compactor: Compactor, run: Execution) -> None:
+    """Have the transcript shortened; the step's commit has the summary and moves the cursor."""
+    if run.state.at_hand is not None:
+        return
+    transcript = run.transcript
+    wanted = ask(compactor, run, transcript)
+    if wanted is None:
+        return
+    index = bisect_right(transcript.cuts, wanted.entries, key=lambda cut: cut[0]) - 1
+    if index < 0 or transcript.cuts[index][0] <= transcript.fixed:
+        return
+    count, cursor = transcript.cuts[index]
+    kept = _kept(transcript, count, run.opening)
+    run.record(vocabulary.RUN_COMPACTED, summary=wanted.summary, kept=kept, after=cursor)
+    run.state.cursor = cursor
+    head = [run.opening, *kept, Summary(wanted.summary)]
+    cuts = [(n - count + len(head), id) for n, id in transcript.cuts if n >= count]
+    run.transcript = Transcript([*head, *transcript[count:]], cuts, len(head))
+
+
+def ask(compactor: Compactor, run: Execution, transcript: Transcript) -> Compaction | None:
+    """What the compactor wants, if it makes sense; if not, an event says why."""
+    try:
+        wanted = compactor.compact(transcript, run.remaining)
+        why = "" if wanted is None else _fault(wanted, transcript)
+    except Exception as error:
+        wanted, why = None, f"it raised {type(error).__name__}: {error}"
+    if why:
+        run.record(vocabulary.RUN_NOT_COMPACTED, why=storable(why))
+        return None
+    return wanted
+
+
+def _fault(wanted: Any, transcript: Sequence[Entry]) -> str:
+    """What is wrong with an answer; "" if nothing is."""
+    if not isinstance(wanted, Compaction):
+        return f"it gave a {type(wanted).__name__}; it must give a Compaction or None"
+    count, summary = wanted.entries, wanted.summary
+    if type(count) is not int or not isinstance(summary, str):
+        return "its Compaction is not made of a number and a text"
+    if not 1 <= count <= len(transcript):
+        return f"it replaces {count} entries of {len(transcript)}"
+    if not summary.strip() or len(summary) > LONGEST:
+        return f"its summary has {len(summary):,} characters; use 1 to {LONGEST:,}"
+    try:
+        values.check_text(summary, "its summary")
+    except InvalidValue as error:
+        return str(error)
+    return ""
+
+
+def _kept(transcript: Sequence[Entry], count: int, opening: Entry) -> list[Entry]:
+    """What is shown besides the summary, of the entries that it replaces."""
+    first = next((i for i in range(count) if transcript[i] is opening), -1) + 1
+    said = [entry for entry in transcript[first:count] if isinstance(entry, UserMessage)]
+    found: list[Entry] = []
+    room = KEPT
+    for message in reversed(said[-KEPT_TEXTS:]):
+        room -= len(message.text)
+        if room < 0 and found:
+            break
+        found.append(message)
+    found.reverse()
+    return [*found, *_open_question(transcript, count)]
+
+
+def _open_question(transcript: Sequence[Entry], count: int) -> list[Entry]:
+    """The last question, if it is among the first entries and nobody has answered it."""
+    for index in range(len(transcript) - 1, -1, -1):
+        entry = transcript[index]
+        if isinstance(entry, UserMessage):
+            return []
+        if isinstance(entry, Turn):
+            for action, observation in zip(entry.plan.actions, entry.observations, strict=True):
+                if isinstance(action, AskUser) and observation.ok:
+                    return [Turn(Plan((action,)), (observation,))] if index < count else []
+    return []

@@ -1,0 +1,243 @@
+"""Remembering: how a run uses memory, and how it goes on when memory fails.
+
+A step begins by bringing into memory what the last commit put on record, and by recalling what is
+about the matter at hand. It ends with the governor's proposals in its commit. So memory is written
+behind the record and never before it: after a crash the same items, under the same ids, are
+brought in again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from functools import partial
+from typing import Any, Final, TypeVar
+
+from agentic_kernel import InvalidValue, Task
+
+from .. import values
+from ..errors import TaskFailed
+from ..seams.governor import MAX_PROPOSALS, MemoryGovernor, Proposal
+from ..seams.memory import MAX_NAME, MAX_TEXT, Hit, Item, Memory, Origin, Query, Scope
+from . import vocabulary
+from .context import Context, Principal
+from .ending import End, unhandled
+from .execution import Execution
+from .observation import Observation
+from .plan import Plan
+from .reasons import StopReason
+from .session import SESSION
+from .state import Ended
+from .transcript import UserMessage
+
+HITS: Final = 8
+"""How many items are recalled at a step."""
+CHARACTERS: Final = 8_000
+"""How long they are in all; an item that does not fit is left out."""
+PENDING: Final = 32
+"""How many items wait for a memory that fails; beyond that the oldest are lost."""
+PATIENCE: Final = 10.0
+"""Seconds that a step waits for memory when it recalls, and when it writes; then it goes on."""
+SEEDS: Final = 64
+"""How many items of seed memory there may be."""
+_LOOK_BACK: Final = 8
+"""Entries of the transcript among which the last words of the user are looked for."""
+
+T = TypeVar("T")
+
+
+class Remembering:
+    """A memory and its governor, as a run uses them; no fault of theirs ends the run.
+
+    Args:
+        memory: What is recalled from.
+        governor: Decides what is remembered; without one, nothing new is.
+        principal: Whose memory it is.
+    """
+
+    def __init__(
+        self, memory: Memory, governor: MemoryGovernor | None, principal: Principal
+    ) -> None:
+        self._memory = memory
+        self._governor = governor
+        self._principal = principal
+
+    def scope(self, task: Task) -> Scope:
+        """Where a Task's items belong; one that names no session is a session of its own.
+
+        Raises:
+            TaskFailed: The Task names no proper session.
+        """
+        session = task.metadata.get(SESSION, task.id)
+        if not isinstance(session, str) or not 0 < len(session) <= MAX_NAME:
+            raise TaskFailed(
+                "engine/bad_session",
+                f"metadata[{SESSION!r}] must be a string of 1 to {MAX_NAME} characters",
+            )
+        return Scope(self._principal.tenant, self._principal.name, session)
+
+    def _scope_of(self, run: Execution) -> Scope:
+        if run.scope is None:
+            run.scope = self.scope(run.task)
+        return run.scope
+
+    async def inject(self, run: Execution, context: Context) -> None:
+        """Settle what the last step decided to remember; then show the planner what is known."""
+        if run.state.remembering:
+            await self._write(run, PENDING)
+        if run.state.at_hand is not None:
+            return
+        hits = await _tried(run, "recall", self._recall(run))
+        if hits:
+            run.record(
+                vocabulary.MEMORY_RECALLED,
+                hits=[{"id": hit.item.id, "score": hit.score} for hit in hits],
+            )
+            context.memories = [*context.memories, *[hit.item.text for hit in hits]]
+
+    async def note(
+        self, run: Execution, context: Context, plan: Plan, observations: Sequence[Observation]
+    ) -> None:
+        """Have the governor decide about a step; its commit carries what is to be remembered."""
+        if self._governor is not None:
+            asked = partial(self._governor.of_step, context, plan, observations)
+            await self._propose(run, "of_step", asked)
+
+    async def conclude(self, run: Execution, end: End) -> None:
+        """The same for the end of a run, which is put on record before memory is written.
+
+        So after a crash in between, the run ends as it was about to, and remembers the same.
+        """
+        state = run.state
+        if self._governor is not None and state.ended is None:
+            if end.reason is not StopReason.ERROR:
+                asked = partial(self._governor.of_end, run.task, end, run.transcript)
+                await self._propose(run, "of_end", asked)
+            if state.remembering and not await self._prepared(run, end):
+                return
+        if state.remembering:
+            await self._write(run, 0)
+
+    async def _recall(self, run: Execution) -> list[Hit]:
+        """What fits into the context; a hit of another scope would be a leak, and is a fault."""
+        scope = self._scope_of(run)
+        query = Query(scope, _matter(run)[:MAX_TEXT], HITS)
+        hits: list[Hit] = []
+        room = CHARACTERS
+        async with asyncio.timeout(PATIENCE):
+            found = await self._memory.recall(query)
+        for hit in list(found)[:HITS]:
+            if not isinstance(hit, Hit) or hit.item.scope != scope or not -1 <= hit.score <= 1:
+                raise InvalidValue("hits", "must be hits of the scope that was asked for")
+            if len(hit.item.text) <= room:
+                hits.append(hit)
+                room -= len(hit.item.text)
+        return hits
+
+    async def _propose(
+        self, run: Execution, doing: str, asked: Callable[[], Awaitable[Sequence[Proposal]]]
+    ) -> None:
+        async def made() -> list[Item]:
+            proposals = list(await asked())
+            if len(proposals) > MAX_PROPOSALS:
+                raise InvalidValue(
+                    "proposals", f"are {len(proposals)}; give {MAX_PROPOSALS} at most"
+                )
+            task, step, scope = run.task.id, run.state.step, self._scope_of(run)
+            return [
+                Item(f"{task}:{step}:{index}", scope, each.text, each.key, Origin(task, step))
+                for index, each in enumerate(proposals)
+            ]
+
+        items = await _tried(run, doing, made())
+        if items:
+            run.state.remembering = [*run.state.remembering, *items]
+            run.record(vocabulary.MEMORY_NOTED, items=[item.id for item in items])
+
+    async def _write(self, run: Execution, most: int) -> None:
+        """Bring what is on record into memory; of what fails, so much is left for the next time."""
+        if self._governor is not None:
+            await _tried(run, "keep", self._keep(run.state.remembering, self._governor))
+        left = run.state.remembering
+        lost = [item.id for item in left[: max(len(left) - most, 0)]]
+        if lost:
+            run.record(vocabulary.MEMORY_LOST, items=lost)
+            del left[: len(lost)]
+
+    async def _keep(self, items: list[Item], governor: MemoryGovernor) -> None:
+        """Take out of the list what is in memory; one that fails keeps no other from it."""
+        fault: Exception | None = None
+        async with asyncio.timeout(PATIENCE):
+            for item in tuple(items):
+                try:
+                    await governor.keep(self._memory, item)
+                except Exception as error:
+                    fault = error
+                else:
+                    items.remove(item)
+        if fault is not None:
+            raise fault
+
+    async def _prepared(self, run: Execution, end: End) -> bool:
+        """Put the end on record; whether that went well. If not, the run ends without memory."""
+        state, events = run.state, run.events
+        state.ended = Ended(
+            end.reason, end.message, end.output, end.code,
+            None if end.metadata is None else dict(end.metadata),
+        )  # fmt: skip
+        state.reserved = None  # No call follows.
+        try:
+            values.check(state.ended.output, "output")
+            values.check(state.ended.metadata, "metadata")
+            await run.commit()
+        except Exception as fault:
+            run.events, state.ended = events, None
+            _failed(run, "keep", fault)
+            run.record(vocabulary.MEMORY_LOST, items=[item.id for item in state.remembering])
+            return False
+        return True
+
+
+async def _tried(run: Execution, doing: str, call: Coroutine[Any, Any, T]) -> T | None:
+    """What a call gives; None if it fails, which is put on record. Only the run's end is raised."""
+    try:
+        return await call
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        fault: BaseException = error
+    except Exception as error:
+        nothing_said = isinstance(error, TimeoutError) and not error.args
+        fault = TimeoutError(f"no answer within {PATIENCE:g} seconds") if nothing_said else error
+    _failed(run, doing, fault)
+    return None
+
+
+def _failed(run: Execution, doing: str, fault: BaseException) -> None:
+    run.record(vocabulary.MEMORY_FAILED, doing=doing, message=unhandled(fault).message[:500])
+
+
+def _matter(run: Execution) -> str:
+    """What a step is about: the current goal, and the last words of the user."""
+    recent = reversed(run.transcript[-_LOOK_BACK:])
+    said = next((entry.text for entry in recent if isinstance(entry, UserMessage)), None)
+    words = run.task.instructions if said is None else said
+    return f"{run.state.goals[-1]}\n{words}" if run.state.goals else words
+
+
+def seeds(given: Sequence[str]) -> Sequence[str]:
+    """Seed memory, checked.
+
+    Raises:
+        InvalidValue: It is too much, or a part is no text that can be stored.
+    """
+    if isinstance(given, str) or len(given) > SEEDS:
+        raise InvalidValue("seed_memory", f"must be a sequence of up to {SEEDS} texts")
+    for index, text in enumerate(given):
+        if not isinstance(text, str):
+            raise InvalidValue(f"seed_memory[{index}]", "must be a string")
+        values.check_text(text, f"seed_memory[{index}]")
+    if sum(map(len, given)) > CHARACTERS:
+        raise InvalidValue("seed_memory", f"is longer than {CHARACTERS:,} characters in all")
+    return tuple(given)

@@ -1,0 +1,152 @@
+"""AgentTool: a Runtime as a tool, so that one agent can call another."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Callable, Coroutine, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from agentic_kernel import CannotStart, Task, TaskExists, TaskNotFound, TaskStatus
+
+from ..loop.observation import CHILD_FAILED, Observation
+from .delegation import DelegationRefused, OnRuntime, asked, child_of, surfaced
+from .tools import Tool, ToolContext, Unfinished
+
+if TYPE_CHECKING:
+    from ..job import Job
+    from ..router import Served
+
+GLANCE: Final = 0.05
+"""Seconds between two looks at whether the caller is to pause while it waits for a child."""
+_ARGUMENTS: Final = {
+    "type": "object",
+    "properties": {
+        "instructions": {"type": "string", "description": "All that is to be done, in full."},
+        "summary": {"type": "string", "description": "The same in a few words."},
+    },
+    "required": ["instructions"],
+    "additionalProperties": False,
+}
+
+
+class Caller:
+    """The run that calls an agent.
+
+    Args:
+        job: Its hold on its Task.
+        admit: Whether the Task may give work to a child; see `Delegation.admit`.
+        decisions: What people said to what the child of this very call asked for; emptied once
+            the child has it.
+        leaving: Whether a call is to let go of its child, because the run is about to pause.
+    """
+
+    __slots__ = ("admit", "decisions", "job", "leaving")
+
+    def __init__(
+        self,
+        job: Job,
+        admit: Callable[[Task, Task], Task],
+        decisions: list[dict[str, Any]],
+        leaving: Callable[[], bool],
+    ) -> None:
+        self.job = job
+        self.admit = admit
+        self.decisions = decisions
+        self.leaving = leaving
+
+
+class AgentTool(Tool):
+    """A tool whose call runs a child Task on a Runtime, and gives the child's result.
+
+    The id of the child follows from the key of the call, so a call that is repeated after a crash
+    or a pause finds the child of the first one and waits for it (R13). A child that does not end
+    in success is the observation ``child_failed``, with the child's own code in its output. What
+    the child asks people for, the calling Task asks for. A pause of the caller takes effect while
+    it waits; the child goes on. A kill of the caller kills the child, as `OnRuntime` says.
+
+    Args:
+        runtime: Where the child runs. Over the caller's own store its kind must be one that the
+            caller's Host does not serve.
+        name: Of the tool.
+        description: For the planner: what the agent is good at.
+        runtime_kind: Of the child; None for the caller's.
+        agent: The child's Agent, ``<scope>/<name>``.
+
+    Raises:
+        InvalidValue: The name is none for a tool.
+    """
+
+    __slots__ = ("_agent", "_delegation", "_kind")
+
+    def __init__(
+        self,
+        runtime: Served,
+        *,
+        name: str,
+        description: str,
+        runtime_kind: str | None = None,
+        agent: str | None = None,
+    ) -> None:
+        super().__init__(
+            name, self._work, input_schema=_ARGUMENTS, description=description, effect="write",
+            idempotent=True,
+        )  # fmt: skip
+        self._delegation = OnRuntime(runtime)
+        self._kind = runtime_kind
+        self._agent = agent
+
+    async def _work(self, arguments: Mapping[str, Any], context: ToolContext) -> Any:
+        caller = context.caller
+        if caller is None:
+            return Observation(error=CHILD_FAILED, message="only a run of the Loop calls an agent")
+        job, there = caller.job, self._delegation
+        child = child_of(
+            job.task, id=child_id(self.name, context.key),
+            summary=arguments.get("summary", self.name), instructions=arguments["instructions"],
+            kind=self._kind or job.task.runtime_kind, agent=self._agent,
+        )  # fmt: skip
+        try:
+            child = caller.admit(job.task, child)
+            await there.spawn(job, child)
+            if caller.decisions:
+                await there.tell(job, child.id, caller.decisions)
+                caller.decisions.clear()
+            task = await unless(caller.leaving, there.join(job, child.id))
+        except (CannotStart, DelegationRefused, TaskExists, TaskNotFound) as refused:
+            return Observation(error=CHILD_FAILED, message=str(refused))
+        if task is None:
+            raise Unfinished(None)
+        waiting = asked(task)
+        if waiting is not None:
+            raise Unfinished(surfaced(task, waiting))
+        return task.result if task.status is TaskStatus.SUCCESS else failed(task)
+
+
+def child_id(tool: str, key: str) -> str:
+    """The id of the child of one call: the same for the same call, and no other call's."""
+    return f"{tool}-{hashlib.sha256(key.encode()).hexdigest()[:32]}"
+
+
+def failed(child: Task) -> Observation:
+    """What a parent sees of a child that did not end in success."""
+    code, why = child.status.value, "it was cancelled"
+    if child.failure is not None:
+        code, why = child.failure.code, child.failure.message
+    return Observation(
+        {"child": child.id, "status": child.status.value, "code": code}, CHILD_FAILED,
+        f"child {child.id} did not succeed ({code}): {why}",
+    )  # fmt: skip
+
+
+async def unless(leaving: Callable[[], bool], work: Coroutine[Any, Any, Task]) -> Task | None:
+    """The outcome of a wait for a child; None, and the wait ended, if the parent leaves first."""
+    waiting = asyncio.ensure_future(work)
+    try:
+        while not waiting.done() and not leaving():
+            await asyncio.wait([waiting], timeout=GLANCE)
+    finally:
+        if not waiting.done():
+            waiting.cancel()
+            await asyncio.wait([waiting])
+    return None if waiting.cancelled() else waiting.result()

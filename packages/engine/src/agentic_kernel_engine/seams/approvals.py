@@ -1,0 +1,248 @@
+"""Approvals: how people come to know that their decision is wanted. Transport only.
+
+The decision itself is given to any Host (`approve`, `deny`, `answer`) and lives in the inbox of the
+Task's record; nothing here is asked whether an action may be done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import msgspec
+
+from agentic_kernel import Task, TaskStatus
+
+from ..loop import vocabulary
+from ..loop.reasons import WAITING_FOR
+from .delegation import asked, depth, digests
+
+if TYPE_CHECKING:
+    from ..record import Record
+    from ..store import Store
+
+_log = logging.getLogger(__name__)
+PATIENCE: Final = 30.0
+"""Seconds that one call of a transport may take before it counts as failed."""
+REMEMBERED: Final = 10_000
+"""How many decisions that were given are remembered, so as not to be asked for again."""
+_PAGE: Final = 100
+
+
+class Request(msgspec.Struct, frozen=True):
+    """One decision that people are asked for."""
+
+    task_id: str
+    """Where to decide: the outermost Task that waits for it."""
+    digest: str
+    """Of the action or question; no other request ever has it."""
+    kind: str
+    """``approval`` or ``question``."""
+    origin: str
+    """The Task that asks: the same one, or a child of it at any depth."""
+    action: Mapping[str, Any] = msgspec.field(default_factory=dict)
+    """In its JSON form, with its ``type``; empty for a question."""
+    reason: str = ""
+    """Why the policy wants a person to look at it: the risk, in its words."""
+    question: str = ""
+    """What to answer; empty for an approval."""
+
+
+class Approvals(Protocol):
+    """Brings requests to people; a desk, a chat, a queue.
+
+    It is told of a request only after the pause that waits for it is durable, and at least once by
+    every Host that has it, also of a pause by a process that died since: a digest that is known
+    already is the same request. ``task_id`` may change with the repetition, from a child to the
+    Task above it. `settled` or `withdrawn` comes after `wanted`, once per Host at most.
+
+    Its methods run one at a time in an asyncio task of the Host's own. What they raise is logged
+    once, and a request that could not be told is told again later; neither that nor waiting touches
+    a run. After `PATIENCE` a call is cancelled.
+    """
+
+    async def wanted(self, request: Request) -> None:
+        """Somebody is to decide."""
+        ...
+
+    async def settled(self, request: Request) -> None:
+        """Somebody has."""
+        ...
+
+    async def withdrawn(self, request: Request) -> None:
+        """It is needed no longer: the Task was killed, or is gone."""
+        ...
+
+
+class InMemoryApprovals:
+    """Keeps what is open, for an application that shows it."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, Request] = {}
+        self._news: asyncio.Queue[Request] = asyncio.Queue()
+
+    @property
+    def open(self) -> list[Request]:
+        """What waits for a decision now, in the order in which it came."""
+        return list(self._open.values())
+
+    async def next(self) -> Request:
+        """The next request, once there is one; those that are decided by then are passed over."""
+        while True:
+            request = await self._news.get()
+            if self._open.get(request.digest) == request:
+                return request
+
+    async def wanted(self, request: Request) -> None:
+        if self._open.get(request.digest) != request:
+            self._open[request.digest] = request
+            self._news.put_nowait(request)
+
+    async def settled(self, request: Request) -> None:
+        self._open.pop(request.digest, None)
+
+    async def withdrawn(self, request: Request) -> None:
+        self._open.pop(request.digest, None)
+
+
+class Desk:
+    """What a Host knows of the requests in its store, and tells its transport of.
+
+    It looks at every commit of the Host's own, and now and then at all paused Tasks, for what other
+    hosts committed.
+
+    Args:
+        approvals: The transport.
+        store: Where the Tasks are.
+        kinds: Which runtime kinds the Host serves; None for every kind.
+    """
+
+    def __init__(self, approvals: Approvals, store: Store, kinds: Collection[str] | None) -> None:
+        self._approvals = approvals
+        self._store = store
+        self._kinds = kinds
+        self._open: dict[str, tuple[Request, int]] = {}
+        """By digest, with the depth of the Task that it is asked at."""
+        self._done: dict[str, None] = {}
+        self._untold: set[str] = set()
+        self._queue: asyncio.Queue[tuple[str, Request]] = asyncio.Queue()
+        self._telling: asyncio.Task[None] | None = None
+        self._faulty = False
+
+    def start(self) -> None:
+        """Begin to tell the transport."""
+        if self._telling is None:
+            self._telling = asyncio.get_running_loop().create_task(self._tell())
+
+    async def stop(self) -> None:
+        """Stop telling it; what it was not told is told by the next Host that looks."""
+        telling, self._telling = self._telling, None
+        if telling is not None:
+            telling.cancel()
+            await asyncio.wait([telling])
+
+    def saw(self, record: Record) -> None:
+        """Take note of a record that is durable."""
+        task = record.task
+        if self._kinds is not None and task.runtime_kind not in self._kinds:
+            return
+        for request in requests(task):
+            self._want(request, depth(task))
+        for request, _ in list(self._open.values()):
+            if request.task_id == task.id and not _waits(record, request):
+                killed = task.status is TaskStatus.CANCELLED
+                self._close(request, "withdrawn" if killed else "settled")
+
+    async def look(self) -> None:
+        """Look at every paused Task, and at what was open and is not among them.
+
+        Raises:
+            StoreError: The store cannot be read.
+        """
+        paused: set[str] = set()
+        after: str | None = None
+        while True:
+            page = await self._store.find(
+                status=TaskStatus.PAUSED, kinds=self._kinds, after=after, limit=_PAGE
+            )
+            for record in page:
+                paused.add(record.task.id)
+                self.saw(record)
+            if len(page) < _PAGE:
+                break
+            after = page[-1].task.id
+        others = {request.task_id for request, _ in self._open.values()} - paused
+        found = await self._store.load_many(others) if others else {}
+        for request, _ in list(self._open.values()):
+            if request.task_id in found:
+                self.saw(found[request.task_id])
+            elif request.task_id in others:
+                self._close(request, "withdrawn")
+        for digest in self._untold & self._open.keys():
+            self._untold.discard(digest)
+            self._queue.put_nowait(("wanted", self._open[digest][0]))
+
+    def _want(self, request: Request, level: int) -> None:
+        known = self._open.get(request.digest)
+        if request.digest in self._done or (known is not None and known[1] <= level):
+            return
+        self._open[request.digest] = request, level
+        self._queue.put_nowait(("wanted", request))
+
+    def _close(self, request: Request, how: str) -> None:
+        del self._open[request.digest]
+        self._done[request.digest] = None
+        if len(self._done) > REMEMBERED:
+            del self._done[next(iter(self._done))]
+        self._queue.put_nowait((how, request))
+
+    async def _tell(self) -> None:
+        while True:
+            verb, request = await self._queue.get()
+            if verb != "wanted" and request.digest in self._untold:
+                self._untold.discard(request.digest)
+                continue
+            try:
+                async with asyncio.timeout(PATIENCE):
+                    await getattr(self._approvals, verb)(request)
+            except Exception:
+                if verb == "wanted":
+                    self._untold.add(request.digest)
+                if not self._faulty:
+                    self._faulty = True
+                    _log.exception("the approvals transport failed; this is reported once")
+
+
+def requests(task: Task) -> list[Request]:
+    """The decisions that a Task is paused for."""
+    waiting = asked(task)
+    if waiting is None:
+        return []
+    if waiting["kind"] == "question":
+        if not digests(waiting):
+            return []
+        origin = waiting.get("task", task.id)
+        return [Request(task.id, waiting["digest"], "question", origin,
+                        question=waiting.get("question", ""))]  # fmt: skip
+    return [
+        Request(
+            task.id, each["digest"], "approval", each.get("task", task.id),
+            action=each.get("action", {}), reason=each.get("reason", ""),
+        )
+        for each in waiting["requests"]
+    ]  # fmt: skip
+
+
+def _waits(record: Record, request: Request) -> bool:
+    """Whether a decision is still wanted: it is not given, and the Task has not gone on without."""
+    note = record.task.metadata.get(WAITING_FOR)
+    if record.task.status.terminal or not isinstance(note, Mapping):
+        return False
+    for entry in record.inbox:
+        if entry.get("digest") == request.digest:
+            return False
+        if request.kind == "question" and entry["type"] == vocabulary.ANSWER:
+            return False
+    return request.digest in digests(note)

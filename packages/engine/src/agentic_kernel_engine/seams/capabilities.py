@@ -1,0 +1,190 @@
+"""CapabilityRegistry: what the capability names of an Agent stand for: instructions and tools."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+from agentic_kernel import Agent, Capability, InvalidValue
+
+from ..errors import TaskFailed
+from .tools import Tool, ToolRegistry, Tools
+
+
+class Repertoire:
+    """What one capability gives, or all those of an Agent together.
+
+    Args:
+        instructions: For the planner, beside the Task's own; one text, or several in their order.
+        tools: Tools, and typed functions, which become tools as by `tool`.
+
+    Raises:
+        InvalidValue: Two tools have the same name, or a function cannot become a tool.
+    """
+
+    __slots__ = ("instructions", "tools")
+
+    def __init__(
+        self,
+        instructions: str | Iterable[str] = (),
+        tools: Iterable[Tool | Callable[..., Any]] = (),
+    ) -> None:
+        given = (instructions,) if isinstance(instructions, str) else tuple(instructions)
+        self.instructions: tuple[str, ...] = given
+        self.tools: tuple[Tool, ...] = tuple(Tools(*tools).tools())
+
+
+NOTHING = Repertoire()
+"""The repertoire of nobody in particular."""
+
+
+class CapabilityRegistry(Protocol):
+    """Knows the Agents of a Loop, and what their capabilities are made of.
+
+    It is asked once when a Task is dispatched, before anything is written, and once at every entry
+    of a run: what changes in it takes effect at the next entry, never in the middle of one.
+    """
+
+    async def resolve(self, agent: str) -> Repertoire:
+        """All that the capabilities of this Agent give, in the order of the Agent's list.
+
+        The same name gives the same repertoire for as long as the registry does not change. A
+        capability that is listed twice is given once.
+
+        Args:
+            agent: The name of an Agent, ``<scope>/<name>``.
+
+        Raises:
+            UnknownAgent: There is no such Agent.
+            UnknownCapability: The Agent has a capability that nobody provides.
+            DuplicateTool: Two different tools of it have the same name.
+        """
+        ...
+
+
+class UnknownAgent(TaskFailed):
+    """A Task names an Agent that the registry does not have.
+
+    Attributes:
+        agent: The name.
+    """
+
+    def __init__(self, agent: str, known: Iterable[str]) -> None:
+        self.agent = agent
+        super().__init__(
+            "engine/unknown_agent",
+            f"there is no Agent {agent[:80]!r}; there are: {', '.join(sorted(known)) or 'none'}",
+            {"agent": agent},
+        )
+
+
+class UnknownCapability(TaskFailed):
+    """An Agent has a capability that nobody provides.
+
+    Attributes:
+        agent: Whose it is.
+        capability: Its name.
+    """
+
+    def __init__(self, agent: str, capability: str) -> None:
+        self.agent = agent
+        self.capability = capability
+        super().__init__(
+            "engine/unknown_capability",
+            f"nobody provides the capability {capability!r} of the Agent {agent!r}; register it, "
+            "or take it off the Agent",
+            {"agent": agent, "capability": capability},
+        )
+
+
+class DuplicateTool(TaskFailed):
+    """Two different tools have one name, so that a call of it would be a guess.
+
+    Attributes:
+        agent: For whom they would come together.
+        tool: The name.
+    """
+
+    def __init__(self, agent: str, tool: str) -> None:
+        self.agent = agent
+        self.tool = tool
+        super().__init__(
+            "engine/duplicate_tool",
+            f"the Agent {agent!r} would have two tools called {tool!r}; rename one",
+            {"agent": agent, "tool": tool},
+        )
+
+
+class InMemoryCapabilities:
+    """A registry that never changes.
+
+    Args:
+        agents: The Agents, each with its capabilities.
+        provided: What each capability gives, by its name.
+
+    Raises:
+        InvalidValue: Two Agents have the same name, or a name is not ``<scope>/<name>``.
+    """
+
+    def __init__(self, agents: Iterable[Agent], provided: Mapping[str, Repertoire]) -> None:
+        self._agents: dict[str, Agent] = {}
+        for agent in agents:
+            if agent.name in self._agents:
+                raise InvalidValue("agents", f"has two Agents called {agent.name!r}; rename one")
+            self._agents[agent.name] = agent
+        self._provided = {Capability(name).name: gives for name, gives in provided.items()}
+
+    async def resolve(self, agent: str) -> Repertoire:
+        found = self._agents.get(agent)
+        if found is None:
+            raise UnknownAgent(agent, self._agents)
+        parts = []
+        for name in dict.fromkeys(capability.name for capability in found.capabilities):
+            if name not in self._provided:
+                raise UnknownCapability(agent, name)
+            parts.append(self._provided[name])
+        tools: tuple[Tool, ...] = ()
+        for part in parts:
+            tools = joined(agent, tools, part.tools)
+        return Repertoire([text for part in parts for text in part.instructions], tools)
+
+
+class AgentTools:
+    """A registry of a Loop's own tools and of those that an Agent's capabilities give.
+
+    The Loop's own are looked up anew each time: they may change while a run goes on.
+
+    Args:
+        agent: Whose they are.
+        own: The Loop's.
+        given: The Agent's.
+
+    Raises:
+        DuplicateTool: Two of them have the same name; from `tools` as well.
+    """
+
+    def __init__(self, agent: str, own: ToolRegistry, given: Sequence[Tool]) -> None:
+        self._agent = agent
+        self._own = own
+        self._given = tuple(given)
+        self._named = {tool.name: tool for tool in given}
+        self.tools()
+
+    def tools(self) -> Sequence[Tool]:
+        return joined(self._agent, self._own.tools(), self._given)
+
+    def find(self, name: str) -> Tool | None:
+        return self._named.get(name) or self._own.find(name)
+
+
+def joined(agent: str, some: Sequence[Tool], more: Sequence[Tool]) -> tuple[Tool, ...]:
+    """These tools, then those; one that is in both is in it once.
+
+    Raises:
+        DuplicateTool: Two different ones have the same name.
+    """
+    named = {tool.name: tool for tool in some}
+    for tool in more:
+        if named.setdefault(tool.name, tool) is not tool:
+            raise DuplicateTool(agent, tool.name)
+    return tuple(named.values())

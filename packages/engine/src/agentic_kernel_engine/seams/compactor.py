@@ -1,0 +1,167 @@
+"""Compactor: what keeps the transcript short, and one that summarizes by quoting.
+
+What a compactor does is a function of what it is shown. It asks no model: a call of one would be
+neither reserved nor counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final, Protocol
+
+import msgspec
+
+from agentic_kernel import InvalidValue
+
+from ..loop.action import ToolCall
+from ..loop.limits import Remaining
+from ..loop.observation import Observation
+from ..loop.transcript import Entry, Summary, Transcript, Turn, UserMessage
+
+LONGEST: Final = 50_000
+"""How long a summary may be, in characters."""
+LINE: Final = 200
+"""How long a line of an extract may be, in characters."""
+_LEFT_OUT: Final = "(…)"
+_encode = msgspec.json.Encoder().encode
+
+
+class Compaction(msgspec.Struct, frozen=True):
+    """What a compactor wants done: a summary takes the place of the first entries."""
+
+    entries: int
+    """How many are replaced, counted from the first. Those of one commit stay together, so it may
+    be a few less."""
+    summary: str
+    """What the planner is shown instead."""
+
+
+class Compactor(Protocol):
+    """Decides before each call of the planner whether the transcript is to be shortened.
+
+    The Task's instructions, an open question and the latest words of its user stay, whatever it
+    wants. One that raises, or wants what cannot be done, is not heard: the run goes on with the
+    transcript as it was, and an event says why.
+    """
+
+    def compact(self, transcript: Transcript, remaining: Remaining) -> Compaction | None:
+        """What to replace; None for nothing.
+
+        Args:
+            transcript: The Loop's own; neither change it nor keep it.
+            remaining: What is left of the limits.
+        """
+        ...
+
+
+class WindowCompactor:
+    """Keeps the latest entries, and quotes from the others.
+
+    It acts when the transcript is longer than either limit, and makes room for a while: of the
+    entries that it keeps, there are as many as fit in half of ``max_bytes``, at least one.
+
+    Args:
+        max_entries: How many entries a transcript may have.
+        max_bytes: How long it may be as JSON.
+        keep: How many of the latest entries are kept, if they fit.
+        summary: How long the extract may be, in characters.
+
+    Raises:
+        InvalidValue: These do not fit together.
+    """
+
+    def __init__(
+        self,
+        max_entries: int = 200,
+        max_bytes: int = 200_000,
+        *,
+        keep: int = 20,
+        summary: int = 2_000,
+    ) -> None:
+        if not 1 <= keep < max_entries:
+            raise InvalidValue("keep", f"is {keep}; use at least 1, and less than max_entries")
+        most = min(max_bytes // 4, LONGEST)
+        if not LINE <= summary <= most:
+            raise InvalidValue("summary", f"is {summary}; use {LINE} to {most}, see max_bytes")
+        self._max_entries = max_entries
+        self._max_bytes = max_bytes
+        self._keep = keep
+        self._summary = summary
+
+    def compact(self, transcript: Transcript, remaining: Remaining) -> Compaction | None:
+        if len(transcript) <= self._max_entries and transcript.size <= self._max_bytes:
+            return None
+        kept = min(self._keep, fitting(transcript, self._max_bytes // 2) or 1)
+        count = len(transcript) - kept
+        # What stays beside the last summary was quoted when that was made.
+        return Compaction(count, extract(transcript[transcript.fixed - 1 : count], self._summary))
+
+
+def fitting(entries: Sequence[Entry], room: int) -> int:
+    """How many of the last entries fit into so many bytes of JSON."""
+    count = 0
+    for entry in reversed(entries):
+        room -= len(_encode(entry)) + 1
+        if room < 0:
+            break
+        count += 1
+    return count
+
+
+def extract(entries: Sequence[Entry], length: int) -> str:
+    """The beginnings of what was said and done, a line each, in so many characters at most.
+
+    Where that is too long, lines of the middle are left out: a quarter of the length is for the
+    oldest. The lines of an earlier summary are taken as they are.
+    """
+    lines = [line for entry in entries for line in _lines(entry) if line]
+    if sum(len(line) + 1 for line in lines) <= length:
+        return "\n".join(lines)
+    lines = [line for line in lines if line != _LEFT_OUT]
+    room = length - len(_LEFT_OUT) - 1
+    first = _room_for(iter(lines), room // 4)
+    last = _room_for(reversed(lines), room - sum(len(line) + 1 for line in first))
+    return "\n".join([*first, _LEFT_OUT, *reversed(last)])
+
+
+def _room_for(lines: Iterator[str], room: int) -> list[str]:
+    """As many of the lines as fit."""
+    found = []
+    for line in lines:
+        room -= len(line) + 1
+        if room < 0:
+            break
+        found.append(line)
+    return found
+
+
+def _lines(entry: Entry) -> Iterator[str]:
+    if isinstance(entry, Summary):
+        yield from (_short(line) for line in entry.text.splitlines())
+    elif isinstance(entry, Turn):
+        if entry.plan.text:
+            yield _short(f"said: {entry.plan.text}")
+        for action, observation in zip(entry.plan.actions, entry.observations, strict=True):
+            name, shown = type(action).__name__, msgspec.to_builtins(action)
+            shown.pop("type", None)
+            if isinstance(action, ToolCall):
+                name, shown = action.tool, action.arguments
+            yield f"{_short(f'{name} {_text(shown)}', LINE // 2)} -> {_came(observation)}"
+    else:
+        yield _short(f"{'user' if isinstance(entry, UserMessage) else 'notice'}: {entry.text}")
+
+
+def _came(observation: Observation) -> str:
+    if observation.error:
+        return _short(f"{observation.error}: {observation.message}", LINE // 2 - 4)
+    return _short(_text(observation.output), LINE // 2 - 4)
+
+
+def _text(value: object) -> str:
+    return _encode(value).decode()
+
+
+def _short(text: str, length: int = LINE) -> str:
+    """One line, of so many characters at most."""
+    line = " ".join(text[: 2 * length].split())
+    return line if len(line) <= length else line[: length - 1] + "…"

@@ -1,0 +1,49 @@
+"""An embedder without a model: texts that share pieces of words come out close."""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+import zlib
+from collections.abc import Sequence
+from typing import Final
+
+from agentic_kernel import InvalidValue
+
+_PIECE: Final = 3
+"""Characters in a piece."""
+
+
+class HashingEmbedder:
+    """Counts the pieces of three characters in a text, in as many buckets as it has dimensions.
+
+    The same text gives the same vector, of length 1, in every process and on every machine. It
+    knows spelling and no meaning: forms of one word are close, synonyms are not.
+
+    Args:
+        dimensions: How long a vector is; the fewer, the more do unlike texts look alike.
+
+    Raises:
+        InvalidValue: It is no number from 1 to 4,096.
+    """
+
+    def __init__(self, dimensions: int = 256) -> None:
+        if type(dimensions) is not int or not 1 <= dimensions <= 4_096:
+            raise InvalidValue("dimensions", f"is {dimensions!r}; use a number from 1 to 4,096")
+        self._dimensions = dimensions
+
+    async def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        return [self._vector(text) for text in texts]
+
+    def _vector(self, text: str) -> list[float]:
+        words = unicodedata.normalize("NFKC", text).casefold().split()
+        vector = [0.0] * self._dimensions
+        for word in words:
+            framed = f" {word} "
+            for start in range(len(framed) - _PIECE + 1):
+                hashed = zlib.crc32(framed[start : start + _PIECE].encode("utf-8", "replace"))
+                # A sign from the hash lets collisions cancel out instead of adding up.
+                sign = 1.0 if hashed >> 31 else -1.0
+                vector[hashed % self._dimensions] += sign
+        length = math.hypot(*vector)
+        return [each / length for each in vector] if length else vector
