@@ -156,7 +156,7 @@ def _wheel(session: nox.Session, member: str) -> Path:
 
 @nox.session
 def benchmarks(session: nox.Session) -> None:
-    """Measure, each figure beside its limit; writes benchmarks/results/."""
+    """Measure, each figure beside its limit; `-- peers` measures other libraries beside ours."""
     workspace(session, *group("test"), model=True)
     session.run("python", "benchmarks/run.py", *session.posargs)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import timeit
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +29,10 @@ class Figure:
     def held(self) -> bool:
         """Whether ours is on the right side of the bar."""
         return self.ours <= self.bar if self.better == "lower" else self.ours >= self.bar
+
+    def record(self) -> dict[str, Any]:
+        """All of it as JSON."""
+        return {**asdict(self), "held": self.held}
 
 
 def interleaved(

@@ -6,6 +6,7 @@ Every other module of this folder is a benchmark if it has a function
 
 which measures ours and the limit in turns within one run (`figure.interleaved`, or likewise) and
 returns a `Figure` for each thing measured. Its first docstring line is the heading of its table.
+`peers` is one as well, with a table of its own; it needs a package index and runs when it is named.
 Nothing here is a test and nothing fails because it was slow; the table says which bars held.
 """
 
@@ -16,38 +17,41 @@ import json
 import os
 import platform
 import sys
-from collections.abc import Callable
-from dataclasses import asdict
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
-
-from figure import Figure
+from typing import Any, Protocol
 
 FOLDER = Path(__file__).parent
 RESULTS = FOLDER / "results"
+ON_REQUEST = ("peers",)
+
+
+class Finding(Protocol):
+    """What a benchmark hands back: a `Figure`, or what its own table shows."""
+
+    def record(self) -> dict[str, Any]:
+        """All of it as JSON."""
 
 
 def main(names: list[str]) -> None:
-    """Measure the named benchmarks, or all, and write one JSON file each and a table of all."""
+    """Measure the named benchmarks, or our own, and write one JSON file each and a table of all."""
     RESULTS.mkdir(exist_ok=True)
-    found = {
-        path.stem: _measure(path.stem)
-        for path in sorted(FOLDER.glob("*.py"))
-        if path.stem not in ("figure", "run")
-    }
+    own = [path.stem for path in sorted(FOLDER.glob("*.py"))]
+    own = [name for name in own if name not in ("figure", "run")]
+    found = {name: _measure(name) for name in (*own, *ON_REQUEST)}
     unknown = set(names) - set(found)
     if unknown:
         sys.exit(
             f"no benchmark is called {', '.join(sorted(unknown))}; there are {', '.join(found)}"
         )
-    for name in names or found:
+    for name in names or own:
         load = os.getloadavg()[0]
         figures = found[name]()
         result: dict[str, Any] = {
             "python": platform.python_version(),
             "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
             "load": [round(load, 2), round(os.getloadavg()[0], 2)],
-            "figures": [{**asdict(each), "held": each.held} for each in figures],
+            "figures": [each.record() for each in figures],
         }
         (RESULTS / f"{name}.json").write_text(
             json.dumps(result, indent=2, ensure_ascii=False) + "\n"
@@ -59,22 +63,29 @@ def main(names: list[str]) -> None:
     (RESULTS / "README.md").write_text("# Figures\n\n" + "\n".join(sections))
 
 
-def _measure(name: str) -> Callable[[], list[Figure]]:
-    measure: Callable[[], list[Figure]] = importlib.import_module(name).measure
+def _measure(name: str) -> Callable[[], Sequence[Finding]]:
+    measure: Callable[[], Sequence[Finding]] = importlib.import_module(name).measure
     return measure
 
 
 def table(name: str, result: dict[str, Any]) -> str:
     """One benchmark's figures as a Markdown table."""
-    heading = (importlib.import_module(name).__doc__ or name).splitlines()[0].rstrip(".")
+    module = importlib.import_module(name)
+    heading = (module.__doc__ or name).splitlines()[0].rstrip(".")
     before, after = result["load"]
+    under = (
+        f"Python {result['python']} on {result['machine']}; load {before} before, {after} after."
+    )
+    rows: Callable[[Sequence[dict[str, Any]]], str] = getattr(module, "table", _figures)
+    return f"## {heading}\n\n{under}\n\n{rows(result['figures'])}\n"
+
+
+def _figures(figures: Sequence[dict[str, Any]]) -> str:
     lines = [
-        f"## {heading}\n",
-        f"Python {result['python']} on {result['machine']}; load {before} before, {after} after.\n",
         "| what | ours | limit | ours ÷ limit | bar | held |",
         "|---|---|---|---|---|---|",
     ]
-    for figure in result["figures"]:
+    for figure in figures:
         unit, sign = figure["unit"], "≤" if figure["better"] == "lower" else "≥"
         lines.append(
             f"| {figure['name']} | {figure['ours']:,.3g} {unit} "
@@ -82,7 +93,7 @@ def table(name: str, result: dict[str, Any]) -> str:
             f"| {figure['ours'] / figure['limit']:.2f} "
             f"| {sign} {figure['bar']:g} {unit} | {'yes' if figure['held'] else '**no**'} |"
         )
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":
