@@ -127,28 +127,29 @@ def _effects(path: Path) -> list[tuple[str, int]]:
 def judge(evidence: Evidence) -> list[Finding]:
     """Everything that is wrong, against what was acknowledged to the dead and to the living."""
     return [
-        *_processes(evidence),
+        *processes(evidence),
         *(Finding(UNREADABLE, detail) for detail in evidence.unreadable),
-        *_tasks(evidence),
+        *tasks(evidence),
         *(
             finding
             for task, record in evidence.records.items()
             if task in evidence.logs
-            for look in (_log, _steps, _acknowledged, _take_overs)
+            for look in (history, _steps, _acknowledged, _take_overs)
             for finding in look(evidence, record, evidence.logs[task])
         ),
         *_bound(evidence),
     ]
 
 
-def _processes(evidence: Evidence) -> Iterator[Finding]:
+def processes(evidence: Evidence) -> Iterator[Finding]:
+    """Whether the victim was killed, and every other process ended well."""
     for name, code in evidence.codes.items():
         if code != (SIGKILL if name == VICTIM else 0):
             trouble = evidence.trouble.get(name, "")[-600:]
             yield Finding(UNFINISHED, f"{name} ended with {code}: {trouble}")
 
 
-def _tasks(evidence: Evidence) -> Iterator[Finding]:
+def tasks(evidence: Evidence) -> Iterator[Finding]:
     """Which Tasks are there, and which are not."""
     pruning = {said.task for said in evidence.said[VICTIM] if said.what == "pruning"}
     pruned = {said.task for said in evidence.said[VICTIM] if said.what == "pruned"}
@@ -160,7 +161,7 @@ def _tasks(evidence: Evidence) -> Iterator[Finding]:
         yield Finding(LOST, f"{task} was pruned, and the prune is undone")
 
 
-def _log(evidence: Evidence, record: Record, log: Sequence[Event]) -> Iterator[Finding]:
+def history(evidence: Evidence, record: Record, log: Sequence[Event]) -> Iterator[Finding]:
     """Every version wrote its events, once; every extra is there, once."""
     task = record.task.id
     places = [event.id for event in log if event.id is not None]

@@ -117,10 +117,10 @@ class Template:
 
 
 @contextmanager
-def template() -> Iterator[Template]:
-    """A template, ended with the block."""
+def template(module: str = "integration.crash_worker") -> Iterator[Template]:
+    """A template of the processes of this module, ended with the block."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "integration.crash_worker"],
+        [sys.executable, "-m", module],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

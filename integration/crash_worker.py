@@ -14,6 +14,7 @@ import os
 import signal
 import sys
 import traceback
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, Final, NoReturn, TypedDict, cast
 
@@ -48,6 +49,10 @@ class Order(TypedDict):
     """At which passing of that point."""
     dead: str
     """The name of the victim's Host, for its heirs."""
+
+
+Life = Callable[[Any], Coroutine[Any, Any, None]]
+"""What a process does with its order."""
 
 
 class Worker:
@@ -180,7 +185,7 @@ async def live(order: Order) -> None:
     worker.store.close()
 
 
-def begin(order: Order, gate: int) -> NoReturn:
+def begin(order: Order, gate: int, live: Life) -> NoReturn:
     """Become that process once the gate is open; never returns."""
     code = 1
     try:
@@ -199,7 +204,7 @@ def begin(order: Order, gate: int) -> NoReturn:
         os._exit(code)
 
 
-def start(orders: list[Order]) -> list[int]:
+def start(orders: list[Order], live: Life) -> list[int]:
     """Run these processes, all at once; returns their exit codes, negative for a signal."""
     gate, opener = os.pipe()
     started = []
@@ -207,13 +212,18 @@ def start(orders: list[Order]) -> list[int]:
         process = os.fork()
         if process == 0:
             os.close(opener)
-            begin(order, gate)
+            begin(order, gate, live)
         started.append(process)
     os.close(gate)
     os.close(opener)  # nobody can write to the pipe any more: whoever reads from it goes on
     return [os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) for process in started]
 
 
-if __name__ == "__main__":
+def serve(live: Life) -> None:
+    """Be the template of processes that live such a life, until the input ends."""
     for line in sys.stdin:
-        print(json.dumps(start(json.loads(line))), flush=True)
+        print(json.dumps(start(json.loads(line), live)), flush=True)
+
+
+if __name__ == "__main__":
+    serve(live)
