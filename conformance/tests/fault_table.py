@@ -27,7 +27,15 @@ from agentic_kernel_conformance.store_histories import SIZE
 from agentic_kernel_engine import MemoryStore, Store
 from agentic_kernel_file import FileStore
 
-from . import faulty_adapters, faulty_kernels, faulty_runtimes, faulty_stores
+from . import (
+    faulty_adapters,
+    faulty_approvals,
+    faulty_kernels,
+    faulty_memories,
+    faulty_runtimes,
+    faulty_seams,
+    faulty_stores,
+)
 from .faulty_adapters import ADAPTERS
 from .test_histories import FAULTS, first_broken
 
@@ -36,7 +44,9 @@ APART = 10_000
 MANY = 6_000
 """Histories after which a fault is taken not to show."""
 
-_MODULES = (faulty_stores, faulty_runtimes, faulty_kernels)
+_MODULES = (
+    faulty_stores, faulty_runtimes, faulty_kernels, faulty_seams, faulty_memories, faulty_approvals,
+)  # fmt: skip
 _TEXT = """# Faulty implementations
 
 Every mistake of the kit's own tests, run {runs} times from {runs} different seeds: which rule the

@@ -14,18 +14,35 @@ import pytest
 import pytest_asyncio
 
 from agentic_kernel_conformance import (
+    ApprovalsContract,
+    ApprovalsFeatures,
     KernelContract,
+    MemoryContract,
+    MemoryFeatures,
     ObserverContract,
     ObserverFeatures,
+    PlannerContract,
+    PlannerFeatures,
+    PolicyContract,
+    PolicyFeatures,
     QueryContract,
     RuntimeContract,
     RuntimeFeatures,
     StoreContract,
     StoreFeatures,
+    ToolContract,
+    ToolFeatures,
 )
 from agentic_kernel_conformance.system import Hold
 
-from . import faulty_kernels, faulty_runtimes, faulty_stores
+from . import (
+    faulty_approvals,
+    faulty_kernels,
+    faulty_memories,
+    faulty_runtimes,
+    faulty_seams,
+    faulty_stores,
+)
 from .dict_runtime import DictRuntime
 from .dict_work import DictWork
 
@@ -96,6 +113,69 @@ OBSERVERS = {
     "PrintsLines": "observer",
     "ExpectsText": "observer",
     "DropsLive": "observer",
+}
+PLANNERS = {
+    "VendorsError": "plan",
+    "CodeWithoutScope": "plan",
+    "SilentStream": "plan",
+    "TuplesInArguments": "plan",
+    "CallsFromMemory": "plan",
+    "SaysItAgain": "plan",
+    "NeverTheSame": "plan",
+    "StrictSchemas": "context",
+    "TrimsTranscript": "context",
+    "OneContext": "apart",
+    "OneAnswer": "apart",
+    "CannotBeCancelled": "unwind",
+    "PumpsOn": "unwind",
+    "ForgetsReasoning": "budget",
+    "SubtractsTheCached": "budget",
+}
+POLICIES = {
+    "ToolsOnly": "decide",
+    "KnownToolsOnly": "decide",
+    "SaysYes": "decide",
+    "OnceOnly": "decide",
+    "HidesOnly": "visible",
+    "VisibleScopes": "visible",
+    "Redacts": "context",
+    "CountsInVariables": "context",
+    "OneQuestion": "apart",
+    "DeniesWhenCancelled": "unwind",
+    "AuditsLater": "unwind",
+}
+TOOLS = {
+    "TrustsThePlanner": "schemas",
+    "AnotherOutput": "schemas",
+    "ErrorsAsText": "outcome",
+    "ReportsObjects": "outcome",
+    "ReadsWithATrace": "effects",
+    "IgnoresTheKey": "effects",
+    "KeepsItsArguments": "apart",
+    "CatchesEverything": "unwind",
+    "LeavesAWorker": "unwind",
+}
+MEMORIES = {
+    "JoinedScopes": "scopes",
+    "FoldedScopes": "scopes",
+    "OneTenant": "scopes",
+    "CheckThenAct": "memory",
+    "Overwrites": "memory",
+    "HidesOnly": "memory",
+    "NotFoundIsNone": "memory",
+    "FindsTheSuperseded": "recall",
+    "OldestFirst": "recall",
+    "LimitThenScore": "recall",
+    "LiveOnly": "export",
+    "RestoresByProposing": "export",
+    "TakesAnyVersion": "export",
+}
+APPROVALS = {
+    "AsksAgain": "approvals",
+    "KeepsTheFirst": "approvals",
+    "EndsOnce": "approvals",
+    "ToolsOnly": "approvals",
+    "NeverWithdraws": "approvals",
 }
 
 
@@ -183,6 +263,68 @@ class _ObserverAdapter(FaultyAdapter, ObserverContract):
         return lambda: observer.events
 
 
+class _PlannerAdapter(FaultyAdapter, PlannerContract):
+    features = PlannerFeatures(forecasts=True)
+
+    @pytest.fixture
+    def planner(self) -> Any:
+        return getattr(faulty_seams, self.faulty)()
+
+
+class _PolicyAdapter(FaultyAdapter, PolicyContract):
+    @pytest.fixture
+    def policy(self) -> Any:
+        return getattr(faulty_seams, self.faulty)()
+
+
+class _ToolAdapter(FaultyAdapter, ToolContract):
+    features = ToolFeatures(observable=True, steady=True, fails=True, waits=True)
+
+    @pytest.fixture
+    def made(self) -> Any:
+        return getattr(faulty_seams, self.faulty)()
+
+    @pytest.fixture
+    def tool(self, made: Any) -> Any:
+        return made.tool()
+
+    @pytest.fixture
+    def arguments(self, made: Any) -> Any:
+        return made.arguments
+
+    @pytest.fixture
+    def effects(self, made: Any) -> Any:
+        return made.effects
+
+    @pytest.fixture
+    def failing(self, made: Any) -> Any:
+        return made.failing
+
+    @pytest.fixture
+    def waiting(self, made: Any) -> Any:
+        return made.waiting
+
+
+class _MemoryAdapter(FaultyAdapter, MemoryContract):
+    features = MemoryFeatures(keeps=True, searches=True)
+
+    @pytest.fixture
+    def memory(self) -> Any:
+        return getattr(faulty_memories, self.faulty)()
+
+
+class _ApprovalsAdapter(FaultyAdapter, ApprovalsContract):
+    features = ApprovalsFeatures(shows=True)
+
+    @pytest.fixture
+    def approvals(self) -> Any:
+        return getattr(faulty_approvals, self.faulty)()
+
+    @pytest.fixture
+    def open(self, approvals: Any) -> Any:
+        return approvals.open
+
+
 _THREADS = StoreFeatures(threads=True)
 FEATURES: dict[str, Any] = {
     "StoreOneThreadOnly": _THREADS,
@@ -193,6 +335,15 @@ FEATURES: dict[str, Any] = {
     "ObserverPrintsRaw": ObserverFeatures(writes_to_terminal=True),
     "ObserverPrintsLines": ObserverFeatures(writes_to_terminal=True),
     "ObserverDropsLive": ObserverFeatures(keeps_events=True),
+    "PlannerCallsFromMemory": PlannerFeatures(forecasts=True, grounded=True),
+    "PlannerSaysItAgain": PlannerFeatures(forecasts=True, continues=True),
+    "PlannerNeverTheSame": PlannerFeatures(forecasts=True, deterministic=True),
+    "PlannerOneContext": PlannerFeatures(forecasts=True, deterministic=True),
+    "PlannerPumpsOn": PlannerFeatures(forecasts=True, streams=True),
+    "PolicyOnceOnly": PolicyFeatures(deterministic=True),
+    "PolicyOneQuestion": PolicyFeatures(deterministic=True),
+    "PolicyHidesOnly": PolicyFeatures(filters=True),
+    "PolicyVisibleScopes": PolicyFeatures(filters=True),
 }
 
 
@@ -219,5 +370,10 @@ ADAPTERS = {
     **_adapters("Query", _QueryAdapter, QUERIES),
     **_adapters("Kernel", _KernelAdapter, KERNELS),
     **_adapters("Observer", _ObserverAdapter, OBSERVERS),
+    **_adapters("Planner", _PlannerAdapter, PLANNERS),
+    **_adapters("Policy", _PolicyAdapter, POLICIES),
+    **_adapters("Tool", _ToolAdapter, TOOLS),
+    **_adapters("Memory", _MemoryAdapter, MEMORIES),
+    **_adapters("Approvals", _ApprovalsAdapter, APPROVALS),
 }
 globals().update(ADAPTERS)

@@ -21,8 +21,22 @@ CONTRACTS = [
     kit.QueryContract,
     kit.StoreContract,
     kit.ObserverContract,
+    kit.ApprovalsContract,
+    kit.MemoryContract,
+    kit.PlannerContract,
+    kit.PolicyContract,
+    kit.ToolContract,
 ]
-FEATURES = [kit.RuntimeFeatures, kit.StoreFeatures, kit.ObserverFeatures]
+FEATURES = [
+    kit.RuntimeFeatures,
+    kit.StoreFeatures,
+    kit.ObserverFeatures,
+    kit.ApprovalsFeatures,
+    kit.MemoryFeatures,
+    kit.PlannerFeatures,
+    kit.PolicyFeatures,
+    kit.ToolFeatures,
+]
 SOURCES = Path(inspect.getfile(kit)).parent
 
 

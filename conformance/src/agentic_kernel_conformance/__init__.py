@@ -9,18 +9,31 @@
         @pytest.fixture
         def work(self): ...              # a `Work`: how to make this substrate succeed, fail, …
 
-`RuntimeContract` and `QueryContract` need only the kernel, `StoreContract` and `ObserverContract`
-the engine; each is imported when it is first asked for, so that pytest starts no slower where the
-kit is installed but not used.
+`KernelContract`, `RuntimeContract` and `QueryContract` need only the kernel, the others the engine;
+each is imported when it is first asked for, so that pytest starts no slower where the kit is
+installed but not used.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .features import ObserverFeatures, RuntimeFeatures, StoreFeatures
+    from .approvals import ApprovalsContract
+    from .features import (
+        ApprovalsFeatures,
+        MemoryFeatures,
+        ObserverFeatures,
+        PlannerFeatures,
+        PolicyFeatures,
+        RuntimeFeatures,
+        StoreFeatures,
+        ToolFeatures,
+    )
     from .kernel import KernelContract
+    from .memory import MemoryContract
     from .observer import ObserverContract
+    from .planner import PlannerContract
+    from .policy import PolicyContract
     from .processes import StoreFactory
     from .query import QueryContract
     from .reading import Reader
@@ -28,14 +41,23 @@ if TYPE_CHECKING:
     from .runtime import RuntimeContract
     from .scripted import ScriptedSubstrate, ScriptedWork
     from .store import StoreContract
+    from .tool import ToolContract
     from .work import OutputWork, RefusingWork, ResultWork, System, Work
 
 __all__ = [
     "RULES",
+    "ApprovalsContract",
+    "ApprovalsFeatures",
     "KernelContract",
+    "MemoryContract",
+    "MemoryFeatures",
     "ObserverContract",
     "ObserverFeatures",
     "OutputWork",
+    "PlannerContract",
+    "PlannerFeatures",
+    "PolicyContract",
+    "PolicyFeatures",
     "QueryContract",
     "Reader",
     "RefusingWork",
@@ -50,13 +72,28 @@ __all__ = [
     "StoreFactory",
     "StoreFeatures",
     "System",
+    "ToolContract",
+    "ToolFeatures",
     "Work",
 ]
 
 _HOMES = {
-    "features": ("ObserverFeatures", "RuntimeFeatures", "StoreFeatures"),
+    "approvals": ("ApprovalsContract",),
+    "features": (
+        "ApprovalsFeatures",
+        "MemoryFeatures",
+        "ObserverFeatures",
+        "PlannerFeatures",
+        "PolicyFeatures",
+        "RuntimeFeatures",
+        "StoreFeatures",
+        "ToolFeatures",
+    ),
     "kernel": ("KernelContract",),
+    "memory": ("MemoryContract",),
     "observer": ("ObserverContract",),
+    "planner": ("PlannerContract",),
+    "policy": ("PolicyContract",),
     "processes": ("StoreFactory",),
     "query": ("QueryContract",),
     "reading": ("Reader",),
@@ -64,6 +101,7 @@ _HOMES = {
     "runtime": ("RuntimeContract",),
     "scripted": ("ScriptedSubstrate", "ScriptedWork"),
     "store": ("StoreContract",),
+    "tool": ("ToolContract",),
     "work": ("OutputWork", "RefusingWork", "ResultWork", "System", "Work"),
 }
 

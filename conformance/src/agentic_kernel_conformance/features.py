@@ -64,3 +64,67 @@ class ObserverFeatures(Features):
     """It writes text that people read. Needs the ``output`` fixture."""
     keeps_events: bool = False
     """It hands out what it was given, once each and in order. Needs the ``kept`` fixture."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApprovalsFeatures(Features):
+    """What a transport of requests may declare."""
+
+    shows: bool = False
+    """It can be seen what people are asked for. Needs the ``open`` fixture."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryFeatures(Features):
+    """What a Memory may declare."""
+
+    keeps: bool = False
+    """It remembers what it is told. Only one that stands for none at all does not."""
+    searches: bool = False
+    """An item is found by the words that it has."""
+    durable: bool = False
+    """What was remembered is there when the memory is opened again. Needs the ``reopen``
+    fixture."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannerFeatures(Features):
+    """What a Planner may declare."""
+
+    streams: bool = False
+    """Pieces of an answer come before its plan."""
+    continues: bool = False
+    """An answer that was cut is gone on with: the pieces are the rest, the plan has all of it."""
+    deterministic: bool = False
+    """The same context gets the same actions and texts."""
+    forecasts: bool = False
+    """It has a ``worst_case``, which no call passes."""
+    grounded: bool = False
+    """It calls only tools that it is shown, with arguments that fit, and its final answers fit the
+    output schema."""
+    fails: bool = False
+    """Its provider can be out of reach. Needs the ``failing`` fixture."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyFeatures(Features):
+    """What a Policy may declare."""
+
+    deterministic: bool = False
+    """The same action in the same context gets the same decision."""
+    filters: bool = False
+    """It has a ``visible``, by which tools are hidden from the planner."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolFeatures(Features):
+    """What a Tool may declare."""
+
+    observable: bool = False
+    """Its effects on the world can be counted. Needs the ``effects`` fixture."""
+    steady: bool = False
+    """The same arguments give the same result, as often and wherever they are called with."""
+    fails: bool = False
+    """With some arguments that fit it fails. Needs the ``failing`` fixture."""
+    waits: bool = False
+    """With some arguments it works until it is given up. Needs the ``waiting`` fixture."""

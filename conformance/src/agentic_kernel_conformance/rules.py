@@ -74,6 +74,59 @@ _ALL = (
     Rule("R14", "liveness", "a claim tests the owner's liveness and takes over in one atomic act"),
     Rule("R15", "events", "events are ordered by (version, index) and kept with their commit"),
     Rule("observer", "observing", "an observer takes every event, and a fault stays inside it"),
+    Rule(
+        "plan",
+        "planning",
+        "every context gets one plan that can be stored, or a `PlannerError` with a code of its "
+        "own",
+    ),
+    Rule(
+        "budget",
+        "usage",
+        "a call says what it used up, in numbers that add up and never above its worst case",
+    ),
+    Rule("context", "reading only", "a question and its context are read, and never changed"),
+    Rule("apart", "calls apart", "calls at the same time give what each of them gives alone"),
+    Rule("unwind", "unwinding", "a call that is given up ends at once and leaves nothing running"),
+    Rule("decide", "deciding", "every action gets a decision, whatever is in it"),
+    Rule("visible", "hidden tools", "a tool that is hidden from the planner is not allowed either"),
+    Rule(
+        "schemas",
+        "schemas",
+        "what does not fit is refused before the tool is entered, and what comes back fits",
+    ),
+    Rule(
+        "outcome",
+        "outcomes",
+        "a call that goes well gives a result, and one that does not says so with a code",
+    ),
+    Rule(
+        "effects",
+        "declared effects",
+        "a tool has no effects but those that it declares, and no effect twice if it says so",
+    ),
+    Rule(
+        "memory",
+        "remembering",
+        "an item is live from when it is proposed until it is superseded or forgotten, and never "
+        "again",
+    ),
+    Rule("scopes", "scopes", "what is in one scope is neither seen nor changed from another"),
+    Rule(
+        "recall",
+        "recalling",
+        "a query finds live items only, best first, no more than it asks for, and the same again",
+    ),
+    Rule(
+        "export",
+        "exporting",
+        "what is exported is all that is known, and what is restored is all of it or nothing",
+    ),
+    Rule(
+        "approvals",
+        "asking people",
+        "a decision is asked for once, however often it is told, and only while it is wanted",
+    ),
 )
 
 RULES: Final = {rule.name: rule for rule in _ALL}

@@ -7,6 +7,7 @@ import os
 from collections.abc import AsyncIterator, Sequence
 
 from agentic_kernel import CannotStart
+from agentic_kernel_engine import TaskFailed
 from agentic_kernel_engine.loop import Context, Delta, Plan, PlannerError, Usage
 
 from . import failures
@@ -73,8 +74,8 @@ class LocalPlanner:
         """The pieces of the answer as they come, then the action; leaving it stops the model.
 
         Raises:
-            PlannerError: ``local/no_model``, or ``local/cut``.
-            TaskFailed: The model failed, with a code of `agentic_kernel_local.failures`.
+            PlannerError: ``local/no_model``, ``local/cut``, or the model failed, with a code of
+                `agentic_kernel_local.failures`.
         """
         options = self._answer.of(context.task)
         try:
@@ -90,16 +91,21 @@ class LocalPlanner:
         )
         said: list[str] = []
         prompt = 0
-        async with engine.generate(request) as generation:
-            async for item in generation:
-                if isinstance(item, Prompt):
-                    prompt = item.tokens
-                elif isinstance(item, Piece):
-                    said.append(item.text)
-                    yield Delta(item.text, "arguments")
-                elif isinstance(item, End):
-                    yield self._plan(item, "".join(said), prompt, engine)
-                    return
+        try:
+            async with engine.generate(request) as generation:
+                async for item in generation:
+                    if isinstance(item, Prompt):
+                        prompt = item.tokens
+                    elif isinstance(item, Piece):
+                        said.append(item.text)
+                        yield Delta(item.text, "arguments")
+                    elif isinstance(item, End):
+                        yield self._plan(item, "".join(said), prompt, engine)
+                        return
+        except TaskFailed as failure:
+            if isinstance(failure, PlannerError):
+                raise
+            raise PlannerError(failure.code, failure.message, failure.metadata) from failure
         raise PlannerError(failures.MODEL_ERROR, "the model was closed in the middle of an answer")
 
     def _plan(self, end: End, text: str, prompt: int, engine: Engine) -> Plan:

@@ -1,0 +1,146 @@
+"""ApprovalsContract: what a transport of requests owes to Hosts and people. Needs the engine."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection
+from typing import Any, ClassVar, Final
+
+import msgspec
+import pytest
+
+from agentic_kernel_engine.seams.approvals import Approvals, Request
+
+from .contract import Contract, supplied
+from .features import ApprovalsFeatures
+from .rules import broken, expect, in_time
+from .unwinding import give_up
+from .values import ACCEPTED, IDS
+
+Open = Callable[[], Collection[Request]]
+"""What people are shown as waiting for them, now."""
+
+CALL: Final = Request(
+    "task-1",
+    "digest-1",
+    "approval",
+    "task-1",
+    action={"type": "tool_call", "tool": "write", "arguments": {"path": "a/b"}},
+    reason="it writes",
+)
+QUESTION: Final = Request("task-2", "digest-2", "question", "task-3", question="Which one?")
+_METHODS: Final = ("wanted", "settled", "withdrawn")
+
+
+class ApprovalsContract(Contract):
+    """People are asked once for each decision, for as long as it is wanted.
+
+    Fixtures: ``approvals``, without any request; ``open`` for the feature ``shows``. Features:
+    `ApprovalsFeatures`.
+    """
+
+    contract: ClassVar[str] = "ApprovalsContract"
+    features: ClassVar[ApprovalsFeatures] = ApprovalsFeatures()
+    fixtures = frozenset({"approvals", "open"})
+
+    approvals: Any = supplied("approvals")
+    """The `Approvals` under test. Supplied by the adapter."""
+    open: Any = supplied("open", "shows")
+    """An `Open`. Supplied by the adapter for the feature ``shows``."""
+
+    @pytest.mark.rule("kit")
+    def test_the_fixture_is_a_transport(self, approvals: Approvals) -> None:
+        """It can be told that a decision is wanted, settled and withdrawn."""
+        missing = [name for name in _METHODS if not callable(getattr(approvals, name, None))]
+        expect(not missing, "kit", f"{approvals!r:.100} has no {', '.join(missing)}")
+
+    @pytest.mark.rule("approvals", "context")
+    @pytest.mark.parametrize("request_", [CALL, QUESTION], ids=["approval", "question"])
+    @pytest.mark.parametrize("last", ["settled", "withdrawn"])
+    async def test_a_request_is_taken_and_ended(
+        self, approvals: Approvals, request_: Request, last: str
+    ) -> None:
+        """Also when it is told and ended by several Hosts."""
+        for name in ("wanted", "wanted", last, last):
+            await self._tell(approvals, name, request_)
+
+    @pytest.mark.rule("approvals", "context")
+    async def test_a_request_may_have_any_values(self, approvals: Approvals) -> None:
+        """In the action, in what people read, and in the ids."""
+        made = [Request(id, f"id {n}", "question", id) for n, id in enumerate(IDS.values())]
+        for n, value in enumerate(ACCEPTED.values()):
+            action = {"type": "tool_call", "tool": "write", "arguments": {"value": value}}
+            made.append(Request("task", f"value {n}", "approval", "task", action))
+            if isinstance(value, str):
+                made.append(Request("task", f"text {n}", "question", "task", {}, value, value))
+        for each in made:
+            await self._tell(approvals, "wanted", each)
+        for each in made:
+            await self._tell(approvals, "settled", each)
+
+    @pytest.mark.rule("approvals")
+    @pytest.mark.feature("shows")
+    async def test_a_request_that_is_told_again_is_the_same(
+        self, approvals: Approvals, open: Open
+    ) -> None:
+        """It is shown once, with the Task that it is decided at now."""
+        for each in (CALL, QUESTION, CALL):
+            await self._tell(approvals, "wanted", each)
+        _expect_open(open, CALL, QUESTION)
+        above = msgspec.structs.replace(CALL, task_id="the Task above")
+        await self._tell(approvals, "wanted", above)
+        _expect_open(open, above, QUESTION)
+
+    @pytest.mark.rule("approvals")
+    @pytest.mark.feature("shows")
+    @pytest.mark.parametrize("last", ["settled", "withdrawn"])
+    async def test_a_request_that_is_ended_is_shown_no_longer(
+        self, approvals: Approvals, open: Open, last: str
+    ) -> None:
+        """That one, and no other; even where it was told under another Task."""
+        for each in (CALL, QUESTION):
+            await self._tell(approvals, "wanted", each)
+        await self._tell(approvals, last, msgspec.structs.replace(CALL, task_id="another"))
+        _expect_open(open, QUESTION)
+        await self._tell(approvals, last, QUESTION)
+        _expect_open(open)
+
+    @pytest.mark.rule("apart")
+    @pytest.mark.feature("shows")
+    async def test_requests_at_the_same_time_do_not_mix(
+        self, approvals: Approvals, open: Open
+    ) -> None:
+        """Several Hosts tell one transport."""
+        many = [msgspec.structs.replace(CALL, digest=f"d{n}", task_id=f"t{n}") for n in range(20)]
+        await asyncio.gather(*(self._tell(approvals, "wanted", each) for each in many))
+        await asyncio.gather(*(self._tell(approvals, "settled", each) for each in many[::2]))
+        left = sorted(each.digest for each in open())
+        wanted = sorted(each.digest for each in many[1::2])
+        expect(left == wanted, "apart", f"of 20 told and 10 settled it shows {left}")
+
+    @pytest.mark.rule("unwind")
+    async def test_a_call_that_is_given_up_can_be_made_again(self, approvals: Approvals) -> None:
+        """As a Host does when its patience is over."""
+        await self._tell(approvals, "wanted", QUESTION)
+        await give_up(
+            lambda: self._tell(approvals, "wanted", CALL), self.patience, "telling of a request"
+        )
+        await self._tell(approvals, "wanted", CALL)
+
+    async def _tell(self, approvals: Approvals, name: str, request: Request) -> None:
+        before = msgspec.json.encode(request)
+        what = f"`{name}` of {request!a:.150}"
+        async with in_time("approvals", self.patience, what):
+            try:
+                await getattr(approvals, name)(request)
+            except Exception as error:
+                raise broken("approvals", f"{what} raised {error!r:.200}") from error
+        same = msgspec.json.encode(request) == before
+        expect(same, "context", f"{what} changed the request")
+
+
+def _expect_open(open: Open, *wanted: Request) -> None:
+    found = list(open())
+    right = len(found) == len(wanted) and all(each in found for each in wanted)
+    told = [(each.digest, each.task_id) for each in found]
+    expect(right, "approvals", f"it shows {told}, not {[(e.digest, e.task_id) for e in wanted]}")

@@ -1,0 +1,135 @@
+"""Export: all that a memory knows of a scope, for people, and for another memory."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+
+from agentic_kernel import InvalidValue
+from agentic_kernel_engine.seams.memory import Export, Memory, Query
+
+from .memory_suite import COFFEE, HERE, INVOICE, TEA, THERE, MemorySuite, Reopen, texts
+from .rules import broken, expect, refused
+
+
+class MemoryExport(MemorySuite):
+    """What goes out comes back as it was, and nothing else does."""
+
+    @pytest.mark.rule("export")
+    async def test_a_scope_that_nothing_is_known_of_has_no_items(self, memory: Memory) -> None:
+        """And is an export all the same."""
+        exported = await memory.export(THERE)
+        expect(_read(exported).items == [], "export", f"it has {exported!a:.200}")
+        expect(await memory.restore(HERE, exported) == 0, "export", "restored, it has new items")
+
+    @pytest.mark.rule("export")
+    @pytest.mark.feature("keeps")
+    async def test_all_of_it_goes_out_and_comes_back(self, memory: Memory) -> None:
+        """Live, superseded and forgotten, oldest first; in another scope it is the same."""
+        await _fill(memory)
+        exported = await memory.export(HERE)
+        found = _read(exported)
+        ids = [each.id for each in found.items]
+        expect(ids == [TEA.id, INVOICE.id, COFFEE.id], "export", f"it has {ids}")
+        for each in found.items:
+            known = await memory.explain(HERE, each.id)
+            expect(each == known, "export", f"it says {each!a:.200}, and explains {known!a:.200}")
+        copy = json.loads(json.dumps(exported))
+        expect(copy == exported, "export", "as JSON it is another")
+        new = await memory.restore(THERE, copy)
+        expect(new == len(ids), "export", f"{new} of {len(ids)} are new where nothing was known")
+        again = _read(await memory.export(THERE))
+        same = again.items == found.items and again.scope == THERE
+        expect(same, "export", f"restored it is {again!a:.300}, not {found!a:.300}")
+        live = [hit.item for hit in await memory.recall(Query(THERE))]
+        wanted = [msgspec.structs.replace(COFFEE, scope=THERE)]
+        expect(live == wanted, "export", f"restored it finds {live!a:.200}")
+        expect(await memory.restore(THERE, copy) == 0, "export", "restored again, it has new items")
+
+    @pytest.mark.rule("export")
+    @pytest.mark.feature("keeps")
+    async def test_what_is_gone_on_either_side_is_gone(self, memory: Memory) -> None:
+        """An old copy brings nothing back, and a newer one takes away."""
+        await memory.propose(TEA)
+        await memory.propose(INVOICE)
+        old = await memory.export(HERE)
+        await memory.supersede(TEA.id, COFFEE)
+        await memory.tombstone(HERE, INVOICE.id, "it was wrong")
+        await memory.restore(HERE, old)
+        found = await texts(memory)
+        expect(found == [COFFEE.text], "export", f"an old copy brought back {found}")
+        await memory.restore(THERE, old)
+        await memory.restore(THERE, await memory.export(HERE))
+        live = [hit.item.text for hit in await memory.recall(Query(THERE))]
+        expect(live == [COFFEE.text], "export", f"a newer copy left {live}")
+        text = json.dumps(await memory.export(THERE))
+        expect(INVOICE.text not in text, "export", "a text that was forgotten is still there")
+
+    @pytest.mark.rule("export")
+    async def test_what_is_no_export_is_refused_whole(self, memory: Memory) -> None:
+        """Neither half of it nor anything else is there afterwards."""
+        good = {"id": "new", "text": "a new item"}
+        exported = await memory.export(HERE)
+        for said, wrong in {
+            "a newer version": {**exported, "version": 1_000_000, "items": [good]},
+            "no version": {"scope": {}, "items": [good]},
+            "no items": {"scope": {}, "version": 1},
+            "an item without an id": {**exported, "items": [good, {"text": "nobody"}]},
+            "an item twice": {**exported, "items": [good, good]},
+            "an unknown successor": {
+                **exported,
+                "items": [good, {"id": "b", "text": "c", "successor": "nobody"}],
+            },
+            "a text that cannot be stored": {
+                **exported,
+                "items": [good, {"id": "b", "text": "half \ud83d"}],
+            },
+        }.items():
+            with refused("export", InvalidValue, f"restoring {said}"):
+                await memory.restore(HERE, wrong)
+            left = (await memory.export(HERE))["items"]
+            expect(left == [], "export", f"{said} was refused, and left {left!a:.200}")
+
+    @pytest.mark.rule("alias")
+    @pytest.mark.feature("keeps")
+    async def test_what_was_exported_is_the_callers_own(self, memory: Memory) -> None:
+        """Changing it changes nothing of the memory."""
+        await _fill(memory)
+        before = json.dumps(await memory.export(HERE))
+        exported: Any = await memory.export(HERE)
+        for each in exported["items"]:
+            each.clear()
+        exported["items"].clear()
+        after = json.dumps(await memory.export(HERE))
+        expect(after == before, "alias", f"the caller changed {before:.200} to {after:.200}")
+
+    @pytest.mark.rule("durable")
+    @pytest.mark.feature("durable")
+    async def test_what_was_remembered_is_there_when_it_is_opened_again(
+        self, memory: Memory, reopen: Reopen
+    ) -> None:
+        """With what became of it; and it is found as before."""
+        await _fill(memory)
+        exported, found = await memory.export(HERE), await texts(memory)
+        again = await reopen(memory)
+        expect(await again.export(HERE) == exported, "durable", "another export after reopening")
+        expect(await texts(again) == found, "durable", f"{await texts(again)}, and not {found}")
+        expect(await again.propose(TEA) is False, "durable", "a known id is new after reopening")
+
+
+async def _fill(memory: Memory) -> None:
+    """One item superseded, one forgotten, one live."""
+    await memory.propose(TEA)
+    await memory.propose(INVOICE)
+    await memory.supersede(TEA.id, COFFEE)
+    await memory.tombstone(HERE, INVOICE.id, "it was wrong")
+
+
+def _read(exported: Any) -> Export:
+    try:
+        return msgspec.convert(exported, Export)
+    except msgspec.ValidationError as error:
+        raise broken("export", f"it is no `Export`: {error}; it has {exported!a:.200}") from error

@@ -1,0 +1,131 @@
+"""Answers: what a planner gave to one context, read as the Loop reads it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from agentic_kernel import InvalidValue
+from agentic_kernel_engine import values
+from agentic_kernel_engine.loop import Context, Delta, FinalAnswer, Plan, PlannerError, Usage
+from agentic_kernel_engine.loop.answering import LENGTH, plan_of
+from agentic_kernel_engine.seams import Planner
+
+from .rules import broken, expect
+
+_PIECES: Final = 1_000_000
+"""After how many pieces a stream is taken to be endless; more text than the Loop reads is, too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A whole answer."""
+
+    pieces: tuple[Delta, ...]
+    """Empty if it did not come as a stream."""
+    plan: Plan
+
+    @property
+    def said(self) -> str:
+        """The pieces of the answer itself, put together."""
+        return "".join(piece.text for piece in self.pieces if not piece.channel)
+
+    @property
+    def text(self) -> str:
+        """What the plan says it said: its text, or else a final answer that is one."""
+        finals = [each.output for each in self.plan.actions if isinstance(each, FinalAnswer)]
+        return self.plan.text or next((each for each in finals if isinstance(each, str)), "")
+
+    def stored(self) -> str:
+        """The plan as it is stored."""
+        return msgspec.json.encode(self.plan).decode()
+
+
+async def ask(planner: Planner, context: Context) -> Answer:
+    """The answer to a context.
+
+    Raises:
+        PlannerError: The planner's own.
+        RuleError: It is no answer.
+    """
+    try:
+        given: Any = planner.plan(context)
+        if hasattr(given, "__aiter__"):
+            return await _streamed(given)
+        return Answer((), _read(await given))
+    except PlannerError as error:
+        _, slash, name = error.code.partition("/")
+        right = bool(slash and name) and not error.code.startswith("engine/")
+        expect(right, "plan", f"the code {error.code!a}; use one of your own, <impl>/<code>")
+        expect(bool(error.message), "plan", f"{error.code} says nothing to people")
+        raise
+    except (AssertionError, Warning):
+        raise
+    except Exception as error:
+        raise broken("plan", f"`plan` raised {error!r:.300}, and no PlannerError") from error
+
+
+async def _streamed(stream: AsyncIterator[Any]) -> Answer:
+    """Every piece; the stream is closed behind them, as the Loop does."""
+    pieces: list[Delta] = []
+    last: list[Any] = []
+    length = 0
+    try:
+        async for piece in stream:
+            if last:
+                raise broken("plan", f"after the plan came {piece!r:.200}")
+            if not isinstance(piece, Delta):
+                last.append(piece)
+                continue
+            for part in (piece.text, piece.channel):
+                _expect_text(part, "a piece")
+            pieces.append(piece)
+            length += len(piece.text)
+            endless = length > LENGTH or len(pieces) > _PIECES
+            expect(not endless, "plan", f"no end after {len(pieces):,} pieces")
+    finally:
+        close = getattr(stream, "aclose", None)
+        if close is not None:
+            await close()
+    expect(bool(last), "plan", f"the stream ended after {len(pieces)} pieces without a plan")
+    return Answer(tuple(pieces), _read(last[0]))
+
+
+def _read(given: Any) -> Plan:
+    try:
+        plan = plan_of(given)
+    except PlannerError as error:
+        raise broken("plan", error.message) from error
+    for part in (plan.text, plan.reasoning, plan.model):
+        _expect_text(part, "a text of the plan")
+    expect_usage(plan.usage, "the usage")
+    text = msgspec.json.encode(plan)
+    try:
+        again = msgspec.json.decode(text, type=Plan)
+    except msgspec.ValidationError as error:
+        raise broken("plan", f"it cannot be read back: {error}; stored as {text!r:.200}") from error
+    expect(again == plan, "plan", f"it is stored as another: {plan!r:.200} as {again!r:.200}")
+    return plan
+
+
+def expect_usage(usage: Any, what: str) -> None:
+    """Expect numbers that can be added to a budget."""
+    expect(isinstance(usage, Usage), "budget", f"{what} is a {type(usage).__name__}")
+    for name in Usage.__struct_fields__:
+        value = getattr(usage, name)
+        kinds = (int, float) if name == "cost" else (int,)
+        number = isinstance(value, kinds) and not isinstance(value, bool)
+        right = number and math.isfinite(value) and value >= 0
+        expect(right, "budget", f"{name} of {what} is {value!r}; use a finite number, 0 or more")
+
+
+def _expect_text(text: Any, what: str) -> None:
+    expect(isinstance(text, str), "plan", f"{what} is a {type(text).__name__}")
+    try:
+        values.check_text(text, what)
+    except InvalidValue as error:
+        raise broken("plan", str(error)) from error

@@ -1,0 +1,251 @@
+"""ToolContract: what every Tool owes to the Loop that calls it. Needs the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from functools import partial
+from typing import Any, ClassVar
+
+import pytest
+
+from agentic_kernel import InvalidValue
+from agentic_kernel_engine import values
+from agentic_kernel_engine.loop import Observation, Principal
+from agentic_kernel_engine.loop.observation import (
+    HANDLER_ERROR,
+    OUTPUT_SCHEMA_FAILED,
+    SCHEMA_VALIDATION_FAILED,
+    TIMEOUT,
+)
+from agentic_kernel_engine.seams import ParallelScheduler, Tool
+from agentic_kernel_engine.seams.schema import compile_schema
+
+from .contract import Contract, supplied
+from .features import ToolFeatures
+from .rules import broken, expect, in_time
+from .tool_calls import Calls, unfit
+from .unwinding import give_up, nothing_left
+from .values import same
+
+Effects = Callable[[], int]
+"""How often the world has been changed so far, by this tool or by whatever stands for it."""
+
+_AT_ONCE = 8
+_SOON = 0.01
+
+
+class ToolContract(Contract):
+    """A tool does what its schemas, its effect and its other declarations say.
+
+    Fixtures: ``tool``, fresh for each test; ``arguments``, some for calls that go well (they are
+    made, repeatedly); ``effects``, ``failing`` and ``waiting`` for the features that need them. A
+    tool that looks at who calls also supplies ``principal``. Features: `ToolFeatures`.
+    """
+
+    contract: ClassVar[str] = "ToolContract"
+    features: ClassVar[ToolFeatures] = ToolFeatures()
+    fixtures = frozenset({"tool", "arguments", "principal", "effects", "failing", "waiting"})
+
+    tool: Any = supplied("tool")
+    """The `Tool` under test. Supplied by the adapter."""
+    arguments: Any = supplied("arguments")
+    """A list of arguments, each for a call that goes well. Supplied by the adapter."""
+    effects: Any = supplied("effects", "observable")
+    """An `Effects`. Supplied by the adapter for the feature ``observable``."""
+    failing: Any = supplied("failing", "fails")
+    """Arguments that fit, and with which the call fails. Supplied for the feature ``fails``."""
+    waiting: Any = supplied("waiting", "waits")
+    """Arguments of a call that goes on until it is given up. Supplied for ``waits``."""
+
+    @pytest.fixture
+    def principal(self, tool: Tool) -> Principal:
+        """On whose behalf the calls are made."""
+        return Principal("kit", "kit", tool.scopes)
+
+    @pytest.fixture
+    def calls(self, tool: Tool, principal: Principal) -> Calls:
+        """The tool, called as the Loop calls it."""
+        return Calls(tool, principal)
+
+    @pytest.mark.rule("kit")
+    def test_the_fixtures_are_a_tool_and_its_arguments(
+        self, tool: Tool, arguments: Sequence[Mapping[str, Any]], principal: Principal
+    ) -> None:
+        """There are some, they fit its schema, and the principal has its scopes."""
+        expect(isinstance(tool, Tool), "kit", f"`tool` is a {type(tool).__name__}")
+        expect(bool(arguments), "kit", "`arguments` is empty, so that no call goes well")
+        fits = compile_schema(tool.input_schema)
+        for each in arguments:
+            problem = fits(each)
+            expect(problem is None, "kit", f"`arguments` has {each!a:.100}, which: {problem}")
+        expect(tool.scopes <= principal.scopes, "kit", "`principal` lacks scopes of the tool")
+
+    @pytest.mark.rule("schemas")
+    def test_what_a_planner_is_shown_is_accepted_anywhere(self, tool: Tool) -> None:
+        """Schemas that the engine's own check takes, and a description that can be stored."""
+        for schema in (tool.input_schema, tool.output_schema):
+            try:
+                if schema is not None:
+                    compile_schema(schema)
+                if not isinstance(tool.description, str):
+                    raise InvalidValue("description", f"is {tool.description!r:.100}")
+                values.check_text(tool.description, "description")
+            except InvalidValue as error:
+                raise broken("schemas", str(error)) from error
+
+    @pytest.mark.rule("outcome", "schemas", "unwind")
+    async def test_a_call_that_fits_gives_a_result(
+        self, calls: Calls, tool: Tool, arguments: Sequence[Mapping[str, Any]]
+    ) -> None:
+        """One that fits the output schema; nothing goes on behind it."""
+        # What a tool keeps running for all calls began with the first.
+        await self._done(calls, arguments[0])
+        fits = None if tool.output_schema is None else compile_schema(tool.output_schema)
+        for each in arguments:
+            async with nothing_left(f"a call with {each!a:.100}"):
+                observation = await self._done(calls, each)
+            problem = None if fits is None else fits(observation.output)
+            expect(problem is None, "schemas", f"{each!a:.100} gave what does not fit: {problem}")
+
+    @pytest.mark.rule("schemas")
+    async def test_a_call_that_does_not_fit_never_reaches_it(
+        self, calls: Calls, tool: Tool, arguments: Sequence[Mapping[str, Any]]
+    ) -> None:
+        """Whatever is wrong with it: a name, a type, a value that is no JSON."""
+        for said, wrong in unfit(tool.input_schema, arguments[0]):
+            async with in_time("schemas", self.patience, f"a call {said}"):
+                observation = await calls.make(wrong)
+            expect(calls.entered == 0, "schemas", f"a call {said} reached the handler")
+            refused = observation.error == SCHEMA_VALIDATION_FAILED
+            expect(refused, "schemas", f"a call {said} gave {observation!a:.200}")
+
+    @pytest.mark.rule("outcome")
+    @pytest.mark.feature("fails")
+    async def test_a_call_that_fails_says_so(
+        self, calls: Calls, failing: Mapping[str, Any]
+    ) -> None:
+        """With a code and a message for the planner, and no result that looks like one."""
+        async with in_time("outcome", self.patience, "a call that fails"):
+            observation = await calls.make(failing)
+        seen = f"{failing!a:.100} gave {observation!a:.300}; raise instead"
+        expect(observation.error == HANDLER_ERROR, "outcome", seen)
+        expect(bool(observation.message), "outcome", f"{failing!a:.100} failed without a message")
+
+    @pytest.mark.rule("outcome")
+    @pytest.mark.feature("waits")
+    async def test_a_call_that_takes_too_long_is_ended(
+        self, tool: Tool, principal: Principal, waiting: Mapping[str, Any]
+    ) -> None:
+        """Whatever it does when it is cancelled, the planner is told of the timeout."""
+        calls = Calls(tool, principal, timeout=_SOON)
+        async with in_time("outcome", self.patience, f"a call that may take {_SOON} s"):
+            observation = await calls.make(waiting)
+        ended = observation.error == TIMEOUT
+        expect(ended, "outcome", f"after {_SOON} s it gave {observation!a:.200}")
+
+    @pytest.mark.rule("unwind")
+    @pytest.mark.feature("waits")
+    async def test_a_call_that_is_given_up_ends(
+        self, calls: Calls, waiting: Mapping[str, Any]
+    ) -> None:
+        """Wherever it is."""
+        await give_up(lambda: calls.make(waiting), self.patience, "a call")
+
+    @pytest.mark.rule("apart")
+    async def test_calls_at_the_same_time_do_not_mix(
+        self, calls: Calls, tool: Tool, arguments: Sequence[Mapping[str, Any]]
+    ) -> None:
+        """Side by side if it allows that; where it is steady, they give what each gives alone."""
+        several = [arguments[n % len(arguments)] for n in range(_AT_ONCE)]
+        alone = [await self._done(calls, each) for each in several]
+        made: list[Callable[[], Coroutine[Any, Any, Observation]]] = [
+            partial(calls.make, each) for each in several
+        ]
+        async with in_time("apart", self.patience, f"{_AT_ONCE} calls at the same time"):
+            together = await ParallelScheduler(_AT_ONCE).run(made, [tool.concurrent] * _AT_ONCE)
+        for given, one, other in zip(several, alone, together, strict=True):
+            expect(other.ok, "apart", f"{given!a:.100} beside others: {other!a:.200}")
+            equal = not self.features.steady or same(one.output, other.output)
+            said = f"{given!a:.100} gave {one.output!a:.100}, beside others {other.output!a:.100}"
+            expect(equal, "apart", said)
+
+    @pytest.mark.rule("outcome")
+    @pytest.mark.feature("steady")
+    async def test_the_same_call_gives_the_same_result(
+        self, calls: Calls, arguments: Sequence[Mapping[str, Any]]
+    ) -> None:
+        """Also after others."""
+        first = [await self._done(calls, each) for each in arguments]
+        again = [await self._done(calls, each) for each in reversed(arguments)][::-1]
+        for given, one, other in zip(arguments, first, again, strict=True):
+            said = f"{given!a:.100} gave {one.output!a:.100}, and then {other.output!a:.100}"
+            expect(same(one.output, other.output), "outcome", said)
+
+    @pytest.mark.rule("effects")
+    @pytest.mark.feature("observable")
+    async def test_what_has_an_effect_says_so(
+        self,
+        calls: Calls,
+        tool: Tool,
+        arguments: Sequence[Mapping[str, Any]],
+        effects: Effects,
+    ) -> None:
+        """A call of a tool that declares ``none`` or ``read`` changes nothing."""
+        before = effects()
+        for each in arguments:
+            await self._done(calls, each)
+        changed = effects() - before
+        if tool.has_effect:
+            expect(changed > 0, "kit", f"`effects` saw none of a tool that says {tool.effect!r}")
+        else:
+            said = f"{len(arguments)} calls of a tool that says {tool.effect!r} had {changed}"
+            expect(changed == 0, "effects", f"{said} effects")
+
+    @pytest.mark.rule("effects")
+    @pytest.mark.feature("observable")
+    async def test_what_may_be_repeated_acts_once(
+        self,
+        calls: Calls,
+        tool: Tool,
+        arguments: Sequence[Mapping[str, Any]],
+        effects: Effects,
+    ) -> None:
+        """A call is made again, under its key, when a crash has interrupted it."""
+        for each in arguments:
+            await self._done(calls, each, f"key of {each!a:.100}")
+            once = effects()
+            if not tool.repeatable:
+                continue
+            for _ in range(2):
+                await self._done(calls, each, f"key of {each!a:.100}")
+            more = effects() - once
+            said = f"{each!a:.100}, made again under its key, had {more} more effects"
+            expect(more == 0, "effects", f"{said}; declare idempotent=False, or heed the key")
+
+    @pytest.mark.rule("effects", "schemas")
+    @pytest.mark.feature("observable")
+    async def test_what_was_refused_has_no_effect(
+        self,
+        calls: Calls,
+        tool: Tool,
+        arguments: Sequence[Mapping[str, Any]],
+        effects: Effects,
+    ) -> None:
+        """Neither arguments that do not fit, nor a principal that lacks every scope."""
+        before = effects()
+        if tool.scopes:
+            await Calls(tool, Principal()).make(arguments[0])
+            expect(effects() == before, "effects", "a call without its scopes had an effect")
+        for said, wrong in unfit(tool.input_schema, arguments[0]):
+            await calls.make(wrong)
+            expect(effects() == before, "effects", f"a call {said} was refused, and had an effect")
+
+    async def _done(self, calls: Calls, given: Mapping[str, Any], key: str = "") -> Observation:
+        """A call that goes well."""
+        async with in_time("outcome", self.patience, f"a call with {given!a:.100}"):
+            observation = await calls.make(given, key)
+        if not observation.ok:
+            failed = (SCHEMA_VALIDATION_FAILED, OUTPUT_SCHEMA_FAILED)
+            rule = "schemas" if observation.error in failed else "outcome"
+            raise broken(rule, f"{given!a:.100} gave {observation.error}: {observation.message}")
+        return observation

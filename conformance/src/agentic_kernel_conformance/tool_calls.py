@@ -1,0 +1,99 @@
+"""Calls: one tool called as the Loop calls it, and arguments that do not fit it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Coroutine, Iterator, Mapping
+from typing import Any, cast
+
+from agentic_kernel import InvalidValue
+from agentic_kernel_engine import values
+from agentic_kernel_engine.loop import Observation, Principal, ToolCall
+from agentic_kernel_engine.seams import Invocation, Tool, ToolContext
+from agentic_kernel_engine.seams.call import perform
+from agentic_kernel_engine.seams.schema import compile_schema
+
+from .rules import broken
+from .values import REFUSED
+
+_OTHERS: tuple[Any, ...] = (None, True, -7, 0.5, "", "text", [], ["text"], {}, {"": None})
+
+
+class Calls:
+    """Calls of one tool, counted where they enter it.
+
+    Args:
+        tool: What is called.
+        principal: On whose behalf.
+        timeout: Seconds that a call may take, in place of the tool's own.
+    """
+
+    def __init__(self, tool: Tool, principal: Principal, timeout: float | None = None) -> None:
+        self._tool = tool
+        self._principal = principal
+        self._timeout = timeout
+        self._made = 0
+        self.entered = 0
+        """How many calls have reached the handler."""
+        self.reports: list[Any] = []
+        """What calls reported while they were under way."""
+
+    @property
+    def timeout(self) -> float | None:
+        """Seconds that a call may take."""
+        return self._timeout or self._tool.timeout
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._tool, name)
+
+    def start(self, arguments: bytes, context: ToolContext) -> Coroutine[Any, Any, Any]:
+        """The call, not yet begun."""
+        return self._enter(self._tool.start(arguments, context))
+
+    async def _enter(self, call: Coroutine[Any, Any, Any]) -> Any:
+        self.entered += 1
+        return await call
+
+    async def make(self, arguments: Any, key: str = "") -> Observation:
+        """One call, under an idempotency key of its own unless one is given.
+
+        Raises:
+            RuleError: A report of it cannot be stored, or its observation is another call's.
+        """
+        self._made += 1
+        number = self._made
+        call = ToolCall(self._tool.name, arguments, f"call-{number}")
+        reported = len(self.reports)
+        context = ToolContext(
+            "kit", 0, number, key or f"kit:0:{number}", self._principal, self.reports.append
+        )
+        observation = await perform(Invocation(cast("Tool", self), arguments, call, context))
+        for report in self.reports[reported:]:
+            try:
+                values.check(report, "a progress report")
+            except InvalidValue as error:
+                raise broken("outcome", str(error)) from error
+        if (observation.call, observation.tool) != (call.id, call.tool):
+            raise broken("apart", f"{call.id} was answered for {observation.call!a}")
+        return observation
+
+
+def unfit(schema: Mapping[str, Any], sample: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Arguments that do not fit, each with what is wrong with it, made from some that do."""
+    fits = compile_schema(schema)
+    for said, arguments in _changed(schema, sample):
+        if not isinstance(arguments, dict) or fits(arguments) is not None:
+            yield said, arguments
+
+
+def _changed(schema: Mapping[str, Any], sample: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    for other in (None, [], "text", [dict(sample)], json.dumps(dict(sample))):
+        yield f"{other!a:.60} and no object", other
+    names = dict.fromkeys([*schema.get("properties", {}), *sample])
+    for name in names:
+        yield f"without {name!a:.60}", {k: v for k, v in sample.items() if k != name}
+        for other in _OTHERS:
+            yield f"{name!a:.60} is {other!a}", {**sample, name: other}
+    yield "with a name that nobody gave", {**sample, "nobody_gave_this": 1}
+    for said, make in REFUSED.items():
+        yield f"with {said}", {**sample, next(iter(names), "extra"): make()}

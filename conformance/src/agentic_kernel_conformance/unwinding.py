@@ -1,0 +1,78 @@
+"""Unwinding: calls that are given up, and what they leave running."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+from .rules import RuleError, broken
+
+TURNS: Final = (0, 1, 2, 3, 5, 8, 13)
+"""After how many turns of the event loop a call is given up; the last of them is in the middle."""
+_LATER: Final = 20
+"""Turns that what a call began may take to end after it."""
+
+
+async def give_up(
+    call: Callable[[], Coroutine[Any, Any, object]], seconds: float, doing: str
+) -> None:
+    """Make a call and cancel it, after so many turns of the event loop, and again after more.
+
+    A call that is done by then, or failed, has ended in its own way, and that is not judged here.
+
+    Args:
+        call: Makes the call.
+        seconds: How long it may take to end.
+        doing: What it is, for the report.
+
+    Raises:
+        RuleError: It did not end in time, took no notice, or left something running.
+    """
+    for turns in TURNS:
+        await _give_up(call, turns, seconds, doing)
+
+
+async def _give_up(
+    call: Callable[[], Coroutine[Any, Any, object]], turns: int, seconds: float, doing: str
+) -> None:
+    async with nothing_left(doing):
+        task = asyncio.create_task(call())
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        asked = task.cancel()
+        await asyncio.wait([task], timeout=seconds)
+        after = f"{turns} turn{'' if turns == 1 else 's'} of the event loop"
+        when = f"{doing}, cancelled after {after},"
+        if not task.done():
+            raise broken("unwind", f"{when} had not ended {seconds:g} s later")
+        if task.cancelled():
+            return
+        error = task.exception()
+        if isinstance(error, RuleError):
+            raise error
+        if asked and error is not None:
+            raise broken("unwind", f"{when} raised {error!r:.200}") from error
+        if asked:
+            raise broken("unwind", f"{when} went on and gave {task.result()!r:.200}")
+
+
+@asynccontextmanager
+async def nothing_left(doing: str) -> AsyncIterator[None]:
+    """Report what the block began on the event loop and left running.
+
+    Raises:
+        RuleError: There is something.
+    """
+    before = asyncio.all_tasks()
+    yield
+    for _ in range(_LATER):
+        if not asyncio.all_tasks() - before:
+            return
+        await asyncio.sleep(0)
+    left = asyncio.all_tasks() - before
+    names = sorted(getattr(task.get_coro(), "__qualname__", task.get_name()) for task in left)
+    for task in left:
+        task.cancel()
+    raise broken("unwind", f"{doing} has ended, and left running: {', '.join(names)}")
