@@ -9,12 +9,14 @@ import asyncio
 import io
 import time
 from collections.abc import Sequence
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from agentic_kernel import Task, TaskStatus
+from agentic_kernel.ids import new_id
 from agentic_kernel_engine import (
     ConsoleObserver,
     Host,
@@ -27,6 +29,7 @@ from agentic_kernel_engine import (
 )
 from agentic_kernel_engine.loop import (
     Context,
+    Delegate,
     FinalAnswer,
     PlannerError,
     Thought,
@@ -325,6 +328,28 @@ async def test_clock(injected: bool) -> None:
     planner = ScriptedPlanner(wait_an_hour, FinalAnswer("too late"))
     done = await outcome(Loop(planner, limits=Limits(max_seconds=3_600), clock=clock))
     assert done.reason is (StopReason.TIMEOUT if injected else StopReason.FINAL)
+
+
+@pytest.mark.parametrize("injected", [True, False])
+async def test_ids(injected: bool) -> None:
+    """A script can name the child that it spawns two lines above."""
+    numbers = count(1)
+    ids = (lambda: f"child-{next(numbers)}") if injected else new_id
+
+    script = [
+        Delegate("spawn", instructions="work"),
+        Delegate("join", child="child-1"),
+        lambda context: FinalAnswer(last_output(context)),
+    ]
+
+    def work(context: Context) -> Any:
+        if context.task.instructions == "work":
+            return FinalAnswer("worked")
+        said = script[context.step]
+        return said(context) if callable(said) else said
+
+    done = await outcome(Loop(RuleBasedPlanner(work), ids=ids))
+    assert done.answer == ({"child": "child-1", "result": "worked"} if injected else None)
 
 
 @pytest.mark.parametrize("durable", [True, False])
