@@ -93,6 +93,37 @@ async def test_kill_sweeps_the_children_and_theirs(
         assert {(await host.get(id)).status for id in born} == {CANCELLED}
 
 
+@pytest.mark.parametrize("apart", [False, True])
+@pytest.mark.rule("R13")
+async def test_a_kill_whose_sweep_did_not_land_reaches_children_that_run(
+    new_task: NewTask, acting: type[Acting], until: Until, apart: bool
+) -> None:
+    """On the parent's Host, and on another one."""
+    store = MemoryStore()
+    born = []
+
+    async def act(job: Job) -> Any:
+        born.append(job.task.id)
+        if job.task.instructions == "root":
+            child = new_task(instructions="child")
+            await job.commit(child.id)
+            if apart:
+                await other.spawn(child, job.task.id)
+            else:
+                await job.spawn(child)
+        await asyncio.Event().wait()
+
+    other = Host(acting(act), store, interval=0.01)
+    async with other, Host(acting(act), store, interval=0.01) as host:
+        task = new_task(instructions="root")
+        await host.dispatch(task)
+        await until(lambda: len(born) == 2)
+        record = await store.load(task.id)
+        killed = apply(record.task, Kill(), record.task.created_at)
+        await store.commit(record, successor(record, task=killed, owner=None))
+        assert (await host.wait(born[1])).status is CANCELLED
+
+
 @pytest.mark.rule("R13")
 async def test_a_child_checks_its_parent_on_entry(
     new_task: NewTask, acting: type[Acting], crash: Crash

@@ -27,17 +27,16 @@ from . import events as vocabulary
 from . import values
 from .errors import StoreError, UnknownOutcome
 from .events import Event, from_stored
+from .family import Family
 from .hub import Hub
-from .loop.reasons import WAITING_FOR
 from .mutators import Change, Decide, Decided, by_act, change, landed, read_back, successor
 from .partial import partial_output
 from .receipt import Effect, Receipt
 from .record import Record, owner_name
-from .run import PAUSE, Run, pause_waits, without_pause
+from .run import PAUSE, pause_waits, without_pause
 from .runs import Runs
-from .seams.delegation import children_asking
+from .waiting import WAITING_FOR
 
-_PAGE = 100
 Inbox = tuple[Mapping[str, Any], ...]
 
 
@@ -52,6 +51,7 @@ class Control:
         self._store = hub.store
         self._runs = runs
         self._kinds = kinds
+        self.family = Family(hub, runs, self)
 
     def serves(self, kind: str) -> bool:
         """Whether this host runs Tasks of this kind."""
@@ -127,16 +127,6 @@ class Control:
             if not await landed(self._store, record, [text]):
                 raise TaskExists(record.task.id) from None
 
-    async def spawn(self, task: Task, parent: Run) -> Receipt:
-        """Dispatch a child in its parent's slot; one that is already there counts (R13)."""
-        try:
-            return await self.dispatch(task, parent=parent.task_id, in_slot=False)
-        except TaskExists:
-            record = await self._store.load(task.id)
-            if record.parent != parent.task_id:
-                raise
-            return Receipt(record.task, False, record.version)
-
     async def pause(self, task_id: str) -> Receipt:
         """Ask the owner to pause at its next safe point; pause at once without one (R10)."""
 
@@ -167,24 +157,20 @@ class Control:
         extra: str | None,
         at_version: int | None,
         decision: Mapping[str, Any] | None = None,
-        *,
-        in_slot: bool = True,
     ) -> Receipt:
         """Commit the transition and run the Task here if this host can; else leave it claimable.
 
         A decision goes into the inbox in the same commit; a Task that runs already is left it.
-
-        Args:
-            in_slot: Whether it needs a slot of its own; a child uses its parent's.
+        A child of a run that is here uses its parent's slot (R9).
         """
         if extra is not None:
             values.encode(Resume(extra).extra, "extra")
         if decision is not None:
             _check_decision(decision)
-        taken = False
+        taken = in_slot = False
 
         async def decide(before: Record) -> Decided:
-            nonlocal taken
+            nonlocal taken, in_slot
             if at_version is not None and before.version != at_version:
                 return None
             by = {"by": self._hub.name}
@@ -199,11 +185,12 @@ class Control:
             task = apply(before.task, Resume(extra), self._hub.clock())
             if task is before.task:
                 return None if decision is None else self._posted(before, decision)
-            room = not in_slot or self._runs.slots.free
+            housed = self.family.houses(before.parent)
+            room = housed or self._runs.slots.free
             if not taken and self.serves(task.runtime_kind) and room:
-                if in_slot:
+                if not housed:
                     self._runs.slots.take(task_id)
-                taken = True
+                taken, in_slot = True, not housed
             version = before.version + 1
             owner = owner_name(self._hub.name, version) if taken else None
             inbox = _with(decision, before, before.inbox)
@@ -217,29 +204,22 @@ class Control:
             try:
                 done = await self._change(task_id, decide)
             except BaseException:
-                if taken and in_slot:
+                if in_slot:
                     self._runs.slots.give_back()
                 raise
             if isinstance(done, Record):
-                if taken and in_slot:
+                if in_slot:
                     self._runs.slots.give_back()
                 return _receipt(done)
             if done.after.task.status is done.before.task.status:
-                if taken and in_slot:
+                if in_slot:
                     self._runs.slots.give_back()
                 withdrawn = pause_waits(done.before)
                 return _receipt(done.after, "withdrawn" if withdrawn else "none")
             if taken:
                 await self._runs.enter(done.after, in_slot=in_slot)
-        await self._let_parent_go_on(done.after)
+        await self.family.went_on(done.after)
         return _receipt(done.after, "transition")
-
-    async def tell(self, task_id: str, decisions: Sequence[Mapping[str, Any]]) -> None:
-        """Leave a child what its parent was told for it; the last of it lets the child go on."""
-        *others, last = decisions
-        for decision in others:
-            await self.post(task_id, decision)
-        await self.resume(task_id, None, None, last, in_slot=False)
 
     async def end(self, task_id: str, mutation: Complete | Fail | Kill) -> Receipt:
         """Commit a terminal status, then cancel the run that is here (R1: it can write no more).
@@ -275,28 +255,12 @@ class Control:
                 run.end("killed" if isinstance(mutation, Kill) else "ended")
             self._hub.landed(done, live=len(emitted))
             receipt = _receipt(done.after, "transition")
-            await self._let_parent_go_on(done.after)
+            await self.family.went_on(done.after)
+            if isinstance(mutation, Kill) and run is None:
+                self._runs.forsake(done.after)
         if isinstance(mutation, Kill):
-            await self.sweep(task_id)
+            await self.family.sweep(task_id)
         return receipt
-
-    async def _let_parent_go_on(self, child: Record) -> None:
-        """Resume a parent that is paused for what this child asked people for.
-
-        It then waits for the child itself; one that was decided about through its parent finds
-        the parent running.
-        """
-        if child.parent is None:
-            return
-        parent = (await self._store.load_many([child.parent])).get(child.parent)
-        if parent is not None and child.task.id in children_asking(parent.task):
-            await self.resume(child.parent, None, parent.version)
-
-    async def look_at_children(self, parent: Record) -> None:
-        """Resume a Task that has paused for its children, if one has gone on meanwhile."""
-        found = await self._store.load_many(children_asking(parent.task))
-        if any(child.task.status is not TaskStatus.PAUSED for child in found.values()):
-            await self.resume(parent.task.id, None, parent.version)
 
     async def _partial(self, record: Record, emitted: Sequence[Event]) -> Mapping[str, Any]:
         """The text in progress; a log that cannot be read keeps no Task from being killed."""
@@ -305,18 +269,6 @@ class Control:
         except StoreError:
             history = []
         return partial_output(record.task, [*history, *emitted])
-
-    async def sweep(self, parent: str) -> None:
-        """Kill every child of a killed Task that is not terminal."""
-        after: str | None = None
-        while True:
-            page = await self._store.find(parent=parent, after=after, limit=_PAGE)
-            for record in page:
-                if not record.task.status.terminal:
-                    await self.end(record.task.id, Kill())
-            if len(page) < _PAGE:
-                return
-            after = page[-1].task.id
 
     async def post(self, task_id: str, decision: Mapping[str, Any]) -> int:
         """Append a decision to the inbox; its id is the version that carries it (R12).

@@ -3,31 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import (
-    AsyncIterator,
-    Callable,
-    Collection,
-    Coroutine,
-    Iterable,
-    Mapping,
-    Sequence,
-)
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapping
 from datetime import UTC, datetime
 from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from agentic_kernel import (
-    Complete,
-    Fail,
-    Failure,
-    InvalidValue,
-    Kill,
-    Task,
-    TaskNotFound,
-    TaskStatus,
-)
+from agentic_kernel import Complete, Fail, Failure, InvalidValue, Kill, Task, TaskStatus
 
 from . import values
 from .control import Control
@@ -38,8 +20,8 @@ from .hub import Hub
 from .loop.replay import Outcome, outcome
 from .memory_store import MemoryStore
 from .observer import Observer
+from .queries import Queries, checked_id
 from .receipt import Receipt
-from .record import Record
 from .rerun import rerun
 from .runs import Runs
 from .seams.agent_tool import AgentTool
@@ -51,10 +33,9 @@ from .watch import Watch
 
 T = TypeVar("T")
 _now = partial(datetime.now, UTC)
-_STATUSES = [status.value for status in TaskStatus]
 
 
-class Host(Decisions):
+class Host(Decisions, Queries):
     """A Runtime and a Query over one store, with or without a substrate to run Tasks on.
 
     The store is the only channel: every verb loads, decides, commits if nothing moved, and else
@@ -170,10 +151,12 @@ class Host(Decisions):
             As `dispatch`.
         """
         self._check_start(task)
-        _id(parent)
+        checked_id(parent)
         await self._join()
-        self._runs.slots.take(task.id)
-        return await self._own(self._control.dispatch(task, parent=parent, in_slot=True))
+        in_slot = not self._control.family.houses(parent)
+        if in_slot:
+            self._runs.slots.take(task.id)
+        return await self._own(self._control.dispatch(task, parent=parent, in_slot=in_slot))
 
     async def pause(self, task_id: str) -> Receipt:
         """Ask for a pause; it takes effect at the owner's next safe point.
@@ -229,43 +212,12 @@ class Host(Decisions):
             values.encode(getattr(failure, name), f"failure.{name}")
         return await self._verb(task_id, lambda key: self._control.end(key, mutation))
 
-    # Query
-
-    async def get(self, task_id: str) -> Task:
-        """The latest snapshot."""
-        return (await self.record(task_id)).task
-
-    async def get_many(self, task_ids: Iterable[str]) -> Mapping[str, Task]:
-        """The latest snapshots of those ids that are stored."""
-        known = []
-        for task_id in task_ids:
-            with suppress(TaskNotFound):
-                known.append(_id(task_id))
-        found = await self.store.load_many(known)
-        return {task_id: record.task for task_id, record in found.items()}
-
-    async def find(
-        self, status: TaskStatus | None = None, after: str | None = None, limit: int = 100
-    ) -> Sequence[Task]:
-        """One page of Tasks in ascending order of id; see `agentic_kernel.Query.find`."""
-        if not isinstance(limit, int) or limit < 1:
-            raise InvalidValue("limit", f"is {limit!r}; use a whole number of at least 1")
-        if status is not None and status not in _STATUSES:
-            raise InvalidValue("status", f"{status!r} is none of {', '.join(_STATUSES)}")
-        wanted = None if status is None else TaskStatus(status)
-        found = await self.store.find(status=wanted, after=after, limit=limit)
-        return [record.task for record in found]
-
-    async def record(self, task_id: str) -> Record:
-        """The latest record: the snapshot with its version, owner, state and inbox."""
-        return await self.store.load(_id(task_id))
+    # Conveniences
 
     async def outcome(self, task_id: str) -> Outcome:
         """What the Task came to: its snapshot, why it ended or paused, usage and events."""
         task = await self.get(task_id)
         return outcome(task, await self._hub.history(task_id))
-
-    # Conveniences
 
     async def run(self, task: Task) -> Task:
         """Dispatch the Task as soon as a slot is free, and wait for its terminal snapshot.
@@ -306,12 +258,12 @@ class Host(Decisions):
     async def wait(self, task_id: str, *statuses: TaskStatus) -> Task:
         """Wait until the Task is in one of these statuses, or terminal; return that snapshot."""
         await self._join()
-        return await self._hub.wait(_id(task_id), statuses)
+        return await self._hub.wait(checked_id(task_id), statuses)
 
     async def stream(self, task_id: str, after: EventId | None = None) -> AsyncIterator[Event]:
         """Durable events after a cursor, each once and in order, until the Task is terminal."""
         await self._join()
-        async for event in self._hub.stream(_id(task_id), after):
+        async for event in self._hub.stream(checked_id(task_id), after):
             yield event
 
     async def post(self, task_id: str, decision: Mapping[str, Any]) -> int:
@@ -375,7 +327,7 @@ class Host(Decisions):
         await self._runs.drain(pause=False, timeout=self._grace)
         await self._watch.stop()
         if self._hub.desk is not None:
-            await self._hub.desk.stop()
+            await self._hub.desk.stop(self._runs.unwind_timeout)
         self._hub.close()
         await self._hub.owned.idle(self._runs.unwind_timeout)
         await self.store.leave(self.name)
@@ -403,19 +355,9 @@ class Host(Decisions):
 
     async def _verb(self, task_id: str, work: Callable[[str], Coroutine[Any, Any, T]]) -> T:
         self._check_open()
-        _id(task_id)
+        checked_id(task_id)
         await self._join()
         return await self._own(work(task_id))
 
     async def _own(self, work: Coroutine[Any, Any, T]) -> T:
         return await self._hub.owned.run(work)
-
-
-def _id(task_id: Any) -> str:
-    """An id that may be looked up; one that no store can hold is the id of no Task."""
-    if not isinstance(task_id, str):
-        raise InvalidValue("task_id", f"must be a string, not {type(task_id).__name__}")
-    try:
-        return values.check_id(task_id, "task_id")
-    except InvalidValue:
-        raise TaskNotFound(task_id) from None

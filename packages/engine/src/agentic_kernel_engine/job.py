@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -46,6 +47,14 @@ class Job:
     def stopping(self) -> bool:
         """Whether a pause or a drain waits for the next checkpoint; long work may hasten to it."""
         return self._run.stopping
+
+    def news(self) -> asyncio.Future[None]:
+        """Done when `stopping` may have changed, or at a `nudge`; ask anew for every wait."""
+        return self._run.news()
+
+    def nudge(self) -> None:
+        """Let everything of this run look again that waits for `news`."""
+        self._run.nudge()
 
     @property
     def killed(self) -> bool:
@@ -214,7 +223,11 @@ class Job:
         return await self._run.cancel(task_id)
 
     async def join(self, task_id: str, *statuses: TaskStatus) -> Task:
-        """Wait for a child to be in one of these statuses, or to end; return that snapshot."""
+        """Wait for a child to be in one of these statuses, or to end; return that snapshot.
+
+        Raises:
+            TaskNotFound: This Task has no such child.
+        """
         return await self._run.join(task_id, *statuses)
 
     async def tell(self, task_id: str, decisions: Sequence[Mapping[str, Any]]) -> None:

@@ -58,8 +58,8 @@ class Run:
     """
 
     __slots__ = (
-        "_emitted", "_home", "_hub", "_notes", "_sealed", "ended", "in_slot", "leaving", "lock",
-        "owner", "record", "root",
+        "_emitted", "_home", "_hub", "_news", "_notes", "_sealed", "delegates", "ended", "in_slot",
+        "leaving", "lock", "owner", "record", "root",
     )  # fmt: skip
 
     def __init__(self, home: Runs, record: Record, *, in_slot: bool) -> None:
@@ -72,7 +72,10 @@ class Run:
         self.root: asyncio.Task[Any] | None = None
         self.ended: str | None = None
         self.leaving: str | None = None
+        self.delegates = False
+        """Whether it may have children in its slot."""
         self.lock = asyncio.Lock()
+        self._news: asyncio.Future[None] | None = None
         self._emitted: list[_Emitted | bytes] = []
         self._sealed = 0
         self._notes: dict[str, Any] = {}
@@ -88,6 +91,23 @@ class Run:
     @property
     def stopping(self) -> bool:
         return self.leaving is not None or pause_waits(self.record)
+
+    def news(self) -> asyncio.Future[None]:
+        """Done at the next `nudge`."""
+        if self._news is None:
+            self._news = asyncio.get_running_loop().create_future()
+        return self._news
+
+    def nudge(self) -> None:
+        """Let those look again who wait for this run to be `stopping`, or for one another."""
+        news, self._news = self._news, None
+        if news is not None and not news.done():
+            news.set_result(None)
+
+    def leave(self, how: str) -> None:
+        """Let go of the Task at the next safe point: ``paused`` or ``released``."""
+        self.leaving = how
+        self.nudge()
 
     def end(self, reason: str) -> None:
         """Unwind: the job is dead from now on, and its root task is cancelled (R7).
@@ -111,6 +131,7 @@ class Run:
             return
         if record.owner == self.owner:
             self.record = record
+            self.nudge()
         elif record.task.status.terminal:
             self.end("killed" if record.task.status == "cancelled" else "ended")
         else:
@@ -165,26 +186,31 @@ class Run:
     async def spawn(self, task: Task) -> Receipt:
         self.check_alive()
         self._home.control.check_start(task)
-        return await self._hub.owned.run(self._home.control.spawn(task, self))
+        return await self._hub.owned.run(self._home.control.family.spawn(task, self))
 
     async def cancel(self, task_id: str) -> Task:
-        self.check_alive()
-        record = await self._hub.store.load(task_id)
-        if record.parent != self.task_id:
-            raise TaskNotFound(task_id)
+        await self._own(task_id)
         killed = await self._hub.owned.run(self._home.control.end(task_id, Kill()))
         return killed.snapshot
 
     async def join(self, task_id: str, *statuses: TaskStatus) -> Task:
-        self.check_alive()
+        await self._own(task_id)
         return await self._hub.wait(task_id, statuses)
 
     async def tell(self, task_id: str, decisions: Sequence[Mapping[str, Any]]) -> None:
+        await self._own(task_id)
+        await self._hub.owned.run(self._home.control.family.tell(task_id, decisions))
+
+    async def _own(self, task_id: str) -> None:
+        """Make sure that a Task is a child of this run's.
+
+        Raises:
+            TaskNotFound: It is not, or is not there.
+        """
         self.check_alive()
-        record = await self._hub.store.load(task_id)
-        if record.parent != self.task_id:
+        if (await self._hub.store.load(task_id)).parent != self.task_id:
             raise TaskNotFound(task_id)
-        await self._hub.owned.run(self._home.control.tell(task_id, decisions))
+        self.delegates = True
 
     async def commit(
         self,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -32,8 +32,8 @@ from .job import Job
 from .mutators import STALLED, Change, change, landed, successor
 from .record import Record
 from .run import Run, pause_waits, without_pause
-from .seams.delegation import children_asking
 from .slots import Slots
+from .waiting import asked
 
 if TYPE_CHECKING:
     from .control import Control
@@ -82,6 +82,20 @@ class Runs:
         accept = getattr(self._substrate, "accept", None)
         if accept is not None:
             await accept(task)
+
+    def forsake(self, record: Record) -> None:
+        """Have the substrate, if it can, end what a killed Task has running elsewhere (R13)."""
+        forsake = getattr(self._substrate, "forsake", None)
+        if forsake is not None and self.control.serves(record.task.runtime_kind):
+            self.hub.owned.start(self._forsake(forsake, record))
+
+    async def _forsake(self, forsake: Callable[..., Awaitable[None]], record: Record) -> None:
+        task_id = record.task.id
+        try:
+            state = None if record.state is None else values.decode(record.state)
+            await forsake(record.task, state, await self.hub.history(task_id))
+        except Exception:
+            _log.exception("task %r was killed, and may have something running elsewhere", task_id)
 
     @contextmanager
     def arriving(self, task_id: str) -> Iterator[None]:
@@ -164,8 +178,12 @@ class Runs:
         fault = None if root.cancelled() else root.exception()
         if run.ended is not None:
             self._forget(run)
-            if run.ended == "paused" and children_asking(run.record.task):
-                self.hub.owned.start(self.control.look_at_children(run.record))
+            if run.ended == "killed":
+                self.forsake(run.record)
+                if run.delegates:
+                    self.hub.owned.start(self.control.family.sweep(run.task_id))
+            if run.ended == "paused" and asked(run.record.task) is not None:
+                self.hub.owned.start(self.control.family.look_again([run.record]))
             if fault is None and not root.cancelled():
                 self.hub.owned.start(self._drop_result(run))
         elif root.cancelled() and root.cancelling():
@@ -297,7 +315,7 @@ class Runs:
         self.slots.close()
         runs = list(self.live.values())
         for run in runs:
-            run.leaving = "paused" if pause else "released"
+            run.leave("paused" if pause else "released")
         await _until_done(runs, timeout)
         stuck = [run for run in runs if run.root is not None and not run.root.done()]
         for run in stuck:

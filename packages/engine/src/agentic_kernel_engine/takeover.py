@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from agentic_kernel import CannotStart, IllegalTransition, TaskNotFound, TaskStatus
@@ -35,6 +36,8 @@ class TakeOver:
         self._runs = runs
         self._control = control
         self._kinds = kinds
+        self._looked: str | None = None
+        """How far `look_again` has come."""
 
     async def claim(self, task_id: str) -> Receipt:
         """Take up a running Task that no living host owns, and run it here.
@@ -47,18 +50,33 @@ class TakeOver:
             raise CannotStart(
                 f"this Host does not run Tasks of kind {record.task.runtime_kind!r}", task_id
             )
-        self._runs.slots.take(task_id)
+        in_slot = self._take_slot(record)
         with self._runs.arriving(task_id):
             try:
                 claimed = await self._claim(task_id)
             except BaseException:
-                self._runs.slots.give_back()
+                self._give_back(in_slot)
                 raise
             if claimed is None:
-                self._runs.slots.give_back()
+                self._give_back(in_slot)
                 return _unchanged(await self._store.load(task_id))
-            await self._runs.enter(claimed, in_slot=True)
+            await self._runs.enter(claimed, in_slot=in_slot)
         return Receipt(claimed.task, False, claimed.version, "claimed")
+
+    def _take_slot(self, record: Record) -> bool:
+        """Take a slot for a Task, unless it uses its parent's (R9); whether one was taken.
+
+        Raises:
+            CannotStart: There is none.
+        """
+        if self._control.family.houses(record.parent):
+            return False
+        self._runs.slots.take(record.task.id)
+        return True
+
+    def _give_back(self, in_slot: bool) -> None:
+        if in_slot:
+            self._runs.slots.give_back()
 
     async def _claim(self, task_id: str) -> Record | None:
         claim = Event(vocabulary.TASK_CLAIMED, {"by": self._hub.name})
@@ -104,6 +122,21 @@ class TakeOver:
             after = page[-1].task.id
         return taken
 
+    async def adopt(self) -> None:
+        """Take up claimable children of the runs that are here, in their slots (R9).
+
+        A parent that holds the last slot and waits for its child would else wait for ever.
+        """
+        for run in [run for run in self._runs.current.values() if run.delegates]:
+            page = await self._store.find(
+                parent=run.task_id, claimable=True, kinds=self._kinds, limit=_PAGE
+            )
+            for record in page:
+                try:
+                    await self.claim(record.task.id)
+                except (CannotStart, TaskNotFound):  # the parent, or the child, is gone meanwhile
+                    continue
+
     async def wake(self) -> None:
         """Resume the paused Tasks of the kinds served whose moment has come."""
         after: str | None = None
@@ -121,12 +154,20 @@ class TakeOver:
                 return
             after = page[-1].task.id
 
+    async def look_again(self) -> None:
+        """Look at one page of the paused Tasks of the kinds served; see `Family.look_again`."""
+        page = await self._store.find(
+            status=TaskStatus.PAUSED, kinds=self._kinds, after=self._looked, limit=_PAGE
+        )
+        self._looked = page[-1].task.id if len(page) == _PAGE else None
+        await self._control.family.look_again(page)
+
     async def restart(self, record: Record) -> None:
         """Run what this host owns and does not run."""
-        if self._runs.knows(record) or not self._runs.slots.free or self._hub.closed:
+        if self._runs.knows(record) or self._hub.closed:
             return
-        self._runs.slots.take(record.task.id)
-        await self._runs.enter(record, in_slot=True)
+        with suppress(CannotStart):
+            await self._runs.enter(record, in_slot=self._take_slot(record))
 
 
 def _unchanged(record: Record) -> Receipt:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 CLAIM_EVERY = 5
 """Every how many looks the watch also searches for Tasks that nobody runs."""
+AGAIN_EVERY = 10
+"""Every how many looks it also goes through some of the paused Tasks, for those left behind."""
 ASKED_EVERY = 50
 """Every how many looks it also searches for decisions that other hosts' Tasks wait for."""
 _PAGE = 100
@@ -64,9 +66,12 @@ class Watch:
                     await self._hub.desk.look()
                 if looks % CLAIM_EVERY == 0:
                     await self.restart_lost()
+                    await self._takeover.adopt()
                     if self._claims:
                         await self._takeover.recover()
                         await self._takeover.wake()
+                if self._claims and looks % AGAIN_EVERY == 0:
+                    await self._takeover.look_again()
             except StoreError as fault:
                 _log.warning("the store could not be looked at: %s", fault)
             except Exception:
@@ -80,7 +85,8 @@ class Watch:
         versions = {task_id: run.record.version for task_id, run in runs.items()}
         for task_id, version in hub.watched():
             versions.setdefault(task_id, version)
-        parents = {run.record.parent: run for run in runs.values() if run.record.parent is not None}
+        # A parent that runs here sweeps for itself.
+        parents = {run.record.parent for run in runs.values()} - runs.keys() - {None}
         if not versions:
             return
         for task_id in await hub.store.changed(versions):
@@ -92,9 +98,10 @@ class Watch:
                     run.end("lost")
             hub.wake(task_id)
         if parents:
-            for parent in (await hub.store.load_many(list(parents))).values():
+            ids = [parent for parent in parents if parent is not None]
+            for parent in (await hub.store.load_many(ids)).values():
                 if parent.task.status is TaskStatus.CANCELLED:
-                    await self._control.sweep(parent.task.id)
+                    await self._control.family.sweep(parent.task.id)
 
     async def restart_lost(self) -> None:
         """Run what this host owns and does not run: its insert landed unnoticed, say (R4)."""

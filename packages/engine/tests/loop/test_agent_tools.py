@@ -18,6 +18,7 @@ from agentic_kernel_engine.seams.tools import Tool, tool
 
 from ..conftest import Crash
 from .conftest import Runner, World, new_task
+from .test_approvals import AskForWrites, write
 from .test_delegation import Held, last, told
 
 ASK = ToolCall("expert", {"instructions": "help"})
@@ -117,9 +118,34 @@ async def test_a_kill_of_the_caller_kills_the_child(runner: Runner, shared: bool
         assert (await other.wait(child.id)).status is TaskStatus.CANCELLED
 
 
+@pytest.mark.parametrize("shared", [True, False])
 @pytest.mark.rule("R13")
-async def test_a_kill_of_a_paused_caller_kills_the_child_in_its_store(runner: Runner) -> None:
-    """Also from a control plane, while nobody runs the caller."""
+async def test_a_kill_of_a_paused_caller_kills_the_child(runner: Runner, shared: bool) -> None:
+    """Also one that asks; and nothing is left that people are asked for."""
+    store = runner.store if shared else None
+    policy = AskForWrites()
+    world = World()
+    async with (
+        expert(
+            write("a"), FinalAnswer("late"), tools=world.tools(), policy=policy, store=store
+        ) as other,
+        runner.host(ASK, told, tools=[as_tool(other)]) as host,
+    ):
+        task = new_task()
+        await host.dispatch(task)
+        await host.wait(task.id, TaskStatus.PAUSED)
+        (child,) = [each for each in await other.find() if each.id != task.id]
+        assert child.status is TaskStatus.PAUSED
+        await host.kill(task.id)
+        async with asyncio.timeout(10):
+            assert (await other.wait(child.id)).status is TaskStatus.CANCELLED
+
+
+@pytest.mark.rule("R13")
+async def test_a_kill_of_a_paused_caller_by_a_control_plane_kills_the_child_in_its_store(
+    runner: Runner,
+) -> None:
+    """While nobody runs the caller."""
     held = Held()
     script = (ToolCall("hold"), FinalAnswer("late"))
     async with (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from agentic_kernel import TaskStatus
 from agentic_kernel_engine import Host, Loop, Record
 from agentic_kernel_engine.loop.action import FinalAnswer
-from agentic_kernel_engine.seams.approvals import Approvals, InMemoryApprovals, Request
+from agentic_kernel_engine.seams.approvals import Approvals, Desk, InMemoryApprovals, Request
 from agentic_kernel_engine.seams.planner import ScriptedPlanner
 
 from ..conftest import Crash, TappedStore, Until
@@ -200,7 +201,7 @@ async def test_who_decides_at_once_for_a_child_leaves_no_parent_behind(
 
 
 class Hostile(Told):
-    """A transport that raises, or never returns."""
+    """A transport that raises, is cancelled from within, or never returns."""
 
     def __init__(self, way: str) -> None:
         super().__init__()
@@ -210,10 +211,12 @@ class Hostile(Told):
         await super().wanted(request)
         if self._way == "raises":
             raise RuntimeError("no connection")
+        if self._way == "is cancelled":
+            raise asyncio.CancelledError
         await asyncio.Event().wait()
 
 
-@pytest.mark.parametrize("way", ["raises", "blocks"])
+@pytest.mark.parametrize("way", ["raises", "is cancelled", "blocks"])
 async def test_a_transport_that_fails_never_touches_the_run(
     desks: Desks, way: str, until: Until, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -226,11 +229,12 @@ async def test_a_transport_that_fails_never_touches_the_run(
             await host.approve(task.id, told.calls[0][1].digest)
             assert (await host.wait(task.id)).result == "done"
     failures = [record for record in caplog.records if "transport" in record.message]
-    assert len(failures) == (1 if way == "raises" else 0)
+    assert len(failures) == (0 if way == "blocks" else 1)
 
 
-async def test_what_could_not_be_told_is_told_again(desks: Desks, until: Until) -> None:
-    told = Hostile("raises")
+@pytest.mark.parametrize("way", ["raises", "is cancelled"])
+async def test_what_could_not_be_told_is_told_again(desks: Desks, way: str, until: Until) -> None:
+    told = Hostile(way)
     async with desks.host(None) as host:
         task = new_task()
         await host.dispatch(task)
@@ -271,3 +275,43 @@ async def test_the_next_request_is_one_that_is_still_open(desks: Desks) -> None:
         waiting.cancel()
         await host.approve(second.task_id, second.digest)
         await host.wait(task.id)
+
+
+async def test_a_transport_that_will_not_be_interrupted_keeps_no_host_open(
+    desks: Desks, until: Until
+) -> None:
+    go = asyncio.Event()
+
+    class Stubborn(Told):
+        async def wanted(self, request: Request) -> None:
+            await super().wanted(request)
+            while not go.is_set():
+                with suppress(asyncio.CancelledError):
+                    await go.wait()
+
+    told = Stubborn()
+    host = desks.host(told, unwind_timeout=0.01)
+    async with asyncio.timeout(10), host:
+        await host.dispatch(new_task())
+        await until(lambda: told.calls)
+    go.set()
+
+
+async def test_what_others_ask_for_costs_a_commit_nothing(desks: Desks) -> None:
+    """However many requests are open."""
+    desk = Desk(InMemoryApprovals(), desks.store, None)
+    async with desks.host(None) as host:
+        tasks = [new_task() for _ in range(3)]
+        for task in tasks:
+            await host.dispatch(task)
+            await host.wait(task.id, TaskStatus.PAUSED)
+            desk.saw(await host.record(task.id))
+        record = await host.record(tasks[0].id)
+
+    class Untouched(dict[str, Any]):
+        def values(self) -> Any:
+            raise AssertionError("all requests were gone through")
+
+    desk._open = Untouched(desk._open)
+    desk.saw(record)
+    assert len(desk._open) == 3

@@ -110,13 +110,14 @@ DEPTHS = pytest.mark.parametrize("depth", [1, 3])
 
 async def asks(host: Host, task: Task, digests: set[str] | None = None) -> Any:
     """What the Task waits for, once that is something new."""
-    async for _ in host.stream(task.id):
-        now = await host.get(task.id)
-        note: Any = now.metadata.get("engine/waiting_for")
-        if now.status is TaskStatus.PAUSED and note is not None:
-            found = {each["digest"] for each in note.get("requests", [note])}
-            if found - (digests or set()):
-                return note
+    async with asyncio.timeout(30):
+        async for _ in host.stream(task.id):
+            now = await host.get(task.id)
+            note: Any = now.metadata.get("engine/waiting_for")
+            if now.status is TaskStatus.PAUSED and note is not None:
+                found = {each["digest"] for each in note.get("requests", [note])}
+                if found - (digests or set()):
+                    return note
     raise AssertionError(await host.get(task.id))
 
 
@@ -201,12 +202,13 @@ async def test_a_childs_batch_is_approved_in_part(way: str, world: World) -> Non
 
 async def until_open(host: Host, task: Task, digests: list[str]) -> None:
     """Wait until the Task waits for these and no other decisions."""
-    async for _ in host.stream(task.id):
-        paused = await host.get(task.id)
-        note: Any = paused.metadata.get("engine/waiting_for") or {}
-        found = [each["digest"] for each in note.get("requests", ())]
-        if paused.status is TaskStatus.PAUSED and found == digests:
-            return
+    async with asyncio.timeout(30):
+        async for _ in host.stream(task.id):
+            paused = await host.get(task.id)
+            note: Any = paused.metadata.get("engine/waiting_for") or {}
+            found = [each["digest"] for each in note.get("requests", ())]
+            if paused.status is TaskStatus.PAUSED and found == digests:
+                return
     raise AssertionError("the Task ended")
 
 
@@ -340,7 +342,8 @@ async def test_a_crash_on_the_way_loses_no_answer_and_gives_none_twice(
         store.after_commit = cut
         async with Host(store=store) as control:
             answering = asyncio.create_task(control.answer(task.id, "this"))
-            await reached.wait()
+            async with asyncio.timeout(30):
+                await reached.wait()
             for host in hosts:
                 await crash(host)
             gone.set()

@@ -289,6 +289,72 @@ async def test_a_compactor_that_makes_no_sense_is_not_heard(runner: Runner, why:
     assert compacted(events) == []
 
 
+class Later:
+    """A compactor that is a coroutine function, which none can be."""
+
+    async def compact(self, transcript: Transcript, remaining: Remaining) -> Any:
+        return Compaction(len(transcript), "x")
+
+
+async def test_a_compactor_that_gives_a_coroutine_is_not_heard(runner: Runner) -> None:
+    done = await runner.run(planner=Counting(3), compactor=Later())
+    events = await runner.events(done)
+    said = [event.data["why"] for event in events if event.type == "run.not_compacted"]
+    assert done.result == 3
+    assert len(said) == 4
+    assert all(text.startswith("it gave a coroutine") for text in said)
+
+
+class Text(str):
+    __slots__ = ()
+
+
+async def test_a_summary_that_no_codec_knows_does_not_end_the_run(runner: Runner) -> None:
+    says = Says(lambda shown: Compaction(len(shown), Text("x")))
+    done = await runner.run(planner=Counting(3), compactor=says)
+    assert done.result == 3
+    assert compacted(await runner.events(done)) == []
+
+
+def _measured_too(shown: Any) -> Compaction:
+    shown.append(Notice("hello"))
+    assert shown.size
+    return Compaction(2, "x")
+
+
+MEDDLING: dict[str, Callable[[Any], Any]] = {
+    "append": lambda shown: shown.append(Notice("hello")),
+    "extend": lambda shown: shown.extend([Notice("hello")] * 3),
+    "append, measure and compact": _measured_too,
+    "pop": lambda shown: shown.pop(),
+    "clear": lambda shown: shown.clear(),
+    "insert": lambda shown: shown.insert(0, Notice("hello")),
+    "reverse": lambda shown: shown.reverse(),
+    "sort": lambda shown: shown.sort(key=str),
+    "remove": lambda shown: shown.remove(shown[0]),
+    "delete": lambda shown: shown.__delitem__(slice(0, 1)),
+    "set": lambda shown: shown.__setitem__(0, Notice("hello")),
+    "multiply": lambda shown: shown.__imul__(0),
+}
+
+
+@pytest.mark.parametrize("how", MEDDLING)
+async def test_a_compactor_that_changes_the_transcript_changes_nothing(
+    runner: Runner, how: str
+) -> None:
+    plain, planner = Counting(4), Counting(4)
+    await runner.run(planner=plain)
+    done = await runner.run(planner=planner, compactor=Says(MEDDLING[how]))
+    events = await runner.events(done)
+    assert planner.shown == plain.shown
+    said = [event.data["why"] for event in events if event.type == "run.not_compacted"]
+    assert len(said) == 5
+    assert all("changed the transcript" in text or "only appended to" in text for text in said), (
+        said
+    )
+    assert planner.largest == plain.largest
+
+
 async def test_no_compactor_is_asked_unless_the_planner_is_next(runner: Runner) -> None:
     asked: list[int] = []
     window = Says(lambda shown: asked.append(len(shown)))

@@ -260,6 +260,67 @@ async def test_a_kill_of_the_parent_ends_the_child(runner: Runner, where: str) -
             assert (await home.wait(child.id)).status is TaskStatus.CANCELLED
 
 
+@pytest.mark.parametrize("doing", ["something else", "nothing", "waiting, paused"])
+@pytest.mark.rule("R13")
+async def test_a_kill_of_a_parent_that_does_not_wait_ends_the_child_elsewhere(
+    runner: Runner, doing: str
+) -> None:
+    held, busy = Held(), Held()
+    roles = Roles(
+        root=[spawn("child"), join if doing == "waiting, paused" else ToolCall("hold"), told],
+        child=[ToolCall("hold"), FinalAnswer("late")],
+    )
+    async with Host(Loop(roles, [held.tool()]), grace=0) as elsewhere:
+        options: dict[str, Any] = {"tools": [busy.tool()], "delegation": OnRuntime(elsewhere)}
+        async with runner.host(planner=roles, **options) as host:
+            task = new_task(instructions="root")
+            await host.dispatch(task)
+            await held.reached.wait()
+            if doing != "waiting, paused":
+                await busy.reached.wait()
+            if doing != "something else":
+                await host.pause(task.id)
+                busy.go.set()
+                await host.wait(task.id, TaskStatus.PAUSED)
+            (child,) = await elsewhere.find()
+            stranger = new_task(instructions="child")
+            await elsewhere.dispatch(stranger)
+            await host.kill(task.id)
+            async with asyncio.timeout(10):
+                assert (await elsewhere.wait(child.id)).status is TaskStatus.CANCELLED
+            assert (await elsewhere.get(stranger.id)).status is TaskStatus.RUNNING
+
+
+async def test_one_child_that_cannot_be_ended_keeps_no_other_alive(
+    runner: Runner, caplog: pytest.LogCaptureFixture
+) -> None:
+    held = Held()
+    roles = Roles(root=[[spawn("child"), spawn("child")], ToolCall("hold"), told],
+                  child=[ToolCall("hold")])  # fmt: skip
+
+    class Stubborn(OnRuntime):
+        first = ""
+
+        async def forsake(self, parent: Task, child: str) -> None:
+            if not self.first or child == self.first:
+                self.first = child
+                raise ConnectionError("nobody answers")
+            await super().forsake(parent, child)
+
+    async with Host(Loop(roles, [Held().tool()]), grace=0) as elsewhere:
+        delegation = Stubborn(elsewhere)
+        options: dict[str, Any] = {"tools": [held.tool()], "delegation": delegation}
+        async with runner.host(planner=roles, **options) as host:
+            task = new_task(instructions="root")
+            await host.dispatch(task)
+            await held.reached.wait()
+            await host.kill(task.id)
+        (other,) = [each.id for each in await elsewhere.find() if each.id != delegation.first]
+        async with asyncio.timeout(10):
+            assert (await elsewhere.wait(other)).status is TaskStatus.CANCELLED
+    assert "may have something running elsewhere" in caplog.text
+
+
 @pytest.mark.parametrize("where", ["same host", "elsewhere"])
 async def test_a_parent_that_lets_go_leaves_its_child_alone(runner: Runner, where: str) -> None:
     """A pause takes effect while the parent waits; the child goes on, and is found again."""

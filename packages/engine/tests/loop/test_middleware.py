@@ -10,6 +10,7 @@ import pytest
 from agentic_kernel import Task, TaskStatus
 from agentic_kernel_engine import Event, TaskFailed
 from agentic_kernel_engine.loop.action import FinalAnswer, ToolCall
+from agentic_kernel_engine.loop.context import Context
 from agentic_kernel_engine.loop.ending import End, PlannerError
 from agentic_kernel_engine.loop.observation import Observation
 from agentic_kernel_engine.loop.plan import Plan, Usage
@@ -20,6 +21,7 @@ from agentic_kernel_engine.seams.middleware import HOOKS, Recovery
 from agentic_kernel_engine.seams.policies import BasicPolicy
 from agentic_kernel_engine.seams.scheduler import SequentialScheduler
 
+from ..conftest import Crash, TappedStore
 from .conftest import Runner, World, new_task
 
 FAILED = "engine/middleware_failed"
@@ -254,3 +256,62 @@ async def test_a_recovery_that_is_none_fails_the_run(runner: Runner) -> None:
         PlannerError("test/down", "down"), middleware=[Does("on_error", "retry")]
     )
     assert code(done) == FAILED
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+async def test_what_on_run_start_changes_is_in_one_commit_whenever_a_crash_comes(
+    runner: Runner, crash: Crash, when: str
+) -> None:
+    """Before the first commit it is called again, with a state that nobody has touched."""
+    runner.store = store = TappedStore()
+    reached, found = asyncio.Event(), list[dict[str, Any]]()
+
+    class Starts:
+        async def on_run_start(self, state: State) -> None:
+            found.append(dict(state.variables))
+            state.variables["started"] = state.variables.get("started", 0) + 1
+
+    async def hold(record: Any) -> None:
+        reached.set()
+        await asyncio.Event().wait()
+
+    def variables(context: Context) -> Any:
+        return FinalAnswer(dict(context.variables))
+
+    setattr(store, f"{when}_commit", hold)
+    host = runner.host(variables, middleware=[Starts()])
+    task = new_task()
+    await host.dispatch(task)
+    await reached.wait()
+    await crash(host)
+    setattr(store, f"{when}_commit", None)
+    async with runner.host(variables, middleware=[Starts()]) as second:
+        done = await second.wait(task.id)
+    assert done.result == {"started": 1}
+    assert found == [{}] * (2 if when == "before" else 1)
+    events = await runner.events(task)
+    assert len([event for event in events if event.type == "run.started"]) == 1
+
+
+async def test_on_run_end_is_called_again_after_a_crash_before_the_end_is_committed(
+    runner: Runner, crash: Crash
+) -> None:
+    reached, ends = asyncio.Event(), list[Any]()
+
+    class Ends:
+        async def on_run_end(self, state: State, end: End) -> None:
+            ends.append(end.output)
+            if len(ends) == 1:
+                reached.set()
+                await asyncio.Event().wait()
+
+    host = runner.host(write("a"), FinalAnswer("done"), middleware=[Ends()])
+    task = new_task()
+    await host.dispatch(task)
+    await reached.wait()
+    await crash(host)
+    async with runner.host(write("a"), FinalAnswer("done"), middleware=[Ends()]) as second:
+        assert (await second.wait(task.id)).result == "done"
+    assert ends == ["done", "done"]
+    stops = [event for event in await runner.events(task) if event.type == "run.stopped"]
+    assert len(stops) == 1

@@ -12,15 +12,19 @@ from typing import Any
 import pytest
 
 from agentic_kernel import CannotStart, InvalidValue, Task, TaskStatus
-from agentic_kernel_engine import StoreError
+from agentic_kernel_engine import MemoryStore, Record, StoreError
 from agentic_kernel_engine.loop import remembering
 from agentic_kernel_engine.loop.action import AskUser, FinalAnswer, PushGoal, ToolCall
 from agentic_kernel_engine.loop.context import Context, Principal
 from agentic_kernel_engine.loop.ending import End
 from agentic_kernel_engine.loop.limits import Limits
 from agentic_kernel_engine.loop.reasons import StopReason
+from agentic_kernel_engine.seams.compactor import WindowCompactor
 from agentic_kernel_engine.seams.governor import MAX_PROPOSALS, Proposal, SessionMemoryGovernor
-from agentic_kernel_engine.seams.memories import InMemoryMemory, NoMemory
+from agentic_kernel_engine.seams.memories import (
+    InMemoryMemory,
+    NoMemory,
+)
 from agentic_kernel_engine.seams.memory import Hit, Item, Query, Scope
 from agentic_kernel_engine.seams.policies import BasicPolicy
 from agentic_kernel_engine.seams.tools import Tool
@@ -248,6 +252,44 @@ async def test_a_turn_with_memory_makes_few_calls_and_no_more_of_them_later(
     early, late = calls[30:40], calls[130:140]
     assert max(early) <= 200, early
     assert sorted(late)[5] <= sorted(early)[5] + 2, (early, late)
+
+
+class Sized(MemoryStore):
+    """Notes how long every state is that is committed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sizes: list[int] = []
+
+    async def commit(self, before: Record, after: Record, events: Sequence[bytes] = ()) -> None:
+        self.sizes.append(len(after.state or b""))
+        await super().commit(before, after, events)
+
+
+async def test_over_a_thousand_steps_neither_the_state_nor_the_work_of_a_step_grows(
+    runner: Runner,
+) -> None:
+    runner.store = store = Sized()
+    memory, calls, longest = InMemoryMemory(), [0], [0]
+
+    class Turning:
+        async def plan(self, context: Context) -> Any:
+            calls.append(0)
+            longest.append(len(context.transcript))
+            call = ToolCall("add", {"a": context.step, "b": 1})
+            return FinalAnswer(None) if context.step == 1_000 else call
+
+    with counted(calls):
+        await run(
+            runner, in_session(), planner=Turning(), memory=memory,
+            governor=SessionMemoryGovernor(max_items=20), limits=Limits(max_iterations=1_001),
+            compactor=WindowCompactor(max_entries=40, max_bytes=8_000, keep=10, summary=1_000),
+        )  # fmt: skip
+    assert max(longest) <= 40
+    early, late = calls[100:140], calls[950:990]  # More than one compaction is in either.
+    assert sum(late) <= 1.05 * sum(early), (sum(early), sum(late))
+    assert max(store.sizes[950:1_000]) <= max(store.sizes[50:100]) + 50
+    assert len(await memory.recall(Query(MONDAY, limit=100))) == 20
 
 
 class Gated(InMemoryMemory):

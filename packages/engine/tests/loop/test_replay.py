@@ -25,16 +25,23 @@ from agentic_kernel_engine.loop.action import (
 )
 from agentic_kernel_engine.loop.context import Context
 from agentic_kernel_engine.loop.decision import ALLOW, Decision, deny, require_approval, stop
+from agentic_kernel_engine.loop.ending import PlannerError
 from agentic_kernel_engine.loop.execution import Execution
 from agentic_kernel_engine.loop.limits import Limits
 from agentic_kernel_engine.loop.loop import Loop
 from agentic_kernel_engine.loop.plan import Plan, Usage
 from agentic_kernel_engine.loop.replay import replay
+from agentic_kernel_engine.seams.compactor import WindowCompactor
+from agentic_kernel_engine.seams.governor import SessionMemoryGovernor
+from agentic_kernel_engine.seams.memories import InMemoryMemory
+from agentic_kernel_engine.seams.memory import Scope
+from agentic_kernel_engine.seams.middlewares import Fallback, Retry
 
 from ..conftest import Crash
 from .conftest import World, new_task
 
 TRIALS = 300
+NO_SEAMS: Mapping[str, Any] = {}
 
 
 class Chance:
@@ -92,10 +99,35 @@ class Witnessed(Loop):
         return await super().execute(job)
 
 
-async def play(seed: int, crash: Crash) -> tuple[Task, Witnessed, MemoryStore]:
+class Faltering(Chance):
+    """The same, where many calls fail before they answer."""
+
+    async def plan(self, context: Context) -> Any:
+        if random.Random(f"{self.seed}/{context.step}/{context.failures}").random() < 0.4:
+            await asyncio.sleep(0)
+            raise PlannerError("test/busy", "busy")
+        return await super().plan(context)
+
+
+def every_seam(seed: int) -> dict[str, Any]:
+    """Memory, a governor, a compactor, and calls that fail, are made again or by somebody else."""
+    retry = Retry(["test/busy"], times=2, first=0, longest=0)
+    return {
+        "planner": Faltering(seed),
+        "memory": InMemoryMemory(),
+        "governor": SessionMemoryGovernor(max_items=5),
+        "compactor": WindowCompactor(max_entries=6, max_bytes=4_000, keep=2, summary=400),
+        "middleware": [retry, Fallback(Faltering(seed + 1), Chance(seed))],
+    }
+
+
+async def play(
+    seed: int, crash: Crash, seams: Mapping[str, Any]
+) -> tuple[Task, Witnessed, MemoryStore]:
     """One run: paused, answered, approved, crashed and retuned at random, until it ends."""
     draw, world, store = random.Random(seed), World(), MemoryStore()
     chance = Chance(seed)
+    options = {"planner": chance, **seams}
     limits = Limits(
         max_iterations=draw.choice([8, 30]),
         max_tool_calls=draw.choice([None, 6]),
@@ -107,7 +139,9 @@ async def play(seed: int, crash: Crash) -> tuple[Task, Witnessed, MemoryStore]:
     loops: list[Witnessed] = []
 
     def host() -> Host:
-        loops.append(Witnessed(chance, world.tools(), chance, limits=limits, on_deny=on_deny))
+        loops.append(
+            Witnessed(tools=world.tools(), policy=chance, limits=limits, on_deny=on_deny, **options)
+        )
         return Host(loops[-1], store, grace=0, interval=0.001)
 
     here, task = host(), new_task()
@@ -149,11 +183,12 @@ async def decide(draw: random.Random, host: Host, task: Task) -> None:
         await host.resume(task.id, draw.choice([None, "go on"]))
 
 
-async def agree(seed: int, crash: Crash) -> str:
+async def agree(seed: int, crash: Crash, seams: Mapping[str, Any] = NO_SEAMS) -> str:
     """Why the run ended, once its log agrees with it."""
-    done, loop, store = await play(seed, crash)
+    done, loop, store = await play(seed, crash, seams)
     async with Host(store=store) as host:
-        again = replay([event async for event in host.stream(done.id)])
+        events = [event async for event in host.stream(done.id)]
+    again = replay(events)
     assert again.status == done.status
     assert len(again.actions) == len(again.observations)
     if loop.last is None or done.status is TaskStatus.CANCELLED:
@@ -167,12 +202,34 @@ async def agree(seed: int, crash: Crash) -> str:
         either.pop("seconds")
         either["cost"] = round(either["cost"], 9)
     assert told == was
+    if done.failure is None or "unhandled" not in done.failure.code:
+        assert again.transcript == loop.last.transcript[1:]
+    if loop.last.limits.max_output_tokens is not None:
+        assert live.spent.output_tokens <= loop.last.limits.max_output_tokens
+    noted, lost = ([e for e in events if e.type == f"memory.{what}"] for what in ("noted", "lost"))
+    if "memory" in seams and again.reason is not None:
+        assert not lost
+        known = {
+            item["id"] for item in (await seams["memory"].export(Scope(session=done.id)))["items"]
+        }
+        assert known == {id for event in noted for id in event.data["items"]}
     return str(again.reason)
 
 
 async def test_the_log_agrees_with_the_run(crash: Crash) -> None:
     reasons = [await agree(seed, crash) for seed in range(TRIALS)]
     assert len(set(reasons)) > 6, sorted(set(reasons))
+
+
+async def test_the_log_agrees_with_the_run_with_every_seam_in_place(crash: Crash) -> None:
+    reasons = [await agree(seed, crash, every_seam(seed)) for seed in range(60)]
+    assert len(set(reasons)) > 5, sorted(set(reasons))
+
+
+@pytest.mark.torture
+async def test_the_log_agrees_with_two_thousand_runs_with_every_seam(crash: Crash) -> None:
+    for seed in range(20_000, 22_000):
+        await agree(seed, crash, every_seam(seed))
 
 
 @pytest.mark.torture

@@ -28,6 +28,7 @@ from agentic_kernel_engine.loop.plan import Plan, Usage
 from agentic_kernel_engine.loop.replay import replay
 from agentic_kernel_engine.loop.transcript import Notice, Turn, UserMessage
 from agentic_kernel_engine.seams.planner import Streamed
+from agentic_kernel_engine.seams.scheduler import SequentialScheduler
 
 from .conftest import Runner, World, new_task
 
@@ -285,3 +286,17 @@ async def test_an_answer_to_one_question_does_not_answer_the_next(runner: Runner
         await host.answer(task.id, "two")
         await host.wait(task.id)
     assert heard == ["do it", "one", "two"]
+
+
+async def test_a_scheduler_that_loses_a_result_fails_the_run_and_nothing_is_said_to_be_skipped(
+    runner: Runner, world: World
+) -> None:
+    class Loses(SequentialScheduler):
+        async def run(self, calls: Any, concurrent: Any) -> Any:
+            return (await super().run(calls, concurrent))[:-1]
+
+    batch = [ToolCall("write", {"text": "a"}), ToolCall("write", {"text": "b"})]
+    done = await runner.run(batch, FinalAnswer("done"), scheduler=Loses())
+    assert done.status is TaskStatus.FAILURE
+    assert world.done == ["write a", "write b"]
+    assert "step.observed" not in [event.type for event in await runner.events(done)]

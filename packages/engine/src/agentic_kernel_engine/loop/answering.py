@@ -1,4 +1,8 @@
-"""Answering: one call of the planner, reserved before it, and cut short by a pause."""
+"""Answering: one call of the planner, reserved before it, and cut short by a pause.
+
+A call that failed may have used up what was reserved for it, so that is spent: before the call is
+made again, or another planner's in its place, it is reserved anew (R17).
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,8 @@ from agentic_kernel import InvalidValue
 
 from .. import events as host
 from .. import values
-from ..seams.middleware import Hooks, Recovery
+from ..errors import TaskFailed
+from ..seams.middleware import Hooks, Recovery, storable
 from ..seams.planner import Planner
 from . import vocabulary
 from .action import ACTIONS, FinalAnswer, ToolCall
@@ -20,15 +25,17 @@ from .context import Context
 from .ending import End, PlannerError
 from .execution import Execution
 from .limits import unaffordable
-from .plan import NOTHING_USED, Delta, Plan, Usage
+from .plan import LARGEST, NOTHING_USED, Delta, Plan, Usage
 from .reasons import StopReason
 
 RETRIES: Final = 10
 """How often middleware may have one call repeated."""
 LENGTH: Final = 4_000_000
-"""How long one answer may get, in characters, before it is taken to be endless."""
+"""How long one answer may get, in characters, before it is taken to be endless; a piece without
+any counts as one."""
 
 _CUT: Final = object()
+_fitting = msgspec.json.Decoder(Plan).decode
 
 
 class Answering:
@@ -40,8 +47,19 @@ class Answering:
         self._worst_case = getattr(planner, "worst_case", None)
 
     def forecast(self, context: Context) -> Usage:
-        """What the next call may use up at most, as far as the planner can tell."""
-        return NOTHING_USED if self._worst_case is None else self._worst_case(context)
+        """What the next call may use up at most, as far as its planner can tell.
+
+        Raises:
+            PlannerError: It says what cannot be.
+        """
+        worst_case = self._worst_case
+        if context.planner is not None:
+            worst_case = getattr(context.planner, "worst_case", None)
+        if worst_case is None:
+            return NOTHING_USED
+        worst: Usage = worst_case(context)
+        _check_usage(worst, "engine/bad_forecast")
+        return worst
 
     async def reserve(self, run: Execution, context: Context) -> None:
         """Make sure that a commit carries what this call may use up (R17).
@@ -66,8 +84,11 @@ class Answering:
             PlannerError: The provider failed and no middleware knew better.
             RunEnded: A pause took effect in the middle.
         """
-        for hook in self._hooks.before_model:
-            await hook(context)
+        if self._hooks.before_model:
+            for hook in self._hooks.before_model:
+                await hook(context)
+            if context.response is None:  # What they added may use up more.
+                await self.reserve(run, context)
         preset = context.response
         plan = await self._answer(run, context) if preset is None else plan_of(preset)
         if plan is None:
@@ -83,9 +104,11 @@ class Answering:
         return plan
 
     async def _answer(self, run: Execution, context: Context) -> Plan | None:
+        """The answer of the planner whose turn it is; where all fail, the Loop's own failure."""
+        own: Exception | None = None
         for _ in range(RETRIES):
             try:
-                answer = self._planner.plan(context)
+                answer = (context.planner or self._planner).plan(context)
                 if hasattr(answer, "__aiter__"):
                     answer = self._stream(run, cast("AsyncIterator[Any]", answer))
                     last = await answer
@@ -94,37 +117,62 @@ class Answering:
             except (End, asyncio.CancelledError):
                 raise
             except Exception as error:
-                context.failures += 1
-                recovery = await self._recovery(context, error)
+                own = error if context.planner is None else own
+                recovery = await self._failed(run, context, error)
                 if recovery is None or recovery.verb == "fail":
-                    raise
-                run.record(
-                    vocabulary.PLAN_FAILED, code=getattr(error, "code", type(error).__name__),
-                    message=str(error)[:500], then=recovery.verb,
-                )  # fmt: skip
+                    if own is None or own is error:
+                        raise
+                    raise own from error
                 if recovery.verb == "skip":
                     return Plan(())
                 if recovery.plan is not None:
                     return plan_of(recovery.plan)
-                await asyncio.sleep(recovery.delay)
-                if run.out_of_time:
-                    raise End(StopReason.TIMEOUT, "a failed call is not made again") from error
+                context.planner = recovery.planner or context.planner
+                await self._wait(run, recovery.delay)
+                await self.reserve(run, context)
         raise PlannerError("engine/retries", f"the call was repeated {RETRIES} times in vain")
 
-    async def _cut(self, run: Execution, text: str) -> None:
-        """Keep the text so far at a safe point; what was reserved for the call is spent."""
-        state = run.state
-        forfeited, state.reserved, state.said = state.reserved or NOTHING_USED, None, text
-        state.spent.bank(forfeited)
-        run.record(vocabulary.RUN_CUT, text=text, forfeited=msgspec.to_builtins(forfeited))
-        await run.checkpoint()
+    async def _failed(self, run: Execution, context: Context, error: Exception) -> Recovery | None:
+        """Put a failed call on record, with what middleware wants done about it.
 
-    async def _recovery(self, context: Context, error: Exception) -> Recovery | None:
-        for hook in self._hooks.on_error:
-            recovery: Recovery | None = await hook(context, error)
-            if recovery is not None:
-                return recovery
-        return None
+        What was reserved for the call is spent; middleware is shown what is left then.
+        """
+        code, then, forfeited = getattr(error, "code", None), "fail", _forfeit(run)
+        context.failures += 1
+        context.remaining = run.remaining
+        recovery: Recovery | None = None
+        try:
+            for hook in self._hooks.on_error:
+                recovery = await hook(context, error)
+                if recovery is not None:
+                    then = recovery.verb
+                    break
+        finally:
+            run.record(
+                vocabulary.PLAN_FAILED, then=then, forfeited=forfeited, message=_message(error),
+                code=storable(code) if isinstance(code, str) else type(error).__name__,
+            )  # fmt: skip
+        return recovery
+
+    async def _wait(self, run: Execution, delay: float) -> None:
+        """Wait before a call is made again; a pause that waits takes effect meanwhile.
+
+        Raises:
+            End: It would take longer than the run may.
+            RunEnded: A pause took effect.
+        """
+        limit, now = run.limits.max_seconds, asyncio.get_running_loop().time
+        left, due = delay, now() + delay
+        await asyncio.sleep(0)
+        while True:
+            if run.job.stopping:
+                await run.checkpoint()
+            if limit is not None and run.seconds + max(left, 0) >= limit:
+                raise End(StopReason.TIMEOUT, "a failed call is not made again")
+            if left <= 0:
+                return
+            await asyncio.wait([run.job.news()], timeout=left)
+            left = due - now()
 
     async def _stream(self, run: Execution, pieces: AsyncIterator[Any]) -> Any:
         """The last piece; the others are passed on as they come.
@@ -143,21 +191,46 @@ class Answering:
                 else:
                     said.append(piece.text)
                 job.emit({"type": host.RUN_DELTA, **data})
-                length += len(piece.text)
+                length += len(piece.text) or 1
                 if length > LENGTH:
                     raise PlannerError(
                         "engine/endless_answer", f"no end after {LENGTH:,} characters"
                     )
                 if run.out_of_time:
+                    _cut(run, "".join(said))
                     raise End(StopReason.TIMEOUT, "the answer took longer than the run may")
                 if job.stopping:
-                    await self._cut(run, "".join(said))
+                    run.state.said = _cut(run, "".join(said))
+                    await run.checkpoint()
                     return _CUT
         finally:
             close = getattr(pieces, "aclose", None)
             if close is not None:
                 await close()
         raise PlannerError("engine/bad_plan", "the stream ended without a plan")
+
+
+def _cut(run: Execution, text: str) -> str:
+    """Put the text so far on record; what was reserved for the call is spent."""
+    run.record(vocabulary.RUN_CUT, text=text, forfeited=_forfeit(run))
+    return text
+
+
+def _message(error: Exception) -> str:
+    try:
+        return storable(str(error.message if isinstance(error, TaskFailed) else error))
+    except Exception:
+        return "(its message cannot be read)"
+
+
+def _forfeit(run: Execution) -> Any:
+    """Count what was reserved for a call as spent; a reservation of nothing stays."""
+    state = run.state
+    forfeited = state.reserved or NOTHING_USED
+    if forfeited != NOTHING_USED:
+        state.spent.bank(forfeited)
+        state.reserved = None
+    return msgspec.to_builtins(forfeited)
 
 
 def _covers(reserved: Usage, worst: Usage) -> bool:
@@ -199,7 +272,25 @@ def plan_of(answer: Any) -> Plan:
                 )
         if plan.provider is not None:
             values.check(plan.provider, "provider")
-        values.encode_checked(plan, "plan")
-    except (InvalidValue, TypeError, RecursionError) as error:
+        if plan.usage is not NOTHING_USED:
+            _check_usage(plan.usage, "engine/bad_plan")
+        _fitting(values.encode_checked(plan, "plan"))  # It is read back when the run goes on.
+    except (InvalidValue, TypeError, RecursionError, msgspec.MsgspecError) as error:
         raise PlannerError("engine/bad_plan", f"the answer cannot be stored: {error}") from error
     return plan
+
+
+def _check_usage(usage: Any, code: str) -> None:
+    """Refuse what cannot have been used up: it would lift the limits, or could not be stored.
+
+    Raises:
+        PlannerError: It is no `Usage`, or a part of it is no number from 0 to `LARGEST`.
+    """
+    if not isinstance(usage, Usage):
+        raise PlannerError(code, f"the usage is a {type(usage).__name__}; give a Usage")
+    for name in Usage.__struct_fields__:
+        used = getattr(usage, name)
+        if type(used) not in ((int, float) if name == "cost" else (int,)) or not (
+            0 <= used <= LARGEST
+        ):
+            raise PlannerError(code, f"usage.{name} is no number from 0 to {LARGEST:,}")

@@ -14,8 +14,8 @@ import msgspec
 
 from agentic_kernel import InvalidValue
 
-from ..seams.delegation import digests
 from ..seams.policy import Policy
+from ..waiting import digests
 from . import vocabulary
 from .action import digest, kind_of
 from .context import Context

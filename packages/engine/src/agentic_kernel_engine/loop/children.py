@@ -2,39 +2,46 @@
 
 from __future__ import annotations
 
-from typing import cast
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, cast
 
-from agentic_kernel import CannotStart, TaskExists, TaskNotFound, TaskStatus
-from agentic_kernel.ids import new_id
+from agentic_kernel import CannotStart, Task, TaskExists, TaskNotFound, TaskStatus
 
-from ..seams.agent_tool import failed, unless
-from ..seams.delegation import Delegation, DelegationRefused, asked, child_of, depth, surfaced
-from . import vocabulary
-from .action import Delegate
+from ..events import Event
+from ..seams.agent_tool import AgentTool, failed, unless
+from ..seams.delegation import Delegation, DelegationRefused, child_of, depth
+from ..seams.tools import ToolRegistry
+from ..waiting import asked, surfaced
+from . import effects, vocabulary
+from .action import Delegate, ToolCall
 from .approvals import ask_for_children
 from .ending import End
 from .execution import Execution
 from .observation import CHILD_FAILED, Observation
 from .reasons import StopReason
-from .state import AtHand
+from .state import AtHand, State
+
+_LONGEST: Final = 2_000
+"""How much of a refusal the planner is told, in characters: it may hold what the planner said."""
 
 
 async def delegate(
-    delegation: Delegation, run: Execution, at_hand: AtHand, index: int
+    delegation: Delegation, ids: Callable[[], str], run: Execution, at_hand: AtHand, index: int
 ) -> Observation:
     """Spawn, join or cancel a child."""
     action = cast("Delegate", at_hand.plan.actions[index])
     try:
         match action.verb:
             case "spawn":
-                return await _spawn(delegation, run, at_hand, index, action)
+                return await _spawn(delegation, ids, run, at_hand, index, action)
             case "join":
                 return await _join(delegation, run, at_hand, index, action.child)
             case "cancel":
                 await delegation.cancel(run.job, action.child)
                 return Observation(output={"child": action.child, "status": "cancelled"})
     except (CannotStart, DelegationRefused, TaskExists, TaskNotFound) as refused:
-        return Observation(error=CHILD_FAILED, message=str(refused))
+        return Observation(error=CHILD_FAILED, message=str(refused)[:_LONGEST])
 
 
 def too_deep(run: Execution) -> End | None:
@@ -46,7 +53,12 @@ def too_deep(run: Execution) -> End | None:
 
 
 async def _spawn(
-    delegation: Delegation, run: Execution, at_hand: AtHand, index: int, action: Delegate
+    delegation: Delegation,
+    ids: Callable[[], str],
+    run: Execution,
+    at_hand: AtHand,
+    index: int,
+    action: Delegate,
 ) -> Observation:
     """The child's id is committed first, so that after a crash it is not spawned twice."""
     run.ending = too_deep(run)
@@ -57,7 +69,7 @@ async def _spawn(
     child = delegation.admit(
         run.task,
         child_of(
-            run.task, id=known or new_id(), summary=action.summary,
+            run.task, id=known or ids(), summary=action.summary,
             instructions=action.instructions, kind=run.task.runtime_kind, agent=action.agent,
         ),
     )  # fmt: skip
@@ -88,7 +100,7 @@ async def _join(
     def leaving() -> bool:
         return run.job.stopping
 
-    while (task := await unless(leaving, delegation.join(run.job, child))) is None:
+    while (task := await unless(run.job, leaving, delegation.join(run.job, child))) is None:
         await run.checkpoint()
     waiting = asked(task)
     if waiting is not None:
@@ -99,3 +111,27 @@ async def _join(
     if task.status is TaskStatus.SUCCESS:
         return Observation(output={"child": child, "result": task.result})
     return failed(task)
+
+
+async def forsake(
+    delegation: Delegation, tools: ToolRegistry, task: Task, state: State, events: Sequence[Event]
+) -> None:
+    """End what a killed Task spawned and did not join, and what its calls of agents wait for."""
+    ends: list[Awaitable[None]] = []
+    end = getattr(delegation, "forsake", None)
+    if end is not None:
+        left: dict[str, None] = {}
+        for event in events:
+            if event.type == vocabulary.CHILD_SPAWNED:
+                left[event.data["child"]] = None
+            elif event.type == vocabulary.CHILD_ENDED:
+                left.pop(event.data["child"], None)
+        ends += [end(task, child) for child in left]
+    for index, call in enumerate(() if state.at_hand is None else state.at_hand.plan.actions):
+        if isinstance(call, ToolCall):
+            tool = tools.find(call.tool)
+            if isinstance(tool, AgentTool):
+                key = effects.key(tool, task.id, state.step, index, call)
+                ends.append(tool.forsake(task, key))
+    # One that cannot be ended keeps none of the others alive.
+    await asyncio.gather(*ends)

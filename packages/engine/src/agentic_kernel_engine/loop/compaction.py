@@ -12,9 +12,10 @@ What is not on record yet is not replaced either, and a turn is replaced whole o
 
 from __future__ import annotations
 
+import inspect
 from bisect import bisect_right
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from agentic_kernel import InvalidValue
 
@@ -23,6 +24,7 @@ from ..seams.compactor import LONGEST, Compaction, Compactor
 from ..seams.middleware import storable
 from . import vocabulary
 from .action import AskUser
+from .ending import unhandled
 from .plan import Plan
 from .transcript import Entry, Summary, Transcript, Turn, UserMessage
 
@@ -57,23 +59,29 @@ def compact(compactor: Compactor, run: Execution) -> None:
 
 def ask(compactor: Compactor, run: Execution, transcript: Transcript) -> Compaction | None:
     """What the compactor wants, if it makes sense; if not, an event says why."""
+    length = len(transcript)
     try:
         wanted = compactor.compact(transcript, run.remaining)
         why = "" if wanted is None else _fault(wanted, transcript)
     except Exception as error:
-        wanted, why = None, f"it raised {type(error).__name__}: {error}"
+        wanted, why = None, f"it raised {unhandled(error).message}"
+    if len(transcript) != length:
+        wanted, why = None, "it changed the transcript"
+        transcript.cut_back(length)
     if why:
         run.record(vocabulary.RUN_NOT_COMPACTED, why=storable(why))
         return None
     return wanted
 
 
-def _fault(wanted: Any, transcript: Sequence[Entry]) -> str:
+def _fault(wanted: object, transcript: Sequence[Entry]) -> str:
     """What is wrong with an answer; "" if nothing is."""
+    if inspect.iscoroutine(wanted):
+        wanted.close()
     if not isinstance(wanted, Compaction):
         return f"it gave a {type(wanted).__name__}; it must give a Compaction or None"
     count, summary = wanted.entries, wanted.summary
-    if type(count) is not int or not isinstance(summary, str):
+    if type(count) is not int or type(summary) is not str:
         return "its Compaction is not made of a number and a text"
     if not 1 <= count <= len(transcript):
         return f"it replaces {count} entries of {len(transcript)}"

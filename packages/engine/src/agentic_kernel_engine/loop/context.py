@@ -12,6 +12,7 @@ from .plan import Plan
 from .transcript import Entry
 
 if TYPE_CHECKING:
+    from ..seams.planner import Planner
     from ..seams.tools import Tool
 
 
@@ -52,7 +53,7 @@ class Context:
     """
 
     __slots__ = (
-        "continuation", "failures", "goals", "instructions", "memories", "output_schema",
+        "continuation", "failures", "goals", "instructions", "memories", "output_schema", "planner",
         "principal", "remaining", "response", "step", "task", "tools", "transcript", "variables",
     )  # fmt: skip
 
@@ -93,6 +94,8 @@ class Context:
         """What a final answer must fit, as JSON Schema; None for anything."""
         self.continuation = continuation
         """The beginning of an answer that a pause cut short; "" if there is none."""
+        self.planner: Planner | None = None
+        """Who is asked in the place of the Loop's own planner, since a `Recovery` said so."""
         self.failures = 0
         """How often the planner failed to answer at this step."""
         self.response: Plan | None = None

@@ -165,20 +165,37 @@ class Remaining(msgspec.Struct, frozen=True, omit_defaults=True):
     output_tokens: int | None = None
     """Of those of the output and those in all, what is less."""
     cost: float | None = None
+    input_tokens: int | None = None
+    """Of those of the input and those in all, what is less."""
+    total_tokens: int | None = None
+
+    def covers(self, worst: Usage) -> bool:
+        """Whether a call fits that may use up so much."""
+        needs = (
+            (self.input_tokens, worst.input_tokens),
+            (self.output_tokens, worst.output_tokens),
+            (self.total_tokens, worst.input_tokens + worst.output_tokens),
+            (self.cost, worst.cost),
+        )
+        return all(left is None or (need <= left and left > 0) for left, need in needs)
 
 
 def remaining(limits: Limits, spent: Spent, seconds: float) -> Remaining:
     """What is left before the next call."""
-    output, total = limits.max_output_tokens, limits.max_total_tokens
-    tokens = None if output is None else output - spent.output_tokens
-    if total is not None:
-        left = total - spent.input_tokens - spent.output_tokens
-        tokens = left if tokens is None else min(tokens, left)
+    given, output, left = limits.max_input_tokens, limits.max_output_tokens, limits.max_total_tokens
+    given = None if given is None else given - spent.input_tokens
+    output = None if output is None else output - spent.output_tokens
+    if left is not None:
+        left -= spent.input_tokens + spent.output_tokens
+        given = left if given is None else min(given, left)
+        output = left if output is None else min(output, left)
     calls, time, cost = limits.max_tool_calls, limits.max_seconds, limits.max_cost
     return Remaining(
         limits.max_iterations - spent.iterations,
         None if calls is None else calls - spent.tool_calls,
         None if time is None else time - seconds,
-        tokens,
+        output,
         None if cost is None else cost - spent.cost,
+        given,
+        left,
     )

@@ -13,8 +13,10 @@ from typing import Any
 import msgspec
 
 from agentic_kernel import CannotStart, InvalidValue, Task
+from agentic_kernel.ids import new_id
 
 from ..errors import TaskFailed
+from ..events import Event
 from ..job import Job
 from ..seams.capabilities import AgentTools, CapabilityRegistry
 from ..seams.compactor import Compactor
@@ -27,7 +29,7 @@ from ..seams.policy import AllowAll, Policy
 from ..seams.scheduler import ParallelScheduler, SequentialScheduler, ToolScheduler
 from ..seams.schema import compile_schema
 from ..seams.tools import Tool, ToolRegistry, Tools
-from . import approvals, routing, session, vocabulary
+from . import approvals, children, routing, session, vocabulary
 from .answering import Answering
 from .compaction import compact
 from .context import NOBODY, Context, Principal
@@ -37,7 +39,7 @@ from .limits import Limits, exceeded
 from .progress import judge
 from .reasons import STOP_REASON, WAITING_FOR, StopReason
 from .remembering import Remembering, seeds
-from .state import AtHand
+from .state import AtHand, load
 
 
 class Loop:
@@ -71,6 +73,7 @@ class Loop:
         principal: On whose behalf a Task runs.
         should_cancel: Asked before every step; when it says so the Task is paused.
         clock: Seconds, never running backwards, for the limit of time.
+        ids: Issues the ids of children; no two may be the same.
     """
 
     def __init__(
@@ -95,6 +98,7 @@ class Loop:
         principal: Principal = NOBODY,
         should_cancel: Callable[[], bool] | None = None,
         clock: Clock = time.monotonic,
+        ids: Callable[[], str] = new_id,
     ) -> None:
         if on_deny not in ("observe", "end"):
             raise InvalidValue("on_deny", f"is {on_deny!r}; use 'observe' or 'end'")
@@ -125,21 +129,31 @@ class Loop:
         self._seeds = seeds(seed_memory)
         self._should_cancel = should_cancel
         self._clock = clock
+        self.ids = ids
         self._answering = Answering(planner, self.hooks)
 
     async def accept(self, task: Task) -> None:
         """Refuse a Task whose Agent cannot be had here, before anything is written.
 
         Raises:
-            CannotStart: The Agent or a capability of it is unknown, two tools have one name, or
-                the session that it names is none.
+            CannotStart: The Agent or a capability of it is unknown, two tools have one name, the
+                session that it names is none, or its metadata has what only the Loop may note.
         """
+        for note in (STOP_REASON, WAITING_FOR):
+            if note in task.metadata:
+                raise CannotStart(f"the metadata {note!r} is the Loop's to note; omit it", task.id)
         try:
             await self._equipped(task)
             if self._remembering is not None:
                 self._remembering.scope(task)
         except TaskFailed as refused:
             raise CannotStart(str(refused), task.id) from refused
+
+    async def forsake(self, task: Task, state: Any, events: Sequence[Event]) -> None:
+        """End the children of a killed Task that the sweep of its store does not reach."""
+        if state is not None:
+            tools, _ = await self._equipped(task)
+            await children.forsake(self.delegation, tools, task, load(state), events)
 
     async def execute(self, job: Job) -> Any:
         """Run the Task on from where it is, step by step, to its end."""
@@ -299,6 +313,9 @@ class Loop:
                 end = instead
         if self._remembering is not None:
             await self._remembering.conclude(run, end)
+        elif run.state.remembering:  # An earlier host had a memory.
+            items = [item.id for item in run.state.remembering]
+            run.record(vocabulary.MEMORY_LOST, items=items)
         state, run.ending = run.state, None  # Its traceback leads back to the run.
         run.record(
             vocabulary.RUN_STOPPED,

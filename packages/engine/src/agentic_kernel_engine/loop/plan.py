@@ -25,6 +25,8 @@ class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 NOTHING_USED: Final = Usage()
+LARGEST: Final = 10**12
+"""How much of anything one call may use up: more is a mistake, and could not be added up."""
 
 
 class Delta(msgspec.Struct, frozen=True, omit_defaults=True):

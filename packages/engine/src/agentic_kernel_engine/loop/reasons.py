@@ -5,10 +5,10 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Final
 
+from ..waiting import WAITING_FOR as WAITING_FOR
+
 STOP_REASON: Final = "engine/stop_reason"
 """The note that every end and every pause by the Loop leaves on the Task."""
-WAITING_FOR: Final = "engine/waiting_for"
-"""The note that says what a Task paused with the reason ``interrupt`` waits for."""
 
 
 class StopReason(StrEnum):

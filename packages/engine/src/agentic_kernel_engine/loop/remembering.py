@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import partial
+from itertools import islice
 from typing import Any, Final, TypeVar
 
 from agentic_kernel import InvalidValue, Task
@@ -37,7 +38,8 @@ CHARACTERS: Final = 8_000
 PENDING: Final = 32
 """How many items wait for a memory that fails; beyond that the oldest are lost."""
 PATIENCE: Final = 10.0
-"""Seconds that a step waits for memory when it recalls, and when it writes; then it goes on."""
+"""Seconds that a step waits for memory when it recalls, and when it writes, and for what its
+governor proposes; then it goes on."""
 SEEDS: Final = 64
 """How many items of seed memory there may be."""
 _LOOK_BACK: Final = 8
@@ -77,8 +79,7 @@ class Remembering:
         return Scope(self._principal.tenant, self._principal.name, session)
 
     def _scope_of(self, run: Execution) -> Scope:
-        if run.scope is None:
-            run.scope = self.scope(run.task)
+        run.scope = self.scope(run.task)
         return run.scope
 
     async def inject(self, run: Execution, context: Context) -> None:
@@ -87,13 +88,11 @@ class Remembering:
             await self._write(run, PENDING)
         if run.state.at_hand is not None:
             return
-        hits = await _tried(run, "recall", self._recall(run))
-        if hits:
-            run.record(
-                vocabulary.MEMORY_RECALLED,
-                hits=[{"id": hit.item.id, "score": hit.score} for hit in hits],
-            )
-            context.memories = [*context.memories, *[hit.item.text for hit in hits]]
+        recalled = await _tried(run, "recall", self._recall(run))
+        if recalled:
+            hits, texts = recalled
+            run.record(vocabulary.MEMORY_RECALLED, hits=hits)
+            context.memories = [*context.memories, *texts]
 
     async def note(
         self, run: Execution, context: Context, plan: Plan, observations: Sequence[Observation]
@@ -118,32 +117,35 @@ class Remembering:
         if state.remembering:
             await self._write(run, 0)
 
-    async def _recall(self, run: Execution) -> list[Hit]:
-        """What fits into the context; a hit of another scope would be a leak, and is a fault."""
-        scope = self._scope_of(run)
+    async def _recall(self, run: Execution) -> tuple[list[dict[str, Any]], list[str]] | None:
+        """What fits into the context, for the record and for the planner; None if nothing does.
+
+        A hit of another scope would be a leak, and is a fault.
+        """
+        scope = run.scope or self._scope_of(run)
         query = Query(scope, _matter(run)[:MAX_TEXT], HITS)
-        hits: list[Hit] = []
+        hits: list[dict[str, Any]] = []
+        texts: list[str] = []
         room = CHARACTERS
-        async with asyncio.timeout(PATIENCE):
-            found = await self._memory.recall(query)
-        for hit in list(found)[:HITS]:
-            if not isinstance(hit, Hit) or hit.item.scope != scope or not -1 <= hit.score <= 1:
-                raise InvalidValue("hits", "must be hits of the scope that was asked for")
+        for hit in islice(await self._memory.recall(query), HITS):
+            if not isinstance(hit, Hit) or not isinstance(hit.item, Item):
+                raise InvalidValue("hits", "must be made of hits, and these of items")
+            if hit.item.scope != scope or not -1 <= hit.score <= 1:
+                raise InvalidValue("hits", "must be of the scope asked for, with a score")
             if len(hit.item.text) <= room:
-                hits.append(hit)
+                hits.append({"id": hit.item.id, "score": float(hit.score)})
+                texts.append(hit.item.text)
                 room -= len(hit.item.text)
-        return hits
+        return (hits, texts) if hits else None
 
     async def _propose(
         self, run: Execution, doing: str, asked: Callable[[], Awaitable[Sequence[Proposal]]]
     ) -> None:
         async def made() -> list[Item]:
-            proposals = list(await asked())
+            proposals = list(islice(await asked(), MAX_PROPOSALS + 1))
             if len(proposals) > MAX_PROPOSALS:
-                raise InvalidValue(
-                    "proposals", f"are {len(proposals)}; give {MAX_PROPOSALS} at most"
-                )
-            task, step, scope = run.task.id, run.state.step, self._scope_of(run)
+                raise InvalidValue("proposals", f"are too many; give {MAX_PROPOSALS} at most")
+            task, step, scope = run.task.id, run.state.step, run.scope or self._scope_of(run)
             return [
                 Item(f"{task}:{step}:{index}", scope, each.text, each.key, Origin(task, step))
                 for index, each in enumerate(proposals)
@@ -167,14 +169,15 @@ class Remembering:
     async def _keep(self, items: list[Item], governor: MemoryGovernor) -> None:
         """Take out of the list what is in memory; one that fails keeps no other from it."""
         fault: Exception | None = None
-        async with asyncio.timeout(PATIENCE):
-            for item in tuple(items):
-                try:
-                    await governor.keep(self._memory, item)
-                except Exception as error:
-                    fault = error
-                else:
-                    items.remove(item)
+        for item in tuple(items):
+            try:
+                await governor.keep(self._memory, item)
+            except Exception as error:
+                fault = error
+                if _unwinding():  # The governor made another error of it.
+                    break
+            else:
+                items.remove(item)
         if fault is not None:
             raise fault
 
@@ -199,19 +202,29 @@ class Remembering:
 
 
 async def _tried(run: Execution, doing: str, call: Coroutine[Any, Any, T]) -> T | None:
-    """What a call gives; None if it fails, which is put on record. Only the run's end is raised."""
+    """What a call gives; None if it fails, which is put on record. Only the run's end is raised.
+
+    One that takes longer than `PATIENCE` has failed.
+    """
+    bound = asyncio.timeout(PATIENCE)
     try:
-        return await call
+        async with bound:
+            return await call
     except asyncio.CancelledError as error:
-        task = asyncio.current_task()
-        if task is None or task.cancelling():
+        if _unwinding():
             raise
         fault: BaseException = error
     except Exception as error:
-        nothing_said = isinstance(error, TimeoutError) and not error.args
-        fault = TimeoutError(f"no answer within {PATIENCE:g} seconds") if nothing_said else error
+        late = bound.expired()
+        fault = TimeoutError(f"no answer within {PATIENCE:g} seconds") if late else error
     _failed(run, doing, fault)
     return None
+
+
+def _unwinding() -> bool:
+    """Whether somebody wants the run's asyncio task to end, or what it is at."""
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0
 
 
 def _failed(run: Execution, doing: str, fault: BaseException) -> None:
@@ -220,9 +233,11 @@ def _failed(run: Execution, doing: str, fault: BaseException) -> None:
 
 def _matter(run: Execution) -> str:
     """What a step is about: the current goal, and the last words of the user."""
-    recent = reversed(run.transcript[-_LOOK_BACK:])
-    said = next((entry.text for entry in recent if isinstance(entry, UserMessage)), None)
-    words = run.task.instructions if said is None else said
+    words = run.task.instructions
+    for entry in reversed(run.transcript[-_LOOK_BACK:]):
+        if isinstance(entry, UserMessage):
+            words = entry.text
+            break
     return f"{run.state.goals[-1]}\n{words}" if run.state.goals else words
 
 

@@ -67,8 +67,8 @@ def replay(events: Iterable[Event]) -> Replay:
             case vocabulary.RUN_ENTERED:
                 run.spent.iterations += 1
                 run.spent.bank(msgspec.convert(event.data["forfeited"], Usage))
-            case vocabulary.RUN_CUT:
-                run.spent.bank(msgspec.convert(event.data["forfeited"], Usage))
+            case vocabulary.RUN_CUT | vocabulary.PLAN_FAILED:
+                run.spent.bank(msgspec.convert(event.data.get("forfeited", {}), Usage))
             case vocabulary.STEP_OBSERVED if plan is not None:
                 _observe(run, plan, event.data["observations"])
                 run.steps += 1
@@ -97,7 +97,7 @@ class Outcome(msgspec.Struct, frozen=True):
     reason: StopReason | None
     """Why it ended or paused; None for a Task that runs, or never was a run of the Loop."""
     usage: Usage
-    """Of the calls that were answered or given up; not of one that a kill cut short."""
+    """Of the calls that were answered, failed or given up; not of one that a kill cut short."""
     events: Sequence[Event]
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
 
+from .. import values
 from ..events import Event
 from ..seams.agent_tool import AgentTool, Caller
 from ..seams.scheduler import Call
@@ -25,6 +26,7 @@ from .action import (
     digest,
 )
 from .approvals import ask_for_children, suspend
+from .changed import held_back
 from .context import Context
 from .decision import ROUTES, Route
 from .ending import End
@@ -86,7 +88,9 @@ async def carry_out(
             case Route.DELEGATE:
                 # Children commit, and may be waited for across a pause: nothing is done again.
                 _keep(at_hand, found)
-                found[index] = await children.delegate(loop.delegation, run, at_hand, index)
+                found[index] = await children.delegate(
+                    loop.delegation, loop.ids, run, at_hand, index
+                )
             case Route.RECORD:
                 found[index] = _on_record(run, action)
             case Route.REFUSE:
@@ -164,11 +168,11 @@ async def _call(
         begun: list[Call] = []
         concurrent: list[bool] = []
         for each in made[:room]:
-            begun.append(partial(_performed, loop, run, at_hand, each, again))
+            begun.append(partial(_performed, loop, run, at_hand, context, each, again))
             concurrent.append(isinstance(each, Invocation) and each.tool.concurrent)
         made = made[room:]
         results = await loop.scheduler.run(begun, concurrent)
-        for index, observation in zip(calls, results, strict=False):
+        for index, observation in zip(calls[:room], results, strict=True):
             if observation is UNFINISHED:
                 continue
             found[index] = observation
@@ -223,7 +227,11 @@ def _invocation(
     if isinstance(tool, AgentTool):
         run.ending = run.ending or children.too_deep(run)
         told.caller = _caller(loop, run, at_hand, index)
-    return Invocation(tool, call.arguments, call, told, checked=call.arguments)
+    if not loop.hooks.before_tool:
+        return Invocation(tool, call.arguments, call, told, checked=call.arguments)
+    # What middleware does to the arguments must change neither the plan nor the record of it.
+    arguments = values.decode(values.encode_checked(call.arguments))
+    return Invocation(tool, arguments, ToolCall(call.tool, arguments, call.id), told)
 
 
 def _caller(loop: Loop, run: Execution, at_hand: AtHand, index: int) -> Caller:
@@ -235,7 +243,12 @@ def _caller(loop: Loop, run: Execution, at_hand: AtHand, index: int) -> Caller:
 
 
 async def _performed(
-    loop: Loop, run: Execution, at_hand: AtHand, each: Invocation | Observation, again: bool
+    loop: Loop,
+    run: Execution,
+    at_hand: AtHand,
+    context: Context,
+    each: Invocation | Observation,
+    again: bool,
 ) -> Observation:
     """One call, with the middleware around it.
 
@@ -258,12 +271,17 @@ async def _performed(
     except End as end:
         run.ending = run.ending or end
         return _not_begun(each)
+    if hooks.before_tool and observation is None:
+        refused = await held_back(loop, run, at_hand, context, each)
+        if refused is not None:
+            return refused
     if observation is None:
         try:
             observation = await perform(each)
         except Unfinished as unfinished:
             if unfinished.waiting is not None:
                 at_hand.awaited[str(each.context.index)] = dict(unfinished.waiting)
+                run.job.nudge()
             return UNFINISHED
         finally:
             if at_hand.decided:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import msgspec
 
@@ -55,6 +55,8 @@ _encode = msgspec.json.Encoder().encode
 class Transcript(list[Entry]):
     """Entries, oldest first. They are only appended: a compaction makes a new transcript.
 
+    Whatever else would change it raises `TypeError`.
+
     Args:
         entries: What it begins with.
         cuts: See below.
@@ -77,6 +79,18 @@ class Transcript(list[Entry]):
         left of the last compaction."""
         self._measured = 0
         self._size = 0
+
+    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
+        raise TypeError("a transcript is only appended to; make a list of it to change that")
+
+    __delitem__ = __imul__ = __setitem__ = _refuse
+    clear = insert = pop = remove = reverse = sort = _refuse
+
+    def cut_back(self, length: int) -> None:
+        """Take away what was appended since it had this length, by somebody who may not."""
+        super().__delitem__(slice(length, None))
+        if self._measured > length:
+            self._measured = self._size = 0
 
     @property
     def size(self) -> int:

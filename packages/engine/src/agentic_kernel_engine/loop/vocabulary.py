@@ -25,7 +25,8 @@ event replaced)."""
 RUN_NOT_COMPACTED: Final = "run.not_compacted"
 """The compactor failed, or asked for what cannot be done. Data: ``why``."""
 RUN_CUT: Final = "run.cut"
-"""A pause ended an answer early. Data: ``text`` so far, ``forfeited`` (its reservation)."""
+"""A pause or the limit of time ended an answer early. Data: ``text`` so far, ``forfeited`` (its
+reservation)."""
 RUN_WAITS: Final = "run.waits"
 """The Task pauses for something. Data: ``kind``, and what it waits for."""
 RUN_STOPPED: Final = "run.stopped"
@@ -33,7 +34,8 @@ RUN_STOPPED: Final = "run.stopped"
 PLAN_MADE: Final = "plan.made"
 """The planner answered. Data: the `Plan`."""
 PLAN_FAILED: Final = "plan.failed"
-"""The planner's call failed and something else was done. Data: ``code``, ``message``, ``then``."""
+"""A call of a planner failed. Data: ``code``, ``message``, ``then`` (what was done about it),
+``forfeited`` (its reservation)."""
 PLAN_DECIDED: Final = "plan.decided"
 """The policy decided. Data: ``decisions`` in the order of the actions."""
 EFFECTS_PREPARED: Final = "effects.prepared"
@@ -63,7 +65,8 @@ MEMORY_NOTED: Final = "memory.noted"
 MEMORY_FAILED: Final = "memory.failed"
 """Memory or its governor failed, and the run goes on without. Data: ``doing``, ``message``."""
 MEMORY_LOST: Final = "memory.lost"
-"""What was noted is given up, because memory failed for too long. Data: ``items`` (their ids)."""
+"""What was noted is given up: memory failed for too long, or is gone. Data: ``items`` (their
+ids)."""
 
 LOOP_EVENTS: Final = frozenset(
     {

@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING, Any, Final
 from agentic_kernel import CannotStart, Task, TaskExists, TaskNotFound, TaskStatus
 
 from ..loop.observation import CHILD_FAILED, Observation
-from .delegation import DelegationRefused, OnRuntime, asked, child_of, surfaced
+from ..waiting import asked, surfaced
+from .delegation import DelegationRefused, OnRuntime, child_of
 from .tools import Tool, ToolContext, Unfinished
 
 if TYPE_CHECKING:
     from ..job import Job
     from ..router import Served
 
-GLANCE: Final = 0.05
-"""Seconds between two looks at whether the caller is to pause while it waits for a child."""
 _ARGUMENTS: Final = {
     "type": "object",
     "properties": {
@@ -112,7 +111,7 @@ class AgentTool(Tool):
             if caller.decisions:
                 await there.tell(job, child.id, caller.decisions)
                 caller.decisions.clear()
-            task = await unless(caller.leaving, there.join(job, child.id))
+            task = await unless(job, caller.leaving, there.join(job, child.id))
         except (CannotStart, DelegationRefused, TaskExists, TaskNotFound) as refused:
             return Observation(error=CHILD_FAILED, message=str(refused))
         if task is None:
@@ -121,6 +120,10 @@ class AgentTool(Tool):
         if waiting is not None:
             raise Unfinished(surfaced(task, waiting))
         return task.result if task.status is TaskStatus.SUCCESS else failed(task)
+
+    async def forsake(self, caller: Task, key: str) -> None:
+        """Kill the child of the call with this key, if there is one; its caller was killed."""
+        await self._delegation.forsake(caller, child_id(self.name, key))
 
 
 def child_id(tool: str, key: str) -> str:
@@ -139,12 +142,20 @@ def failed(child: Task) -> Observation:
     )  # fmt: skip
 
 
-async def unless(leaving: Callable[[], bool], work: Coroutine[Any, Any, Task]) -> Task | None:
-    """The outcome of a wait for a child; None, and the wait ended, if the parent leaves first."""
+async def unless(
+    job: Job, leaving: Callable[[], bool], work: Coroutine[Any, Any, Task]
+) -> Task | None:
+    """The outcome of a wait for a child; None, and the wait ended, if the parent leaves first.
+
+    Args:
+        job: The parent's.
+        leaving: Whether it leaves; asked whenever there is news of the job.
+    """
     waiting = asyncio.ensure_future(work)
     try:
         while not waiting.done() and not leaving():
-            await asyncio.wait([waiting], timeout=GLANCE)
+            either: list[asyncio.Future[Any]] = [waiting, job.news()]
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
     finally:
         if not waiting.done():
             waiting.cancel()

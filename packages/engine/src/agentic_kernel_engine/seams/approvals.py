@@ -16,8 +16,8 @@ import msgspec
 from agentic_kernel import Task, TaskStatus
 
 from ..loop import vocabulary
-from ..loop.reasons import WAITING_FOR
-from .delegation import asked, depth, digests
+from ..waiting import asked, digests, waiting_for
+from .delegation import depth
 
 if TYPE_CHECKING:
     from ..record import Record
@@ -125,6 +125,8 @@ class Desk:
         self._kinds = kinds
         self._open: dict[str, tuple[Request, int]] = {}
         """By digest, with the depth of the Task that it is asked at."""
+        self._asked: dict[str, set[str]] = {}
+        """The digests that each Task asks for: a commit of one is nothing to the others."""
         self._done: dict[str, None] = {}
         self._untold: set[str] = set()
         self._queue: asyncio.Queue[tuple[str, Request]] = asyncio.Queue()
@@ -136,12 +138,16 @@ class Desk:
         if self._telling is None:
             self._telling = asyncio.get_running_loop().create_task(self._tell())
 
-    async def stop(self) -> None:
-        """Stop telling it; what it was not told is told by the next Host that looks."""
+    async def stop(self, timeout: float = PATIENCE) -> None:
+        """Stop telling it; what it was not told is told by the next Host that looks.
+
+        Args:
+            timeout: How long a transport that will not be interrupted is waited for, in seconds.
+        """
         telling, self._telling = self._telling, None
         if telling is not None:
             telling.cancel()
-            await asyncio.wait([telling])
+            await asyncio.wait([telling], timeout=timeout)
 
     def saw(self, record: Record) -> None:
         """Take note of a record that is durable."""
@@ -150,8 +156,9 @@ class Desk:
             return
         for request in requests(task):
             self._want(request, depth(task))
-        for request, _ in list(self._open.values()):
-            if request.task_id == task.id and not _waits(record, request):
+        for digest in list(self._asked.get(task.id, ())):
+            request = self._open[digest][0]
+            if not _waits(record, request):
                 killed = task.status is TaskStatus.CANCELLED
                 self._close(request, "withdrawn" if killed else "settled")
 
@@ -173,7 +180,7 @@ class Desk:
             if len(page) < _PAGE:
                 break
             after = page[-1].task.id
-        others = {request.task_id for request, _ in self._open.values()} - paused
+        others = self._asked.keys() - paused
         found = await self._store.load_many(others) if others else {}
         for request, _ in list(self._open.values()):
             if request.task_id in found:
@@ -188,15 +195,25 @@ class Desk:
         known = self._open.get(request.digest)
         if request.digest in self._done or (known is not None and known[1] <= level):
             return
+        if known is not None:
+            self._forget(known[0])
         self._open[request.digest] = request, level
+        self._asked.setdefault(request.task_id, set()).add(request.digest)
         self._queue.put_nowait(("wanted", request))
 
     def _close(self, request: Request, how: str) -> None:
-        del self._open[request.digest]
+        self._forget(request)
         self._done[request.digest] = None
         if len(self._done) > REMEMBERED:
             del self._done[next(iter(self._done))]
         self._queue.put_nowait((how, request))
+
+    def _forget(self, request: Request) -> None:
+        del self._open[request.digest]
+        asked_for = self._asked[request.task_id]
+        asked_for.discard(request.digest)
+        if not asked_for:
+            del self._asked[request.task_id]
 
     async def _tell(self) -> None:
         while True:
@@ -207,7 +224,10 @@ class Desk:
             try:
                 async with asyncio.timeout(PATIENCE):
                     await getattr(self._approvals, verb)(request)
-            except Exception:
+            except (Exception, asyncio.CancelledError):
+                telling = asyncio.current_task()
+                if telling is not None and telling.cancelling():
+                    raise
                 if verb == "wanted":
                     self._untold.add(request.digest)
                 if not self._faulty:
@@ -237,8 +257,8 @@ def requests(task: Task) -> list[Request]:
 
 def _waits(record: Record, request: Request) -> bool:
     """Whether a decision is still wanted: it is not given, and the Task has not gone on without."""
-    note = record.task.metadata.get(WAITING_FOR)
-    if record.task.status.terminal or not isinstance(note, Mapping):
+    note = waiting_for(record.task)
+    if record.task.status.terminal or note is None:
         return False
     for entry in record.inbox:
         if entry.get("digest") == request.digest:

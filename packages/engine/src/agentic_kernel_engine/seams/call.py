@@ -31,7 +31,7 @@ MAX_MESSAGE: Final = 2_000
 
 
 class Invocation(msgspec.Struct, eq=False):
-    """One call on its way to its tool, as middleware sees it; the arguments may be replaced."""
+    """One call on its way to its tool, as middleware sees it; the arguments may be changed."""
 
     tool: Tool
     """What is called."""

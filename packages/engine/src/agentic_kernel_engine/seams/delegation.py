@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from agentic_kernel import (
     CannotStart,
     IllegalTransition,
+    InvalidValue,
     KernelError,
     Task,
     TaskExists,
@@ -18,7 +19,8 @@ from agentic_kernel import (
     TaskStatus,
 )
 
-from ..loop.reasons import WAITING_FOR
+from ..waiting import asked as asked
+from ..waiting import digests as digests
 
 if TYPE_CHECKING:
     from ..job import Job
@@ -31,7 +33,9 @@ LINEAGE: Final = "engine/lineage"
 PARENT: Final = "engine/parent"
 """Metadata of a child: the id of the Task that gave the work to it."""
 LOOK: Final = 0.1
-"""Seconds between two looks at a child that is paused, or on a Runtime that cannot be waited on."""
+"""Seconds between the first two looks at a child on a Runtime that cannot be waited on."""
+SELDOM: Final = 2.0
+"""Seconds between later looks, and between two at a child that is paused and asks for nothing."""
 
 
 class DelegationRefused(KernelError):
@@ -58,7 +62,9 @@ class Delegation(Protocol):
 
     A kill of the parent ends its children. Those in the parent's own store are swept by the Host;
     an implementation that runs them elsewhere kills them when `join` is cancelled while
-    ``job.killed``. Any other cancellation leaves the child alone: the parent will be back.
+    ``job.killed``. Any other cancellation leaves the child alone: the parent will be back. For a
+    parent that did not wait, an implementation may have ``async def forsake(self, parent: Task,
+    child: str) -> None``: kill a child that was spawned and has not been joined to its end.
     """
 
     def admit(self, parent: Task, child: Task) -> Task:
@@ -211,6 +217,12 @@ class OnRuntime:
         await self._own(job, child)
         await self._runtime.kill(child)
 
+    async def forsake(self, parent: Task, child: str) -> None:
+        """Kill a child, if it is one, after its parent was killed."""
+        with suppress(TaskNotFound):
+            if (await self._runtime.get(child)).metadata.get(PARENT) == parent.id:
+                await self._runtime.kill(child)
+
     async def _own(self, job: Job, child: str) -> Task:
         task = await self._runtime.get(child)
         if task.metadata.get(PARENT) != job.task.id:
@@ -219,39 +231,51 @@ class OnRuntime:
 
     async def _look(self, child: str, *statuses: TaskStatus) -> Task:
         """`Host.wait` for a Runtime that cannot be waited on."""
+        pause = LOOK
         while True:
             task = await self._runtime.get(child)
             if task.status in statuses or task.status.terminal:
                 return task
-            await asyncio.sleep(LOOK)
+            await asyncio.sleep(pause)
+            pause = min(pause * 1.5, SELDOM)
 
 
 def child_of(
     parent: Task, *, id: str, summary: str, instructions: str, kind: str, agent: str | None
 ) -> Task:
-    """The Task of a child, with its depth and its lineage."""
-    return Task.new(
-        summary=summary, instructions=instructions, runtime_kind=kind, agent_name=agent, id=id,
-        metadata={
-            DEPTH: depth(parent) + 1,
-            PARENT: parent.id,
-            LINEAGE: [*lineage(parent), *([agent] if agent else ())],
-        },
-    )  # fmt: skip
+    """The Task of a child, with its depth and its lineage.
+
+    Nothing else of the parent's metadata goes with it: a child has a session of its own.
+
+    Raises:
+        DelegationRefused: There can be no such Task; the name of its Agent is none.
+    """
+    try:
+        return Task.new(
+            summary=summary, instructions=instructions, runtime_kind=kind, agent_name=agent, id=id,
+            metadata={
+                DEPTH: depth(parent) + 1,
+                PARENT: parent.id,
+                LINEAGE: [*lineage(parent), *([agent] if agent else ())],
+            },
+        )  # fmt: skip
+    except InvalidValue as invalid:
+        raise DelegationRefused(str(invalid)) from invalid
 
 
 def depth(task: Task) -> int:
-    """How many Tasks above this one delegated to it."""
+    """How many Tasks above this one delegated to it; 0 where its metadata says no such thing."""
     found = task.metadata.get(DEPTH, 0)
-    return found if isinstance(found, int) else 0
+    return max(found, 0) if type(found) is int else 0
 
 
 def lineage(task: Task) -> list[str]:
-    """Whom the work went through, this Task's own Agent included."""
+    """Whom the work went through, this Task's own Agent included, whatever its metadata says."""
     found = task.metadata.get(LINEAGE)
-    if isinstance(found, list):
-        return [name for name in found if isinstance(name, str)]
-    return [task.agent_name] if task.agent_name else []
+    names = [name for name in found if isinstance(name, str)] if isinstance(found, list) else []
+    if task.agent_name and task.agent_name not in names[-1:]:
+        names.append(task.agent_name)
+    return names
 
 
 def refuse_cycle(parent: Task, child: Task) -> None:
@@ -267,44 +291,6 @@ def refuse_cycle(parent: Task, child: Task) -> None:
                 f"the work came from {name!r} already ({' > '.join(above)}); do it here, or give "
                 "it to another"
             )
-
-
-def asked(task: Task) -> Mapping[str, Any] | None:
-    """What a paused Task asks people for, as in its note ``engine/waiting_for``; None for nothing.
-
-    An approval, with the digest of each of its ``requests``, or the answer to a question, with its
-    ``digest``.
-    """
-    note = task.metadata.get(WAITING_FOR)
-    if task.status is not TaskStatus.PAUSED or not isinstance(note, Mapping):
-        return None
-    return note if note.get("kind") in ("approval", "question") else None
-
-
-def children_asking(task: Task) -> Sequence[str]:
-    """The children for whose sake a Task is paused: they ask people for something."""
-    waiting = asked(task)
-    return () if waiting is None else waiting.get("children", ())
-
-
-def digests(waiting: Mapping[str, Any]) -> list[str]:
-    """The digests of what is asked for."""
-    if waiting.get("kind") == "approval":
-        return [request["digest"] for request in waiting["requests"]]
-    return [waiting["digest"]] if waiting.get("digest") else []
-
-
-def surfaced(child: Task, waiting: Mapping[str, Any]) -> dict[str, Any]:
-    """What a child asks for, as its parent asks for it: the same, and who it is from.
-
-    ``children`` are the parent's own, whose doing it is; ``task`` is whoever asks, at any depth.
-    """
-    found = {**waiting, "children": [child.id]}
-    if waiting["kind"] == "approval":
-        found["requests"] = [{"task": child.id, **request} for request in waiting["requests"]]
-    else:
-        found.setdefault("task", child.id)
-    return found
 
 
 def _wanted(child: Task, decisions: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -324,4 +310,6 @@ async def _settled(wait: Callable[..., Awaitable[Task]], child: str) -> Task:
         task = await wait(child, TaskStatus.PAUSED)
         if task.status.terminal or asked(task) is not None:
             return task
-        await asyncio.sleep(LOOK)
+        with suppress(TimeoutError):  # It may run for so short a time that no news of it comes.
+            async with asyncio.timeout(SELDOM):
+                await wait(child, TaskStatus.RUNNING)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from itertools import islice
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -122,11 +123,12 @@ class SessionMemoryGovernor:
 
     async def _place(self, memory: Memory, item: Item) -> None:
         """Remember an item, in the place of one with the same key if there is one."""
-        live = [hit.item for hit in await memory.recall(Query(item.scope, limit=MAX_HITS))]
-        same = [
-            each.id for each in live if each.id == item.id or (item.key and each.key == item.key)
-        ]
-        rest = [each.id for each in live if each.id not in same]
+        same: list[str] = []
+        rest: list[str] = []
+        for hit in islice(await memory.recall(Query(item.scope, limit=MAX_HITS)), MAX_HITS):
+            live = hit.item
+            about = live.id == item.id or (item.key and live.key == item.key)
+            (same if about else rest).append(live.id)
         if item.id not in same:
             placed = memory.supersede(same[0], item) if same else memory.propose(item)
             if not await placed:  # It is known, and not live any more.

@@ -25,7 +25,7 @@ MAX_HITS: Final = 1_000
 
 
 def _check(text: object, path: str, least: int, most: int) -> None:
-    if not isinstance(text, str):
+    if type(text) is not str:  # One of another class could not be stored.
         raise InvalidValue(path, f"must be a string, not {type(text).__name__}")
     if not least <= len(text) <= most:
         raise InvalidValue(path, f"has {len(text):,} characters; use {least} to {most:,}")

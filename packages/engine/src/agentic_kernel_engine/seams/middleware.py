@@ -14,6 +14,7 @@ is bounded in time but by its own care.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, Final, Literal, Protocol
@@ -27,6 +28,7 @@ from ..loop.ending import End
 from ..loop.observation import Observation
 from ..loop.plan import Plan
 from ..loop.reasons import StopReason
+from .planner import Planner
 from .tools import Invocation
 
 
@@ -34,10 +36,17 @@ class Middleware(Protocol):
     """All the hooks; an implementation has those that it needs."""
 
     async def on_run_start(self, state: Any) -> None:
-        """Once per run, however often it pauses or crashes; ``state`` is its `State`."""
+        """Before the first commit of a run; ``state`` is its `State`.
+
+        What it changes of the state is in that commit, and in no other. A run that crashes before
+        it has left nothing, so it starts once more, and this is called once more.
+        """
 
     async def on_run_end(self, state: Any, outcome: Any) -> None:
-        """Once per run, before its end is committed; ``outcome`` is its `End`."""
+        """Before the end of a run is committed; ``outcome`` is its `End`.
+
+        A run that crashes before that comes to its end once more, and this is called once more.
+        """
 
     async def before_model(self, context: Context) -> None:
         """Before each call of the planner; may set ``context.response`` to answer instead."""
@@ -46,7 +55,12 @@ class Middleware(Protocol):
         """After the answer, before its usage is counted; may return another plan."""
 
     async def before_tool(self, invocation: Invocation) -> Observation | None:
-        """Before each tool call; may change its arguments, or return an observation instead."""
+        """Before each tool call; may change its arguments, or return an observation instead.
+
+        The arguments are a copy. Once changed, they are the policy's to allow again; those that a
+        person approved are not to be changed, and neither is the tool, but for its limits. What
+        is not allowed is not called: its observation is ``policy_denied``.
+        """
 
     async def after_tool(
         self, invocation: Invocation, observation: Observation
@@ -61,23 +75,35 @@ class Recovery:
     """What a middleware wants done about a planner's failure.
 
     Args:
-        verb: ``retry`` the call, take ``plan`` as a ``fallback`` answer, ``skip`` the step, or
-            ``fail`` the Task.
+        verb: ``retry`` the call, take ``plan`` as a ``fallback`` answer or ask ``planner`` for one,
+            ``skip`` the step, or ``fail`` the Task.
         plan: The answer of a fallback.
-        delay: Seconds to wait before a retry.
+        delay: Seconds to wait before the next call.
+        planner: Whom to ask from now on, at this step; what the call may use up is reserved first.
+
+    Raises:
+        InvalidValue: There is no such verb, a fallback has no answer, or the delay is no number.
     """
 
-    __slots__ = ("delay", "plan", "verb")
+    __slots__ = ("delay", "plan", "planner", "verb")
 
     def __init__(
         self,
         verb: Literal["retry", "fallback", "skip", "fail"],
         plan: Plan | None = None,
         delay: float = 0.0,
+        planner: Planner | None = None,
     ) -> None:
+        if verb not in ("retry", "fallback", "skip", "fail"):
+            raise InvalidValue("verb", f"is {verb!r}; use retry, fallback, skip or fail")
+        if (verb == "fallback") is (plan is None and planner is None):
+            raise InvalidValue("plan, planner", "give one with a fallback, and none without")
+        if not 0 <= delay < math.inf:
+            raise InvalidValue("delay", f"is {delay}; use seconds from 0 on")
         self.verb = verb
         self.plan = plan
         self.delay = delay
+        self.planner = planner
 
 
 FAILED: Final = "engine/middleware_failed"

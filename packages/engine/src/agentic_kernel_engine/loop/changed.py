@@ -1,0 +1,71 @@
+"""Changed: what becomes of a call that middleware changed after it was decided about."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from ..seams.tools import Invocation, Tool
+from .action import ToolCall, digest
+from .context import Context
+from .decision import deny
+from .ending import End
+from .execution import Execution
+from .observation import POLICY_DENIED, SKIPPED, Observation
+from .reasons import StopReason
+from .state import AtHand
+
+if TYPE_CHECKING:
+    from .loop import Loop
+
+
+async def held_back(
+    loop: Loop, run: Execution, at_hand: AtHand, context: Context, each: Invocation
+) -> Observation | None:
+    """What stands for a call that middleware changed and nobody allowed; None if it may be made.
+
+    Policy decides about what is done, so it is asked about changed arguments; what a person
+    approved is done as it was approved, or not at all.
+    """
+    index = each.context.index
+    planned = cast("ToolCall", at_hand.plan.actions[index])
+    if not _same_tool(each.tool, run.tools.find(planned.tool)):
+        return _denied(loop, run, planned, "middleware put another tool in its place")
+    try:
+        call = ToolCall(planned.tool, dict(each.arguments), planned.id)
+        if digest(call, "") == digest(planned, ""):
+            return None
+    except (TypeError, ValueError, RecursionError):
+        return None  # It is no JSON, and the call says so.
+    if at_hand.verdicts[index].granted:
+        why = "a person approved it, and middleware changed its arguments since"
+        return _denied(loop, run, planned, why)
+    try:
+        decision = await loop.policy.authorize(call, context)
+    except Exception as error:
+        decision = deny(f"the policy failed: {type(error).__name__}")
+    if decision.verdict == "allow":
+        return None
+    if decision.verdict == "stop":
+        run.ending = run.ending or End(StopReason.STOPPED, decision.reason or "the run was stopped")
+        return Observation(
+            error=SKIPPED, message="the run ended before it was begun", call=planned.id,
+            tool=planned.tool,
+        )  # fmt: skip
+    said = f"{decision.verdict}: {decision.reason}".rstrip(" :")
+    return _denied(loop, run, planned, f"not with the arguments that middleware gave it: {said}")
+
+
+def _same_tool(tool: Tool, planned: Tool | None) -> bool:
+    """Whether it is what was authorized, and put on record; its limits may be others."""
+    return tool is planned or (
+        planned is not None
+        and tool.name == planned.name
+        and tool.handler is planned.handler
+        and (tool.effect, tool.idempotent) == (planned.effect, planned.idempotent)
+    )
+
+
+def _denied(loop: Loop, run: Execution, call: ToolCall, why: str) -> Observation:
+    if loop.on_deny == "end":
+        run.ending = run.ending or End(StopReason.DENIED, why)
+    return Observation(error=POLICY_DENIED, message=why, call=call.id, tool=call.tool)

@@ -1,0 +1,91 @@
+"""Waiting: what a paused Task asks people for, as its note ``engine/waiting_for`` says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from agentic_kernel import Task, TaskStatus
+
+if TYPE_CHECKING:
+    from .record import Record
+
+WAITING_FOR: Final = "engine/waiting_for"
+"""The note that says what a Task paused with the reason ``interrupt`` waits for."""
+
+
+def waiting_for(task: Task) -> Mapping[str, Any] | None:
+    """What people are to decide, as a Task's note says; None for nothing, or what is no such note.
+
+    An approval, with the digest of each of its ``requests``, or the answer to a question, with its
+    ``digest``. What came in with the Task is not its own word.
+    """
+    note = task.metadata.get(WAITING_FOR) if WAITING_FOR in task.noted else None
+    if not isinstance(note, Mapping):
+        return None
+    match note.get("kind"):
+        case "question":
+            requests: Any = [note] if "digest" in note else []
+        case "approval":
+            requests = note.get("requests")
+        case _:
+            return None
+    children = note.get("children", ())
+    fits = (
+        isinstance(requests, Sequence)
+        and all(isinstance(each, Mapping) for each in requests)
+        and all(isinstance(each.get("digest"), str) for each in requests)
+        and isinstance(children, Sequence)
+        and all(isinstance(child, str) for child in children)
+    )
+    return note if fits else None
+
+
+def asked(task: Task) -> Mapping[str, Any] | None:
+    """The same for a Task that is paused; None where nobody is to decide now."""
+    return waiting_for(task) if task.status is TaskStatus.PAUSED else None
+
+
+def children_asking(task: Task) -> Sequence[str]:
+    """The children for whose sake a Task is paused: they ask people for something."""
+    waiting = asked(task)
+    return () if waiting is None else waiting.get("children", ())
+
+
+def waits_in_vain(paused: Record, children: Mapping[str, Task]) -> bool:
+    """Whether a Task is paused for what is decided, or what its children no longer ask for.
+
+    Args:
+        paused: The Task, and its inbox.
+        children: Those of the children that are known, by id; another one may still ask.
+    """
+    waiting = asked(paused.task)
+    if waiting is None:
+        return False
+    wanted = set(digests(waiting))
+    if any(entry.get("digest") in wanted for entry in paused.inbox):
+        return True
+    for child in waiting.get("children", ()):
+        if child in children and wanted.isdisjoint(digests(asked(children[child]) or {})):
+            return True
+    return False
+
+
+def digests(waiting: Mapping[str, Any]) -> list[str]:
+    """The digests of what is asked for."""
+    if waiting.get("kind") == "approval":
+        return [request["digest"] for request in waiting["requests"]]
+    return [waiting["digest"]] if waiting.get("digest") else []
+
+
+def surfaced(child: Task, waiting: Mapping[str, Any]) -> dict[str, Any]:
+    """What a child asks for, as its parent asks for it: the same, and who it is from.
+
+    ``children`` are the parent's own, whose doing it is; ``task`` is whoever asks, at any depth.
+    """
+    found = {**waiting, "children": [child.id]}
+    if waiting["kind"] == "approval":
+        found["requests"] = [{"task": child.id, **request} for request in waiting["requests"]]
+    else:
+        found.setdefault("task", child.id)
+    return found
