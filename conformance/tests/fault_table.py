@@ -1,7 +1,8 @@
 """The table faulty implementation × rule that caught it × how many of 50 runs.
 
 ``python -m conformance.tests.fault_table docs/faults.md`` runs each of them from 50 different
-seeds, and the healthy ones for long, and writes what came of it. It takes some minutes.
+seeds, and the healthy ones for long, and writes what came of it. It takes some minutes. With
+``--only Planner Policy`` it runs those alone whose names begin so, and renews their rows.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from collections import Counter
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,15 +29,7 @@ from agentic_kernel_conformance.store_histories import SIZE
 from agentic_kernel_engine import MemoryStore, Store
 from agentic_kernel_file import FileStore
 
-from . import (
-    faulty_adapters,
-    faulty_approvals,
-    faulty_kernels,
-    faulty_memories,
-    faulty_runtimes,
-    faulty_seams,
-    faulty_stores,
-)
+from . import faulty_adapters
 from .faulty_adapters import ADAPTERS
 from .test_histories import FAULTS, first_broken
 
@@ -44,15 +38,15 @@ APART = 10_000
 MANY = 6_000
 """Histories after which a fault is taken not to show."""
 
-_MODULES = (
-    faulty_stores, faulty_runtimes, faulty_kernels, faulty_seams, faulty_memories, faulty_approvals,
-)  # fmt: skip
 _TEXT = """# Faulty implementations
 
 Every mistake of the kit's own tests, run {runs} times from {runs} different seeds: which rule the
 contract reported, and in how many of the runs. Written by
 `python -m conformance.tests.fault_table`, on {trials}.
 """
+
+_HEAD = ["implementation", "its mistake", "caught by (runs)", "caught"]
+_RULED = ["---"] * len(_HEAD)
 
 _IN_RACES = """
 ## In races
@@ -87,11 +81,11 @@ class Row:
         return cells
 
 
-def of_contracts(runs: int, at_once: int) -> list[Row]:
-    """The faulty adapters, each under the tests of the rule that it breaks."""
-    rows = {name: _row(name) for name in ADAPTERS}
+def of_contracts(names: list[str], runs: int, at_once: int) -> list[Row]:
+    """The faulty adapters of these names, each under the tests of the rule that it breaks."""
+    rows = {name: _row(name) for name in names}
     with ThreadPoolExecutor(at_once) as pool:
-        for done, caught in enumerate(pool.map(_run, range(runs)), 1):
+        for done, caught in enumerate(pool.map(partial(_run, names), range(runs)), 1):
             for name, rule in caught:
                 rows[name].rules[rule] += 1
             print(f"contracts: run {done} of {runs}", flush=True)
@@ -99,21 +93,19 @@ def of_contracts(runs: int, at_once: int) -> list[Row]:
 
 
 def _row(name: str) -> Row:
-    cls = vars(faulty_adapters)[name]
-    found = (getattr(module, cls.faulty, None) for module in _MODULES)
-    faulty = next(each for each in found if each is not None)
-    return Row(name.removeprefix("Test"), _story(faulty), tuple(sorted(cls.reported)))
+    cls = ADAPTERS[name]
+    return Row(name.removeprefix("Test"), _story(cls.faulty), tuple(sorted(cls.reported)))
 
 
-def _run(run: int) -> list[tuple[str, str]]:
+def _run(names: list[str], run: int) -> list[tuple[str, str]]:
     """Each adapter and the rule that it was caught by, "" if it was not."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report"
         command = [sys.executable, "-m", "pytest", "-q", "--tb=no", "-p", "no:cacheprovider"]
         options = ["--once-is-enough", f"--conformance-seed={run * APART}"]
         options += [f"--conformance-report={report}", f"--basetemp={folder}/tests"]
-        file = Path(faulty_adapters.__file__)
-        subprocess.run([*command, *options, str(file)], stdout=subprocess.DEVNULL, check=False)
+        classes = [f"{faulty_adapters.__file__}::{name}" for name in names]
+        subprocess.run([*command, *options, *classes], stdout=subprocess.DEVNULL, check=False)
         adapters = json.loads(report.with_suffix(".json").read_text(encoding="utf-8"))["adapters"]
     return [(f"Test{row['adapter']}", _rule_of(row)) for row in adapters]
 
@@ -164,6 +156,17 @@ def _table(head: list[str], rows: Iterable[Iterable[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
+def renewed(text: str, rows: Iterable[Row], runs: int) -> str:
+    """The page with these rows in place of what it said, if anything, of the same adapters."""
+    before, line, after = text.partition(f"| {' | '.join(_RULED)} |\n")
+    table, races, rest = after.partition("\n## In races")
+    known = {each.split(" | ")[0].removeprefix("| "): each for each in table.splitlines()}
+    known |= {row.name: f"| {' | '.join(row.cells(runs))} |" for row in rows}
+    order = [name.removeprefix("Test") for name in ADAPTERS]
+    kept = "".join(f"{known[name]}\n" for name in order if name in known)
+    return f"{before}{line}{kept}{races}{rest}"
+
+
 def main() -> int:
     """Run all of it; the exit status tells whether each was caught in each run."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -171,8 +174,18 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=50)
     parser.add_argument("--healthy", type=int, default=20_000, help="histories in memory")
     parser.add_argument("--at-once", type=int, default=2, help="runs of pytest at the same time")
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="renew the rows of these alone")
     given = parser.parse_args()
-    contracts = of_contracts(given.runs, given.at_once)
+    if given.only:
+        begins = tuple(f"Test{name}" for name in given.only)
+        names = [name for name in ADAPTERS if name.startswith(begins)]
+        if not names:
+            parser.error(f"no adapter has a name that begins with {' or '.join(given.only)}")
+        contracts = of_contracts(names, given.runs, given.at_once)
+        text = renewed(given.file.read_text(encoding="utf-8"), contracts, given.runs)
+        given.file.write_text(text, encoding="utf-8")
+        return _missed(contracts, given.runs)
+    contracts = of_contracts(list(ADAPTERS), given.runs, given.at_once)
     races = asyncio.run(of_races(given.runs))
     with tempfile.TemporaryDirectory() as folder:
         files = FileStore(folder)
@@ -181,21 +194,26 @@ def main() -> int:
             asyncio.run(flagged("Host on FileStore", files, given.healthy // 10)),
         ]
         files.close()
-    head = ["implementation", "its mistake", "caught by (runs)", "caught"]
     trials = f"histories of {SIZE} operations"
     parts = [
         _TEXT.format(runs=given.runs, trials=trials),
         "## Under the contract of their port\n",
-        _table(head, (row.cells(given.runs) for row in contracts)),
+        _table(_HEAD, (row.cells(given.runs) for row in contracts)),
         _IN_RACES,
-        _table([*head, "histories"], (row.cells(given.runs) for row in races)),
+        _table([*_HEAD, "histories"], (row.cells(given.runs) for row in races)),
         "\n## The healthy\n\nThe same histories over what is not faulty.\n",
         _table(["implementation", "histories that were flagged"], healthy),
     ]
     given.file.write_text("\n".join(parts) + "\n", encoding="utf-8")
-    missed = [row.name for row in (*contracts, *races) if row.caught() != given.runs]
+    flawed = any(not each.startswith("0 ") for _, each in healthy)
+    return _missed([*contracts, *races], given.runs) or int(flawed)
+
+
+def _missed(rows: Iterable[Row], runs: int) -> int:
+    """Say which were not caught in every run, and return 1 if there are any."""
+    missed = [row.name for row in rows if row.caught() != runs]
     print(f"not caught in every run: {', '.join(missed) or 'none'}")
-    return int(bool(missed) or any(not each.startswith("0 ") for _, each in healthy))
+    return int(bool(missed))
 
 
 if __name__ == "__main__":

@@ -19,8 +19,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .approvals import ApprovalsContract
+    from .delegation import DelegationContract
     from .features import (
         ApprovalsFeatures,
+        DelegationFeatures,
         MemoryFeatures,
         ObserverFeatures,
         PlannerFeatures,
@@ -48,6 +50,8 @@ __all__ = [
     "RULES",
     "ApprovalsContract",
     "ApprovalsFeatures",
+    "DelegationContract",
+    "DelegationFeatures",
     "KernelContract",
     "MemoryContract",
     "MemoryFeatures",
@@ -79,8 +83,10 @@ __all__ = [
 
 _HOMES = {
     "approvals": ("ApprovalsContract",),
+    "delegation": ("DelegationContract",),
     "features": (
         "ApprovalsFeatures",
+        "DelegationFeatures",
         "MemoryFeatures",
         "ObserverFeatures",
         "PlannerFeatures",

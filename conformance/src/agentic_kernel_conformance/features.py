@@ -75,6 +75,21 @@ class ApprovalsFeatures(Features):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class DelegationFeatures(Features):
+    """What a Delegation may declare."""
+
+    forbids: bool = False
+    """There is work that it refuses. Needs the ``forbidden`` fixture."""
+    refuses: bool = False
+    """Where children run, some cannot be started. Needs children on the kit's ``substrate``."""
+    pauses: bool = False
+    """A child comes to ``paused`` once somebody asks it to, and goes on when resumed."""
+    asks: bool = False
+    """What a child asks people for reaches its parent, and what they decide reaches the child.
+    Needs children on the kit's ``substrate``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryFeatures(Features):
     """What a Memory may declare."""
 

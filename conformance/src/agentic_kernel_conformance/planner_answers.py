@@ -96,13 +96,14 @@ async def _streamed(stream: AsyncIterator[Any]) -> Answer:
 
 
 def _read(given: Any) -> Plan:
+    if isinstance(given, Plan):
+        expect_usage(given.usage, "the usage")
     try:
         plan = plan_of(given)
     except PlannerError as error:
         raise broken("plan", error.message) from error
     for part in (plan.text, plan.reasoning, plan.model):
         _expect_text(part, "a text of the plan")
-    expect_usage(plan.usage, "the usage")
     text = msgspec.json.encode(plan)
     try:
         again = msgspec.json.decode(text, type=Plan)

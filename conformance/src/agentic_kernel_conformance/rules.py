@@ -127,6 +127,26 @@ _ALL = (
         "asking people",
         "a decision is asked for once, however often it is told, and only while it is wanted",
     ),
+    Rule(
+        "admit",
+        "giving work",
+        "who may give work to whom follows from the two Tasks alone, before anything is written",
+    ),
+    Rule(
+        "children",
+        "parents and children",
+        "a child is started once, is known to its parent alone, and ends with it",
+    ),
+    Rule(
+        "join",
+        "waiting for children",
+        "a child is waited for until it has ended or asks people, and is left alone otherwise",
+    ),
+    Rule(
+        "tell",
+        "telling children",
+        "a child is told all that was decided before it goes on, and may be told it again",
+    ),
 )
 
 RULES: Final = {rule.name: rule for rule in _ALL}

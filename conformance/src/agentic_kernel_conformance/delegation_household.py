@@ -1,0 +1,132 @@
+"""Household: the parents of one test, the children that they have, and where those are seen."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeVar
+
+from agentic_kernel import Task, TaskStatus
+from agentic_kernel.ids import new_id
+from agentic_kernel_engine import Host
+from agentic_kernel_engine.seams.delegation import Delegation, child_of
+
+from .delegation_family import KIND, Family, Parent
+from .rules import RuleError, broken, expect, in_time
+from .work import System
+
+T = TypeVar("T")
+Make = Callable[[], Delegation]
+"""Makes a `Delegation`, as each of several processes does for itself."""
+Agents = tuple[str | None, str | None]
+"""Of a parent, and of the child that it would give work to."""
+
+_LOOK: Final = 0.001
+"""Seconds between two looks at a Task on its way to a status."""
+_TURNS: Final = 50
+
+
+@dataclass(slots=True)
+class Household:
+    """One Host of parents, and the delegation by which they have children.
+
+    Attributes:
+        home: Where the children run.
+        errand: Instructions of a child that runs until it is stopped.
+        patience: Seconds that anything may take.
+        delegation: The first that was made.
+    """
+
+    make: Make
+    host: Host
+    home: System
+    family: Family
+    errand: str
+    agents: Agents
+    patience: float
+    delegation: Delegation = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.delegation = self.make()
+
+    async def parent(self) -> Parent:
+        """One more Task that may give work to others, and runs."""
+        parent = Parent(self.agents[0])
+        self.family.parents[parent.task.id] = parent
+        await self.host.dispatch(parent.task)
+        await parent.runs.wait()
+        return parent
+
+    def admitted(self, parent: Parent, errand: str | None = None) -> Task:
+        """A child that the delegation agrees to, not yet started."""
+        wanted = child_of(
+            parent.job.task, id=new_id(), summary="a part of it",
+            instructions=self.errand if errand is None else errand, kind=KIND,
+            agent=self.agents[1],
+        )  # fmt: skip
+        who = f"a child of {self.agents[0]} that is {self.agents[1]}"
+        try:
+            return self.delegation.admit(parent.job.task, wanted)
+        except Exception as error:
+            raise broken("admit", f"{who}: {error!r:.200}") from error
+
+    async def started(self, parent: Parent, errand: str | None = None) -> Task:
+        """A child that was started."""
+        child = self.admitted(parent, errand)
+        await self.done("children", self.delegation.spawn(parent.job, child), "starting a child")
+        return child
+
+    async def stranger(self, whose: str) -> Task:
+        """A Task of ``another`` parent or of ``nobody``, which runs where the children run."""
+        other = await self.parent()
+        if whose == "another":
+            child = await self.started(other)
+        else:
+            kind = self.admitted(other).runtime_kind
+            child = Task.new(summary="", instructions=self.errand, runtime_kind=kind)
+            await self.home.dispatch(child)
+        return await self.until("children", child.id, TaskStatus.RUNNING)
+
+    async def done(self, rule: str, call: Awaitable[T], doing: str) -> T:
+        """What came of a call that has to go well, in time."""
+        async with in_time(rule, self.patience, doing):
+            try:
+                return await call
+            except RuleError:
+                raise
+            except Exception as error:
+                raise broken(rule, f"{doing} raised {error!r:.200}") from error
+
+    async def until(self, rule: str, child: str, status: TaskStatus) -> Task:
+        """The child's snapshot once it is in this status."""
+        async with in_time(rule, self.patience, f"a child's way to {status}"):
+            while (task := await self.home.get(child)).status is not status:
+                gone = task.status.terminal
+                expect(not gone, rule, f"a child that was to be {status} is {task.status}")
+                await asyncio.sleep(_LOOK)
+        return task
+
+    async def expect_same(self, rule: str, before: Task) -> None:
+        """Report a child that was to be left alone and was not."""
+        after = await self.home.get(before.id)
+        was, now = [(t.status, t.result, t.started_at, t.supplements) for t in (before, after)]
+        expect(was == now, rule, f"it was {before!a:.300}, and is {after!a:.300}")
+
+
+async def turns() -> None:
+    """Let everybody have some turns of the event loop."""
+    for _ in range(_TURNS):
+        await asyncio.sleep(0)
+
+
+@asynccontextmanager
+async def beside(call: Coroutine[Any, Any, T]) -> AsyncIterator[asyncio.Task[T]]:
+    """A call that is made while the block runs, and given up with it."""
+    task = asyncio.create_task(call)
+    try:
+        yield task
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)

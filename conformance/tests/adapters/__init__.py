@@ -1,0 +1,1 @@
+"""The faulty implementations, each as an adapter under its contract."""
