@@ -68,7 +68,7 @@ class Delegation(Protocol):
     """
 
     def admit(self, parent: Task, child: Task) -> Task:
-        """The child as it is to be started, with the id that it has.
+        """The child as it is to be started, with the id, parent, depth and lineage that it has.
 
         Decides by the two Tasks alone, and the same again for the same two; nothing is written
         before it. It is asked about calls of an `AgentTool` as well.
