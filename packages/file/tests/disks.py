@@ -24,6 +24,21 @@ class UnsyncedFiles(Files):
         pass
 
 
+class HeldFiles(UnsyncedFiles):
+    """A disk whose syncs take as long as a test likes."""
+
+    def __init__(self) -> None:
+        self.hold = False
+        self.reached = threading.Event()
+        self.go = threading.Event()
+
+    def sync_data(self, fd: int) -> None:
+        if self.hold:
+            self.hold = False
+            self.reached.set()
+            assert self.go.wait(30)
+
+
 class CountingFiles(UnsyncedFiles):
     """A disk that counts what is read."""
 

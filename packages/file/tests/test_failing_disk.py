@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
@@ -13,7 +14,7 @@ from agentic_kernel import TaskNotFound
 from agentic_kernel_engine import Conflict, Record, StoreError, UnknownOutcome
 from agentic_kernel_file import FileStore, Sizes
 
-from .disks import FailingFiles, UnsyncedFiles
+from .disks import FailingFiles, HeldFiles, UnsyncedFiles
 from .records import LATER, all_events, ended, events, running, step
 
 ENOUGH = 60
@@ -147,4 +148,32 @@ async def test_a_failed_sync_seals_the_segment_for_every_process(tmp_path: Path)
     with pytest.raises(TaskNotFound):
         await other.load("new")
     other.close()
+    bench.store.close()
+
+
+@pytest.mark.parametrize("looked", [False, True])
+async def test_what_another_process_gave_up_meanwhile_is_not_acknowledged(
+    looked: bool, tmp_path: Path
+) -> None:
+    """Whether or not this process's readers have heard of it before its writer does."""
+    bench = Bench(tmp_path / "state", ROOMY)
+    await bench.prepare()
+    held = HeldFiles()
+    slow = FileStore(bench.folder, files=held)
+    mine, free = await slow.load("mine"), await bench.store.load("free")
+    held.hold = True
+    writing = asyncio.create_task(slow.commit(mine, step(mine), [b"lost"]))
+    assert await asyncio.to_thread(held.reached.wait, 10)
+    bench.files.fail_next_sync = True
+    with pytest.raises(StoreError):
+        await bench.store.commit(free, step(free), [b"lost as well"])
+    if looked:
+        assert await slow.load("mine") == mine
+    held.go.set()
+    with pytest.raises(StoreError, match="gave this write up"):
+        await writing
+    assert await slow.load("mine") == mine
+    await slow.commit(mine, step(mine), events(step(mine)))
+    assert await bench.store.load("mine") == step(mine)
+    slow.close()
     bench.store.close()

@@ -40,7 +40,7 @@ class Tip:
         self.position = reader.catalog.position
         self._settled = NOTHING
         """The latest publication, if nothing of it is left to look up."""
-        self._generation = 0
+        self.generation = 0
         """Of the manifest whose active segment `position` lies in."""
 
     def latest(self, task_id: str) -> Entry | None:
@@ -86,7 +86,7 @@ class Tip:
             if self.position.at < reader.catalog.position.at:
                 self.forget()
             self.position = reader.catalog.log.normal(self.position)
-            self._generation = reader.manifest.generation
+            self.generation = reader.manifest.generation
         return self._read_tail()
 
     def _read_tail(self) -> bool:
@@ -123,7 +123,7 @@ class Tip:
         if not pending:
             self._fresh.clear()
             # A segment that was begun meanwhile has to be looked up, even if nothing is in it.
-            self._settled = published if published.generation == self._generation else NOTHING
+            self._settled = published if published.generation == self.generation else NOTHING
 
     def forget(self) -> None:
         """Drop what is not published; `catch_up` reads again what is still there."""

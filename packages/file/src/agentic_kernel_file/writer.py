@@ -172,7 +172,7 @@ class Writer:
         with folder.publishing:
             published = folder.head.read()
             generation = published.generation
-            if generation != self._reader.manifest.generation:
+            if generation != self._tip.generation:  # readers may have heard of it before us
                 manifest = folder.manifest()
                 if manifest.given_up(end):
                     return None
