@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import json
 import os
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +23,11 @@ from agentic_kernel_file import (
     SchemaTooNew,
     StoreBusy,
 )
+from agentic_kernel_file.folder import Folder
+from agentic_kernel_file.liveness import Liveness
 from agentic_kernel_file.manifest import Manifest, SegmentEntry, decode
 
+from .disks import UnsyncedFiles
 from .records import events, running, step
 
 MANIFEST = "agentic-kernel.json"
@@ -245,3 +250,40 @@ async def test_an_id_never_becomes_a_path(tmp_path: Path, task_id: str) -> None:
     assert _names(folder) == names
     assert _names(tmp_path) == {"state"}
     store.close()
+
+
+class BusyFiles(UnsyncedFiles):
+    """A disk on which something else happens just before a name is removed, or after a look."""
+
+    def __init__(self) -> None:
+        self.before_removal: Callable[[], object] | None = None
+        self.after_look: Callable[[], object] | None = None
+
+    def remove(self, folder: int, name: str) -> None:
+        act, self.before_removal = self.before_removal, None
+        if act is not None:
+            act()
+        super().remove(folder, name)
+
+    def names(self, folder: int) -> list[str]:
+        found = super().names(folder)
+        act, self.after_look = self.after_look, None
+        if act is not None:
+            act()
+        return found
+
+
+def test_a_host_that_leaves_and_a_sweep_do_not_disturb_each_other(tmp_path: Path) -> None:
+    """A compaction sweeps in a thread of its own, while hosts come and go."""
+    files = BusyFiles()
+    folder = Folder(tmp_path / "state", files, 1.0, create=True)
+    liveness = Liveness(folder)
+    liveness.join("one")
+    liveness.join("two")
+    files.before_removal = liveness.sweep
+    liveness.leave("one")
+    assert not liveness.alive("one")
+    files.after_look = partial(liveness.leave, "two")
+    liveness.sweep()
+    assert not liveness.alive("two")
+    assert Liveness(folder).alive("two") is False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from hashlib import blake2b
 
 from agentic_kernel_engine.errors import StoreError
@@ -53,8 +54,13 @@ class Liveness:
     def leave(self, host: str) -> None:
         """Declare a host gone for good."""
         self._gone.add(host)
-        if self._held.pop(host, None) is not None:
+        if host not in self._held:
+            return
+        try:
+            # While its lock is still held: a sweep takes a file without one for its own to remove.
             self._directory.remove(_name(host))
+        finally:
+            del self._held[host]
 
     def leave_all(self) -> None:
         """Declare every host of this process gone."""
@@ -85,14 +91,16 @@ class Liveness:
     def sweep(self) -> None:
         """Remove the files of dead hosts. For the holder of the folder's lock.
 
-        A host joins under the same lock, so no file seen here is about to be locked.
+        A host joins under the same lock, so no file seen here is about to be locked. One that
+        leaves meanwhile removes its file itself.
         """
-        own = {_name(host) for host in self._held}
+        own = {_name(host) for host in list(self._held)}
         for name in self._directory.names():
             if name not in own:
-                file = self._directory.open(name)
-                if file.try_lock():
-                    self._directory.remove(name)
+                with suppress(FileNotFoundError):
+                    file = self._directory.open(name)
+                    if file.try_lock():
+                        self._directory.remove(name)
 
 
 def _name(host: str) -> str:
