@@ -330,3 +330,32 @@ def test_news_of_a_long_test_are_shown_while_its_output_is_captured(
             "*passed*",
         ]
     )
+
+
+_LEAVING = """
+from agentic_kernel_engine import StoreError
+from agentic_kernel_conformance import StoreFeatures
+
+class Leaving(MemoryStore):
+    left = 0
+    async def commit(self, *arguments):
+        await asyncio.sleep(0)
+        await super().commit(*arguments)
+    async def leave(self, host):
+        await super().leave(host)
+        self.left += 1
+        if self.left == 40:
+            raise StoreError("the disk is gone")
+"""
+
+
+@pytest.mark.slow
+def test_a_finding_among_histories_at_the_same_time_ends_them_all(
+    pytester: pytest.Pytester,
+) -> None:
+    """No substrate of another history, however stubborn, keeps the event loop from closing."""
+    module = "import asyncio\n" + _STORE.replace("MemoryStore()", "Leaving()") + _LEAVING
+    at_once = "features = StoreFeatures(durable=True)"
+    result = run(pytester, at_once, "racing_hosts", "--tb=short", module=module)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*the disk is gone*"])

@@ -76,10 +76,13 @@ class Contest:
         When it returns no host is at work any more.
         """
         hosts = await self._open(self.script.hosts)
-        await self._play(hosts, self.script.race.dispatchers)
-        if self.script.happens(0.8):
-            await self._do("the last", "kill", None, hosts[0].kill(self.task.id))
-        await self._close(hosts)
+        try:
+            await self._play(hosts, self.script.race.dispatchers)
+            if self.script.happens(0.8):
+                await self._do("the last", "kill", None, hosts[0].kill(self.task.id))
+            await self._close(hosts)
+        finally:
+            self._over.set()  # whatever went wrong, no substrate waits for the end any more
         control = Host(store=self.store, interval=_NEVER)
         await self._read("at the end", control)
         await control.close()
@@ -88,10 +91,13 @@ class Contest:
     async def join(self, *, dispatches: bool) -> None:
         """Take part in a history to which other processes contribute as well."""
         hosts = await self._open(1)
-        if not dispatches:
-            await self._until_stored()
-        await self._play(hosts, int(dispatches))
-        await self._close(hosts)
+        try:
+            if not dispatches:
+                await self._until_stored()
+            await self._play(hosts, int(dispatches))
+            await self._close(hosts)
+        finally:
+            self._over.set()
 
     async def _open(self, many: int) -> list[Host]:
         hosts = [self._host() for _ in range(many)]
