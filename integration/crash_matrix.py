@@ -130,15 +130,43 @@ def template(module: str = "integration.crash_worker") -> Iterator[Template]:
         yield Template(process)
 
 
+def counted(folder: Path, code: int) -> Mapping[str, int]:
+    """How often each point was passed by a victim that nobody killed.
+
+    Raises:
+        RuntimeError: It did not end well, and says why.
+    """
+    if code != 0:
+        trouble = (folder / f"{VICTIM}.trouble").read_text()
+        raise RuntimeError(f"the victim ended with {code} before any kill:\n{trouble}")
+    passed: Mapping[str, int] = said(folder, VICTIM)[-1].value
+    return passed
+
+
+class Teller:
+    """Prints what trials found as they are made, and how many are done."""
+
+    def __init__(self, trials: int, seed: int) -> None:
+        self.found = 0
+        self._done = 0
+        self._trials = trials
+        self._seed = seed
+
+    def tell(self, report: str) -> None:
+        """Count a trial; the report is empty if it found nothing."""
+        self._done += 1
+        if report:
+            self.found += 1
+            print(f"{report}\n  seed:  {self._seed}, trial {self._done}", flush=True)
+        if self._done % 50 == 0:
+            print(f"{self._done} of {self._trials} trials, {self.found} with findings", flush=True)
+
+
 def passings(processes: Template, store: str, folder: Path) -> Mapping[str, int]:
     """How often a process that is not killed passes each point."""
     with TemporaryDirectory(dir=folder) as name:
         codes = processes.run([_victim(store, name)])
-        if codes != [0]:
-            trouble = (Path(name) / f"{VICTIM}.trouble").read_text()
-            raise RuntimeError(f"the victim ended with {codes[0]} before any kill:\n{trouble}")
-        counted: Mapping[str, int] = said(Path(name), VICTIM)[-1].value
-    return counted
+        return counted(Path(name), codes[0])
 
 
 def attempt(processes: Template, trial: Trial, folder: Path) -> Outcome:
@@ -248,16 +276,10 @@ def main() -> int:
     chosen = cells(asked.point or POINTS, asked.store or STORES, asked.resumers or RESUMERS)
     if not chosen:
         parser.error("this store does not have this point")
-    done = found = 0
+    teller = Teller(asked.trials, asked.seed)
 
     def tell(outcome: Outcome) -> None:
-        nonlocal done, found
-        done += 1
-        if outcome.findings:
-            found += 1
-            print(f"{report(outcome)}\n  seed:  {asked.seed}, trial {done}", flush=True)
-        if done % 50 == 0:
-            print(f"{done} of {asked.trials} trials, {found} with findings", flush=True)
+        teller.tell(report(outcome) if outcome.findings else "")
 
     with TemporaryDirectory() as name:
         if asked.at is None:
@@ -270,8 +292,8 @@ def main() -> int:
                     line.add(outcome)
                     tell(outcome)
     kills = sum(line.kills for line in lines.values())
-    print(f"{table(lines)}\n{kills} kills, seed {asked.seed}, {found} trials with findings")
-    return int(found > 0)
+    print(f"{table(lines)}\n{kills} kills, seed {asked.seed}, {teller.found} trials with findings")
+    return int(teller.found > 0)
 
 
 if __name__ == "__main__":

@@ -21,8 +21,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final, NamedTuple
 
-from .crash_evidence import SIGKILL, Finding, said
-from .crash_matrix import RESUMERS, SHOWN, Template, template
+from .crash_evidence import SIGKILL, Finding
+from .crash_matrix import RESUMERS, SHOWN, Teller, Template, counted, template
 from .crash_worker import VICTIM
 from .loop_crash_evidence import FAULTS, INDETERMINATE, Remains, gather_remains, judge
 from .loop_crash_points import POINTS, SHAPES, limits
@@ -81,11 +81,7 @@ def passings(processes: Template, folder: Path) -> Mapping[str, int]:
     """How often a process that is not killed passes each point, whatever the order of the steps."""
     with TemporaryDirectory(dir=folder) as name:
         codes = processes.run([order(VICTIM, name, list(SHAPES), limits())])
-        if codes != [0]:
-            trouble = (Path(name) / f"{VICTIM}.trouble").read_text()
-            raise RuntimeError(f"the victim ended with {codes[0]} before any kill:\n{trouble}")
-        counted: Mapping[str, int] = said(Path(name), VICTIM)[-1].value
-    return counted
+        return counted(Path(name), codes[0])
 
 
 def play(
@@ -196,16 +192,10 @@ def main() -> int:
     parser.add_argument("--order", type=int, default=0, help="of the steps, with --at (0)")
     asked = parser.parse_args()
     chosen = cells(asked.point or POINTS, asked.resumers or RESUMERS)
-    done = found = 0
+    teller = Teller(asked.trials, asked.seed)
 
     def tell(outcome: Outcome) -> None:
-        nonlocal done, found
-        done += 1
-        if outcome.findings:
-            found += 1
-            print(f"{report(outcome)}\n  seed:  {asked.seed}, trial {done}", flush=True)
-        if done % 50 == 0:
-            print(f"{done} of {asked.trials} trials, {found} with findings", flush=True)
+        teller.tell(report(outcome) if outcome.findings else "")
 
     with TemporaryDirectory() as name:
         if asked.at is None:
@@ -218,8 +208,8 @@ def main() -> int:
                     lines[cell] = outcome.counts
                     tell(outcome)
     kills = sum(line[KILLS] for line in lines.values())
-    print(f"{table(lines)}\n{kills} kills, seed {asked.seed}, {found} trials with findings")
-    return int(found > 0)
+    print(f"{table(lines)}\n{kills} kills, seed {asked.seed}, {teller.found} trials with findings")
+    return int(teller.found > 0)
 
 
 if __name__ == "__main__":
