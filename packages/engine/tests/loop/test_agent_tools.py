@@ -18,8 +18,8 @@ from agentic_kernel_engine.seams.tools import Tool, tool
 
 from ..conftest import Crash
 from .conftest import Runner, World, new_task
+from .delegating import Held, last, told
 from .test_approvals import AskForWrites, write
-from .test_delegation import Held, last, told
 
 ASK = ToolCall("expert", {"instructions": "help"})
 

@@ -17,9 +17,9 @@ from agentic_kernel_engine.seams.planner import ScriptedPlanner
 
 from ..conftest import Crash, TappedStore, Until
 from .conftest import World, new_task
+from .delegating import Roles
 from .test_approvals import AskForWrites, write
 from .test_child_approvals import LEAVES, Spawning
-from .test_delegation import Roles
 
 
 class Told:

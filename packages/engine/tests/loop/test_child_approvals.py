@@ -17,8 +17,8 @@ from agentic_kernel_engine.loop.transcript import UserMessage
 
 from ..conftest import Crash, TappedStore
 from .conftest import World, new_task
+from .delegating import Roles, join, last, spawn, told
 from .test_approvals import AskForWrites, write
-from .test_delegation import Roles, join, last, spawn, told
 
 
 def heard(context: Context) -> FinalAnswer:

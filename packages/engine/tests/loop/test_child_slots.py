@@ -14,10 +14,10 @@ from agentic_kernel_engine.loop.context import Context
 
 from ..conftest import Crash
 from .conftest import World, new_task
+from .delegating import Held, Roles, join, last, spawn, told
 from .test_agent_tools import Late
 from .test_approvals import AskForWrites, write
 from .test_child_approvals import asks
-from .test_delegation import Held, Roles, join, last, spawn, told
 
 pytestmark = pytest.mark.rule("R9")
 CHAIN: dict[str, list[Any]] = {

@@ -14,9 +14,9 @@ from agentic_kernel_engine.mutators import successor
 
 from ..conftest import Crash, TappedStore
 from .conftest import Runner, World, new_task
+from .delegating import Held, Roles, join, spawn, told
 from .test_approvals import AskForWrites, write
 from .test_child_approvals import WAYS, Family, approval, asks
-from .test_delegation import Held, Roles, join, spawn, told
 
 
 async def test_a_decision_that_lands_with_the_pause_lets_the_task_go_on(world: World) -> None:

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 import pytest
 
 from agentic_kernel import InvalidValue, TaskStatus
-from agentic_kernel_engine import Event, Host, MemoryStore
+from agentic_kernel_engine import Host, MemoryStore
 from agentic_kernel_engine.loop.action import Action, AskUser, FinalAnswer, ToolCall
 from agentic_kernel_engine.loop.compaction import KEPT, KEPT_TEXTS
 from agentic_kernel_engine.loop.context import Context
 from agentic_kernel_engine.loop.decision import ALLOW, Decision, require_approval
 from agentic_kernel_engine.loop.execution import Execution
-from agentic_kernel_engine.loop.limits import Limits, Remaining
+from agentic_kernel_engine.loop.limits import Limits
 from agentic_kernel_engine.loop.observation import Observation
 from agentic_kernel_engine.loop.plan import Plan
 from agentic_kernel_engine.loop.replay import replay
@@ -34,38 +34,9 @@ from agentic_kernel_engine.seams.compactor import Compaction, WindowCompactor
 from agentic_kernel_engine.store import EventId
 
 from ..conftest import Crash, TappedStore
+from .compacting import SHORT, Counting, Says, compacted
 from .conftest import Runner, World, new_task
 from .test_replay import Chance, Witnessed, decide
-
-SHORT = WindowCompactor(max_entries=10, max_bytes=100_000, keep=4, summary=400)
-
-
-class Counting:
-    """A planner that calls a tool so many times, and notes what it was shown at each step."""
-
-    def __init__(self, steps: int) -> None:
-        self.steps = steps
-        self.shown: dict[int, list[Entry]] = {}
-        self.longest = 0
-        self.largest = 0
-
-    async def plan(self, context: Context) -> Action:
-        self.longest = max(self.longest, len(context.transcript))
-        self.largest = max(self.largest, Transcript(context.transcript).size)
-        self.shown[context.step] = list(context.transcript)
-        if context.step == self.steps:
-            return FinalAnswer(context.step)
-        return ToolCall("add", {"a": context.step, "b": 1})
-
-
-class Says:
-    """A compactor that is one function."""
-
-    def __init__(self, says: Callable[[Sequence[Entry]], Any]) -> None:
-        self._says = says
-
-    def compact(self, transcript: Transcript, remaining: Remaining) -> Any:
-        return self._says(transcript)
 
 
 class Reads(MemoryStore):
@@ -95,10 +66,6 @@ class Rereading(Witnessed):
 
 def _places(transcript: Transcript) -> set[int]:
     return {count for count, _ in transcript.cuts if count > transcript.fixed}
-
-
-def compacted(events: Sequence[Event]) -> list[Event]:
-    return [event for event in events if event.type == "run.compacted"]
 
 
 async def test_over_a_thousand_steps_what_is_shown_stays_short(runner: Runner) -> None:
@@ -259,100 +226,6 @@ async def test_of_many_words_the_latest_are_kept(
         await host.wait(task.id)
     assert [type(entry) for entry in seen] == [UserMessage] * (1 + kept) + [Summary]
     assert [entry.text for entry in seen[1:-1] if isinstance(entry, UserMessage)] == words[-kept:]
-
-
-NONSENSE: dict[str, Callable[[Sequence[Entry]], Any]] = {
-    "it replaces -1 entries": lambda shown: Compaction(-1, "x"),
-    "it replaces 0 entries": lambda shown: Compaction(0, "x"),
-    "it replaces 99 entries": lambda shown: Compaction(99, "x"),
-    "its summary has 0 characters": lambda shown: Compaction(len(shown), ""),
-    "its summary has 3 characters": lambda shown: Compaction(len(shown), " \n "),
-    "its summary has 10,000,000 characters": lambda shown: Compaction(len(shown), "x" * 10**7),
-    "its summary: holds a NUL": lambda shown: Compaction(len(shown), "x\0"),
-    "its summary: holds the lone surrogate": lambda shown: Compaction(len(shown), "\ud800"),
-    "its Compaction is not made of": lambda shown: Compaction("2", "x"),  # type: ignore[arg-type]
-    "it gave a tuple": lambda shown: (2, "x"),
-    "it raised ZeroDivisionError": lambda shown: 1 // 0,
-}
-
-
-@pytest.mark.parametrize("why", NONSENSE)
-async def test_a_compactor_that_makes_no_sense_is_not_heard(runner: Runner, why: str) -> None:
-    planner = Counting(3)
-    done = await runner.run(planner=planner, compactor=Says(NONSENSE[why]))
-    events = await runner.events(done)
-    said = [event.data["why"] for event in events if event.type == "run.not_compacted"]
-    assert done.result == 3
-    assert len(said) == 4
-    assert all(text.startswith(why) for text in said)
-    assert planner.longest == 4
-    assert compacted(events) == []
-
-
-class Later:
-    """A compactor that is a coroutine function, which none can be."""
-
-    async def compact(self, transcript: Transcript, remaining: Remaining) -> Any:
-        return Compaction(len(transcript), "x")
-
-
-async def test_a_compactor_that_gives_a_coroutine_is_not_heard(runner: Runner) -> None:
-    done = await runner.run(planner=Counting(3), compactor=Later())
-    events = await runner.events(done)
-    said = [event.data["why"] for event in events if event.type == "run.not_compacted"]
-    assert done.result == 3
-    assert len(said) == 4
-    assert all(text.startswith("it gave a coroutine") for text in said)
-
-
-class Text(str):
-    __slots__ = ()
-
-
-async def test_a_summary_that_no_codec_knows_does_not_end_the_run(runner: Runner) -> None:
-    says = Says(lambda shown: Compaction(len(shown), Text("x")))
-    done = await runner.run(planner=Counting(3), compactor=says)
-    assert done.result == 3
-    assert compacted(await runner.events(done)) == []
-
-
-def _measured_too(shown: Any) -> Compaction:
-    shown.append(Notice("hello"))
-    assert shown.size
-    return Compaction(2, "x")
-
-
-MEDDLING: dict[str, Callable[[Any], Any]] = {
-    "append": lambda shown: shown.append(Notice("hello")),
-    "extend": lambda shown: shown.extend([Notice("hello")] * 3),
-    "append, measure and compact": _measured_too,
-    "pop": lambda shown: shown.pop(),
-    "clear": lambda shown: shown.clear(),
-    "insert": lambda shown: shown.insert(0, Notice("hello")),
-    "reverse": lambda shown: shown.reverse(),
-    "sort": lambda shown: shown.sort(key=str),
-    "remove": lambda shown: shown.remove(shown[0]),
-    "delete": lambda shown: shown.__delitem__(slice(0, 1)),
-    "set": lambda shown: shown.__setitem__(0, Notice("hello")),
-    "multiply": lambda shown: shown.__imul__(0),
-}
-
-
-@pytest.mark.parametrize("how", MEDDLING)
-async def test_a_compactor_that_changes_the_transcript_changes_nothing(
-    runner: Runner, how: str
-) -> None:
-    plain, planner = Counting(4), Counting(4)
-    await runner.run(planner=plain)
-    done = await runner.run(planner=planner, compactor=Says(MEDDLING[how]))
-    events = await runner.events(done)
-    assert planner.shown == plain.shown
-    said = [event.data["why"] for event in events if event.type == "run.not_compacted"]
-    assert len(said) == 5
-    assert all("changed the transcript" in text or "only appended to" in text for text in said), (
-        said
-    )
-    assert planner.largest == plain.largest
 
 
 async def test_no_compactor_is_asked_unless_the_planner_is_next(runner: Runner) -> None:

@@ -15,8 +15,8 @@ from agentic_kernel_engine.seams.approvals import InMemoryApprovals
 from agentic_kernel_engine.seams.delegation import OnRuntime
 
 from .conftest import Runner, new_task
+from .delegating import Roles, join, spawn, told
 from .test_agent_tools import as_tool, expert
-from .test_delegation import Roles, join, spawn, told
 
 
 @pytest.mark.parametrize("verb", ["join", "cancel"])

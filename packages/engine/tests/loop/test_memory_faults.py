@@ -23,7 +23,7 @@ from agentic_kernel_engine.seams.tools import Tool
 
 from ..conftest import Crash
 from .conftest import Runner
-from .test_remembering import (
+from .remembering import (
     ADD,
     ANN,
     MONDAY,

@@ -1,0 +1,132 @@
+"""Recoveries, failures, usages and answers that make no sense."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from agentic_kernel import InvalidValue
+from agentic_kernel_engine.loop import answering
+from agentic_kernel_engine.loop.action import FinalAnswer, ToolCall
+from agentic_kernel_engine.loop.ending import PlannerError
+from agentic_kernel_engine.loop.limits import Limits
+from agentic_kernel_engine.loop.plan import Plan, Usage
+from agentic_kernel_engine.loop.replay import replay
+from agentic_kernel_engine.seams.middleware import Recovery
+from agentic_kernel_engine.seams.middlewares import Fallback
+from agentic_kernel_engine.seams.planner import ScriptedPlanner, Streamed
+
+from .conftest import Runner
+
+
+@pytest.mark.parametrize(
+    ("given", "what"),
+    [
+        ({"verb": "again"}, "verb"),
+        ({"verb": "fallback"}, "planner"),
+        ({"verb": "retry", "plan": Plan(())}, "planner"),
+        ({"verb": "retry", "delay": -1}, "delay"),
+        ({"verb": "retry", "delay": float("nan")}, "delay"),
+        ({"verb": "retry", "delay": float("inf")}, "delay"),
+    ],
+    ids=str,
+)
+def test_a_recovery_that_makes_no_sense_is_refused(given: dict[str, Any], what: str) -> None:
+    with pytest.raises(InvalidValue, match=what):
+        Recovery(**given)
+
+
+class Unreadable(Exception):
+    code = "test/unreadable"
+
+    def __str__(self) -> str:
+        raise ValueError("not even that")
+
+
+class Odd(Exception):
+    code = object()
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        ValueError("a\0b \ud800"),
+        Unreadable(),
+        Odd("odd"),
+        PlannerError("test/\0", "a\0"),
+        PlannerError("test/odd", 5),  # type: ignore[arg-type]
+        OSError("x" * 10_000_000),
+    ],
+    ids=range(6),
+)
+async def test_a_failure_that_cannot_be_stored_as_it_is_can_be_got_over(
+    runner: Runner, error: Exception
+) -> None:
+    planner = ScriptedPlanner(error)
+    other = ScriptedPlanner(FinalAnswer("other"))
+    done = await runner.run(planner=planner, middleware=[Fallback(other)])
+    assert done.result == "other"
+    (failed,) = [e.data for e in await runner.events(done) if e.type == "plan.failed"]
+    assert isinstance(failed["code"], str)
+    assert len(failed["message"]) <= 500
+
+
+ODD_USAGE: list[tuple[str, Any]] = [
+    ("input_tokens", "5"), ("input_tokens", None), ("output_tokens", 1.5), ("cost", "1"),
+]  # fmt: skip
+
+
+BAD_USAGE: list[Any] = [
+    Usage(-1), Usage(output_tokens=-5), Usage(cost=-0.1), Usage(cost=float("nan")),
+    Usage(cost=float("inf")), Usage(10**30), Usage(True),
+    *(Usage(**{name: each}) for name, each in ODD_USAGE),
+    None, {"input_tokens": 1}, "none",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("usage", BAD_USAGE, ids=repr)
+async def test_a_usage_that_cannot_be_is_refused(runner: Runner, usage: Any) -> None:
+    """A negative one would lift the caps, and no state could be read back with some of the rest."""
+    plan = Plan((ToolCall("add", {"a": 1, "b": 1}),), usage=usage)
+    done = await runner.run(plan, FinalAnswer(1), limits=Limits(max_cost=1.0))
+    assert done.failure is not None
+    assert done.failure.code == "engine/bad_plan"
+    assert replay(await runner.events(done)).spent.usage == Usage()
+
+
+@pytest.mark.parametrize("usage", BAD_USAGE, ids=repr)
+async def test_a_forecast_that_cannot_be_is_refused(runner: Runner, usage: Any) -> None:
+    planner = ScriptedPlanner(FinalAnswer(1), worst=usage)
+    done = await runner.run(planner=planner, limits=Limits(max_cost=1.0))
+    assert done.failure is not None
+    assert done.failure.code == "engine/bad_forecast"
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        Plan((FinalAnswer(1),), text=None),  # type: ignore[arg-type]
+        Plan((FinalAnswer(1),), reasoning=5),  # type: ignore[arg-type]
+        Plan((FinalAnswer(1),), model=["m"]),  # type: ignore[arg-type]
+        Plan((ToolCall(None, {}), FinalAnswer(1))),  # type: ignore[arg-type]
+        Plan((ToolCall("add", {"a": 1, "b": 1}, id=7), FinalAnswer(1))),  # type: ignore[arg-type]
+        Plan((ToolCall("add", ["a"]), FinalAnswer(1))),  # type: ignore[arg-type]
+    ],
+    ids=range(6),
+)
+async def test_an_answer_that_could_not_be_read_back_is_refused(runner: Runner, plan: Plan) -> None:
+    done = await runner.run(plan)
+    assert done.failure is not None
+    assert done.failure.code == "engine/bad_plan"
+    assert replay(await runner.events(done)).status == "failure"
+
+
+async def test_a_stream_of_empty_pieces_ends(
+    runner: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(answering, "LENGTH", 100)
+    pieces = [""] * 101
+    done = await runner.run(Streamed(*pieces, plan=FinalAnswer(1)))
+    assert done.failure is not None
+    assert done.failure.code == "engine/endless_answer"
