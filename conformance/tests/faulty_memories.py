@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,11 +13,12 @@ from agentic_kernel_engine.seams.memories import InMemoryMemory
 from agentic_kernel_engine.seams.memory import Hit, Item, Query, Remembered, Scope, UnknownItem
 
 
-class _Mapped(InMemoryMemory):
+class _Mapped(InMemoryMemory, ABC):
     """Turns every scope into another one on its way in."""
 
+    @abstractmethod
     def scope(self, scope: Scope) -> Scope:
-        raise NotImplementedError
+        """The other one."""
 
     def item(self, item: Item) -> Item:
         return msgspec.structs.replace(item, scope=self.scope(item.scope))

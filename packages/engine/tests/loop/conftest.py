@@ -9,7 +9,9 @@ import pytest
 
 from agentic_kernel import Task
 from agentic_kernel_engine import Event, Host, MemoryStore
+from agentic_kernel_engine.loop.context import Context
 from agentic_kernel_engine.loop.loop import Loop
+from agentic_kernel_engine.loop.transcript import Turn
 from agentic_kernel_engine.seams.planner import ScriptedPlanner
 from agentic_kernel_engine.seams.tools import Tool, tool
 
@@ -75,6 +77,13 @@ class Runner:
 def new_task(**fields: Any) -> Task:
     given = {"summary": "", "instructions": "do it", "runtime_kind": "loop", **fields}
     return Task.new(**given)
+
+
+def last_turn(context: Context) -> Turn:
+    """The step before, as a planner sees it."""
+    turn = context.transcript[-1]
+    assert isinstance(turn, Turn)
+    return turn
 
 
 NewTask = Callable[..., Task]

@@ -9,6 +9,8 @@ from agentic_kernel_engine.loop.action import Delegate, FinalAnswer
 from agentic_kernel_engine.loop.context import Context
 from agentic_kernel_engine.seams.tools import Tool, tool
 
+from .conftest import last_turn
+
 Answers = dict[str, list[Any]]
 
 
@@ -25,8 +27,7 @@ class Roles:
 
 def last(context: Context) -> Any:
     """The observations of the step before."""
-    entry: Any = context.transcript[-1]
-    return entry.observations
+    return last_turn(context).observations
 
 
 def spawned(context: Context) -> str:

@@ -12,7 +12,7 @@ from agentic_kernel_engine.loop.action import Action, FinalAnswer, ToolCall, dig
 from agentic_kernel_engine.loop.context import Context
 from agentic_kernel_engine.loop.decision import ALLOW, Decision, require_approval
 
-from .conftest import Runner, World, new_task
+from .conftest import Runner, World, last_turn, new_task
 
 
 class AskForWrites:
@@ -56,7 +56,7 @@ async def test_a_refused_action_is_an_observation(runner: Runner, world: World) 
     seen: list[str] = []
 
     def look(context: Context) -> Any:
-        seen.extend(o.message for o in context.transcript[-1].observations)  # type: ignore[union-attr]
+        seen.extend(o.message for o in last_turn(context).observations)
         return FinalAnswer("done")
 
     async with runner.host(write("a"), look, policy=AskForWrites()) as host:

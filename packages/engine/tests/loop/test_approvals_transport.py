@@ -159,7 +159,8 @@ async def test_a_pause_by_a_process_that_died_is_told_by_the_next_that_looks(
     task = new_task()
     await first.dispatch(task)
     await first.wait(task.id, TaskStatus.PAUSED)
-    await first._hub.desk.stop()  # type: ignore[union-attr]
+    assert first._hub.desk is not None
+    await first._hub.desk.stop()
     await crash(first)
     async with desks.watcher(seen) as watcher:
         await watcher.get(task.id)

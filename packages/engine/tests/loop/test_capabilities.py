@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agentic_kernel import Agent, CannotStart, InvalidValue, TaskNotFound, TaskStatus
+from agentic_kernel import Agent, CannotStart, Capability, InvalidValue, TaskNotFound, TaskStatus
 from agentic_kernel_engine.loop.action import AskUser, Delegate, FinalAnswer, ToolCall
 from agentic_kernel_engine.loop.context import Context
 from agentic_kernel_engine.seams.capabilities import (
@@ -20,9 +20,13 @@ from agentic_kernel_engine.seams.capabilities import (
 from agentic_kernel_engine.seams.tools import Tool, tool
 
 from ..conftest import Crash
-from .conftest import Runner, World, new_task
+from .conftest import Runner, World, last_turn, new_task
 
 Seen = list[tuple[tuple[str, ...], list[str]]]
+
+
+def named(name: str, *capabilities: str) -> Agent:
+    return Agent(name, tuple(map(Capability, capabilities)))
 
 
 def tool_called(name: str, world: World | None = None) -> Tool:
@@ -39,8 +43,8 @@ def tool_called(name: str, world: World | None = None) -> Tool:
 def files() -> InMemoryCapabilities:
     """A reader who may read, and a writer who may read and write."""
     agents = [
-        Agent("acme/reader", ["acme/reading"]),  # type: ignore[arg-type]
-        Agent("acme/writer", ["acme/reading", "acme/writing", "acme/reading"]),  # type: ignore[arg-type]
+        named("acme/reader", "acme/reading"),
+        named("acme/writer", "acme/reading", "acme/writing", "acme/reading"),
     ]
     provided = {
         "acme/reading": Repertoire("Read first.", [tool_called("read")]),
@@ -90,14 +94,14 @@ async def test_what_the_capabilities_do_not_give_cannot_be_called(
     seen: list[str] = []
 
     def observe(context: Context) -> Any:
-        seen.extend(o.error for o in context.transcript[-1].observations)  # type: ignore[union-attr]
+        seen.extend(o.error for o in last_turn(context).observations)
         return FinalAnswer("done")
 
     given = {
         "a/look": Repertoire(tools=[tool_called("look", world)]),
         "a/act": Repertoire(tools=[tool_called("act", world)]),
     }
-    agents = [Agent("a/one", ["a/look"]), Agent("a/two", ["a/act"])]  # type: ignore[arg-type]
+    agents = [named("a/one", "a/look"), named("a/two", "a/act")]
     script = ([ToolCall("look"), ToolCall("act")], observe)
     capabilities = InMemoryCapabilities(agents, given)
     async with runner.host(*script, tools=[], capabilities=capabilities) as host:
@@ -119,9 +123,9 @@ async def test_an_agent_that_cannot_be_had_is_refused_before_anything_is_written
     runner: Runner, agent: str, code: str
 ) -> None:
     agents = [
-        Agent("acme/lost", ["acme/nowhere"]),  # type: ignore[arg-type]
-        Agent("acme/torn", ["acme/one", "acme/other"]),  # type: ignore[arg-type]
-        Agent("acme/like", ["acme/own"]),  # type: ignore[arg-type]
+        named("acme/lost", "acme/nowhere"),
+        named("acme/torn", "acme/one", "acme/other"),
+        named("acme/like", "acme/own"),
     ]
     provided = {
         "acme/one": Repertoire(tools=[tool_called("act")]),
@@ -157,7 +161,7 @@ async def test_delegating_to_an_unknown_agent_is_an_observation(runner: Runner) 
 async def test_one_tool_that_two_capabilities_give_is_there_once() -> None:
     act = tool_called("act")
     provided = {"a/one": Repertoire(tools=[act]), "a/two": Repertoire(tools=[act])}
-    agents = [Agent("a/both", ["a/one", "a/two"])]  # type: ignore[arg-type]
+    agents = [named("a/both", "a/one", "a/two")]
     assert (await InMemoryCapabilities(agents, provided).resolve("a/both")).tools == (act,)
 
 
@@ -166,7 +170,7 @@ async def test_the_errors_name_what_is_missing() -> None:
     with pytest.raises(UnknownAgent, match=r"acme/reader, acme/writer") as unknown:
         await registry.resolve("acme/nobody")
     assert unknown.value.agent == "acme/nobody"
-    broken = InMemoryCapabilities([Agent("a/one", ["a/gone"])], {})  # type: ignore[arg-type]
+    broken = InMemoryCapabilities([named("a/one", "a/gone")], {})
     with pytest.raises(UnknownCapability) as missing:
         await broken.resolve("a/one")
     assert (missing.value.agent, missing.value.capability) == ("a/one", "a/gone")
@@ -232,7 +236,7 @@ async def test_an_effect_whose_capability_is_gone_after_a_crash_is_indeterminate
         return "acted"
 
     def observe(context: Context) -> Any:
-        seen.extend(o.error for o in context.transcript[-1].observations)  # type: ignore[union-attr]
+        seen.extend(o.error for o in last_turn(context).observations)
         return FinalAnswer("done")
 
     registry = Counting()

@@ -22,7 +22,7 @@ from agentic_kernel_engine.seams.policies import BasicPolicy
 from agentic_kernel_engine.seams.tools import Invocation
 
 from ..conftest import Crash
-from .conftest import Runner, World, new_task
+from .conftest import Runner, World, last_turn, new_task
 
 WRITE = ToolCall("write", {"text": "approved"})
 Change = Callable[[Invocation], object]
@@ -254,7 +254,7 @@ async def test_what_middleware_does_to_arguments_in_place_changes_no_record(
     seen: list[Any] = []
 
     def look(context: Context) -> Action:
-        seen.append(context.transcript[-1].plan.actions[0])  # type: ignore[union-attr]
+        seen.append(last_turn(context).plan.actions[0])
         return FinalAnswer("done")
 
     cache = Cache()

@@ -18,7 +18,7 @@ from agentic_kernel_engine.seams.planner import ScriptedPlanner, Streamed
 from agentic_kernel_engine.seams.tools import ToolContext, tool
 
 from ..conftest import Crash
-from .conftest import Runner, World, new_task
+from .conftest import Runner, World, last_turn, new_task
 
 
 class Gate:
@@ -43,14 +43,14 @@ class Slow:
 
     def __init__(self, gate: Gate, *script: Any, worst: Usage) -> None:
         self._gate = gate
-        self._script = ScriptedPlanner(*script, worst=worst)
+        self._script: Any = ScriptedPlanner(*script, worst=worst)
         self.worst_case = self._script.worst_case
         self.calls = 0
 
     async def plan(self, context: Context) -> Any:
         self.calls += 1
         await self._gate.pass_()
-        return await self._script.plan(context)  # type: ignore[misc]
+        return await self._script.plan(context)
 
 
 @pytest.mark.rule("R17")
@@ -131,7 +131,7 @@ async def test_a_crash_in_a_tool(
         return "acted"
 
     def look(context: Context) -> Any:
-        seen.extend(o.error for o in context.transcript[-1].observations)  # type: ignore[union-attr]
+        seen.extend(o.error for o in last_turn(context).observations)
         return FinalAnswer("done")
 
     script = (ToolCall("act"), look)
@@ -276,7 +276,7 @@ async def test_an_effect_whose_tool_is_gone_after_the_crash_is_indeterminate(
         return "acted"
 
     def look(context: Context) -> Any:
-        seen.extend(o.error for o in context.transcript[-1].observations)  # type: ignore[union-attr]
+        seen.extend(o.error for o in last_turn(context).observations)
         return FinalAnswer("done")
 
     host = runner.host(ToolCall("act"), look, tools=[act])

@@ -25,7 +25,7 @@ from agentic_kernel_engine.seams.middlewares import (
 from agentic_kernel_engine.seams.planner import ScriptedPlanner, Streamed
 from agentic_kernel_engine.seams.tools import tool
 
-from .conftest import Runner, World, new_task
+from .conftest import Runner, World, last_turn, new_task
 
 USED = Usage(10, 5, cost=0.5)
 
@@ -37,13 +37,13 @@ class Flaky:
         self.calls = 0
         self._failures = failures
         self._metadata = metadata
-        self._script = ScriptedPlanner(*script)
+        self._script: Any = ScriptedPlanner(*script)
 
     async def plan(self, context: Context) -> Any:
         self.calls += 1
         if self.calls <= self._failures:
             raise PlannerError("test/busy", "busy", self._metadata)
-        return await self._script.plan(context)  # type: ignore[misc]
+        return await self._script.plan(context)
 
 
 def reason(task: Task) -> Any:
@@ -189,7 +189,7 @@ class Counting:
         self.calls += 1
         if len(context.transcript) == 1:
             return Plan((ToolCall("add", {"a": 1, "b": 2}, id=f"id-{self.calls}"),), usage=USED)
-        return Plan((FinalAnswer(context.transcript[-1].observations[0].output),), usage=USED)  # type: ignore[union-attr]
+        return Plan((FinalAnswer(last_turn(context).observations[0].output),), usage=USED)
 
 
 @pytest.mark.parametrize(("cached", "calls"), [(True, 2), (False, 4)])
