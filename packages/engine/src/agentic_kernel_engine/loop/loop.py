@@ -131,13 +131,15 @@ class Loop:
         self._clock = clock
         self.ids = ids
         self._answering = Answering(planner, self.hooks)
+        self._accepts = getattr(planner, "accept", None)
 
     async def accept(self, task: Task) -> None:
-        """Refuse a Task whose Agent cannot be had here, before anything is written.
+        """Refuse a Task that cannot be worked on here, before anything is written.
 
         Raises:
             CannotStart: The Agent or a capability of it is unknown, two tools have one name, the
-                session that it names is none, or its metadata has what only the Loop may note.
+                session that it names is none, its metadata has what only the Loop may note, or
+                the planner does not accept it.
         """
         for note in (STOP_REASON, WAITING_FOR):
             if note in task.metadata:
@@ -148,6 +150,8 @@ class Loop:
                 self._remembering.scope(task)
         except TaskFailed as refused:
             raise CannotStart(str(refused), task.id) from refused
+        if self._accepts is not None:
+            await self._accepts(task)
 
     async def forsake(self, task: Task, state: Any, events: Sequence[Event]) -> None:
         """End the children of a killed Task that the sweep of its store does not reach."""
@@ -172,6 +176,7 @@ class Loop:
             if run.state.ended is not None:
                 raise run.state.ended.end()
             run.tools, run.instructions = await self._equipped(run.task)
+            await self._ready(run)
             while True:
                 await self.step(run)
         except End as end:
@@ -222,6 +227,16 @@ class Loop:
             return self.tools, ()
         repertoire = await self.capabilities.resolve(agent)
         return AgentTools(agent, self.tools, repertoire.tools), repertoire.instructions
+
+    async def _ready(self, run: Execution) -> None:
+        """Pause a Task that was taken up where its planner cannot work; it may go on elsewhere."""
+        if self._accepts is None:
+            return
+        try:
+            await self._accepts(run.task)
+        except CannotStart as refused:
+            run.job.note(STOP_REASON, StopReason.INTERRUPT.value)
+            await run.pause(str(refused))
 
     async def _heed(self, run: Execution) -> None:
         """Act on decisions that wait in the inbox, and on the wish to cancel."""

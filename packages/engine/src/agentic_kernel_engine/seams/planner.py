@@ -17,6 +17,10 @@ class Planner(Protocol):
     A planner may also have ``def worst_case(self, context: Context) -> Usage``: what the next
     call may use up at most. Under limits of tokens or cost it is asked before every call, and no
     call is made that could pass one; a planner without it is stopped after the call that did.
+
+    And it may have ``async def accept(self, task: Task) -> None``, asked before a Task is
+    dispatched and when one is taken up: it raises `CannotStart` where it could not plan, for want
+    of a key, say. Then the Task is refused, or paused if it was running elsewhere before.
     """
 
     def plan(self, context: Context) -> Awaitable[PlanLike] | PlanStream:

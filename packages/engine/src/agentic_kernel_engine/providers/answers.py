@@ -1,0 +1,76 @@
+"""Answers: the actions behind what a model said and called."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from ..loop.action import Action, FinalAnswer, ToolCall
+from .offers import Function, Offer
+
+
+class Asked(NamedTuple):
+    """A call as a vendor gives it: its arguments are a text that should be a JSON object."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+class Malformed(ValueError):
+    """The arguments of a call are no JSON object, or do not fit what was offered."""
+
+
+def actions_of(
+    calls: Sequence[Asked], functions: Sequence[Function]
+) -> tuple[tuple[Action, ...], tuple[str, ...]]:
+    """The actions behind calls, and the vendor's name of each call that its action cannot keep.
+
+    Args:
+        calls: In the order of the answer.
+        functions: What the model was shown.
+
+    Raises:
+        Malformed: See there.
+    """
+    offers = {each.name: each for each in functions if isinstance(each, Offer)}
+    actions: list[Action] = []
+    names: list[str] = []
+    for call in calls:
+        arguments = _object(call)
+        offer = offers.get(call.name)
+        if offer is None:
+            actions.append(ToolCall(call.name, arguments, call.id))
+            names.append("")
+            continue
+        try:
+            actions.append(offer.action(arguments))
+        except ValueError as error:
+            raise Malformed(str(error)) from error
+        names.append(call.id)
+    return tuple(actions), tuple(names)
+
+
+def final_answer(text: str, schema: Mapping[str, Any] | None) -> FinalAnswer:
+    """The final answer that a text is; under a schema, the JSON that it holds.
+
+    A text that is no JSON is handed on as it is: the Loop tells the model what does not fit.
+    """
+    if schema is None:
+        return FinalAnswer(text)
+    try:
+        return FinalAnswer(msgspec.json.decode(text))
+    except msgspec.DecodeError:
+        return FinalAnswer(text)
+
+
+def _object(call: Asked) -> dict[str, Any]:
+    try:
+        arguments = msgspec.json.decode(call.arguments or "{}")
+    except msgspec.DecodeError as error:
+        raise Malformed(f"the arguments of {call.name[:80]} are no JSON: {error}") from error
+    if not isinstance(arguments, dict):
+        raise Malformed(f"the arguments of {call.name[:80]} are no object")
+    return arguments

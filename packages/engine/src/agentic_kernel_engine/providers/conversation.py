@@ -1,0 +1,189 @@
+"""Conversation: a step's transcript as the messages that every vendor's chat API knows.
+
+What a vendor wants back unchanged, reasoning items or signed thinking, is in the plan that it
+gave (`Plan.provider`), and is handed to nobody else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from ..loop.action import Action, AskUser, FinalAnswer, PushGoal, Thought, ToolCall
+from ..loop.context import Context
+from ..loop.observation import Observation
+from ..loop.plan import Plan
+from ..loop.transcript import Summary, Turn
+from .images import Image, images_of, parted
+from .offers import offer_of
+
+EMPTY: Final = "(nothing)"
+"""What stands for an empty text: vendors refuse a message without any."""
+
+
+class Heard(NamedTuple):
+    """What the model is told."""
+
+    text: str
+    images: tuple[Image, ...] = ()
+
+
+class Call(NamedTuple):
+    """A function that the model called."""
+
+    id: str
+    name: str
+    arguments: Mapping[str, Any]
+
+
+class Said(NamedTuple):
+    """What the model said."""
+
+    text: str
+    calls: tuple[Call, ...] = ()
+    items: Sequence[Any] | None = None
+    """The vendor's own form of all of it, to be sent back unchanged; None if it left none."""
+
+
+class Result(NamedTuple):
+    """What came of a call."""
+
+    id: str
+    name: str
+    text: str
+    failed: bool
+    images: tuple[Image, ...] = ()
+
+
+Message = Heard | Said | tuple[Result, ...]
+
+
+def conversation(context: Context, impl: str) -> list[Message]:
+    """What was said and done, as messages; neighbouring ones of the user are one message.
+
+    Args:
+        impl: Whose opaque items are handed out; those of others are left away.
+
+    Raises:
+        InvalidValue: The Task's images are none.
+    """
+    messages: list[Message] = []
+    images = images_of(context.task)
+    for number, entry in enumerate(context.transcript):
+        if isinstance(entry, Turn):
+            _turn(messages, number, entry, impl)
+        elif isinstance(entry, Summary):
+            _hear(messages, f"What came before, in short: {entry.text}")
+        else:
+            _hear(messages, entry.text, images)
+            images = ()
+    return messages
+
+
+def provider(impl: str, items: Sequence[Any] | None, calls: Sequence[str]) -> dict[str, Any] | None:
+    """What a planner leaves in its plan, so that `conversation` can give it back.
+
+    Args:
+        impl: Whose planner it is.
+        items: The answer in the vendor's form; None where it can be made from the actions.
+        calls: The vendor's name of the call behind each action, where the action has none.
+    """
+    left: dict[str, Any] = {}
+    if items is not None:
+        left["items"] = list(items)
+    if any(calls):
+        left["calls"] = list(calls)
+    return {"impl": impl, **left} if left else None
+
+
+def _turn(messages: list[Message], number: int, turn: Turn, impl: str) -> None:
+    plan = turn.plan
+    left = _left_by(impl, plan)
+    names = left.get("calls")
+    calls: list[Call] = []
+    results: list[Result] = []
+    said = [plan.text] if plan.text else []
+    heard: list[str] = []
+    for index, (action, observation) in enumerate(
+        zip(plan.actions, turn.observations, strict=True)
+    ):
+        name = names[index] if names else ""
+        call = _call(action, name, f"call_{number}_{index}")
+        if call is not None:
+            calls.append(call)
+            results.append(_result(call, observation))
+            continue
+        text = _text(action)
+        if text and text != plan.text:
+            said.append(text)
+        if observation.error or observation.output is not None:
+            heard.append(_outcome(observation, observation.output))
+    items = left.get("items")
+    if said or calls or items:
+        messages.append(Said("\n\n".join(said), tuple(calls), items))
+    if results:
+        messages.append(tuple(results))
+    if heard:
+        _hear(messages, "\n\n".join(heard))
+
+
+def _left_by(impl: str, plan: Plan) -> Mapping[str, Any]:
+    left = plan.provider
+    if left is None or left.get("impl") != impl:
+        return {}
+    calls = left.get("calls")
+    if calls is not None and len(calls) != len(plan.actions):
+        return {}  # Middleware made another plan of it.
+    return left
+
+
+def _call(action: Action, name: str, made: str) -> Call | None:
+    """The call behind an action; None if it was none."""
+    if isinstance(action, ToolCall):
+        return Call(action.id or made, action.tool, action.arguments)
+    offer = offer_of(action) if name else None
+    return None if offer is None else Call(name, offer.name, offer.arguments(action))
+
+
+def _text(action: Action) -> str:
+    """An action that was no call, in words."""
+    match action:
+        case Thought(text):
+            return text
+        case AskUser(question):
+            return question
+        case FinalAnswer(output):
+            return output if isinstance(output, str) else _json(output)
+        case PushGoal(text):
+            return f"My next goal: {text}"
+    return _json(action)
+
+
+def _result(call: Call, observation: Observation) -> Result:
+    output, images = parted(observation.output)
+    text = _outcome(observation, output)
+    if images and output is None and not observation.error:
+        text = "an image" if len(images) == 1 else f"{len(images)} images"
+    return Result(call.id, call.name, text, bool(observation.error), images)
+
+
+def _outcome(observation: Observation, output: Any) -> str:
+    if observation.error:
+        return f"{observation.error}: {observation.message}"
+    if output is None:
+        return "done"
+    return (output if isinstance(output, str) else _json(output)) or EMPTY
+
+
+def _hear(messages: list[Message], text: str, images: tuple[Image, ...] = ()) -> None:
+    last = messages[-1] if messages else None
+    if isinstance(last, Heard):
+        messages[-1] = Heard(f"{last.text}\n\n{text or EMPTY}", last.images + images)
+    else:
+        messages.append(Heard(text or EMPTY, images))
+
+
+def _json(value: Any) -> str:
+    return msgspec.json.encode(value).decode()

@@ -1,0 +1,42 @@
+"""Forecast: what a call may use up at most, told before it is made."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from ..loop.context import Context
+from ..loop.transcript import Transcript
+from .offers import Function
+
+HIDDEN: Final = 1_000
+"""Tokens that a vendor may add of its own: the marks of messages, what explains tools to the
+model."""
+IMAGE: Final = 16_000
+"""Tokens that one image may take."""
+
+
+def input_bound(context: Context, functions: Sequence[Function], told: str) -> int:
+    """Tokens that a prompt cannot pass.
+
+    A token of the usual tokenizers stands for at least one byte of text, and the JSON form of a
+    transcript is longer than its text by more than the marks around each message. Functions are
+    counted twice: vendors show them to the model in a form of their own.
+
+    Args:
+        functions: What the model is shown.
+        told: The instructions beside the conversation.
+    """
+    transcript = context.transcript
+    size = transcript.size if isinstance(transcript, Transcript) else _size(transcript)
+    shown = sum(_size([each.name, each.description, each.schema]) for each in functions)
+    answer = 0 if context.output_schema is None else _size(context.output_schema)
+    images = context.task.metadata.get("input/images", ())
+    pictures = IMAGE * len(images) if isinstance(images, Sequence) else 0
+    return size + 2 * (shown + answer) + len(told.encode()) + pictures + HIDDEN
+
+
+def _size(value: object) -> int:
+    return len(msgspec.json.encode(value))

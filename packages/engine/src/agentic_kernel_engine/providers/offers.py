@@ -1,0 +1,158 @@
+"""Offers: the Loop's own actions as functions that a model can call.
+
+A model can only call functions and say text. What else a planner may ask for, a question to the
+user or a goal, is offered to it as a function of the name that the action has here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, Final
+
+from agentic_kernel import InvalidValue
+
+from ..loop.action import (
+    Action,
+    AskUser,
+    CompleteGoal,
+    Delegate,
+    PushGoal,
+    Schedule,
+    Stop,
+    Thought,
+    kind_of,
+)
+from ..seams.tool import Tool
+
+
+class Function:
+    """A function as every vendor's API describes it.
+
+    Args:
+        name: What the model calls.
+        description: For the model.
+        schema: JSON Schema of the arguments.
+    """
+
+    __slots__ = ("description", "name", "schema")
+
+    def __init__(self, name: str, description: str, schema: Mapping[str, Any]) -> None:
+        self.name = name
+        self.description = description
+        self.schema = schema
+
+
+class Offer(Function):
+    """An action of the Loop that a model is offered as a function."""
+
+    __slots__ = ("_make", "_parts")
+
+    def __init__(
+        self, name: str, description: str, make: Callable[..., Action], **parts: str
+    ) -> None:
+        super().__init__(name, description, _texts(parts))
+        self._make = make
+        self._parts = tuple(parts)
+
+    def action(self, arguments: Mapping[str, Any]) -> Action:
+        """The action that a call stands for.
+
+        Raises:
+            ValueError: The arguments do not fit.
+        """
+        if set(arguments) != set(self._parts) or not all(
+            isinstance(value, str) for value in arguments.values()
+        ):
+            raise ValueError(f"{self.name} takes the texts {', '.join(self._parts) or 'none'}")
+        return self._make(**arguments)
+
+    def arguments(self, action: Action) -> dict[str, Any]:
+        """The arguments of the call that an action came from."""
+        return {part: getattr(action, part) for part in self._parts}
+
+
+def _texts(parts: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": {name: {"type": "string", "description": parts[name]} for name in parts},
+        "required": list(parts),
+        "additionalProperties": False,
+    }
+
+
+def _delegate(verb: Any) -> Callable[..., Action]:
+    return lambda **parts: Delegate(verb, **parts)
+
+
+OFFERS: Final[Mapping[str, Offer]] = {
+    offer.name: offer
+    for offer in (
+        Offer(
+            "ask_user",
+            "Ask the user a question, and wait for the answer.",
+            AskUser,
+            question="What to ask.",
+        ),
+        Offer("think", "Note a thought, and go on.", Thought, text="The thought."),
+        Offer("push_goal", "Take on a goal below the current one.", PushGoal, text="The goal."),
+        Offer("complete_goal", "Say that the current goal is reached.", CompleteGoal, note="How."),
+        Offer(
+            "delegate",
+            "Give work to another agent, which begins at once. The result names the child.",
+            _delegate("spawn"),
+            instructions="What to do.",
+            summary="A short title.",
+        ),
+        Offer(
+            "join", "Wait for a child, and get its result.", _delegate("join"), child="Its name."
+        ),
+        Offer("cancel", "End a child.", _delegate("cancel"), child="Its name."),
+        Offer(
+            "schedule",
+            "Pause, and go on not before a moment.",
+            Schedule,
+            at="ISO 8601 with an offset.",
+            reason="Why.",
+        ),
+        Offer("stop", "End the work without an answer.", Stop, reason="Why."),
+    )
+}
+"""Everything that can be offered, by name."""
+
+
+def offered(names: Collection[str]) -> Sequence[Offer]:
+    """The offers of these names.
+
+    Raises:
+        InvalidValue: There is no such offer, or one string was given.
+    """
+    if isinstance(names, str):
+        raise InvalidValue("offers", "is one string; give a collection of names")
+    for name in names:
+        if name not in OFFERS:
+            raise InvalidValue("offers", f"has {name!a:.80}; there are {', '.join(OFFERS)}")
+    return tuple(OFFERS[name] for name in names)
+
+
+def functions(tools: Sequence[Tool], offers: Sequence[Offer]) -> list[Function]:
+    """What a model may call: the tools, and the offers whose name no tool has."""
+    known = {tool.name for tool in tools}
+    shown = [Function(tool.name, tool.description, tool.input_schema) for tool in tools]
+    return [*shown, *(offer for offer in offers if offer.name not in known)]
+
+
+def offer_of(action: Action) -> Offer | None:
+    """The offer that an action came from; None if it could not have."""
+    if isinstance(action, Delegate):
+        return OFFERS[{"spawn": "delegate"}.get(action.verb, action.verb)]
+    return _BY_KIND.get(kind_of(action))
+
+
+_BY_KIND: Final = {
+    kind_of(AskUser("")): OFFERS["ask_user"],
+    kind_of(Thought("")): OFFERS["think"],
+    kind_of(PushGoal("")): OFFERS["push_goal"],
+    kind_of(CompleteGoal()): OFFERS["complete_goal"],
+    kind_of(Schedule("")): OFFERS["schedule"],
+    kind_of(Stop()): OFFERS["stop"],
+}

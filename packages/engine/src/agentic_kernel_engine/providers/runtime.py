@@ -1,0 +1,122 @@
+"""ProviderRuntime: a Host whose Loop asks a model of some provider."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Protocol, TypedDict
+
+from ..host import Host
+from ..loop.context import Principal
+from ..loop.limits import Limits
+from ..loop.loop import Loop
+from ..observer import Observer
+from ..seams.approvals import Approvals
+from ..seams.capabilities import CapabilityRegistry
+from ..seams.compactor import Compactor
+from ..seams.delegation import Delegation
+from ..seams.governor import MemoryGovernor
+from ..seams.memory import Memory
+from ..seams.middlewares.retry import Retry
+from ..seams.planner import Planner
+from ..seams.policy import Policy
+from ..seams.scheduler import ToolScheduler
+from ..seams.tools import Tool, ToolRegistry
+from ..store import Store
+from .failures import TRANSIENT
+
+Toolset = ToolRegistry | Sequence[Tool | Callable[..., Any]]
+"""What a Loop takes as its tools."""
+
+
+class LoopOptions(TypedDict, total=False):
+    """What a ready runtime hands on to its `Loop`; each as there."""
+
+    policy: Policy | None
+    limits: Limits | None
+    middleware: Sequence[Any]
+    scheduler: ToolScheduler | None
+    parallel_tools: bool
+    on_deny: str
+    on_non_progress: str
+    capabilities: CapabilityRegistry | None
+    delegation: Delegation | None
+    compactor: Compactor | None
+    memory: Memory | None
+    governor: MemoryGovernor | None
+    seed_memory: Sequence[str]
+    output_schema: Mapping[str, Any] | None
+    principal: Principal
+    should_cancel: Callable[[], bool] | None
+    ids: Callable[[], str]
+
+
+class HostOptions(TypedDict, total=False):
+    """What a ready runtime hands on to the `Host` that it is; each as there."""
+
+    max_in_flight: int | None
+    observer: Observer | None
+    approvals: Approvals | None
+    claims: bool
+    interval: float
+    unwind_timeout: float
+    grace: float
+    clock: Callable[[], datetime]
+
+
+class RuntimeOptions(LoopOptions, HostOptions, total=False):
+    """What every ready runtime takes beside its model; see `Loop` and `Host`.
+
+    Without ``middleware`` a call that failed for a reason that passes (`failures.TRANSIENT`) is
+    made again, two times at most.
+    """
+
+
+class ProviderPlanner(Planner, Protocol):
+    """A Planner that holds a client."""
+
+    impl: str
+    """The first part of its failure codes."""
+
+    async def close(self) -> None:
+        """Let go of the client, unless it is the user's own."""
+        ...
+
+
+class ProviderRuntime(Host):
+    """A Runtime and a Query for Tasks of one kind, which a model of a provider works on.
+
+    Args:
+        planner: Closed with the Host.
+        runtime_kind: The kind of the Tasks that this Host dispatches and claims.
+        tools: See `Loop`.
+        store: See `Host`.
+        **options: See `RuntimeOptions`.
+    """
+
+    def __init__(
+        self,
+        planner: ProviderPlanner,
+        runtime_kind: str,
+        tools: Toolset,
+        store: Store | None,
+        options: RuntimeOptions,
+    ) -> None:
+        self.planner = planner
+        loop: dict[str, Any] = {"middleware": [patient(planner.impl)]}
+        host: dict[str, Any] = {}
+        for name, value in options.items():
+            (loop if name in LoopOptions.__annotations__ else host)[name] = value
+        super().__init__(Loop(planner, tools, **loop), store, runtime_kinds=[runtime_kind], **host)
+
+    async def close(self) -> None:
+        """`Host.close`, then let go of the client."""
+        try:
+            await super().close()
+        finally:
+            await self.planner.close()
+
+
+def patient(impl: str, kinds: Collection[str] = TRANSIENT) -> Retry:
+    """Has a call made again that failed for a reason that passes, two times at most."""
+    return Retry([f"{impl}/{kind}" for kind in kinds], times=2)
