@@ -14,6 +14,7 @@ from agentic_kernel_engine.loop.context import Context
 from agentic_kernel_engine.loop.limits import Limits
 from agentic_kernel_engine.loop.plan import Plan, Usage
 from agentic_kernel_engine.loop.replay import replay
+from agentic_kernel_engine.seams.memories import InMemoryMemory
 from agentic_kernel_engine.seams.planner import ScriptedPlanner, Streamed
 from agentic_kernel_engine.seams.tools import ToolContext, tool
 
@@ -79,6 +80,47 @@ async def test_a_reservation_counts_as_spent_after_a_crash_in_the_call(
     # 50 forfeited; a call that may take 50 fits while 60 or less are spent: two more calls of 5.
     assert spent.output_tokens == 50 + 5 * 3
     assert spent.iterations == 1 + 3
+
+
+class Remembering(InMemoryMemory):
+    """A memory that is asked through a gate from the second step on."""
+
+    def __init__(self, gate: Gate) -> None:
+        super().__init__()
+        self._gate = gate
+        self._asked = 0
+
+    async def recall(self, *args: Any, **kwargs: Any) -> Any:
+        self._asked += 1
+        if self._asked > 1:
+            await self._gate.pass_()
+        return await super().recall(*args, **kwargs)
+
+
+@pytest.mark.rule("R17")
+async def test_nothing_is_reserved_for_a_call_that_will_not_be_made(
+    runner: Runner, crash: Crash
+) -> None:
+    gate = Gate()
+    planner = ScriptedPlanner(
+        Plan((ToolCall("add", {"a": 1, "b": 1}),), usage=Usage(10, 30)), worst=Usage(100, 50)
+    )
+    task = new_task()
+    options: dict[str, Any] = {
+        "planner": planner,
+        "limits": Limits(max_output_tokens=60),
+        "memory": Remembering(gate),
+    }
+    host = runner.host(**options)
+    await host.dispatch(task)
+    await gate.reached.wait()
+    await crash(host)
+    gate.open()
+    async with runner.host(**options) as second:
+        done = await second.wait(task.id)
+    assert done.failure is not None
+    assert done.failure.code == "engine/max_tokens"
+    assert replay(await runner.events(task)).spent.output_tokens == 30
 
 
 @pytest.mark.rule("R17")

@@ -61,6 +61,13 @@ class Answering:
         _check_usage(worst, "engine/bad_forecast")
         return worst
 
+    def next(self, run: Execution, context: Context) -> Usage | None:
+        """What to reserve for the next call along with this step; None if it will not be made."""
+        worst = self.forecast(context)
+        if worst is NOTHING_USED or unaffordable(run.limits, run.state.spent, worst) is None:
+            return worst
+        return None
+
     async def reserve(self, run: Execution, context: Context) -> None:
         """Make sure that a commit carries what this call may use up (R17).
 

@@ -316,7 +316,7 @@ class Loop:
             run.one_step = False
             run.job.note(STOP_REASON, StopReason.INTERRUPT.value)
             await run.pause("step")
-        run.state.reserved = self._answering.forecast(context)
+        run.state.reserved = self._answering.next(run, context)
         await run.checkpoint()
 
     async def _end(self, run: Execution, end: End) -> Any:
