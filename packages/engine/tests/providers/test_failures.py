@@ -1,0 +1,89 @@
+"""Failures of vendors: one vocabulary, how long to wait, and no secret in any of them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from agentic_kernel_engine.providers import Failures, retry_after_ms
+from agentic_kernel_engine.providers.failures import MAX_MESSAGE, MAX_TEXT
+
+KEY = "a-secret-of-no-known-form"
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+
+@pytest.fixture
+def failures() -> Failures:
+    return Failures("acme", {"too_long": "context_length"}, [KEY])
+
+
+@pytest.mark.parametrize(
+    ("status", "code"),
+    [
+        (400, "invalid_request"), (401, "authentication"), (402, "quota"), (403, "permission"),
+        (404, "not_found"), (408, "timeout"), (409, "server_error"), (413, "request_too_large"),
+        (418, "invalid_request"), (422, "invalid_request"), (429, "rate_limit"),
+        (500, "server_error"), (502, "server_error"), (503, "overloaded"), (504, "timeout"),
+        (529, "overloaded"), (302, "bad_response"), (None, "bad_response"),
+    ],
+)  # fmt: skip
+def test_every_status_has_a_code(failures: Failures, status: int | None, code: str) -> None:
+    assert failures.answered(status, [None, "unheard_of"], "no").code == f"acme/{code}"
+
+
+def test_the_vendors_own_code_says_more_than_the_status(failures: Failures) -> None:
+    failure = failures.answered(
+        400, ["too_long"], "", headers={"retry-after": "2"}, request_id="req_1"
+    )
+    assert failure.code == "acme/context_length"
+    assert failure.message == "context_length"
+    assert failure.metadata == {"status": 400, "retry_after_ms": 2000, "request_id": "req_1"}
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        f"the key {KEY} is not valid",
+        "Incorrect API key provided: sk-proj-abcdef*******wxyz.",
+        "header Authorization: Bearer abc.def-ghi was refused",
+        "sk-ant-api03-ABCDEFGHIJKL is disabled",
+    ],
+)
+def test_no_secret_is_repeated(failures: Failures, said: str) -> None:
+    failure = failures.failure("authentication", said, text=said)
+    for told in (failure.message, str(failure.metadata), repr(failure.args)):
+        assert "[redacted]" in told
+        assert not any(part in told for part in (KEY, "wxyz", "abc.def", "ABCDEFG"))
+
+
+def test_nothing_is_said_that_a_terminal_or_a_store_would_choke_on(failures: Failures) -> None:
+    failure = failures.failure("server_error", "a\x1b[31m\r\nb\0\ud800\tc")
+    assert failure.message == "a [31m \nb ?\tc"
+
+
+def test_a_long_message_is_cut(failures: Failures) -> None:
+    failure = failures.failure("server_error", "x" * 10_000, text="y" * 10_000, absent=None)
+    assert len(failure.message) == MAX_MESSAGE
+    assert failure.metadata == {"text": "y" * MAX_TEXT}
+
+
+@pytest.mark.parametrize(
+    ("headers", "wait"),
+    [
+        ({}, None),
+        ({"retry-after": "1.5"}, 1500),
+        ({"retry-after-ms": "20", "retry-after": "7"}, 20),
+        ({"retry-after": "Thu, 01 Jan 2026 12:00:10 GMT"}, 10_000),
+        ({"retry-after": "Thu, 01 Jan 2026 11:00:00 GMT"}, 0),
+        ({"retry-after": "-5"}, 0),
+        ({"retry-after": "1e300"}, 86_400_000),
+        ({"retry-after": "inf"}, 86_400_000),
+        ({"retry-after": "nan"}, None),
+        ({"retry-after": "soon"}, None),
+        ({"retry-after-ms": "soon", "retry-after": "1"}, 1000),
+        ({"retry-after": "Thu, 01 Jan 2026 12:00:10"}, None),
+    ],
+)
+def test_how_long_to_wait(headers: dict[str, str], wait: int | None) -> None:
+    assert retry_after_ms(headers, lambda: NOON) == wait
