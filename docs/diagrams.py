@@ -1,4 +1,5 @@
-"""Draws what code says in tables: the states of a Task, the kit's model of them, the Loop's routes.
+"""Draws what code says in tables: the states of a Task, the kit's model of them, the Loop's routes
+and limits.
 
 python docs/diagrams.py            rewrite what is between the marks
 python docs/diagrams.py --check    fail if it has drifted
@@ -11,6 +12,7 @@ import sys
 from hidden import arrows, drawn_states, picture
 from routes import events, routes
 from sections import DOCS, renewed, settle
+from spending import spending
 
 from agentic_kernel import TaskStatus
 from agentic_kernel.transitions import ILLEGAL, NO_OP, TABLE
@@ -49,7 +51,7 @@ def table() -> str:
 
 PAGES = {
     "kernel.md": {"diagram": diagram, "table": table},
-    "loop.md": {"routes": routes, "events": events},
+    "loop.md": {"routes": routes, "spending": spending, "events": events},
     "model.md": {"picture": picture, "states": drawn_states, "moves": arrows},
 }
 

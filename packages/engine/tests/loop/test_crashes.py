@@ -191,6 +191,32 @@ async def test_a_crash_in_a_tool(
     assert seen == [error]
 
 
+async def test_what_may_have_happened_before_a_crash_is_unknown_also_after_the_deadline(
+    runner: Runner, crash: Crash
+) -> None:
+    """A call with effects that is not made again is not said to be skipped."""
+    gate, now = Gate(), 0.0
+
+    @tool(effect="write", idempotent=True)
+    async def act() -> None:
+        await gate.pass_()
+
+    options: dict[str, Any] = {"tools": [act], "limits": Limits(max_seconds=9.0)}
+    task = new_task()
+    host = runner.host(ToolCall("act"), **options, clock=lambda: now)
+    await host.dispatch(task)
+    await gate.reached.wait()
+    await crash(host)
+    late = iter([0.0, *[10.0] * 1_000])
+    async with runner.host(ToolCall("act"), **options, clock=lambda: next(late)) as second:
+        done = await second.wait(task.id)
+    assert done.failure is not None
+    assert done.failure.code == "engine/timeout"
+    events = await runner.events(task)
+    observed = [e.data["observations"] for e in events if e.type == "step.observed"]
+    assert [each["error"] for each in observed[-1]] == ["indeterminate"]
+
+
 async def test_a_pause_in_the_middle_of_an_answer_keeps_the_text_and_gives_it_back(
     runner: Runner,
 ) -> None:

@@ -12,6 +12,7 @@ from agentic_kernel_engine.loop.limits import BACKSTOP, Limits
 from agentic_kernel_engine.loop.plan import Plan, Usage
 from agentic_kernel_engine.loop.replay import Replay, replay
 from agentic_kernel_engine.seams.planner import ScriptedPlanner
+from agentic_kernel_engine.seams.tools import Tool
 
 from .conftest import Runner, World
 
@@ -138,6 +139,32 @@ async def test_after_the_deadline_no_new_work_starts(runner: Runner, world: Worl
     )
     assert code(task) == "engine/timeout"
     assert len(world.done) == 2, "the third answer came at the deadline: its call is not begun"
+
+
+@pytest.mark.parametrize("parallel", [True, False])
+@pytest.mark.parametrize("concurrent", [True, False])
+async def test_a_batch_ends_at_the_deadline(
+    runner: Runner, parallel: bool, concurrent: bool
+) -> None:
+    """Calls that come one after the other are new work, each of them."""
+    now = 0.0
+
+    def work(arguments: Any) -> str:
+        nonlocal now
+        now += 1.0
+        return "worked"
+
+    each = Tool(
+        "work", work, input_schema={"type": "object"}, effect="none", inline=True,
+        concurrent=concurrent,
+    )  # fmt: skip
+    batches = [[ToolCall("work", {"n": 4 * step + n}) for n in range(4)] for step in range(9)]
+    task = await runner.run(
+        *batches, tools=[each], limits=Limits(max_seconds=6.0), clock=lambda: now,
+        parallel_tools=parallel,
+    )  # fmt: skip
+    assert code(task) == "engine/timeout"
+    assert now == 6.0
 
 
 @pytest.mark.parametrize(

@@ -162,8 +162,10 @@ async def _call(
                 return False
         if limits.max_failures is not None:
             room = min(room, max(limits.max_failures - spent.failures, 1))
-        if run.out_of_time:
-            run.ending = End(StopReason.TIMEOUT, "no more tool calls are begun")
+        if run.limits.max_seconds is not None and _too_late(run):
+            for index, each in zip(calls, made, strict=True):
+                if isinstance(each, Invocation):
+                    found[index] = _left(each, again)
             return False
         begun: list[Call] = []
         concurrent: list[bool] = []
@@ -257,8 +259,8 @@ async def _performed(
     if isinstance(each, Observation):
         return each
     run.job.check()  # a kill may have come while the calls of a batch were begun
-    if run.ending is not None:
-        return _not_begun(each)
+    if run.ending is not None or (run.limits.max_seconds is not None and _too_late(run)):
+        return _left(each, again)
     if again and not each.tool.repeatable:
         return _indeterminate(each.call)
     hooks = loop.hooks
@@ -302,6 +304,18 @@ def _indeterminate(call: ToolCall) -> Observation:
             "find out before you repeat it"
         ),
     )  # fmt: skip
+
+
+def _too_late(run: Execution) -> bool:
+    """Whether the deadline has passed, which ends the run."""
+    if run.out_of_time:
+        run.ending = run.ending or End(StopReason.TIMEOUT, "no more tool calls are begun")
+    return run.ending is not None
+
+
+def _left(each: Invocation, again: bool) -> Observation:
+    """What is known of a call that this run does not make: nothing, if an earlier one may have."""
+    return _indeterminate(each.call) if again and each.tool.has_effect else _not_begun(each)
 
 
 def _not_begun(each: Invocation) -> Observation:

@@ -45,6 +45,8 @@ class Said(NamedTuple):
     calls: tuple[Call, ...] = ()
     items: Sequence[Any] | None = None
     """The vendor's own form of all of it, to be sent back unchanged; None if it left none."""
+    before: str = ""
+    """What `provider` was told about everything before it."""
 
 
 class Result(NamedTuple):
@@ -82,17 +84,23 @@ def conversation(context: Context, impl: str) -> list[Message]:
     return messages
 
 
-def provider(impl: str, items: Sequence[Any] | None, calls: Sequence[str]) -> dict[str, Any] | None:
+def provider(
+    impl: str, items: Sequence[Any] | None, calls: Sequence[str], before: str = ""
+) -> dict[str, Any] | None:
     """What a planner leaves in its plan, so that `conversation` can give it back.
 
     Args:
         impl: Whose planner it is.
         items: The answer in the vendor's form; None where it can be made from the actions.
         calls: The vendor's name of the call behind each action, where the action has none.
+        before: A fingerprint of what the answer was given to, where the vendor takes items back
+            only if nothing before them has changed.
     """
     left: dict[str, Any] = {}
     if items is not None:
         left["items"] = list(items)
+        if before:
+            left["before"] = before
     if any(calls):
         left["calls"] = list(calls)
     return {"impl": impl, **left} if left else None
@@ -122,7 +130,8 @@ def _turn(messages: list[Message], number: int, turn: Turn, impl: str) -> None:
             heard.append(_outcome(observation, observation.output))
     items = left.get("items")
     if said or calls or items:
-        messages.append(Said("\n\n".join(said), tuple(calls), items))
+        before = left.get("before", "")
+        messages.append(Said("\n\n".join(said), tuple(calls), items, before))
     if results:
         messages.append(tuple(results))
     if heard:
