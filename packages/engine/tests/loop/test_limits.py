@@ -88,6 +88,13 @@ async def test_the_same_action_on_the_same_observation_is_a_loop(runner: Runner)
     assert (await spent(runner, task)).spent.iterations == 3
 
 
+async def test_a_loop_is_one_whatever_the_provider_calls_its_calls(runner: Runner) -> None:
+    same = [ToolCall("add", {"a": 1, "b": 1}, f"call-{n}") for n in range(30)]
+    task = await runner.run(*same, limits=Limits(max_repeats=3, max_non_progress=99))
+    assert code(task) == "engine/loop"
+    assert (await spent(runner, task)).spent.iterations == 3
+
+
 async def test_goal_depth(runner: Runner) -> None:
     task = await runner.run(*[PushGoal(f"{n}") for n in range(9)], limits=Limits(max_goal_depth=3))
     assert code(task) == "engine/max_goal_depth"

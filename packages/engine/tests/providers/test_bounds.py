@@ -11,6 +11,7 @@ from agentic_kernel_engine.loop import Remaining, ToolCall, Usage
 from agentic_kernel_engine.providers import (
     IMAGES,
     AnswerOptions,
+    Long,
     Price,
     functions,
     input_bound,
@@ -33,6 +34,14 @@ def test_the_most_that_a_call_may_cost_is_not_passed_whatever_was_cached() -> No
     for cached, written in ((0, 0), (500, 0), (0, 1000), (400, 600)):
         usage = Usage(1_000, 200, cached_tokens=cached)
         assert PRICE.cost(usage, written) <= PRICE.most(1_000, 200)
+
+
+def test_a_long_input_makes_the_whole_call_dearer() -> None:
+    price = PRICE._replace(long=Long(1_000, 2.0, 1.5))
+    short, long = Usage(1_000, 100, cached_tokens=400), Usage(1_001, 100, cached_tokens=400)
+    assert price.cost(short) == PRICE.cost(short)
+    assert price.cost(long) == pytest.approx((601 * 4 + 400 * 1 + 100 * 15) / 1e6)
+    assert price.cost(long) <= price.most(1_001, 100)
 
 
 @pytest.mark.parametrize(

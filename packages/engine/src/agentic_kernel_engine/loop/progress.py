@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 
 from . import vocabulary
-from .action import CompleteGoal, PushGoal, Thought
+from .action import CompleteGoal, PushGoal, Thought, ToolCall
 from .execution import Execution
 from .observation import Observation
 from .plan import Plan
@@ -22,10 +23,14 @@ def judge(run: Execution, plan: Plan, observations: Sequence[Observation]) -> No
     """Observe: put the step on record, and tell progress from going round in circles."""
     state = run.state
     news = goals = False
+    seen: list[Any] = []
     for action, observation in zip(plan.actions, observations, strict=True):
         kind = type(action)
         goals = goals or kind is PushGoal or kind is CompleteGoal
         news = news or (kind is not Thought and not observation.error)
+        # Without the provider's name of a call, which is new each time.
+        seen.append((action.tool, action.arguments) if isinstance(action, ToolCall) else action)
+        seen += observation.output, observation.error, observation.message
     if goals:
         run.record(vocabulary.STEP_OBSERVED, observations=observations, goals=list(state.goals))
     else:
@@ -35,7 +40,7 @@ def judge(run: Execution, plan: Plan, observations: Sequence[Observation]) -> No
         run.tell(vocabulary.RUN_REFLECTED, _EMPTY, round=state.reflections)
         state.non_progress += 1
         return
-    fingerprint = hex(zlib.crc32(_encode((plan.actions, observations))))
+    fingerprint = hex(zlib.crc32(_encode(seen)))
     same = fingerprint == state.last
     state.last = fingerprint
     state.repeats = state.repeats + 1 if same else 1

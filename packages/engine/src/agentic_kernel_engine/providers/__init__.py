@@ -12,7 +12,7 @@ from .images import IMAGES, Image
 from .instructions import instructions
 from .offers import OFFERS, Function, Offer, functions, offered
 from .options import AnswerOptions
-from .pricing import Price, price_of
+from .pricing import Long, Price, price_of
 from .runtime import ProviderPlanner, ProviderRuntime, RuntimeOptions, Toolset
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "Function",
     "Heard",
     "Image",
+    "Long",
     "Malformed",
     "Message",
     "Offer",

@@ -62,14 +62,14 @@ def final_answer(text: str, schema: Mapping[str, Any] | None) -> FinalAnswer:
         return FinalAnswer(text)
     try:
         return FinalAnswer(msgspec.json.decode(text))
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return FinalAnswer(text)
 
 
 def _object(call: Asked) -> dict[str, Any]:
     try:
         arguments = msgspec.json.decode(call.arguments or "{}")
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise Malformed(f"the arguments of {call.name[:80]} are no JSON: {error}") from error
     if not isinstance(arguments, dict):
         raise Malformed(f"the arguments of {call.name[:80]} are no object")

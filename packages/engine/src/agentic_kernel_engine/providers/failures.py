@@ -84,7 +84,10 @@ _KEYS: Final = re.compile(
     r"\b(?:sk|pk|rk|key|ghp|gho|github_pat|xox[a-z])[-_][A-Za-z0-9*._-]{6,}"
     r"|\b[Bb]earer\s+[A-Za-z0-9._~+/=-]{6,}"
 )
-_CONTROL: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+# What steers a terminal, or hides and turns around what people read.
+_CONTROL: Final = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]"
+)
 _now: Final = partial(datetime.now, UTC)
 
 

@@ -12,6 +12,15 @@ MILLION: Final = 1_000_000
 _DATED: Final = re.compile(r"(.+)-\d{4}-?\d{2}-?\d{2}")
 
 
+class Long(NamedTuple):
+    """From how many tokens of input on a whole call costs more, and how many times as much."""
+
+    above: int
+    input: float
+    """Cached and written input, too."""
+    output: float
+
+
 class Price(NamedTuple):
     """Prices of one model, each for a million tokens."""
 
@@ -21,6 +30,8 @@ class Price(NamedTuple):
     """Of input that was read from a cache; as other input if None."""
     written: float | None = None
     """Of input that was written to a cache; as other input if None."""
+    long: Long | None = None
+    """What a call with a long input costs, if that is more."""
 
     def cost(self, usage: Usage, written: int = 0) -> float:
         """What a call cost.
@@ -33,12 +44,18 @@ class Price(NamedTuple):
         write = self.input if self.written is None else self.written
         plain = max(usage.input_tokens - usage.cached_tokens - written, 0)
         total = plain * self.input + usage.cached_tokens * cached + written * write
-        return (total + usage.output_tokens * self.output) / MILLION
+        return self._sum(usage.input_tokens, total, usage.output_tokens)
 
     def most(self, input_tokens: int, output_tokens: int) -> float:
         """What a call may cost that reads and writes so many tokens at most."""
         dearest = max(self.input, self.cached or 0.0, self.written or 0.0)
-        return (input_tokens * dearest + output_tokens * self.output) / MILLION
+        return self._sum(input_tokens, input_tokens * dearest, output_tokens)
+
+    def _sum(self, input_tokens: int, read: float, output_tokens: int) -> float:
+        wrote = output_tokens * self.output
+        if self.long is not None and input_tokens > self.long.above:
+            read, wrote = read * self.long.input, wrote * self.long.output
+        return (read + wrote) / MILLION
 
 
 def price_of(prices: Mapping[str, Price], model: str) -> Price | None:
