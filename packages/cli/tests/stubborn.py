@@ -26,7 +26,7 @@ def main(state: Path, task_id: str) -> int:
     place = Place(state)
     foreground = Foreground(
         lambda stop: TextScreen(place, lambda: stop.wish(141)),
-        lambda observer: Host(Stubborn(), FileStore(state), observer=observer, claims=False),
+        lambda observer, kinds: Host(Stubborn(), FileStore(state), observer=observer, claims=False),
     )
     task = Task.new(summary="", instructions="", runtime_kind="local", id=task_id)
     return asyncio.run(foreground.launch(task))

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from agentic_kernel import Task
-from agentic_kernel_cli.local import open_runtime
+from agentic_kernel_cli.agents import open_runtime
 from agentic_kernel_engine import InMemoryObserver
 
 from .terminals import Command, Terminals

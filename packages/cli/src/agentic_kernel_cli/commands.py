@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import timedelta
 from importlib.metadata import version
@@ -21,13 +22,13 @@ from agentic_kernel_engine.loop.session import lineage
 
 from . import control, deciding, doctor, rendering
 from .invocation import Invocation
-from .kinds import KIND, TOOLS_KIND
-from .local import metadata
+from .kinds import COPILOT, LOCAL, LOCAL_TOOLS, RUNTIMES
 from .parameters import Model, TaskId, invocation
 from .place import Place, find_task, history, orphaned, text_of
 from .stop import READER_GONE, Stop
 from .text import label, seconds
 from .toolbox import Toolbox
+from .vendors import API_KEY, MODEL_KEY
 
 STATE_VARIABLE = "AGENTIC_KERNEL_STATE"
 
@@ -87,7 +88,13 @@ def run(
         str | None, typer.Option(help="How the model is to behave, before the instructions.")
     ] = None,
     summary: Annotated[str, typer.Option(help="A short title for lists.")] = "",
+    runtime: Annotated[
+        str, typer.Option(metavar="NAME", help=f"Who runs it: {', '.join(RUNTIMES)}.")
+    ] = LOCAL,
     model: Model = None,
+    api: Annotated[
+        str | None, typer.Option(metavar="API", help="For openai: responses (default) or chat.")
+    ] = None,
     task_id: Annotated[
         str | None, typer.Option("--id", help="An id of your own; it is used once.")
     ] = None,
@@ -106,11 +113,21 @@ def run(
     ] = None,
 ) -> int:
     """Run a new Task and stream its answer. Ctrl-C pauses it."""
+    if runtime not in RUNTIMES:
+        raise typer.BadParameter(
+            f"is {runtime!r}; use {', '.join(RUNTIMES)}", param_hint="--runtime"
+        )
+    if runtime == COPILOT and max_tokens is not None:
+        raise typer.BadParameter("--max-tokens cannot be said to the Copilot CLI")
+    if runtime == LOCAL and api is not None:
+        raise typer.BadParameter("--api is for --runtime openai")
     box = None
     if tools is not None:
         box = Toolbox(tuple(filter(None, tools.split(","))), workspace, yes)
-    elif workspace is not None or yes or session is not None:
-        raise typer.BadParameter("--workspace, --yes and --session are for --tools")
+    elif workspace is not None or yes:
+        raise typer.BadParameter("--workspace and --yes are for --tools")
+    if session is not None and (runtime == COPILOT or (runtime == LOCAL and box is None)):
+        raise typer.BadParameter("--session is for --tools, or for another runtime than this one")
     before = {}
     if session is not None:
         earlier = invocation(context).controlled(lambda host: find_task(host, session))
@@ -118,9 +135,9 @@ def run(
     task = Task.new(
         summary=summary,
         instructions=sys.stdin.read() if text == "-" else text,
-        runtime_kind=KIND if box is None else TOOLS_KIND,
+        runtime_kind=LOCAL_TOOLS if runtime == LOCAL and box is not None else runtime,
         metadata={
-            **metadata(max_tokens, system),
+            **_options(runtime, max_tokens, system, model, api),
             **({} if box is None else box.metadata()),
             **before,
         },
@@ -299,21 +316,39 @@ def prune(
 
 
 @app.command("doctor")
-def examine(context: typer.Context, model: Model = None) -> int:
+def examine(
+    context: typer.Context,
+    runtime: Annotated[
+        str, typer.Option(metavar="NAME", help=f"Which must work: {', '.join(RUNTIMES)}.")
+    ] = LOCAL,
+    model: Model = None,
+) -> int:
     """Check that this machine has what is needed, and say what to do when not."""
     called = invocation(context)
-    found = asyncio.run(doctor.findings(called.place.folder, model))
+    if runtime not in RUNTIMES:
+        raise typer.BadParameter(
+            f"is {runtime!r}; use {', '.join(RUNTIMES)}", param_hint="--runtime"
+        )
+    found = asyncio.run(doctor.findings(called.place.folder, runtime, model))
     for finding in found:
         if called.as_json:
             rendering.json_line("finding", asdict(finding))
         else:
             rendering.finding_line(rendering.Paper(highlight=False), **asdict(finding))
-    return 0 if all(finding.ok for finding in found) else 1
+    return 0 if all(finding.ok for finding in found if finding.needed) else 1
 
 
-def _invocation(context: typer.Context) -> Invocation:
-    assert isinstance(context.obj, Invocation)
-    return context.obj
+def _options(
+    runtime: str, max_tokens: int | None, system: str | None, model: str | None, api: str | None
+) -> Mapping[str, Any]:
+    """The options of one Task, as its input carries them; a local file is not one of them."""
+    given = {
+        f"{runtime}/max_tokens": max_tokens,
+        f"{runtime}/system": system,
+        MODEL_KEY: None if runtime == LOCAL else model,
+        API_KEY: api,
+    }
+    return {key: value for key, value in given.items() if value is not None}
 
 
 def _note(text: str) -> None:

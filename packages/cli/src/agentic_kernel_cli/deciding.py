@@ -7,7 +7,6 @@ import getpass
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -159,7 +158,7 @@ def _decide(
     record: Record,
     decisions: Sequence[Mapping[str, Any]],
     outcome: str,
-    model: Path | None,
+    model: str | None,
 ) -> int:
     """Leave the decisions, and run the Task on: here, or by whoever serves its runtime."""
     task = record.task

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 import platform
 import secrets
 import shutil
 import sys
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from agentic_kernel import KernelError
 from agentic_kernel_file import FileStore
 
+from .kinds import COPILOT, LOCAL
 from .local import INSTALL, find_model
+from .vendors import VENDORS, address, install
 
 _PACKAGES = ("core", "engine", "file", "cli")
+_PATIENCE = 5.0
+"""Seconds within which a server should answer."""
 _ROOM = 200 * 1024 * 1024
 """Bytes of free disk below which answers may not be kept."""
 
@@ -29,19 +37,74 @@ class Finding:
     detail: str
     advice: str = ""
     """What to do when it is not ok."""
+    needed: bool = True
+    """Whether anything that was asked for depends on it."""
 
 
-async def findings(folder: Path, model: Path | None) -> list[Finding]:
-    """Everything that was looked at, in the order in which it matters."""
-    return [
+async def findings(folder: Path, runtime: str, model: str | None) -> list[Finding]:
+    """Everything that was looked at, in the order in which it matters.
+
+    Args:
+        folder: The state.
+        runtime: Which runtime must work; of the others it is only told how they are.
+        model: The local model, if it is one's own.
+    """
+    found = [
         _python(),
         *(_package(f"agentic-kernel-{name}") for name in _PACKAGES),
         await _state(folder),
         _room(folder),
-        _package("agentic-kernel-local"),
-        _package("xllamacpp"),
-        _model(model),
     ]
+    local = [_package("agentic-kernel-local"), _package("xllamacpp"), _model(model)]
+    found += [replace(finding, needed=runtime == LOCAL) for finding in local]
+    copilot = [_package("agentic-kernel-copilot", install(COPILOT)), *_copilot()]
+    found += [replace(finding, needed=runtime == COPILOT) for finding in copilot]
+    for kind in VENDORS:
+        found += [replace(each, needed=runtime == kind) for each in await _vendor(kind)]
+    return found
+
+
+def _copilot() -> list[Finding]:
+    """Whether the CLI is here, if the package that uses it is."""
+    try:
+        from agentic_kernel_copilot import find_cli
+    except ImportError:
+        return []
+    try:
+        return [Finding("copilot CLI", True, str(find_cli()))]
+    except KernelError as error:
+        return [Finding("copilot CLI", False, "none found", str(error))]
+
+
+async def _vendor(kind: str) -> list[Finding]:
+    """Whether a vendor's package is here, its key is set, and its server answers."""
+    installed = _package(f"agentic-kernel-{kind}", install(kind))
+    if not installed.ok:
+        return [installed]
+    vendor, found = VENDORS[kind], [installed]
+    if vendor.key:
+        key = bool(os.environ.get(vendor.key))
+        told = "is set" if key else "is not set"
+        found.append(Finding(f"{kind} key", key, f"{vendor.key} {told}", f"set {vendor.key}"))
+    found.append(await _server(kind))
+    return found
+
+
+async def _server(kind: str) -> Finding:
+    """Connect, and no more: nothing is asked of the server, so no key leaves this machine."""
+    name, where = f"{kind} server", urlsplit(address(kind))
+    advice = f"check the network, or {VENDORS[kind].base}"
+    try:
+        port = where.port or {"https": 443, "http": 80}[where.scheme]
+        async with asyncio.timeout(_PATIENCE):
+            _, writer = await asyncio.open_connection(where.hostname, port)
+        writer.close()
+        with suppress(OSError):
+            await writer.wait_closed()
+    except (OSError, ValueError, KeyError) as error:
+        why = str(error) or "no answer"
+        return Finding(name, False, f"{where.hostname}: {why}", advice)
+    return Finding(name, True, f"{where.hostname}:{port} answers")
 
 
 def _python() -> Finding:
@@ -49,11 +112,11 @@ def _python() -> Finding:
     return Finding("python", sys.version_info >= (3, 11), detail, "install Python 3.11 or later")
 
 
-def _package(name: str) -> Finding:
+def _package(name: str, advice: str = INSTALL) -> Finding:
     try:
         return Finding(name, True, version(name))
     except PackageNotFoundError:
-        return Finding(name, False, "not installed", INSTALL)
+        return Finding(name, False, "not installed", advice)
 
 
 async def _state(folder: Path) -> Finding:
@@ -81,7 +144,7 @@ def _room(folder: Path) -> Finding:
     return Finding("disk", free >= _ROOM, detail, "make room, or choose another --state")
 
 
-def _model(given: Path | None) -> Finding:
+def _model(given: str | None) -> Finding:
     try:
         path = find_model(given)
         size = path.stat().st_size

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import TypeVar
 
 import typer
@@ -15,7 +14,7 @@ from agentic_kernel import Task
 from agentic_kernel_engine import Host
 
 from . import rendering
-from .local import open_runtime
+from .agents import open_runtime
 from .place import Place
 from .running import Foreground
 from .stop import READER_GONE, Stop
@@ -37,7 +36,7 @@ class Invocation:
         closed = partial(stop.wish, READER_GONE)
         return JsonScreen(closed) if self.as_json else TextScreen(self.place, closed)
 
-    def foreground(self, model: Path | None) -> Foreground:
+    def foreground(self, model: str | None) -> Foreground:
         """How Tasks are run, in this process and on this model."""
         return Foreground(self.screen, partial(open_runtime, self.place.folder, model))
 

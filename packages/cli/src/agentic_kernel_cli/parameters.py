@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -13,7 +12,10 @@ TaskId = Annotated[
     str, typer.Argument(metavar="ID", help="A Task's id, or its first characters (at least 6).")
 ]
 Model = Annotated[
-    Path | None, typer.Option("--model", metavar="PATH", help="A GGUF file to use as the model.")
+    str | None,
+    typer.Option(
+        "--model", metavar="MODEL", help="A GGUF file; for other runtimes, the model's name there."
+    ),
 ]
 
 

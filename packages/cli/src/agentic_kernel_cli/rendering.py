@@ -137,9 +137,14 @@ def event_row(event: Event) -> None:
     typer.echo(label(f"{where:>8}  {at}  {event.type:<22} {data}"))
 
 
-def finding_line(console: Console, name: str, ok: bool, detail: str, advice: str) -> None:
+def finding_line(
+    console: Console, name: str, ok: bool, detail: str, advice: str, needed: bool
+) -> None:
     """Print one finding of the doctor, and what to do about it."""
-    line = Text("ok  " if ok else "NO  ", style="green" if ok else "bold red")
+    if ok:
+        line = Text("ok  ", style="green")
+    else:
+        line = Text("NO  ", style="bold red") if needed else Text("--  ", style="dim")
     line.append(f"{name:<22} {label(detail)}", style="default")
     console.print(line, soft_wrap=True)
     if not ok:

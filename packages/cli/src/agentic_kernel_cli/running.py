@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -33,8 +33,8 @@ class Foreground:
 
     screen: Callable[[Stop], Screen]
     """Where the Tasks are shown."""
-    runtime: Callable[[Observer], Host]
-    """The Host that runs them, and nothing that it is not told to."""
+    runtime: Callable[[Observer, Collection[str]], Host]
+    """The Host that runs Tasks of these kinds, and nothing that it is not told to."""
 
     async def launch(self, task: Task) -> int:
         """Dispatch a new Task and stay with it; returns the exit code."""
@@ -106,7 +106,7 @@ class Foreground:
         screen = self.screen(stop)
         with stop.on_signals():
             try:
-                async with self.runtime(screen) as host:
+                async with self.runtime(screen, {task.runtime_kind for task in tasks}) as host:
                     screen.begin([(task, await _kept(host, task)) for task in tasks])
                     begun = await begin(host)
                     await self._rest(host, begun, screen, stop)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from agentic_kernel import InvalidValue, Task
+from agentic_kernel import CannotStart, InvalidValue, Task
 from agentic_kernel_engine.loop import ALLOW, Context, Decision, ToolCall, require_approval
 from agentic_kernel_engine.loop.action import Action
 from agentic_kernel_engine.seams import Tool
@@ -66,9 +66,29 @@ class Toolbox:
             kept[WORKSPACE_KEY] = str(self.workspace.resolve())
         return kept
 
+    def policy(self) -> AskBefore:
+        """Who is asked before what changes files: a person, unless that was waived."""
+        return AskBefore(
+            [] if self.yes else [tool.name for tool in self.tools() if tool.has_effect]
+        )
+
     def tools(self) -> list[Tool]:
         """The tools themselves."""
         return [_MAKERS[name](self) for name in dict.fromkeys(self.names)]
+
+
+def box_of(task: Task) -> Toolbox | None:
+    """The tools that a Task was dispatched with; None if it has none.
+
+    Raises:
+        CannotStart: They cannot be had here.
+    """
+    if TOOLS_KEY not in task.metadata:
+        return None
+    try:
+        return Toolbox.of(task)
+    except InvalidValue as error:
+        raise CannotStart(str(error), task.id) from error
 
 
 class AskBefore:

@@ -34,7 +34,7 @@ class Delta(msgspec.Struct, frozen=True, omit_defaults=True):
 
     text: str
     channel: str = ""
-    """Empty for the answer itself; ``reasoning``, or ``arguments``."""
+    """Empty for the answer itself; ``reasoning``, ``arguments``, or ``progress`` towards one."""
 
 
 class Plan(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):

@@ -1,0 +1,146 @@
+"""ClaudeRuntime beside the bare SDK on the same server: what a turn, a kill and an import add."""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from figure import Figure
+
+from agentic_kernel import Task
+from agentic_kernel_claude import ClaudePlanner, ClaudeRuntime
+from agentic_kernel_conformance.planner_answers import ask
+from agentic_kernel_conformance.planner_contexts import QUESTION, context
+from agentic_kernel_engine import Event
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from integration.peers.aimock import Aimock
+from integration.peers.faulty import FaultyServer
+
+MODEL = "claude-opus-5-5"
+TURNS = 400
+KILLS = 100
+IMPORTS = 3
+ANSWER = {"match": {}, "response": {"content": "It is 42, as far as anybody knows."}}
+
+
+def measure() -> list[Figure]:
+    """The figures of Claude's sibling."""
+    with Aimock([ANSWER]) as peer:
+        turn = asyncio.run(_turns(peer.url))
+    return [turn, *asyncio.run(_kills()), _imported()]
+
+
+def _task() -> Task:
+    return Task.new(summary="", instructions=QUESTION, runtime_kind="claude")
+
+
+async def _turns(url: str) -> Figure:
+    """One model turn of a planner, and the same call of the bare SDK, by turns."""
+    from anthropic import AsyncAnthropic
+
+    planner = ClaudePlanner(MODEL, api_key="none", base_url=url)
+    seen = context(QUESTION, ())
+    ours: list[float] = []
+    bare: list[float] = []
+    async with AsyncAnthropic(api_key="none", base_url=url, max_retries=0) as client:
+        for _ in range(TURNS):
+            began = time.perf_counter()
+            await ask(planner, seen)
+            ours.append(time.perf_counter() - began)
+            began = time.perf_counter()
+            await _bare(client)
+            bare.append(time.perf_counter() - began)
+    await planner.close()
+    median, limit = statistics.median(ours), statistics.median(bare)
+    return Figure(
+        name="what ClaudePlanner adds to the bare SDK's streamed call at each turn (median)",
+        ours=(median - limit) * 1e3, unit="ms", limit=limit * 1e3, bar=0.5,
+        limit_is="that call, to the same server",
+    )  # fmt: skip
+
+
+async def _bare(client: Any) -> str:
+    said = []
+    messages: Any = [{"role": "user", "content": QUESTION}]
+    async with await client.messages.create(
+        model=MODEL, max_tokens=4096, messages=messages, stream=True
+    ) as stream:
+        async for event in stream:
+            if event.type == "content_block_delta":
+                said.append(event.delta.text)
+    return "".join(said)
+
+
+class _Heard:
+    """An Observer that knows when the first text came."""
+
+    def __init__(self) -> None:
+        self.text = asyncio.Event()
+
+    def observe(self, task_id: str, event: Event) -> None:
+        if event.type == "run.delta":
+            self.text.set()
+
+
+async def _kills() -> list[Figure]:
+    """Kills in the middle of an answer: until the Task is over, and until its connection is."""
+    ended: list[float] = []
+    closed: list[float] = []
+    with FaultyServer("stall") as server:
+        for _ in range(KILLS):
+            task, heard = _task(), _Heard()
+            url = server.url
+            async with ClaudeRuntime(
+                MODEL, api_key="none", base_url=url, observer=heard
+            ) as runtime:
+                await runtime.dispatch(task)
+                await heard.text.wait()
+                began = time.perf_counter()
+                await runtime.kill(task.id)
+                ended.append(time.perf_counter() - began)
+                await asyncio.to_thread(server.wait_closed)
+                closed.append(server.closed_at[-1] - began)
+    return [
+        Figure(
+            name=f"a kill in the middle of an answer, until {what} (p99 of {KILLS})",
+            ours=_p99(times) * 1e3, unit="ms", limit=statistics.median(times) * 1e3, bar=bar,
+            limit_is="the median of the same",
+        )
+        for what, times, bar in (
+            ("the Task is over", ended, 20), ("its connection is closed", closed, 100),
+        )
+    ]  # fmt: skip
+
+
+def _p99(times: list[float]) -> float:
+    return sorted(times)[int(len(times) * 0.99)]
+
+
+def _imported() -> Figure:
+    """What importing the sibling adds to its vendor's SDK and the engine."""
+    code = (
+        "import time, anthropic, agentic_kernel_engine.providers; began = time.perf_counter();"
+        "import agentic_kernel_claude; print(time.perf_counter() - began)"
+    )
+    sdk = "import time; began = time.perf_counter(); import anthropic;"
+    limit = f"{sdk} print(time.perf_counter() - began)"
+    ours, bare = (
+        min(float(subprocess.check_output([sys.executable, "-c", each])) for _ in range(IMPORTS))
+        for each in (code, limit)
+    )
+    return Figure(
+        name="importing agentic_kernel_claude, over its SDK and the engine",
+        ours=ours * 1e3, unit="ms", limit=bare * 1e3, bar=20, limit_is="importing the SDK alone",
+    )  # fmt: skip
+
+
+if __name__ == "__main__":
+    for figure in measure():
+        print(figure.record())

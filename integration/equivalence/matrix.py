@@ -1,0 +1,159 @@
+"""Matrix: which scenario every runtime plays alike, found out by playing it.
+
+``python -m integration.equivalence.matrix`` writes ``docs/equivalence.md``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import pkgutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any, Final
+
+from . import runtimes
+from .pages import DOCS, table
+from .runtimes.reference import Runtime as Reference
+from .scenarios import SCENARIOS, Scenario, Stage
+from .setting import Subject
+from .shown import Line
+from .trace import Trace, trace
+
+PAGE: Final = DOCS / "equivalence.md"
+SECONDS: Final = 60.0
+"""How long one scenario may take."""
+NAMES: Final = sorted(
+    module.name for module in pkgutil.iter_modules(runtimes.__path__) if module.name != "reference"
+)
+"""The runtimes under comparison, by module."""
+SAME: Final = "same"
+CLOSED: Final = "closed"
+HEAD: Final = """\
+# Equivalence
+
+A Task does the same on every runtime: its snapshots and its events are the same, whoever answers.
+Each scenario is played on each runtime and held against the *reference*, a script in the Loop
+without any wire. Written by `python -m integration.equivalence.matrix`.
+
+"""
+LEGEND: Final = """
+All but local are the vendors' real clients over HTTP against aimock, a scripted server by others; a
+refusal, which aimock does not know, comes from a small server of this project. The local runtime is
+a real model whose decoding admits nothing but the scripted answer. None of it was run against a
+vendor's own servers.
+
+**Compared** are status, result, failure, supplements and notes of the Task, all events with their
+data, in order, and the text that was on its way; and what the model was shown, request by request,
+in the one form into which aimock brings all wires.
+
+**Left out** is what cannot be the same: ids, times, names of Hosts, usage, the name of the model, a
+vendor's own items and names of calls; of a failure that a vendor reported, the vendor's part of the
+code (`openai/refusal`, `claude/refusal`) and its words. Pieces of text are merged, since every
+server cuts them otherwise; what had been said of a long answer when it was paused or killed must be
+a beginning of that answer.
+
+"""
+
+
+def runtime(name: str) -> Any:
+    """The class of the runtime in this module."""
+    return importlib.import_module(f"{runtimes.__name__}.{name}").Runtime
+
+
+@contextmanager
+def subject(name: str) -> Iterator[Subject]:
+    """The runtime of this module, with whatever it needs; let go of at the end."""
+    with ExitStack() as keep:
+        yield runtime(name)(keep)
+
+
+@dataclass(frozen=True)
+class Played:
+    """What can be observed of a scenario on a runtime."""
+
+    traces: Sequence[Trace]
+    """Of its Tasks."""
+    shown: Sequence[Sequence[Line]]
+    """What the model was shown, request by request."""
+
+
+async def played(scenario: Scenario, on: Subject) -> Played:
+    """Play a scenario.
+
+    Raises:
+        TimeoutError: It took too long.
+    """
+    setting = scenario.setting()
+    traces = []
+    async with asyncio.timeout(SECONDS), on.runtime(setting) as host:
+        stage = Stage(host, on.kind, Reference("elsewhere"), setting)
+        for task in await scenario.play(stage):
+            outcome = await host.outcome(task.id)
+            traces.append(trace(outcome.task, outcome.events))
+    return Played(traces, setting.shown)
+
+
+async def reference(scenario: Scenario) -> Played:
+    """What is to be observed of a scenario."""
+    return await played(scenario, Reference())
+
+
+def comparable(seen: Played, scenario: Scenario, on: Subject) -> Played:
+    """What was seen of a scenario, as far as it is compared on a runtime."""
+    traces = [on.comparable(each) for each in seen.traces]
+    return Played(traces, [] if scenario.name in on.unseen else seen.shown)
+
+
+async def verdict(scenario: Scenario, on: Subject) -> str:
+    """What the page says of a scenario on a runtime."""
+    if scenario.name in on.closed:
+        return CLOSED
+    wanted = comparable(await reference(scenario), scenario, on)
+    found = comparable(await played(scenario, on), scenario, on)
+    return SAME if found == wanted else "differs"
+
+
+def page(verdicts: Mapping[str, Sequence[str]]) -> str:
+    """The page, from the verdicts on each scenario in the order of `NAMES`."""
+    made = [runtime(name) for name in NAMES]
+    head = ["scenario", "shows", *(each.name for each in made)]
+    rows = [[each.name, each.shows, *verdicts[each.name]] for each in SCENARIOS]
+    closed = [[each.name, name, each.closed[name]] for each in made for name in each.closed]
+    unseen = [[each.name, name, why] for each in made for name, why in _unseen(each).items()]
+    otherwise = "".join(f"- {each.name}: {what}\n" for each in made for what in each.otherwise)
+    return (
+        HEAD
+        + table(head, rows)
+        + LEGEND
+        + "## What a runtime does otherwise in every scenario\n\n"
+        + otherwise
+        + "\n## What is closed\n\n"
+        + table(["runtime", "scenario", "why"], closed)
+        + "\n## Where what the model is shown is not compared\n\n"
+        + table(["runtime", "scenario", "why"], unseen)
+    )
+
+
+def _unseen(made: Any) -> dict[str, str]:
+    """What is not compared although it is played; as one line where it is all."""
+    open_ones = {name: why for name, why in made.unseen.items() if name not in made.closed}
+    if len(open_ones) + len(made.closed) == len(SCENARIOS):
+        return {"all": next(iter(open_ones.values()))}
+    return open_ones
+
+
+def main() -> None:
+    """Play everything, and write the page."""
+    verdicts: dict[str, list[str]] = {scenario.name: [] for scenario in SCENARIOS}
+    for name in NAMES:
+        with subject(name) as on:
+            for scenario in SCENARIOS:
+                verdicts[scenario.name].append(asyncio.run(verdict(scenario, on)))
+    PAGE.write_text(page(verdicts), encoding="utf-8")
+    print(f"wrote {PAGE.name}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,27 @@
+"""OpenAI, on the Responses API."""
+
+from __future__ import annotations
+
+from agentic_kernel_engine import Host
+from agentic_kernel_openai import OpenAIRuntime
+
+from ..setting import Setting
+from ..vendor import KEY, MODEL, Vendor, options
+
+
+class Runtime(Vendor):
+    """See `Subject`."""
+
+    name = "OpenAI responses"
+    kind = "openai"
+
+    def host(self, url: str, setting: Setting, timeout: float) -> Host:
+        return OpenAIRuntime(
+            MODEL,
+            tools=setting.tools,
+            api="responses",
+            api_key=KEY,
+            base_url=f"{url}/v1",
+            timeout=timeout,
+            **options(setting),
+        )

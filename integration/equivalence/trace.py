@@ -1,0 +1,126 @@
+"""Trace: what anybody can observe of a Task, without what differs from run to run.
+
+Masked are ids, times, usage and the model's name, and the vendor's own words in a failure with the
+vendor's part of its code; the pieces of a text are merged. Everything else is compared.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from agentic_kernel import Task
+from agentic_kernel_engine import Event, StopReason
+from agentic_kernel_engine.events import RUN_DELTA
+from agentic_kernel_engine.loop.vocabulary import RUN_CUT, RUN_STOPPED
+
+from .script import LONG
+
+IDS: Final = {
+    "act", "at", "digest", "engine/continues", "engine/session", "keys", "session", "task",
+}  # fmt: skip
+"""Names of what is an id, a time, or made of one."""
+USED: Final = {"forfeited", "usage"}
+"""Names of what was used up."""
+OWN: Final = {"model", "provider"}
+"""Names of what is a vendor's own."""
+NAMES: Final = {"call", "id"}
+"""Names of the vendor's name of a call, which not every vendor has."""
+PLAIN: Final = {"arguments", "output"}
+"""Names of what a tool was given and gave, in which nothing is masked."""
+KIND: Final = "<kind>"
+_USAGE: Final = re.compile(r"\{.*\}")
+"""Usage within a message."""
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What is compared of one Task."""
+
+    task: Mapping[str, Any]
+    """Its last snapshot."""
+    events: Sequence[Mapping[str, Any]]
+    texts: Sequence[str]
+    """What was seen on its way, the pieces of each answer merged."""
+
+
+def trace(task: Task, events: Sequence[Event]) -> Trace:
+    """The trace of a Task from its snapshot and its history."""
+    kind = task.runtime_kind
+    failure = task.failure
+    shown = {
+        "status": str(task.status),
+        "summary": task.summary,
+        "instructions": task.instructions,
+        "agent": task.agent_name,
+        "supplements": list(task.supplements),
+        "started": task.started_at is not None,
+        "ended": task.ended_at is not None,
+        "result": _masked(task.result, kind),
+        "failure": None if failure is None else _failure(failure.code, failure.message),
+        "metadata": {
+            key.replace(f"{kind}/", f"{KIND}/"): value
+            for key, value in _masked(task.metadata, kind).items()
+        },
+    }
+    kept = [_event(event, kind) for event in events if event.type != RUN_DELTA]
+    return Trace(shown, kept, [_masked(text, kind) for text in _texts(events)])
+
+
+def without_text_in_progress(traced: Trace) -> Trace:
+    """The same, as if no text had been seen before its end."""
+    metadata = dict(traced.task["metadata"])
+    metadata.pop(f"{KIND}/partial_output", None)
+    events = [
+        {**event, "text": ""} if event["type"] == RUN_CUT else event for event in traced.events
+    ]
+    return Trace({**traced.task, "metadata": metadata}, events, [])
+
+
+def _texts(events: Sequence[Event]) -> list[str]:
+    texts: list[str] = []
+    going_on = False
+    for event in events:
+        if event.type != RUN_DELTA:
+            going_on = False
+        elif "channel" not in event.data:
+            if not going_on:
+                texts.append("")
+            texts[-1] += event.data["text"]
+            going_on = True
+    return texts
+
+
+def _event(event: Event, kind: str) -> dict[str, Any]:
+    data = dict(event.data)
+    if event.type.startswith("task."):
+        data.pop("by", None)  # The name of a Host; elsewhere it is a person's.
+    if "code" in data:
+        data |= _failure(str(data["code"]), str(data.get("message", "")))
+    if event.type == RUN_STOPPED:
+        error = data["reason"] == StopReason.ERROR
+        data["message"] = "" if error else _USAGE.sub("<usage>", data["message"])
+    return {"type": event.type, **_masked(data, kind)}
+
+
+def _failure(code: str, message: str) -> dict[str, str]:
+    impl, _, name = code.partition("/")
+    if impl == "engine":
+        return {"code": code, "message": _USAGE.sub("<usage>", message)}
+    return {"code": name, "message": ""}
+
+
+def _masked(value: Any, kind: str) -> Any:
+    if isinstance(value, Mapping):
+        return {
+            key: "<id>" if key in IDS else each if key in PLAIN else _masked(each, kind)
+            for key, each in value.items()
+            if key not in USED | OWN | NAMES
+        }
+    if isinstance(value, list | tuple):
+        return [_masked(each, kind) for each in value]
+    if isinstance(value, str) and value and LONG.startswith(value) and value != LONG:
+        return "<beginning of the long answer>"
+    return KIND if value == kind else value

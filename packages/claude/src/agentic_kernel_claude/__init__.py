@@ -1,0 +1,13 @@
+"""Claude as a Runtime: a Host whose Loop asks a model by the Messages API."""
+
+from .planner import IMPL, ClaudePlanner
+from .prices import PRICES
+from .runtime import RUNTIME_KIND, ClaudeRuntime
+
+__all__ = [
+    "IMPL",
+    "PRICES",
+    "RUNTIME_KIND",
+    "ClaudePlanner",
+    "ClaudeRuntime",
+]

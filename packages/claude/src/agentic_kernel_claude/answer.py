@@ -1,0 +1,123 @@
+"""Answer: the plan that a complete reply stands for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from agentic_kernel_engine.loop import Plan, Thought, Usage
+from agentic_kernel_engine.providers import (
+    Asked,
+    Failures,
+    Price,
+    actions_of,
+    final_answer,
+    provider,
+)
+from agentic_kernel_engine.providers import failures as names
+
+from .prices import price_for
+from .request import Request
+from .stream import Inconsistent, Reply
+
+_BEFORE_ITS_END: Final[Mapping[str, tuple[str, str]]] = {
+    "max_tokens": (
+        names.MAX_TOKENS,
+        "the answer reached its limit of tokens before its end; allow more max_tokens",
+    ),
+    "model_context_window_exceeded": (
+        names.CONTEXT_LENGTH,
+        "the conversation and the answer do not fit the model's context",
+    ),
+    "refusal": (names.REFUSAL, "the model refuses"),
+}
+"""By the reason for which an answer stopped: the failure that it is, and what to say of it."""
+
+
+def plan_of(
+    reply: Reply,
+    request: Request,
+    schema: Mapping[str, Any] | None,
+    impl: str,
+    failures: Failures,
+) -> Plan:
+    """The plan that a reply stands for; its usage is not in it.
+
+    Raises:
+        PlannerError: The answer was cut short, or is a refusal.
+        ValueError: It is none: it says nothing, or its calls are no calls.
+    """
+    text = reply.text()
+    if reply.stop in _BEFORE_ITS_END:
+        raise _cut(reply, text, failures)
+    reply.close()
+    calls = [_asked(each) for each in reply.blocks if each["type"] == "tool_use"]
+    actions, called = actions_of(calls, request.functions)
+    paused = reply.stop == "pause_turn" and not calls
+    if paused:
+        actions, called = (Thought(text),), ()
+    elif not calls:
+        if not text.strip() or reply.stop == "tool_use":
+            raise Inconsistent(f"the answer has neither text nor a call; it ends by {reply.stop}")
+        actions = (final_answer(text, schema),)
+    items = before = None
+    if paused or not all(map(_plain, reply.blocks)):
+        items, before = reply.blocks, request.wire.fingerprint()
+        msgspec.json.encode(items)  # A store keeps no half of a character.
+    return Plan(
+        actions,
+        text=text if calls else "",
+        reasoning=reply.reasoning(),
+        provider=provider(impl, items, called, before or ""),
+        model=reply.model,
+    )
+
+
+def usage_of(reply: Reply, prices: Mapping[str, Price], model: str) -> Usage | None:
+    """What an answer used up; None where the server did not count.
+
+    What was read from a cache or written to one, the API does not count as input.
+    """
+    counts = reply.counts
+    if not counts:
+        return None
+    cached = counts.get("cache_read_input_tokens", 0)
+    written = counts.get("cache_creation_input_tokens", 0)
+    usage = Usage(
+        input_tokens=counts.get("input_tokens", 0) + cached + written,
+        output_tokens=counts.get("output_tokens", 0),
+        cached_tokens=cached,
+        reasoning_tokens=counts.get("thinking_tokens", 0),
+    )
+    price = price_for(prices, model, usage.input_tokens)
+    if price is None:
+        return usage
+    return msgspec.structs.replace(usage, cost=price.cost(usage, written))
+
+
+def _cut(reply: Reply, text: str, failures: Failures) -> Exception:
+    name, message = _BEFORE_ITS_END[reply.stop]
+    explained, category = (
+        each if isinstance(each, str) and each else None
+        for each in (getattr(reply.refused, name, None) for name in ("explanation", "category"))
+    )
+    if explained:
+        message = f"{message}: {explained}"
+    return failures.failure(name, message, text=text or explained, category=category)
+
+
+def _asked(block: Mapping[str, Any]) -> Asked:
+    id, name, arguments = block.get("id"), block.get("name"), block.get("input")
+    if not isinstance(id, str) or not isinstance(name, str) or not isinstance(arguments, dict):
+        raise Inconsistent("a call has no id, no name, or no arguments")
+    return Asked(id, name, msgspec.json.encode(arguments).decode())
+
+
+def _plain(block: Mapping[str, Any]) -> bool:
+    """Whether a block can be made again from the plan."""
+    if block["type"] == "text":
+        return not block.get("citations")
+    caller = block.get("caller") or {"type": "direct"}
+    return block["type"] == "tool_use" and caller == {"type": "direct"}

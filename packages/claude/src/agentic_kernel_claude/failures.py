@@ -1,0 +1,120 @@
+"""Failures: what the SDK raises, by the names that all providers share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from agentic_kernel_engine.loop import PlannerError
+from agentic_kernel_engine.providers import Failures
+from agentic_kernel_engine.providers import failures as names
+
+CODES: Final[Mapping[str, str]] = {
+    # error.details.error_code
+    "contract_spend_limit_reached": names.QUOTA,
+    "enforced_spend_limit_reached": names.QUOTA,
+    "linked_organization_billing_unavailable": names.QUOTA,
+    "linked_organization_spend_limit_reached": names.QUOTA,
+    "organization_on_hold": names.PERMISSION,
+    "ramp_limit_exceeded": names.RATE_LIMIT,
+    "request_body_timeout": names.TIMEOUT,
+    "request_body_too_large_after_decoding": names.REQUEST_TOO_LARGE,
+    "user_profile_not_billable": names.QUOTA,
+    # Words of error.message
+    "content filtering policy": names.CONTENT_FILTER,
+    "credit balance is too low": names.QUOTA,
+    "exceed context limit": names.CONTEXT_LENGTH,
+    "prompt is too long": names.CONTEXT_LENGTH,
+    "usage limits": names.QUOTA,
+    "model:": names.MODEL_NOT_FOUND,
+    # error.type
+    "api_error": names.SERVER_ERROR,
+    "authentication_error": names.AUTHENTICATION,
+    "billing_error": names.QUOTA,
+    "exceed_context_size_error": names.CONTEXT_LENGTH,  # llama.cpp
+    "invalid_request_error": names.INVALID_REQUEST,
+    "not_found_error": names.NOT_FOUND,
+    "overloaded_error": names.OVERLOADED,
+    "permission_error": names.PERMISSION,
+    "rate_limit_error": names.RATE_LIMIT,
+    "request_too_large": names.REQUEST_TOO_LARGE,
+    "timeout_error": names.TIMEOUT,
+}
+"""What the API's codes stand for: platform.claude.com/docs/en/api/errors, November 2026."""
+
+PHRASES: Final = (
+    "content filtering policy",
+    "credit balance is too low",
+    "exceed context limit",
+    "prompt is too long",
+    "usage limits",
+)
+"""Words of a message that say more than its code and type."""
+VAGUE: Final = ("api_error", "invalid_request_error")
+"""Types that say less than a status."""
+
+
+def expected() -> tuple[type[Exception], ...]:
+    """What the SDK raises where the server, or the way to it, is to blame.
+
+    Transport errors in the middle of a stream come through it as they are, and so do the errors of
+    whoever reads JSON.
+    """
+    import anthropic
+    import httpx2
+
+    return (
+        anthropic.AnthropicError,
+        httpx2.HTTPError,
+        httpx2.InvalidURL,
+        httpx2.StreamError,
+        OSError,
+        RecursionError,
+        ValueError,
+    )
+
+
+def translated(error: Exception, failures: Failures) -> PlannerError:
+    """The failure behind one of the `expected` exceptions."""
+    import anthropic
+    import httpx2
+
+    from .transport import Refused
+
+    cause = error.__cause__ or error
+    if isinstance(error, anthropic.APIStatusError):
+        return _answered(error, failures)
+    if isinstance(cause, Refused):
+        return failures.failure(names.BAD_RESPONSE, str(cause))
+    if isinstance(error, anthropic.APITimeoutError | httpx2.TimeoutException | TimeoutError):
+        return failures.failure(names.TIMEOUT, f"the server is silent: {_said(cause)}")
+    if isinstance(error, anthropic.CredentialsError):
+        return failures.failure(names.AUTHENTICATION, _said(error))
+    if isinstance(error, anthropic.APIConnectionError | httpx2.TransportError | OSError):
+        return failures.failure(names.CONNECTION, _said(cause))
+    return failures.failure(names.BAD_RESPONSE, f"this is no answer: {_said(error)}")
+
+
+def _answered(error: Any, failures: Failures) -> PlannerError:
+    message = error.api_message if isinstance(error.api_message, str) else str(error)
+    status = error.status_code if error.status_code >= 400 else None
+    kind = error.type if isinstance(error.type, str) else ""
+    words = message.lower()
+    codes = [*(each for each in PHRASES if each in words), error.error_code]
+    if kind == "not_found_error" and words.startswith("model:"):
+        codes.append("model:")
+    if status is None or kind not in VAGUE:
+        codes.append(kind)
+    body = error.body if isinstance(error.body, Mapping) else {}
+    request_id = error.request_id or body.get("request_id")
+    return failures.answered(
+        status,
+        [code for code in codes if isinstance(code, str)],
+        message,
+        headers=error.response.headers,
+        request_id=request_id if isinstance(request_id, str) else None,
+    )
+
+
+def _said(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

@@ -1,0 +1,125 @@
+"""Messages: a conversation in the form of the Messages API."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from typing import Any, Final
+
+import msgspec
+
+from agentic_kernel_engine.providers import Heard, Image, Message, Result, Said
+
+EMPTY: Final = "(nothing)"
+"""What stands for a text without words: the API refuses one."""
+GO_ON: Final = "Go on."
+"""What stands between two answers, and behind the last: the API wants to be asked."""
+THINKING: Final = ("thinking", "redacted_thinking")
+
+Block = dict[str, Any]
+
+_encode: Final = msgspec.json.Encoder(order="sorted").encode
+_FOREIGN: Final = re.compile(r"[^A-Za-z0-9_-]")
+
+
+class Wire:
+    """The messages of one request, and a fingerprint of any beginning of it.
+
+    The API ties thinking to everything before it, and newer models refuse it behind anything else
+    (platform.claude.com/docs/en/build-with-claude/preserved-thinking). Instructions, goals,
+    memories and tools may change between two steps, and a compaction changes the beginning: then
+    thinking that was given to another beginning is left away.
+
+    Args:
+        head: What comes before all messages: the system text and the tools.
+        bound: Whether thinking is left away then. Models whose thinking has a budget of its own do
+            not check it, and do not take calls without it.
+    """
+
+    def __init__(self, *head: Any, bound: bool = True) -> None:
+        self.messages: list[Block] = []
+        self._bound = bound
+        self._hash = sha256(_encode(head))
+        self._hashed = 0
+        self._waiting = False
+        self._exact = False
+
+    def fingerprint(self) -> str:
+        """Of the head, and of all messages so far."""
+        for message in self.messages[self._hashed :]:
+            self._hash.update(_encode(message))
+        self._hashed = len(self.messages)
+        return self._hash.hexdigest()[:32]
+
+    def add(self, conversation: Sequence[Message]) -> None:
+        """Add messages, and what the API wants between them and behind them."""
+        for message in conversation:
+            if isinstance(message, Heard):
+                self._user([_text(message.text), *map(_image, message.images)])
+            elif isinstance(message, Said):
+                self._assistant(message)
+            else:
+                self._user([self._result(each) for each in message])
+        if self._waiting:
+            self._user([_text(GO_ON)])
+
+    def _user(self, blocks: list[Block]) -> None:
+        last = self.messages[-1] if self.messages else None
+        if last is not None and last["role"] == "user":
+            last["content"].extend(blocks)
+        else:
+            self.messages.append({"role": "user", "content": blocks})
+        self._waiting = False
+
+    def _assistant(self, said: Said) -> None:
+        if self._waiting:
+            self._user([_text(GO_ON)])
+        blocks = self._kept(said)
+        self._exact = bool(blocks)
+        # What a server was in the middle of goes on by itself.
+        self._waiting = not blocks
+        self.messages.append({"role": "assistant", "content": blocks or _made(said)})
+
+    def _kept(self, said: Said) -> list[Block]:
+        """The API's own form of an answer, as far as it still holds."""
+        if said.items is None:
+            return []
+        if self._bound and said.before and said.before != self.fingerprint():
+            return [each for each in said.items if each["type"] not in THINKING]
+        return list(said.items)
+
+    def _result(self, result: Result) -> Block:
+        content: Any = result.text if result.text.strip() else EMPTY
+        if result.images:
+            content = [_text(result.text), *map(_image, result.images)]
+        id = result.id if self._exact else _id(result.id)
+        block = {"type": "tool_result", "tool_use_id": id, "content": content}
+        return {**block, "is_error": True} if result.failed else block
+
+
+def _made(said: Said) -> list[Block]:
+    blocks = [_text(said.text)] if said.text.strip() or not said.calls else []
+    calls: list[Block] = [
+        {"type": "tool_use", "id": _id(each.id), "name": each.name, "input": dict(each.arguments)}
+        for each in said.calls
+    ]
+    return blocks + calls
+
+
+def _text(text: str) -> Block:
+    return {"type": "text", "text": text if text.strip() else EMPTY}
+
+
+def _image(image: Image) -> Block:
+    source: Mapping[str, str]
+    if image.url:
+        source = {"type": "url", "url": image.url}
+    else:
+        source = {"type": "base64", "media_type": image.media_type, "data": image.data}
+    return {"type": "image", "source": source}
+
+
+def _id(id: str) -> str:
+    """Another vendor's name of a call, as this one takes it."""
+    return _FOREIGN.sub("_", id)

@@ -1,0 +1,280 @@
+"""ClaudePlanner: a model of Anthropic's, or of a server that speaks its API, as a Planner."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import AsyncIterator, Awaitable, Collection, Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final, TypedDict
+
+import msgspec
+
+from agentic_kernel import CannotStart, InvalidValue, Task
+from agentic_kernel_engine.loop import Context, Delta, Plan, Usage
+from agentic_kernel_engine.loop.plan import NOTHING_USED
+from agentic_kernel_engine.providers import (
+    AnswerOptions,
+    Failures,
+    Price,
+    input_bound,
+    offered,
+)
+from agentic_kernel_engine.providers import failures as names
+
+from .answer import plan_of, usage_of
+from .client import Client
+from .failures import CODES, expected, translated
+from .prices import PRICES, price_for
+from .request import Request, Shape
+from .stream import Reply
+
+if TYPE_CHECKING:
+    from anthropic import AsyncAnthropic
+
+IMPL: Final = "claude"
+"""The first part of its failure codes, and of the keys by which a Task overrides its options."""
+PINGS: Final = 10
+"""Times its ``timeout`` that a server may say nothing but that it is alive: models may think in
+silence."""
+REST_SECONDS: Final = 0.1
+"""How long the end of a stream may take behind the end of its answer."""
+
+
+class PlannerOptions(TypedDict, total=False):
+    """The keywords of `ClaudePlanner`."""
+
+    api_key: str | None
+    base_url: str | None
+    client: AsyncAnthropic | None
+    timeout: float
+    max_tokens: int
+    temperature: float | None
+    system: str | None
+    tool_choice: str
+    stream: bool
+    offers: Collection[str]
+    prices: Mapping[str, Price] | None
+    context_tokens: int | None
+    parallel_tool_calls: bool
+    thinking: Mapping[str, Any] | None
+    cache: bool
+    extra_body: Mapping[str, Any]
+
+
+class ClaudePlanner:
+    """A Planner that asks a model by the Messages API.
+
+    The SDK is imported, and its client made, when the first Task is accepted or planned. A Task
+    may set ``claude/max_tokens``, ``claude/temperature``, ``claude/system`` and
+    ``claude/tool_choice`` in its metadata, and bring images (`providers.IMAGES`).
+
+    Thinking, what a server's own tools did and citations are kept in the plan, and sent back
+    unchanged as long as nothing before them has changed. A turn that the server paused is a
+    `Thought`: the Loop asks again, and the server goes on.
+
+    Args:
+        model: E.g. ``claude-opus-5-5``.
+        api_key: Else that of ``ANTHROPIC_API_KEY``, or what else the SDK finds.
+        base_url: Else that of ``ANTHROPIC_BASE_URL``, or the vendor's; without ``/v1``.
+        client: A client of your own, of whatever platform; it is not closed. The three above and
+            ``timeout`` are its own then.
+        timeout: Seconds without anything from the server, after which it is taken to be lost.
+        max_tokens: See `AnswerOptions`, as for the three that follow.
+        temperature: Models of today refuse one; for other servers.
+        system: See `AnswerOptions`.
+        tool_choice: Models that always think take only ``auto`` and ``none``.
+        stream: Whether the answer comes in pieces; if not, all of it has to come within
+            ``timeout``.
+        offers: Actions of the Loop that the model may call beside the tools; see
+            `providers.OFFERS`.
+        prices: By model; None for `PRICES`.
+        context_tokens: Of the model; no prompt is taken to be longer.
+        parallel_tool_calls: Whether one answer may have several calls.
+        thinking: E.g. ``{"type": "adaptive", "display": "summarized"}``; None for the model's
+            default.
+        cache: Whether the vendor is to cache the prompt as far as it goes, for five minutes.
+        extra_body: Further parts of each request, e.g. ``{"output_config": {"effort": "low"}}``.
+            Those that have a keyword here are not meant; ``tools`` are added to the others.
+
+    Raises:
+        InvalidValue: A value is out of range or of the wrong type; it is named.
+    """
+
+    impl: str = IMPL
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        api_key: str | None = None,
+        base_url: str | None = None,
+        client: AsyncAnthropic | None = None,
+        timeout: float = 120.0,
+        max_tokens: int = 4096,
+        temperature: float | None = None,
+        system: str | None = None,
+        tool_choice: str = "auto",
+        stream: bool = True,
+        offers: Collection[str] = (),
+        prices: Mapping[str, Price] | None = None,
+        context_tokens: int | None = None,
+        parallel_tool_calls: bool = True,
+        thinking: Mapping[str, Any] | None = None,
+        cache: bool = False,
+        extra_body: Mapping[str, Any] = {},
+    ) -> None:
+        if not isinstance(model, str) or not model:
+            raise InvalidValue("model", "must be the name of a model")
+        if type(timeout) not in (int, float) or not 0 < timeout < math.inf:
+            raise InvalidValue("timeout", "must be a number of seconds, more than 0")
+        if context_tokens is not None and (type(context_tokens) is not int or context_tokens < 1):
+            raise InvalidValue("context_tokens", "must be a whole number of at least 1, or None")
+        flags = (("stream", stream), ("parallel_tool_calls", parallel_tool_calls), ("cache", cache))
+        for name, flag in flags:
+            if type(flag) is not bool:
+                raise InvalidValue(name, "must be True or False")
+        self._answer = AnswerOptions(max_tokens, temperature, system, tool_choice)
+        self._model = model
+        self._stream = stream
+        self._context_tokens = context_tokens
+        self._prices = PRICES if prices is None else dict(prices)
+        self._shape = Shape(
+            IMPL,
+            model,
+            offered(offers),
+            _thinking(thinking),
+            cache,
+            parallel_tool_calls,
+            _json("extra_body", extra_body),
+        )
+        self._timeout = timeout
+        self._client = Client(client, api_key, base_url, timeout)
+
+    async def accept(self, task: Task) -> None:
+        """Refuse a Task whose options are not valid, or for whom there is no key.
+
+        Raises:
+            CannotStart: It says what to do.
+        """
+        self._answer.accept(task, IMPL)
+        await self._client.open()
+
+    async def close(self) -> None:
+        """Let go of the connections; a client of the user's own stays open."""
+        await self._client.close()
+
+    def worst_case(self, context: Context) -> Usage:
+        """What a call uses up at most; server tools in ``extra_body`` are not foreseen.
+
+        Raises:
+            PlannerError: ``claude/no_price``, ``claude/bad_options``.
+        """
+        options = self._options(context)
+        functions = self._shape.functions(context)
+        read = input_bound(context, functions, self._shape.told(context, options))
+        if self._context_tokens is not None:
+            read = min(read, self._context_tokens)
+        written = options.most(context, self._shape.least)
+        price = price_for(self._prices, self._model, read)
+        if price is not None:
+            return Usage(read, written, cost=price.most(read, written))
+        if context.remaining.cost is None:
+            return Usage(read, written)
+        raise self._failures().failure(
+            names.NO_PRICE,
+            f"the run has a limit of cost, and there is no price of {self._model}; give prices=",
+        )
+
+    def plan(self, context: Context) -> AsyncIterator[Delta | Plan] | Awaitable[Plan]:
+        """The next actions; leaving the stream closes its connection.
+
+        Raises:
+            PlannerError: A code of `providers.failures`, below ``claude/``.
+        """
+        return self._streamed(context) if self._stream else self._whole(context)
+
+    async def _streamed(self, context: Context) -> AsyncIterator[Delta | Plan]:
+        client, request = await self._ready(context)
+        reply, stream = Reply(), None
+        caught = expected()
+        try:
+            stream = await client.messages.create(**request.body, stream=True)
+            while not reply.ended:
+                async with asyncio.timeout(PINGS * self._timeout):
+                    event = await anext(stream, None)
+                if event is None:
+                    break
+                delta = reply.take(event)
+                if delta is not None:
+                    yield delta
+            plan = self._plan(reply, request, context)
+            # Read to its end, the connection serves the next call.
+            with suppress(*caught):
+                async with asyncio.timeout(REST_SECONDS):
+                    await anext(stream, None)
+        except caught as error:
+            # What the SDK raised quotes the server, who may quote the key.
+            raise translated(error, self._failures()) from None
+        finally:
+            if stream is not None:
+                await stream.close()
+        yield plan
+
+    async def _whole(self, context: Context) -> Plan:
+        client, request = await self._ready(context)
+        reply = Reply()
+        try:
+            reply.whole(await client.messages.create(**request.body))
+            return self._plan(reply, request, context)
+        except expected() as error:
+            raise translated(error, self._failures()) from None
+
+    async def _ready(self, context: Context) -> tuple[AsyncAnthropic, Request]:
+        options = self._options(context)
+        try:
+            client = await self._client.open()
+        except CannotStart as error:
+            raise self._failures().failure(names.AUTHENTICATION, error.reason) from error
+        try:
+            return client, self._shape.request(context, options)
+        except InvalidValue as error:
+            raise self._failures().failure(names.BAD_OPTIONS, str(error)) from error
+
+    def _plan(self, reply: Reply, request: Request, context: Context) -> Plan:
+        plan = plan_of(reply, request, context.output_schema, IMPL, self._failures())
+        usage = usage_of(reply, self._prices, self._model)
+        if usage is None:  # A server that does not count must lift no limit.
+            left = context.remaining
+            limited = (left.input_tokens, left.output_tokens, left.cost) != (None, None, None)
+            usage = self.worst_case(context) if limited else NOTHING_USED
+        return msgspec.structs.replace(plan, usage=usage)
+
+    def _options(self, context: Context) -> AnswerOptions:
+        try:
+            return self._answer.of(context.task, IMPL)
+        except InvalidValue as error:
+            raise self._failures().failure(names.BAD_OPTIONS, str(error)) from error
+
+    def _failures(self) -> Failures:
+        return Failures(IMPL, CODES, self._client.secrets())
+
+
+def _thinking(thinking: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    if thinking is None:
+        return None
+    checked = _json("thinking", thinking)
+    if not isinstance(checked.get("type"), str):
+        raise InvalidValue("thinking", 'must have a "type", e.g. {"type": "adaptive"}')
+    return checked
+
+
+def _json(name: str, value: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A JSON object of its own, so that nobody changes it later."""
+    try:
+        made = msgspec.json.decode(msgspec.json.encode(value))
+    except (TypeError, ValueError, RecursionError, msgspec.MsgspecError) as error:
+        raise InvalidValue(name, f"is no JSON: {error}") from error
+    if not isinstance(made, dict):
+        raise InvalidValue(name, "must be a mapping")
+    return made

@@ -1,0 +1,165 @@
+"""Request: what the Messages API is asked at one step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from agentic_kernel import InvalidValue
+from agentic_kernel_engine.loop import Context
+from agentic_kernel_engine.providers import (
+    AnswerOptions,
+    Function,
+    Offer,
+    conversation,
+    functions,
+    instructions,
+)
+
+from .messages import Wire
+
+_TOLD: Final = "Give the final answer as JSON alone, which fits this JSON Schema:\n"
+
+
+class Shape:
+    """What is the same in all requests of a planner.
+
+    Args:
+        impl: Whose items are sent back.
+        model: Its name.
+        offers: What is shown beside the tools.
+        thinking: As the API takes it; None for the model's default.
+        cache: Whether the prompt is cached.
+        parallel: Whether an answer may have several calls.
+        extra: Further parts of the body. ``tools`` are added to the others, and ``output_config``
+            is merged with the planner's own.
+    """
+
+    def __init__(
+        self,
+        impl: str,
+        model: str,
+        offers: Sequence[Offer],
+        thinking: Mapping[str, Any] | None,
+        cache: bool,
+        parallel: bool,
+        extra: Mapping[str, Any],
+    ) -> None:
+        self._impl = impl
+        self._model = model
+        self._offers = offers
+        self._thinking = thinking
+        self._cache = cache
+        self._parallel = parallel
+        self._extra = extra
+        budget = (thinking or {}).get("budget_tokens")
+        self.least = budget + 1 if type(budget) is int else 1
+        """Tokens that an answer has to be given."""
+
+    def functions(self, context: Context) -> list[Function]:
+        """What the model may call."""
+        return functions(context.tools, self._offers)
+
+    def told(self, context: Context, options: AnswerOptions) -> str:
+        """What goes into a request beside the conversation and the functions."""
+        extra = msgspec.json.encode(self._extra).decode() if self._extra else ""
+        return instructions(context, options.system) + _TOLD + extra
+
+    def request(self, context: Context, options: AnswerOptions) -> Request:
+        """The request for the next answer.
+
+        Raises:
+            InvalidValue: The Task's images are none, or `tool_choice` names what the model does not
+            see.
+        """
+        return Request(self, context, options)
+
+
+class Request:
+    """One request: the arguments of the SDK's ``messages.create``, and what they came from."""
+
+    def __init__(self, shape: Shape, context: Context, options: AnswerOptions) -> None:
+        self.functions = shape.functions(context)
+        extra = dict(shape._extra)
+        system = instructions(context, options.system)
+        schema = context.output_schema
+        shaped = None if schema is None else _format(schema)
+        if schema is not None and shaped is None:
+            told = _TOLD + msgspec.json.encode(schema).decode()
+            system = f"{system}\n\n{told}" if system else told
+        tools = [*map(_tool, self.functions), *extra.pop("tools", ())]
+        manual = (shape._thinking or {}).get("type") == "enabled"
+        self.wire = Wire(system, tools, bound=not manual)
+        self.wire.add(conversation(context, shape._impl))
+        if options.temperature is not None:  # The vendor's own models take none any more.
+            extra["temperature"] = options.temperature
+        config = dict(extra.pop("output_config", {}))
+        if shaped is not None:
+            config["format"] = shaped
+        body: dict[str, Any] = {
+            "model": shape._model,
+            "max_tokens": options.most(context, shape.least),
+            "messages": self.wire.messages,
+        }
+        if system:
+            body["system"] = system
+        choice = options.choice(context)
+        if choice not in ("auto", "none", "required", *(each["name"] for each in tools)):
+            raise InvalidValue("tool_choice", f"is {choice}, which the model is not shown here")
+        if tools:
+            body["tools"] = tools
+            body["tool_choice"] = _choice(choice, shape._parallel)
+        if shape._thinking is not None:
+            body["thinking"] = dict(shape._thinking)
+        if shape._cache:
+            body["cache_control"] = {"type": "ephemeral"}
+        if config:
+            body["output_config"] = config
+        if extra:
+            body["extra_body"] = extra
+        self.body = body
+
+
+def _tool(function: Function) -> dict[str, Any]:
+    tool = {"name": function.name, "input_schema": dict(function.schema)}
+    return {**tool, "description": function.description} if function.description else tool
+
+
+def _choice(choice: str, parallel: bool) -> dict[str, Any]:
+    if choice == "none":
+        return {"type": "none"}
+    if choice in ("auto", "required"):
+        made: dict[str, Any] = {"type": "auto" if choice == "auto" else "any"}
+    else:
+        made = {"type": "tool", "name": choice}
+    return made if parallel else {**made, "disable_parallel_tool_use": True}
+
+
+def _format(schema: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The schema as the API constrains an answer by it; None for one that it cannot express."""
+    from anthropic import transform_schema
+
+    if not _closed(schema):
+        return None
+    try:
+        return {"type": "json_schema", "schema": transform_schema(dict(schema))}
+    except (AssertionError, AttributeError, TypeError, ValueError, RecursionError):
+        return None
+
+
+def _closed(schema: Any) -> bool:
+    """Whether no object in a schema may have keys that it does not name: the API knows no other."""
+    waiting = [schema]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, Mapping):
+            if part.get("additionalProperties", False) is not False or "patternProperties" in part:
+                return False
+            if part.get("type") == "object" and not part.get("properties"):
+                return False
+            waiting += part.values()
+        elif isinstance(part, Sequence) and not isinstance(part, str):
+            waiting += part
+    return True

@@ -1,0 +1,58 @@
+"""ClaudeRuntime: a Host whose Loop asks Claude."""
+
+from __future__ import annotations
+
+from typing import Any, Final, Unpack
+
+from agentic_kernel_engine import Store
+from agentic_kernel_engine.providers import ProviderRuntime, RuntimeOptions, Toolset
+
+from .planner import ClaudePlanner, PlannerOptions
+
+RUNTIME_KIND: Final = "claude"
+"""The ``runtime_kind`` of the Tasks that this runtime serves, unless it is told another."""
+
+
+class ClaudeOptions(PlannerOptions, RuntimeOptions, total=False):
+    """What `ClaudeRuntime` takes beside its model."""
+
+
+class ClaudeRuntime(ProviderRuntime):
+    """A Runtime and a Query for Tasks that a model works on by the Messages API.
+
+    Without a key it reads and controls Tasks; only to dispatch one needs it.
+
+    Example:
+        >>> async with ClaudeRuntime("claude-opus-5-5", tools=[weather]) as runtime:
+        ...     done = await runtime.run(
+        ...         Task.new(summary="", instructions="Will it rain?", runtime_kind="claude")
+        ...     )
+        ...     print(done.result)
+    """
+
+    def __init__(
+        self,
+        model: str,
+        store: Store | None = None,
+        *,
+        tools: Toolset = (),
+        runtime_kind: str = RUNTIME_KIND,
+        **options: Unpack[ClaudeOptions],
+    ) -> None:
+        """Nothing is imported, opened or asked yet.
+
+        Args:
+            model: E.g. ``claude-opus-5-5``.
+            store: Where Tasks are kept; None for memory.
+            tools: What the model may call; see `Loop`.
+            runtime_kind: Of the Tasks that it serves.
+            **options: The keywords of `ClaudePlanner`, and `RuntimeOptions`.
+
+        Raises:
+            InvalidValue: A value is out of range or of the wrong type; it is named.
+        """
+        asked: dict[str, Any] = {}
+        rest: Any = {}
+        for name, value in options.items():
+            (asked if name in PlannerOptions.__annotations__ else rest)[name] = value
+        super().__init__(ClaudePlanner(model, **asked), runtime_kind, tools, store, rest)

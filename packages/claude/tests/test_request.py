@@ -1,0 +1,154 @@
+"""What the API is asked: data in, data out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from agentic_kernel import InvalidValue
+from agentic_kernel_claude.request import Request, Shape
+from agentic_kernel_conformance.planner_contexts import QUESTION, context, tools
+from agentic_kernel_engine.loop import Plan, Remaining, ToolCall, Turn
+from agentic_kernel_engine.loop.observation import Observation
+from agentic_kernel_engine.providers import OFFERS, AnswerOptions
+
+SHAPE: dict[str, Any] = {
+    "impl": "claude",
+    "model": "m",
+    "offers": (),
+    "thinking": None,
+    "cache": False,
+    "parallel": True,
+    "extra": {},
+}
+CLOSED = {
+    "type": "object",
+    "properties": {"answer": {"type": "integer", "minimum": 0}},
+    "required": ["answer"],
+    "additionalProperties": False,
+}
+
+
+def body(
+    *more: Any, options: AnswerOptions | None = None, shape: Any = None, **changes: Any
+) -> dict[str, Any]:
+    seen = context(QUESTION, changes.pop("tools", tools()[:1]), *more, **changes)
+    asked = Shape(**SHAPE | (shape or {})).request(seen, options or AnswerOptions())
+    assert isinstance(asked, Request)
+    return asked.body
+
+
+def test_the_least() -> None:
+    assert body(tools=[]) == {
+        "model": "m",
+        "max_tokens": 4096,
+        "messages": [{"role": "user", "content": [{"type": "text", "text": QUESTION}]}],
+    }
+
+
+def test_tools_and_offers() -> None:
+    asked = body(shape={"offers": [OFFERS["ask_user"]]})
+    assert [each["name"] for each in asked["tools"]] == ["add", "ask_user"]
+    assert asked["tools"][0]["input_schema"]["required"] == ["a", "b"]
+    assert asked["tools"][0]["description"] == "Add two numbers."
+    assert asked["tool_choice"] == {"type": "auto"}
+
+
+@pytest.mark.parametrize(
+    ("choice", "parallel", "sent"),
+    [
+        ("auto", False, {"type": "auto", "disable_parallel_tool_use": True}),
+        ("none", False, {"type": "none"}),
+        ("required", True, {"type": "any"}),
+        ("add", False, {"type": "tool", "name": "add", "disable_parallel_tool_use": True}),
+    ],
+)
+def test_the_choice_of_a_tool(choice: str, parallel: bool, sent: Any) -> None:
+    options = AnswerOptions(tool_choice=choice)
+    assert body(options=options, shape={"parallel": parallel})["tool_choice"] == sent
+
+
+def test_only_the_first_answer_is_forced() -> None:
+    call = ToolCall("add", {"a": 1, "b": 2}, "toolu_1")
+    turn = Turn(Plan((call,)), (Observation(output=3, call=call.id, tool="add"),))
+    asked = body(turn, options=AnswerOptions(tool_choice="required"))
+    assert asked["tool_choice"] == {"type": "auto"}
+
+
+def test_a_tool_that_is_not_shown_cannot_be_chosen() -> None:
+    with pytest.raises(InvalidValue, match="nope"):
+        body(options=AnswerOptions(tool_choice="nope"))
+
+
+def test_what_is_told_beside_the_conversation() -> None:
+    asked = body(
+        options=AnswerOptions(system="Be brief."),
+        instructions=["Be kind."],
+        memories=["The sky is blue."],
+        goals=["all of it"],
+    )
+    assert asked["system"].startswith("Be brief.\n\nBe kind.\n\nYou remember:\n- The sky is blue.")
+
+
+def test_thinking_caching_and_what_else_is_wanted() -> None:
+    search = {"type": "web_search_20260318", "name": "web_search"}
+    asked = body(
+        options=AnswerOptions(temperature=0.5),
+        output_schema=CLOSED,
+        shape={
+            "thinking": {"type": "adaptive"},
+            "cache": True,
+            "extra": {"output_config": {"effort": "low"}, "tools": [search], "speed": "fast"},
+        },
+    )
+    assert asked["thinking"] == {"type": "adaptive"}
+    assert asked["cache_control"] == {"type": "ephemeral"}
+    assert asked["output_config"]["effort"] == "low"
+    assert asked["output_config"]["format"]["type"] == "json_schema"
+    assert [each["name"] for each in asked["tools"]] == ["add", "web_search"]
+    assert asked["extra_body"] == {"speed": "fast", "temperature": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("left", "thinking", "most"),
+    [
+        (100, None, 100),
+        (0, None, 1),
+        (None, None, 4096),
+        (100, {"type": "enabled", "budget_tokens": 2000}, 2001),
+        (100, {"type": "adaptive"}, 100),
+    ],
+)
+def test_an_answer_gets_what_is_left_but_never_less_than_the_api_takes(
+    left: int | None, thinking: Any, most: int
+) -> None:
+    remaining = Remaining(9, output_tokens=left)
+    assert body(remaining=remaining, shape={"thinking": thinking})["max_tokens"] == most
+
+
+class TestTheFormOfTheAnswer:
+    def test_a_closed_schema_constrains_it(self) -> None:
+        asked = body(output_schema=CLOSED)
+        schema = asked["output_config"]["format"]["schema"]
+        assert schema["required"] == ["answer"]
+        assert "minimum" not in schema["properties"]["answer"]
+        assert "system" not in asked
+
+    @pytest.mark.parametrize(
+        "schema",
+        [
+            {"type": "object"},
+            {"type": "object", "additionalProperties": {"type": "string"}},
+            {"type": "object", "properties": {"a": {"type": "object"}}},
+            {"type": "object", "properties": {"a": {}}},
+            {"type": ["string", "null"]},
+            {"type": "object", "properties": {"a": True}},
+            {},
+        ],
+        ids=str,
+    )
+    def test_one_that_the_api_cannot_express_is_told_in_words(self, schema: Any) -> None:
+        asked = body(output_schema=schema, options=AnswerOptions(system="Be brief."))
+        assert "output_config" not in asked
+        assert asked["system"].startswith("Be brief.\n\nGive the final answer as JSON alone")

@@ -1,0 +1,197 @@
+"""Calls: what becomes of each call that a session asks for, ours and the CLI's own alike.
+
+The policy decides, once for each call; where it wants a person, the call stays pending in the
+session, which keeps it across processes. An effect is on record before it may begin (R14): a call
+of our own tools runs with a key that stays the same after a crash, and what came of it is on record
+before the CLI hears of it; one of the CLI's own is allowed, and settled when the CLI says how it
+ended. What a crash left open and must not be repeated is said to be indeterminate.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, Final
+
+from agentic_kernel_engine import Event
+from agentic_kernel_engine.loop import (
+    ROUTES,
+    End,
+    Observation,
+    Route,
+    StopReason,
+    ToolCall,
+    deny,
+    vocabulary,
+)
+from agentic_kernel_engine.loop.action import digest
+from agentic_kernel_engine.loop.effects import key
+from agentic_kernel_engine.loop.observation import INDETERMINATE, POLICY_DENIED, UNKNOWN_TOOL
+from agentic_kernel_engine.seams import Invocation, Policy, Tool, ToolContext, Tools
+from agentic_kernel_engine.seams.tools import SideEffect, perform
+
+from .entry import Entry
+from .session import Pending, Session
+from .state import Call
+
+_EFFECTS: Final[dict[str, SideEffect]] = {
+    "read": "read",
+    "url": "read",
+    "shell": "destructive",
+    "commands": "destructive",
+}
+"""What the CLI's own calls do to the world, by the kind of permission; all others write."""
+
+_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+"""What a policy is shown as a name; a call by another one goes by its kind of permission."""
+
+
+class Calls:
+    """The calls of one entry.
+
+    Args:
+        entry: Where they are put on record.
+        tools: Ours.
+        policy: Decides about every call of ours, and every one for which the CLI asks.
+    """
+
+    def __init__(self, entry: Entry, tools: Tools, policy: Policy) -> None:
+        self._entry = entry
+        self._tools = tools
+        self._policy = policy
+
+    async def answer(self, session: Session, pending: Pending, call: Call) -> None:
+        """Do what a request is about and answer it; one that waits for a person stays pending.
+
+        Raises:
+            End: The policy stops the run, or a limit is reached.
+            CliLost: The CLI is gone; what came of the call is kept.
+            RunEnded: The Task is no longer this run's.
+        """
+        if pending.request is not None:
+            await self._permit(session, pending, call)
+            return
+        if call.observation is None:
+            call.observation = await self._observe(call)
+            if call.observation is None:
+                return
+            if call.key:
+                await self._entry.commit()
+        await session.settle(pending.request_id, call.observation)
+
+    async def _observe(self, call: Call) -> Observation | None:
+        """Run one of our tools; None if a person is still to decide."""
+        tool = self._tools.find(call.action.tool)
+        if call.key and (tool is None or not tool.repeatable):
+            return _failed(
+                call,
+                INDETERMINATE,
+                "the call was begun before a crash, and whether it took effect is not known; "
+                "find out before you repeat it",
+            )
+        if tool is None:
+            return _failed(call, UNKNOWN_TOOL, f"there is no tool {call.action.tool[:80]!r} here")
+        if not call.key:
+            refusal = await self._decide(call, tool)
+            if refusal is not None or call.waits:
+                return refusal
+        await self._begin(call, tool)
+        entry, index = self._entry, self._index(call)
+        told = ToolContext(
+            entry.task.id, entry.state.step, index, self._key(call, tool), entry.principal,
+            partial(self._progress, call, index),
+        )  # fmt: skip
+        return await perform(
+            Invocation(tool, call.action.arguments, call.action, told, call.action.arguments)
+        )
+
+    async def _permit(self, session: Session, pending: Pending, call: Call) -> None:
+        """Answer a permission request of the CLI for one of its own tools."""
+        tool = _stand_in(call.action.tool, pending.request)
+        refusal = await self._decide(call, tool)
+        if refusal is not None:
+            call.observation = refusal
+            await session.permit(pending.request_id, refusal.message)
+        elif not call.waits:
+            await self._begin(call, tool)
+            await session.permit(pending.request_id)
+
+    async def _decide(self, call: Call, tool: Tool) -> Observation | None:
+        """Have the policy decide, once; what the call comes to if it is refused.
+
+        A policy that raises has not allowed anything: that counts as a denial.
+        """
+        if call.decision is None:
+            context = self._entry.context([*self._others(tool), tool])
+            try:
+                decision = await self._policy.authorize(call.action, context)
+                route = ROUTES[decision.verdict][ToolCall]
+            except Exception as error:
+                decision = deny(f"the policy failed: {type(error).__name__}")
+                route = Route.REFUSE
+            if route is Route.APPROVE:
+                call.digest = digest(call.action, self._place(call))
+            call.decision = decision
+        verdict = call.decision.verdict
+        if verdict == "stop":
+            raise End(StopReason.STOPPED, call.decision.reason or "the run was stopped")
+        if verdict == "deny":
+            return _failed(call, POLICY_DENIED, call.decision.reason or "it is not allowed")
+        if call.granted is False:
+            who, why = call.by or "a person", call.why or "no reason given"
+            return _failed(call, POLICY_DENIED, f"{who} refused it: {why}")
+        return None
+
+    async def _begin(self, call: Call, tool: Tool) -> None:
+        """Count the call, and put it on record that its effect is about to begin.
+
+        The commit also proves that this Host still owns the Task (R14).
+        """
+        if not call.begun:
+            self._entry.check_calls()
+            call.begun = True
+            self._entry.state.spent.tool_calls += 1
+        if tool.has_effect and not call.key:
+            call.key = self._key(call, tool)
+            self._entry.record(vocabulary.EFFECTS_PREPARED, keys={str(self._index(call)): call.key})
+            await self._entry.commit()
+        self._entry.job.check()
+
+    def _key(self, call: Call, tool: Tool) -> str:
+        if call.key:
+            return call.key
+        entry = self._entry
+        return key(tool, entry.task.id, entry.state.step, self._index(call), call.action)
+
+    def _place(self, call: Call) -> str:
+        return f"{self._entry.task.id}:{self._entry.state.step}:{self._index(call)}"
+
+    def _index(self, call: Call) -> int:
+        return next(index for index, each in enumerate(self._entry.state.calls) if each is call)
+
+    def _others(self, tool: Tool) -> Sequence[Tool]:
+        return [each for each in self._tools.tools() if each.name != tool.name]
+
+    def _progress(self, call: Call, index: int, report: Any) -> None:
+        data = {"tool": call.action.tool, "index": index, "report": report}
+        self._entry.job.emit(Event(vocabulary.TOOL_PROGRESS, data))
+
+
+def _stand_in(name: str, request: Any) -> Tool:
+    """One of the CLI's own tools, as a policy is shown it."""
+    kind = getattr(request, "kind", "")
+    effect = _EFFECTS.get(kind, "write")
+    if kind == "mcp" and getattr(request, "read_only", False):
+        effect = "read"
+    if not _NAME.fullmatch(name):
+        name = kind
+    return Tool(name, _run_by_the_cli, input_schema={"type": "object"}, effect=effect)
+
+
+def _run_by_the_cli(_: Any) -> None:
+    raise NotImplementedError("the CLI runs its own tools")
+
+
+def _failed(call: Call, code: str, message: str) -> Observation:
+    return Observation(error=code, message=message, call=call.action.id, tool=call.action.tool)

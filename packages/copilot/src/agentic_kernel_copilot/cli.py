@@ -1,0 +1,256 @@
+"""Cli: one process of the Copilot CLI for all Tasks of a Host, and what is known of its life.
+
+It is spoken with over its standard input and output. It ends when its input does, and so with
+the process that started it, also when that one is killed: measured at 0.1 s, its shells included.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from copilot import CopilotClient, RuntimeConnection
+from copilot._jsonrpc import JsonRpcError, ProcessExitedError
+
+from agentic_kernel import CannotStart
+from agentic_kernel_engine import TaskFailed
+
+from . import failures
+from .program import CLI_VERSION, INSTALL, find_cli
+
+T = TypeVar("T")
+_log = logging.getLogger(__name__)
+
+START_SECONDS: Final = 30.0
+"""How long the CLI may take to start."""
+PATIENCE: Final = 10.0
+"""How long it may take to answer before it counts as hung, in seconds."""
+BEAT: Final = 1.0
+"""Seconds between two looks at whether it is alive."""
+STOP_SECONDS: Final = 10.0
+"""How long it may take to end by itself before it is killed."""
+_WITHHELD: Final = frozenset({"COPILOT_ALLOW_ALL"})
+"""Not handed on to the CLI: it would no longer ask what it may do."""
+
+
+class CliLost(Exception):
+    """The CLI died, or did not answer in time and was killed; its sessions are on disk."""
+
+
+class Connection:
+    """One life of the CLI.
+
+    Attributes:
+        client: The SDK's own.
+        losing: Called once, when the CLI is lost.
+    """
+
+    def __init__(self, client: CopilotClient) -> None:
+        self.client = client
+        self.losing: set[Callable[[], None]] = set()
+        self._why = ""
+        self._watch = asyncio.get_running_loop().create_task(self._look_after())
+        self._end: asyncio.Task[None] | None = None
+
+    @property
+    def lost(self) -> bool:
+        """Whether it is gone."""
+        return bool(self._why)
+
+    def check(self) -> None:
+        """Make sure that it is there.
+
+        Raises:
+            CliLost: It is gone; says why.
+        """
+        if self._why:
+            raise CliLost(self._why)
+
+    async def call(self, doing: str, work: Callable[[], Awaitable[T]]) -> T:
+        """Ask the CLI for something, which it does within `PATIENCE` or is killed.
+
+        Args:
+            doing: What, for the message.
+
+        Raises:
+            CliLost: It is gone, or did not answer.
+            TaskFailed: It refused.
+        """
+        self.check()
+        try:
+            async with asyncio.timeout(PATIENCE):
+                return await work()
+        except TimeoutError:
+            self.give_up(f"it did not {doing} within {PATIENCE:g} seconds")
+        except JsonRpcError as error:
+            raise failures.failure(
+                failures.CLI_REFUSED, f"the Copilot CLI refused to {doing}: {error}"
+            ) from error
+        except (ProcessExitedError, OSError) as error:
+            self.give_up(str(error))
+        raise CliLost(self._why)
+
+    def give_up(self, why: str) -> None:
+        """Whoever uses it is told that it is gone, and what is left of it is killed."""
+        if self._why:
+            return
+        self._why = why or "it ended"
+        _log.warning("the Copilot CLI is lost: %s", self._why)
+        self._end = asyncio.get_running_loop().create_task(_kill(self.client))
+        for told in list(self.losing):
+            told()
+
+    async def close(self) -> None:
+        """End it, by force if need be; it is gone when this returns."""
+        self._watch.cancel()
+        await asyncio.wait([self._watch])
+        if self._end is None:
+            self._why = "it was closed"
+            with _pipes(self.client):
+                try:
+                    async with asyncio.timeout(STOP_SECONDS):
+                        await self.client.stop()
+                except (Exception, ExceptionGroup):
+                    await _kill(self.client)
+        else:
+            await self._end
+
+    async def _look_after(self) -> None:
+        while not self._why:
+            await asyncio.sleep(BEAT)
+            with contextlib.suppress(CliLost, TaskFailed):
+                await self.call("answer", self.client.ping)
+
+
+class Cli:
+    """Starts the CLI when it is first needed, and anew when it was lost.
+
+    Args:
+        path: See `find_cli`.
+        home: Where it keeps its sessions.
+        model: The model of its sessions; None for its own choice.
+        base_url: Of the provider of its sessions, if they have one.
+        offline: Whether it may reach nothing but the provider.
+        working_directory: Where it works; None for the current one.
+        env: Added to this process's environment.
+    """
+
+    def __init__(
+        self,
+        *,
+        path: str | os.PathLike[str] | None,
+        home: Path,
+        model: str | None,
+        base_url: str | None,
+        offline: bool,
+        working_directory: Path | None,
+        env: Mapping[str, str],
+    ) -> None:
+        self._path = path
+        self._home = home
+        self._working_directory = working_directory
+        self._env = {key: value for key, value in os.environ.items() if key not in _WITHHELD}
+        self._env |= env
+        if model is not None:
+            self._env["COPILOT_MODEL"] = model
+        if base_url is not None:
+            self._env["COPILOT_PROVIDER_BASE_URL"] = base_url
+        if offline:
+            self._env["COPILOT_OFFLINE"] = "true"
+        self._connection: Connection | None = None
+        self._closed = False
+        self._lock = asyncio.Lock()
+        self.starts = 0
+        """How often it was started."""
+
+    async def open(self) -> Connection:
+        """The CLI as it runs; starts it if need be.
+
+        Raises:
+            CannotStart: It is missing, is another version, or does not start; says what to do.
+        """
+        async with self._lock:
+            if self._closed:
+                raise CannotStart("this Host is closed; make a new one over the same store")
+            if self._connection is not None and self._connection.lost:
+                gone, self._connection = self._connection, None
+                await gone.close()
+            if self._connection is None:
+                self._connection = await self._start()
+            return self._connection
+
+    async def close(self) -> None:
+        """End it, if it runs; it does not start any more."""
+        async with self._lock:
+            self._closed = True
+            connection, self._connection = self._connection, None
+            if connection is not None:
+                await connection.close()
+
+    async def _start(self) -> Connection:
+        path = find_cli(self._path)
+        self.starts += 1
+        client: CopilotClient | None = None
+        try:
+            await asyncio.to_thread(self._home.mkdir, parents=True, exist_ok=True)
+            client = CopilotClient(
+                connection=RuntimeConnection.for_stdio(path=str(path)),
+                mode="empty",
+                base_directory=str(self._home),
+                working_directory=_text(self._working_directory),
+                env=dict(self._env),
+                log_level="error",
+            )
+            async with asyncio.timeout(START_SECONDS):
+                await client.start()
+                version = (await client.get_status()).version
+        except BaseException as error:
+            if client is not None:
+                await _kill(client)
+            if not isinstance(error, Exception):
+                raise
+            said = failures.clean(str(error) or type(error).__name__)
+            raise CannotStart(f"the Copilot CLI at {path} does not start: {said}") from error
+        if version != CLI_VERSION:
+            await _kill(client)
+            raise CannotStart(
+                f"the Copilot CLI at {path} is {version}, and this package speaks with "
+                f"{CLI_VERSION}: {INSTALL}"
+            )
+        return Connection(client)
+
+
+async def _kill(client: CopilotClient) -> None:
+    with _pipes(client):
+        try:
+            await client.force_stop()
+        except Exception:
+            _log.exception("the Copilot CLI could not be ended")
+
+
+@contextlib.contextmanager
+def _pipes(client: CopilotClient) -> Iterator[None]:
+    """Close what the SDK leaves open of the pipes to a process that it ended."""
+    process = client._cli_process
+    try:
+        yield
+    finally:
+        if process is not None and process.poll() is not None:
+            for pipe in (process.stdin, process.stdout, process.stderr):
+                if pipe is not None:
+                    with contextlib.suppress(OSError):
+                        pipe.close()
+
+
+def _text(path: Path | None) -> str | None:
+    return None if path is None else str(path)
+
+
+def default_home(env: Mapping[str, Any] = os.environ) -> Path:
+    """Where the CLI keeps its sessions if nobody says otherwise."""
+    return Path(env.get("COPILOT_HOME") or Path.home() / ".copilot")

@@ -1,0 +1,125 @@
+"""CopilotRuntime: a Host that runs Tasks on the Copilot CLI."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, Final
+
+from copilot.session import MCPServerConfig, ProviderConfig, SystemMessageConfig
+
+from agentic_kernel_engine import Host, Limits, Observer, Store
+from agentic_kernel_engine.loop import Principal
+from agentic_kernel_engine.loop.context import NOBODY
+from agentic_kernel_engine.seams import Approvals, Policy, Tool
+
+from .substrate import CopilotSubstrate, OnKill
+
+RUNTIME_KIND: Final = "copilot"
+"""The ``runtime_kind`` of the Tasks that this runtime serves."""
+
+
+class CopilotRuntime(Host):
+    """A Runtime and a Query for Tasks of the kind ``copilot``; see `CopilotSubstrate`.
+
+    The CLI starts when the first Task needs it, so reading and controlling Tasks needs none, and
+    ends with the Host.
+
+    Example:
+        >>> async with CopilotRuntime(model="gpt-5") as runtime:
+        ...     done = await runtime.run(
+        ...         Task.new(summary="Sky", instructions="Why is it blue?", runtime_kind="copilot")
+        ...     )
+        ...     print(done.result)
+    """
+
+    def __init__(
+        self,
+        store: Store | None = None,
+        *,
+        model: str | None = None,
+        provider: ProviderConfig | None = None,
+        offline: bool = False,
+        tools: Sequence[Tool | Callable[..., Any]] = (),
+        allowed_tools: Collection[str] = (),
+        mcp_servers: Mapping[str, MCPServerConfig] | None = None,
+        system_message: str | SystemMessageConfig | None = None,
+        policy: Policy | None = None,
+        limits: Limits | None = None,
+        principal: Principal = NOBODY,
+        on_kill: OnKill = "keep",
+        working_directory: str | os.PathLike[str] | None = None,
+        home: str | os.PathLike[str] | None = None,
+        cli_path: str | os.PathLike[str] | None = None,
+        env: Mapping[str, str] | None = None,
+        max_in_flight: int | None = None,
+        observer: Observer | None = None,
+        approvals: Approvals | None = None,
+        claims: bool = True,
+        interval: float = 0.1,
+        unwind_timeout: float = 5.0,
+    ) -> None:
+        """Nothing is started yet.
+
+        Args:
+            store: Where Tasks are kept; None for memory.
+            model: See `CopilotSubstrate`, as for all that follow.
+            provider: See `CopilotSubstrate`.
+            offline: See `CopilotSubstrate`.
+            tools: See `CopilotSubstrate`.
+            allowed_tools: See `CopilotSubstrate`.
+            mcp_servers: See `CopilotSubstrate`.
+            system_message: See `CopilotSubstrate`.
+            policy: See `CopilotSubstrate`.
+            limits: See `CopilotSubstrate`.
+            principal: See `CopilotSubstrate`.
+            on_kill: See `CopilotSubstrate`.
+            working_directory: See `CopilotSubstrate`.
+            home: See `CopilotSubstrate`.
+            cli_path: See `CopilotSubstrate`.
+            env: See `CopilotSubstrate`.
+            max_in_flight: See `Host`, as for all that follow.
+            observer: See `Host`.
+            approvals: See `Host`.
+            claims: See `Host`.
+            interval: See `Host`.
+            unwind_timeout: See `Host`.
+
+        Raises:
+            InvalidValue: A value is not accepted; it is named.
+        """
+        self.substrate = CopilotSubstrate(
+            model=model,
+            provider=provider,
+            offline=offline,
+            tools=tools,
+            allowed_tools=allowed_tools,
+            mcp_servers=mcp_servers,
+            system_message=system_message,
+            policy=policy,
+            limits=limits,
+            principal=principal,
+            on_kill=on_kill,
+            working_directory=working_directory,
+            home=home,
+            cli_path=cli_path,
+            env=env,
+        )
+        super().__init__(
+            self.substrate,
+            store,
+            runtime_kinds=[RUNTIME_KIND],
+            max_in_flight=max_in_flight,
+            observer=observer,
+            approvals=approvals,
+            claims=claims,
+            interval=interval,
+            unwind_timeout=unwind_timeout,
+        )
+
+    async def close(self) -> None:
+        """`Host.close`, then end the CLI."""
+        try:
+            await super().close()
+        finally:
+            await self.substrate.close()

@@ -1,0 +1,213 @@
+"""Session: one conversation that the CLI keeps, as far as a Task needs it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from copilot import CopilotSession, Tool
+from copilot.rpc import (
+    ExternalToolTextResultForLlm,
+    HandlePendingToolCallRequest,
+    PermissionDecisionApproveOnce,
+    PermissionDecisionReject,
+    PermissionDecisionRequest,
+)
+from copilot.session import PermissionNoResult
+from copilot.session_events import SessionEvent
+
+from agentic_kernel_engine import TaskFailed, values
+from agentic_kernel_engine.loop import Observation
+from agentic_kernel_engine.seams import Tool as OwnTool
+
+from .cli import Connection
+
+_MISSING: Final = "Session not found"
+"""What the CLI says of a session that it does not have."""
+
+
+class SessionMissing(Exception):
+    """The CLI has no such session."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """Something that a session waits for, from before it was resumed."""
+
+    request_id: str
+    call: str
+    """The CLI's id of the call that it is about; "" for none."""
+    request: Any = None
+    """The permission that is asked for; None for a call of our own tools."""
+
+
+class Session:
+    """A session of the CLI that this process takes part in.
+
+    Nothing of it is answered by the SDK: calls of tools and permission requests stay pending until
+    they are answered here, also when the session was resumed in between, in another process.
+    """
+
+    def __init__(self, connection: Connection, session: CopilotSession) -> None:
+        self._connection = connection
+        self._session = session
+
+    @classmethod
+    async def create(
+        cls,
+        connection: Connection,
+        id: str,
+        options: Mapping[str, Any],
+        told: Callable[[SessionEvent], None],
+    ) -> Session:
+        """A new session under this id.
+
+        Args:
+            options: As the SDK has them.
+            told: Called with every event, on the event loop.
+
+        Raises:
+            CliLost: The CLI is gone.
+            TaskFailed: It refuses.
+        """
+        made = await connection.call(
+            "create a session",
+            lambda: connection.client.create_session(
+                session_id=id,
+                name=f"task {id}",  # It is on disk from the beginning.
+                on_event=told,
+                on_permission_request=_abstain,
+                **options,
+            ),
+        )
+        return cls(connection, made)
+
+    @classmethod
+    async def resume(
+        cls,
+        connection: Connection,
+        id: str,
+        options: Mapping[str, Any],
+        told: Callable[[SessionEvent], None],
+    ) -> Session:
+        """The session of this id, as it was left; what it waits for is still to be answered.
+
+        Raises:
+            SessionMissing: The CLI has none.
+            CliLost, TaskFailed: As for `create`.
+        """
+        try:
+            found = await connection.call(
+                "resume a session",
+                lambda: connection.client.resume_session(
+                    id,
+                    on_event=told,
+                    on_permission_request=_abstain,
+                    continue_pending_work=True,
+                    **options,
+                ),
+            )
+        except TaskFailed as refused:
+            if missing(refused):
+                raise SessionMissing(id) from refused
+            raise
+        return cls(connection, found)
+
+    @property
+    def lost(self) -> bool:
+        """Whether the CLI that it runs in is gone."""
+        return self._connection.lost
+
+    def give_up(self, why: str) -> None:
+        """Count the CLI as lost: it does not do what it was told."""
+        self._connection.give_up(why)
+
+    async def say(self, prompt: str) -> None:
+        """Hand over a message; what comes of it comes as events."""
+        await self._connection.call("take a message", lambda: self._session.send(prompt))
+
+    async def abort(self) -> None:
+        """End the turn; nothing happens if there is none."""
+        await self._connection.call("abort a turn", self._session.abort)
+
+    async def leave(self) -> None:
+        """Let go of the session; the CLI unloads it and keeps it, with what it waits for."""
+        await self._connection.call("let go of a session", self._session.disconnect)
+
+    async def log(self) -> Sequence[SessionEvent]:
+        """All durable events so far."""
+        return await self._connection.call("hand over a log", self._session.get_events)
+
+    async def processing(self) -> bool:
+        """Whether a turn goes on."""
+        asked = self._session.rpc.metadata.is_processing
+        return (await self._connection.call("tell what it does", asked)).processing
+
+    async def pending(self) -> list[Pending]:
+        """What it waits for."""
+        rpc = self._session.rpc
+        permissions = await self._connection.call(
+            "list its requests", rpc.permissions.pending_requests
+        )
+        calls = await self._connection.call("list its calls", rpc.tools.list_pending_requests)
+        return [
+            *(
+                Pending(each.request_id, getattr(each.request, "tool_call_id", "") or "",
+                        each.request)
+                for each in permissions.items
+            ),
+            *(Pending(each.request_id, each.tool_call_id) for each in calls.items),
+        ]  # fmt: skip
+
+    async def permit(self, request_id: str, refusal: str | None = None) -> None:
+        """Answer a permission request: it may, or may not for this reason."""
+        result = (
+            PermissionDecisionApproveOnce()
+            if refusal is None
+            else PermissionDecisionReject(feedback=refusal)
+        )
+        answer = PermissionDecisionRequest(request_id=request_id, result=result)
+        handle = self._session.rpc.permissions.handle_pending_permission_request
+        await self._connection.call("take a decision", lambda: handle(answer))
+
+    async def settle(self, request_id: str, observation: Observation) -> None:
+        """Answer a call of one of our tools."""
+        result = ExternalToolTextResultForLlm(
+            text_result_for_llm=_text(observation),
+            result_type="success" if observation.ok else "failure",
+            error=observation.error or None,
+        )
+        answer = HandlePendingToolCallRequest(request_id=request_id, result=result)
+        handle = self._session.rpc.tools.handle_pending_tool_call
+        await self._connection.call("take a result", lambda: handle(answer))
+
+
+def missing(refused: TaskFailed) -> bool:
+    """Whether the CLI refused because it does not have the session."""
+    return _MISSING in refused.message
+
+
+def offered(tools: Sequence[OwnTool]) -> list[Tool]:
+    """Our tools as the CLI is shown them; they ask for permission here and not there."""
+    return [
+        Tool(
+            name=tool.name,
+            description=tool.description,
+            parameters=dict(tool.input_schema),
+            skip_permission=True,
+        )
+        for tool in tools
+    ]
+
+
+def _abstain(*_: Any) -> PermissionNoResult:
+    """Leaves a permission request pending; without any handler the CLI would deny it."""
+    return PermissionNoResult()
+
+
+def _text(observation: Observation) -> str:
+    if observation.error:
+        return f"{observation.error}: {observation.message}"
+    output = observation.output
+    return output if isinstance(output, str) else values.encode(output).decode()

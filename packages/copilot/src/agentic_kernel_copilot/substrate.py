@@ -1,0 +1,221 @@
+"""CopilotSubstrate: a Task is one session of the Copilot CLI."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import uuid
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, Literal, get_args
+
+import msgspec
+from copilot.session import MCPServerConfig, ProviderConfig, SystemMessageConfig
+
+from agentic_kernel import CannotStart, InvalidValue, Task
+from agentic_kernel_engine import Event, Job, Limits, TaskFailed
+from agentic_kernel_engine.loop import End, Principal, StopReason, vocabulary
+from agentic_kernel_engine.loop.context import NOBODY
+from agentic_kernel_engine.loop.ending import unhandled
+from agentic_kernel_engine.seams import AgentTool, AllowAll, Policy, Tool, Tools
+
+from .calls import Calls
+from .cli import PATIENCE, Cli, default_home
+from .entry import Entry, ended
+from .session import SessionMissing, missing, offered
+from .state import VERSION, State, load
+from .turns import Turns
+
+SESSION: Final = "copilot/session"
+"""The note that names the CLI's session."""
+OnKill = Literal["keep", "delete"]
+"""What becomes of the session of a killed Task."""
+
+
+class CopilotSubstrate:
+    """Runs Tasks as sessions of one process of the Copilot CLI, which bounds nothing itself.
+
+    The session is the state: what was said and done is in the CLI's own log, under the id in the
+    note ``copilot/session``. A pause ends the turn and keeps the session; a resume hands over the
+    supplements; a crash, of the Host or of the CLI, is entered again in the same way. The text on
+    its way is streamed as ``run.delta`` events; every turn leaves the events of a step of the
+    engine's `Loop`: ``plan.made``, ``plan.decided``, ``step.observed``.
+
+    A call of one of our tools is decided about, prepared, run and settled here, and the CLI is
+    told what came of it. For its own tools the CLI asks, and the policy decides; where that wants a
+    person, the Task pauses with the call pending in the session, and goes on with that very call.
+
+    The result is the text of the last answer.
+
+    Args:
+        model: The model's name; None for the CLI's own choice, or ``COPILOT_MODEL``.
+        provider: The user's own, as the SDK has it: ``base_url``, ``type``, ``wire_api``,
+            ``api_key``, …; None for GitHub's.
+        offline: Whether the CLI may reach nothing but the provider.
+        tools: Tools of ours, and typed functions.
+        allowed_tools: Of the CLI's own tools, and of MCP servers as ``<server>-<tool>``; none
+            without it. ``builtin:*`` and ``mcp:*`` are all.
+        mcp_servers: By name, as the SDK has them.
+        system_message: Takes the place of the CLI's own; or the SDK's form of it.
+        policy: Decides about every call of our tools, and every one that the CLI asks about;
+            `AllowAll` by default.
+        limits: How far a Task may go: answers, calls, failures, seconds, tokens and cost. The
+            other limits are the Loop's.
+        principal: On whose behalf a Task runs.
+        on_kill: Whether the CLI keeps or deletes the session of a killed Task.
+        working_directory: Where the CLI works; None for the current one.
+        home: Where it keeps its sessions; None for ``COPILOT_HOME``, or ``~/.copilot``. Hosts that
+            take over one another's Tasks share it.
+        cli_path: The CLI; see `find_cli`.
+        env: Added to this process's environment for the CLI.
+
+    Raises:
+        InvalidValue: Something of it is not accepted; it is named.
+    """
+
+    def __init__(
+        self,
+        *,
+        model: str | None = None,
+        provider: ProviderConfig | None = None,
+        offline: bool = False,
+        tools: Sequence[Tool | Callable[..., Any]] = (),
+        allowed_tools: Collection[str] = (),
+        mcp_servers: Mapping[str, MCPServerConfig] | None = None,
+        system_message: str | SystemMessageConfig | None = None,
+        policy: Policy | None = None,
+        limits: Limits | None = None,
+        principal: Principal = NOBODY,
+        on_kill: OnKill = "keep",
+        working_directory: str | os.PathLike[str] | None = None,
+        home: str | os.PathLike[str] | None = None,
+        cli_path: str | os.PathLike[str] | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> None:
+        if isinstance(allowed_tools, str):
+            raise InvalidValue("allowed_tools", "is one string; give a collection of names")
+        if on_kill not in get_args(OnKill):
+            raise InvalidValue("on_kill", f"is {on_kill!r}; use {' or '.join(get_args(OnKill))}")
+        base_url = None if provider is None else provider.get("base_url")
+        if provider is not None and not base_url:
+            raise InvalidValue("provider", "has no base_url")
+        known = {**os.environ, **(env or {})}
+        if base_url and not (model or known.get("COPILOT_MODEL")):
+            raise InvalidValue("model", "is not given; a provider of your own needs its name")
+        if offline and not (base_url or known.get("COPILOT_PROVIDER_BASE_URL")):
+            raise InvalidValue("offline", "needs a provider; give one with its base_url")
+        self._tools = Tools(*tools)
+        if any(isinstance(each, AgentTool) for each in self._tools.tools()):
+            raise InvalidValue("tools", "has an agent; only the engine's Loop delegates")
+        self._policy: Policy = AllowAll() if policy is None else policy
+        self._limits = Limits() if limits is None else limits
+        self._principal = principal
+        self._on_kill = on_kill
+        where = None if working_directory is None else Path(working_directory)
+        self.cli = Cli(
+            path=cli_path,
+            home=default_home(known) if home is None else Path(home),
+            model=model,
+            base_url=base_url,
+            offline=offline,
+            working_directory=where,
+            env=env or {},
+        )
+        """The process that serves all Tasks."""
+        self._options: dict[str, Any] = {
+            "streaming": True,
+            "tools": offered(self._tools.tools()),
+            "available_tools": [f"custom:{each.name}" for each in self._tools.tools()]
+            + [name if ":" in name else _qualified(name, mcp_servers) for name in allowed_tools],
+            "working_directory": str(where or Path.cwd()),
+        }
+        for name, value in (
+            ("model", model),
+            ("provider", provider),
+            ("mcp_servers", None if mcp_servers is None else dict(mcp_servers)),
+            ("system_message", _message(system_message)),
+        ):
+            if value is not None:
+                self._options[name] = value
+        self._live: dict[str, asyncio.Event] = {}
+
+    async def accept(self, task: Task) -> None:
+        """Refuse Tasks where the CLI cannot start.
+
+        Raises:
+            CannotStart: It is missing, is another version, or does not start; says what to do.
+        """
+        await self.cli.open()
+
+    async def execute(self, job: Job) -> Any:
+        """Go on with the Task's session from where it is, to its answer.
+
+        A Task that was taken over where the CLI or the session is missing, or its state is not
+        understood, is paused with that reason and not failed: it can go on elsewhere.
+
+        Raises:
+            TaskFailed: With a code of `agentic_kernel_copilot.failures`, or ``engine/<limit>``.
+        """
+        begun = job.state is not None
+        try:
+            state = load(job.state) if begun else State(VERSION, str(uuid.uuid4()))
+        except InvalidValue as error:
+            await job.pause(job.state, reason=str(error))
+        entry = Entry(job, state, self._limits, self._principal)
+        if not begun:
+            job.note(SESSION, state.session)
+            entry.record(vocabulary.RUN_STARTED, limits=msgspec.to_builtins(self._limits))
+        over = self._live[job.task.id] = asyncio.Event()
+        try:
+            turns = Turns(entry, Calls(entry, self._tools, self._policy), self.cli, self._options)
+            output = await turns.run(begun)
+        except End as end:
+            return entry.end(end)
+        except SessionMissing:
+            await entry.pause(
+                f"the Copilot CLI has no session {state.session} in its home here; go on where it "
+                "was begun"
+            )
+        except CannotStart as refused:
+            await entry.pause(str(refused))
+        except TaskFailed as fault:
+            return entry.end(ended(fault))
+        except Exception as fault:
+            return entry.end(unhandled(fault))
+        else:
+            return entry.end(End(StopReason.FINAL, output=output))
+        finally:
+            over.set()
+            if self._live.get(job.task.id) is over:
+                del self._live[job.task.id]
+
+    async def forsake(self, task: Task, state: Any, events: Sequence[Event]) -> None:
+        """Delete the session of a killed Task, if that is wanted, once its turn is ended."""
+        id = task.metadata.get(SESSION) if SESSION in task.noted else None
+        if self._on_kill != "delete" or not isinstance(id, str):
+            return
+        over = self._live.get(task.id)
+        if over is not None:
+            async with asyncio.timeout(2 * PATIENCE):
+                await over.wait()
+        connection = await self.cli.open()
+        client = connection.client
+        try:
+            await connection.call("delete a session", lambda: client.delete_session(id))
+        except TaskFailed as refused:
+            if not missing(refused):
+                raise
+
+    async def close(self) -> None:
+        """End the CLI; its sessions stay on disk."""
+        await self.cli.close()
+
+
+def _qualified(name: str, servers: Mapping[str, Any] | None) -> str:
+    """A tool's name as the CLI filters by: with its source."""
+    ours = any(name.startswith(f"{server}-") for server in servers or ())
+    return f"mcp:{name}" if ours else f"builtin:{name}"
+
+
+def _message(given: str | SystemMessageConfig | None) -> SystemMessageConfig | None:
+    return {"mode": "replace", "content": given} if isinstance(given, str) else given

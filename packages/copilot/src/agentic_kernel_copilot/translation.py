@@ -1,0 +1,87 @@
+"""Translation: what the CLI's events say, in the engine's words and fit to be stored."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from copilot.session_events import AssistantUsageData, ToolExecutionCompleteData
+
+from agentic_kernel import InvalidValue
+from agentic_kernel_engine import values
+from agentic_kernel_engine.loop import Observation, ToolCall, Usage
+from agentic_kernel_engine.loop.observation import (
+    HANDLER_ERROR,
+    INDETERMINATE,
+    POLICY_DENIED,
+    SKIPPED,
+    TIMEOUT,
+)
+
+from . import failures
+from .state import Call
+
+_ERRORS: Final[Mapping[str, str]] = {
+    "denied": POLICY_DENIED,
+    "rejected": POLICY_DENIED,
+    "interrupted": INDETERMINATE,
+    "timeout": TIMEOUT,
+}
+"""Of the CLI's own calls, by its code; any other is `HANDLER_ERROR`."""
+
+
+def reminder(call: Call) -> str:
+    """What a session is told of a call that it does not know the end of."""
+    asked = f"Before you were interrupted you called {call.action.tool} with "
+    asked += values.encode(call.action.arguments).decode()
+    found = call.observation
+    if found is None:
+        return f"{asked}. Whether it took effect is not known; find out before you repeat it."
+    if found.error:
+        return f"{asked}. It came to this: {found.error}: {found.message}"
+    return f"{asked}. It is done, do not repeat it. It gave: {values.encode(found.output).decode()}"
+
+
+def action_of(id: str, name: str, arguments: Any) -> ToolCall:
+    """A call as the session asks for it; what cannot be stored of it is left out."""
+    try:
+        values.check(arguments, "arguments")
+    except InvalidValue:
+        arguments = None
+    return ToolCall(
+        storable(name)[:200], arguments if isinstance(arguments, dict) else {}, storable(id)
+    )
+
+
+def observation_of(call: Call, data: ToolExecutionCompleteData) -> Observation:
+    """What came of a call of the CLI's own, as it tells it."""
+    action = call.action
+    if data.success:
+        said = storable(data.result.content) if data.result is not None else ""
+        return Observation(said, call=action.id, tool=action.tool)
+    fault = data.error
+    code = _ERRORS.get(fault.code or "", HANDLER_ERROR) if fault else HANDLER_ERROR
+    if code == INDETERMINATE and not call.key:
+        code = SKIPPED
+    message = failures.clean(fault.message) if fault else "it failed and did not say why"
+    return Observation(error=code, message=message, call=action.id, tool=action.tool)
+
+
+def added(usage: Usage, data: AssistantUsageData) -> Usage:
+    """What was used up, with one more call of a model."""
+    return Usage(
+        usage.input_tokens + _count(data.input_tokens),
+        usage.output_tokens + _count(data.output_tokens),
+        usage.cached_tokens + _count(data.cache_read_tokens),
+        usage.reasoning_tokens + _count(data.reasoning_tokens),
+        usage.cost + max(data.cost or 0.0, 0.0),
+    )
+
+
+def _count(tokens: Any) -> int:
+    return max(int(tokens), 0) if isinstance(tokens, int | float) else 0
+
+
+def storable(text: str) -> str:
+    """A text from outside, whole and in a form that can be stored."""
+    return text.replace("\0", "\\0").encode("utf-8", "backslashreplace").decode()

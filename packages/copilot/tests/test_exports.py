@@ -1,0 +1,16 @@
+"""The names that this package hands on."""
+
+import agentic_kernel_copilot
+
+
+def test_the_public_names_are_these() -> None:
+    assert agentic_kernel_copilot.__all__ == [
+        "CLI_VARIABLE",
+        "CLI_VERSION",
+        "RUNTIME_KIND",
+        "SESSION",
+        "CopilotRuntime",
+        "CopilotSubstrate",
+        "find_cli",
+    ]
+    assert all(hasattr(agentic_kernel_copilot, name) for name in agentic_kernel_copilot.__all__)

@@ -1,0 +1,278 @@
+"""Sessions over pauses, kills and the loss of who ran them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentic_kernel import TaskStatus
+from agentic_kernel_copilot import SESSION, CopilotRuntime, cli
+from agentic_kernel_engine import Event, Limits, MemoryStore, tool
+from agentic_kernel_engine.seams import ToolContext
+from integration.peers.aimock import Aimock
+
+from .conftest import asked, processes
+from .scripts import after, calls, says, story
+
+pytestmark = pytest.mark.slow
+
+
+class Watching:
+    """An observer for a test that waits for a kind of event."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, asyncio.Event] = {}
+
+    def observe(self, task_id: str, event: Event) -> None:
+        self._of(event.type).set()
+
+    async def saw(self, type: str) -> None:
+        async with asyncio.timeout(60):
+            await self._of(type).wait()
+
+    def _of(self, type: str) -> asyncio.Event:
+        return self._seen.setdefault(type, asyncio.Event())
+
+
+async def test_a_pause_ends_the_turn_and_a_supplement_goes_on_with_the_session(
+    scripted: Mapping[str, Any], aimock: Aimock
+) -> None:
+    watching = Watching()
+    aimock.load([{"match": {"userMessage": "shorter"}, "response": says("The end.")}, story()])
+    async with CopilotRuntime(**scripted, observer=watching) as runtime:
+        task = (await runtime.dispatch(asked("Tell a story."))).snapshot
+        await watching.saw("run.delta")
+        await runtime.pause(task.id)
+        paused = await runtime.wait(task.id, TaskStatus.PAUSED)
+        await runtime.resume(task.id, "Make it shorter.")
+        done = await runtime.wait(task.id)
+        events = [event.type for event in (await runtime.outcome(task.id)).events]
+    assert paused.metadata["engine/stop_reason"] == "interrupt"
+    assert (done.result, done.metadata[SESSION]) == ("The end.", paused.metadata[SESSION])
+    said = [each["content"] for each in aimock.requests()[-1].body["messages"]]
+    assert "Tell a story." in said[1]
+    assert "Make it shorter." in said[-1]
+    assert "run.turn" in events, "the new answer is a text of its own"
+
+
+async def test_a_pause_waits_for_a_call_that_runs(
+    scripted: Mapping[str, Any], aimock: Aimock
+) -> None:
+    begun, may_end = asyncio.Event(), asyncio.Event()
+
+    @tool(effect="write")
+    async def write() -> str:
+        """Write."""
+        begun.set()
+        await may_end.wait()
+        return "written"
+
+    aimock.load([after(0, calls(("write", {}))), after(1, says("done"))])
+    async with CopilotRuntime(**scripted, tools=[write]) as runtime:
+        task = (await runtime.dispatch(asked("Write."))).snapshot
+        async with asyncio.timeout(60):
+            await begun.wait()
+        await runtime.pause(task.id)
+        assert (await runtime.get(task.id)).status is TaskStatus.RUNNING
+        may_end.set()
+        settled = await runtime.wait(task.id, TaskStatus.PAUSED)
+        if settled.status is TaskStatus.PAUSED:
+            await runtime.resume(task.id)
+        done = await runtime.wait(task.id)
+        events = (await runtime.outcome(task.id)).events
+    assert done.result == "done"
+    step = next(event for event in events if event.type == "step.observed")
+    assert step.data["observations"][0]["output"] == "written"
+
+
+@pytest.mark.parametrize("on_kill", ["keep", "delete"])
+async def test_a_kill_ends_the_turn_keeps_the_text_and_the_session_or_not(
+    scripted: Mapping[str, Any], aimock: Aimock, cli_home: Path, on_kill: Any
+) -> None:
+    watching = Watching()
+    aimock.load([story()])
+    async with CopilotRuntime(**scripted, observer=watching, on_kill=on_kill) as runtime:
+        task = (await runtime.dispatch(asked("Tell a story."))).snapshot
+        await watching.saw("run.delta")
+        killed = (await runtime.kill(task.id)).snapshot
+        await _until(lambda: aimock.connections() == 0)
+    assert killed.metadata["copilot/partial_output"].startswith("word")
+    session = cli_home / "session-state" / killed.metadata[SESSION]
+    assert session.exists() is (on_kill == "keep")
+
+
+async def test_a_cli_that_dies_is_started_again_and_its_tasks_go_on(
+    scripted: Mapping[str, Any], aimock: Aimock, cli_path: Path
+) -> None:
+    watching = Watching()
+    aimock.load([{"match": {"userMessage": "interrupted"}, "response": says("The end.")}, story()])
+    async with CopilotRuntime(**scripted, observer=watching) as runtime:
+        task = (await runtime.dispatch(asked("Tell a story."))).snapshot
+        await watching.saw("run.delta")
+        (pid,) = processes(cli_path)
+        os.kill(pid, signal.SIGKILL)
+        done = await runtime.wait(task.id)
+        assert runtime.substrate.cli.starts == 2
+        assert pid not in processes(cli_path)
+    assert (done.status, done.result) == (TaskStatus.SUCCESS, "The end.")
+
+
+async def test_a_cli_that_hangs_is_killed_and_its_tasks_go_on(
+    scripted: Mapping[str, Any], aimock: Aimock, cli_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cli, "PATIENCE", 2.0)
+    watching = Watching()
+    aimock.load([{"match": {"userMessage": "interrupted"}, "response": says("The end.")}, story()])
+    async with CopilotRuntime(**scripted, observer=watching) as runtime:
+        task = (await runtime.dispatch(asked("Tell a story."))).snapshot
+        await watching.saw("run.delta")
+        (pid,) = processes(cli_path)
+        os.kill(pid, signal.SIGSTOP)
+        done = await runtime.wait(task.id)
+        assert pid not in processes(cli_path)
+    assert (done.status, done.result) == (TaskStatus.SUCCESS, "The end.")
+
+
+async def test_a_cli_that_is_lost_again_and_again_fails_its_tasks(
+    scripted: Mapping[str, Any], aimock: Aimock, cli_path: Path
+) -> None:
+    aimock.load([{"match": {}, **{k: v for k, v in story().items() if k != "match"}}])
+
+    class Murder:
+        def observe(self, task_id: str, event: Event) -> None:
+            if event.type == "run.delta":
+                for pid in processes(cli_path):
+                    os.kill(pid, signal.SIGKILL)
+
+    async with CopilotRuntime(**scripted, observer=Murder()) as runtime:
+        task = await runtime.run(asked("Tell a story."))
+    assert task.failure is not None
+    assert task.failure.code == "copilot/cli_lost"
+
+
+async def test_a_call_goes_on_while_the_cli_is_lost_and_is_not_made_twice(
+    scripted: Mapping[str, Any], aimock: Aimock, cli_path: Path
+) -> None:
+    ran: list[str] = []
+
+    @tool(effect="write")
+    async def write() -> str:
+        """Write, and see the CLI die meanwhile: it may have forgotten the call by then."""
+        ran.append("write")
+        for pid in processes(cli_path):
+            os.kill(pid, signal.SIGKILL)
+        await _until(lambda: processes(cli_path) == [])
+        return "written"
+
+    aimock.load(
+        [
+            {"match": {"userMessage": "It is done"}, "response": says("done")},
+            after(0, calls(("write", {}))),
+            after(1, says("done")),
+        ]
+    )
+    async with CopilotRuntime(**scripted, tools=[write]) as runtime:
+        task = await runtime.run(asked("Write."))
+    assert (task.result, ran) == ("done", ["write"])
+    assert "written" in aimock.requests()[-1].body["messages"][-1]["content"]
+
+
+@pytest.mark.parametrize("idempotent", [True, False])
+async def test_after_a_crash_a_call_is_repeated_with_its_key_or_said_to_be_unknown(
+    scripted: Mapping[str, Any], aimock: Aimock, idempotent: bool
+) -> None:
+    """The first Host is given up in the middle of the call, as if its process had died."""
+    keys: list[str] = []
+    begun = asyncio.Event()
+
+    @tool(effect="write", idempotent=idempotent)
+    async def write(context: ToolContext) -> str:
+        """Write."""
+        keys.append(context.key)
+        if not begun.is_set():
+            begun.set()
+            await asyncio.Event().wait()
+        return "written"
+
+    store = MemoryStore()
+    aimock.load([after(0, calls(("write", {}))), after(1, says("done"))])
+    async with CopilotRuntime(store, **scripted, tools=[write], claims=False) as first:
+        task = (await first.dispatch(asked("Write."))).snapshot
+        async with asyncio.timeout(60):
+            await begun.wait()
+        await first.substrate.close()
+        await store.leave(first.name)
+        async with CopilotRuntime(store, **scripted, tools=[write]) as second:
+            await second.recover()
+            done = await second.wait(task.id)
+            events = (await second.outcome(task.id)).events
+    assert done.result == "done"
+    step = next(event for event in events if event.type == "step.observed")
+    (observed,) = step.data["observations"]
+    if idempotent:
+        assert (observed["output"], len(keys), len(set(keys))) == ("written", 2, 1)
+    else:
+        assert (observed["error"], len(keys)) == ("indeterminate", 1)
+        assert "not known" in aimock.requests()[-1].body["messages"][-1]["content"]
+
+
+async def test_a_session_that_is_not_here_pauses_the_task(
+    scripted: Mapping[str, Any], aimock: Aimock, tmp_path: Path
+) -> None:
+    watching = Watching()
+    store = MemoryStore()
+
+    @tool(effect="none", inline=True)
+    def look() -> str:
+        """Look."""
+        return "seen"
+
+    aimock.load([after(0, calls(("look", {}))), {**story(), "match": {"turnIndex": 1}}])
+    given = {**scripted, "tools": [look]}
+    async with CopilotRuntime(store, **given, observer=watching) as runtime:
+        task = (await runtime.dispatch(asked("Look, and tell a story."))).snapshot
+        await watching.saw("step.observed")
+        await runtime.pause(task.id)
+        await runtime.wait(task.id, TaskStatus.PAUSED)
+    elsewhere = {**given, "home": tmp_path / "elsewhere"}
+    async with CopilotRuntime(store, **elsewhere) as runtime:
+        await runtime.resume(task.id)
+        found = await runtime.wait(task.id, TaskStatus.PAUSED)
+        events = (await runtime.outcome(task.id)).events
+    assert found.status is TaskStatus.PAUSED
+    assert "has no session" in events[-1].data["reason"]
+
+
+async def test_twenty_sessions_share_one_process(
+    scripted: Mapping[str, Any], aimock: Aimock, cli_path: Path
+) -> None:
+    together = asyncio.Barrier(20)
+
+    @tool(effect="none")
+    async def meet() -> str:
+        """Wait for all the others."""
+        async with asyncio.timeout(60):
+            await together.wait()
+        return "met"
+
+    aimock.load([after(0, calls(("meet", {}))), after(1, says("done"))])
+    async with CopilotRuntime(**scripted, tools=[meet], limits=Limits()) as runtime:
+        tasks = [await runtime.dispatch(asked(f"Meet, {n}.")) for n in range(20)]
+        done = [await runtime.wait(each.snapshot.id) for each in tasks]
+        assert len(processes(cli_path)) == 1
+        assert runtime.substrate.cli.starts == 1
+    assert [task.result for task in done] == ["done"] * 20
+    assert len({task.metadata[SESSION] for task in done}) == 20
+
+
+async def _until(holds: Callable[[], bool], seconds: float = 20.0) -> None:
+    """Wait for what happens in another process."""
+    async with asyncio.timeout(seconds):
+        while not holds():
+            await asyncio.sleep(0.02)

@@ -1,0 +1,247 @@
+"""Our tools in the CLI's turns: decided, prepared, run and settled here."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from agentic_kernel import InvalidValue, TaskStatus
+from agentic_kernel_copilot import SESSION, CopilotRuntime
+from agentic_kernel_engine import Limits, tool
+from agentic_kernel_engine.loop import StopReason
+from agentic_kernel_engine.seams import BasicPolicy, InMemoryApprovals, ToolContext
+from integration.peers.aimock import Aimock
+
+from .conftest import asked
+from .scripts import after, calls, says
+
+pytestmark = pytest.mark.slow
+
+
+@tool(effect="none", inline=True)
+def weather(city: str) -> str:
+    """Tell the weather."""
+    return f"sunny in {city}"
+
+
+async def test_a_turn_is_a_step_and_its_usage_is_counted(
+    scripted: Mapping[str, Any], aimock: Aimock
+) -> None:
+    usage = {"prompt_tokens": 20, "completion_tokens": 3, "total_tokens": 23}
+    aimock.load(
+        [
+            after(0, calls(("weather", {"city": "Oslo"}), text="Let me look.") | {"usage": usage}),
+            after(1, says("It is sunny.") | {"usage": usage}),
+        ]
+    )
+    async with CopilotRuntime(**scripted, tools=[weather]) as runtime:
+        task = await runtime.run(asked("How is it in Oslo?"))
+        outcome = await runtime.outcome(task.id)
+    assert task.result == "It is sunny."
+    assert outcome.reason is StopReason.FINAL
+    assert (outcome.usage.input_tokens, outcome.usage.output_tokens) == (40, 6)
+    steps = [
+        event.type
+        for event in outcome.events
+        if event.type in ("plan.made", "plan.decided", "step.observed", "run.stopped")
+    ]
+    assert steps == [
+        "plan.made", "plan.decided", "step.observed", "plan.made", "step.observed", "run.stopped",
+    ]  # fmt: skip
+    observed = [event.data for event in outcome.events if event.type == "step.observed"]
+    assert observed[0]["observations"][0]["output"] == "sunny in Oslo"
+    assert task.metadata[SESSION]
+    told = aimock.requests()
+    assert told[0].body["messages"][0] == {"role": "system", "content": "Be brief."}
+    assert [each["function"]["name"] for each in told[0].body["tools"]] == ["weather"]
+    assert told[1].body["messages"][-1]["content"] == "sunny in Oslo"
+
+
+async def test_calls_of_one_turn_run_side_by_side(
+    scripted: Mapping[str, Any], aimock: Aimock
+) -> None:
+    both = asyncio.Barrier(2)
+
+    @tool(effect="none")
+    async def meet(name: str) -> str:
+        """Wait for the other one."""
+        async with asyncio.timeout(20):
+            await both.wait()
+        return name
+
+    aimock.load(
+        [after(0, calls(("meet", {"name": "a"}), ("meet", {"name": "b"}))), after(1, says("met"))]
+    )
+    async with CopilotRuntime(**scripted, tools=[meet]) as runtime:
+        task = await runtime.run(asked("Meet."))
+        outcome = await runtime.outcome(task.id)
+    assert task.result == "met"
+    step = next(event for event in outcome.events if event.type == "step.observed")
+    assert [each["output"] for each in step.data["observations"]] == ["a", "b"]
+
+
+async def test_an_effect_is_on_record_before_it_begins(
+    scripted: Mapping[str, Any], aimock: Aimock
+) -> None:
+    stored: list[str] = []
+    keys: list[str] = []
+
+    @tool(effect="write")
+    async def write(text: str, context: ToolContext) -> str:
+        """Write."""
+        keys.append(context.key)
+        stored.extend(event.type for event in (await runtime.outcome(context.task_id)).events)
+        return "written"
+
+    aimock.load([after(0, calls(("write", {"text": "x"}))), after(1, says("done"))])
+    async with CopilotRuntime(**scripted, tools=[write]) as runtime:
+        task = await runtime.run(asked("Write x."))
+        events = (await runtime.outcome(task.id)).events
+    assert stored[-1] == "effects.prepared"
+    prepared = next(event for event in events if event.type == "effects.prepared")
+    assert [prepared.data["keys"]["0"]] == keys
+    assert keys[0].startswith(f"{task.id}:0:0:")
+
+
+async def test_a_tool_that_fails_and_one_that_is_denied_are_told_to_the_model(
+    scripted: Mapping[str, Any], aimock: Aimock
+) -> None:
+    @tool(effect="read", inline=True)
+    def broken() -> str:
+        """Fail."""
+        raise ValueError("no luck")
+
+    ran: list[str] = []
+
+    @tool(effect="destructive", inline=True)
+    def drop() -> None:
+        """Drop everything."""
+        ran.append("drop")
+
+    aimock.load([after(0, calls(("broken", {}), ("drop", {}))), after(1, says("I see."))])
+    policy = BasicPolicy(deny=["destructive"])
+    async with CopilotRuntime(**scripted, tools=[broken, drop], policy=policy) as runtime:
+        task = await runtime.run(asked("Try."))
+        outcome = await runtime.outcome(task.id)
+    assert task.result == "I see."
+    assert ran == []
+    step = next(event for event in outcome.events if event.type == "step.observed")
+    assert [each["error"] for each in step.data["observations"]] == [
+        "handler_error", "policy_denied",
+    ]  # fmt: skip
+    heard = [each["content"] for each in aimock.requests()[1].body["messages"][-2:]]
+    assert "no luck" in heard[0]
+    assert "not allowed" in heard[1]
+
+
+async def test_an_approval_is_waited_for_and_the_very_call_is_made(
+    scripted: Mapping[str, Any], aimock: Aimock
+) -> None:
+    ran: list[str] = []
+
+    @tool(effect="write", inline=True)
+    def write(text: str) -> str:
+        """Write."""
+        ran.append(text)
+        return "written"
+
+    aimock.load([after(0, calls(("write", {"text": "x"}))), after(1, says("done"))])
+    desk = InMemoryApprovals()
+    async with CopilotRuntime(
+        **scripted, tools=[write], policy=BasicPolicy(), approvals=desk
+    ) as runtime:
+        task = (await runtime.dispatch(asked("Write x."))).snapshot
+        request = await asyncio.wait_for(desk.next(), 60)
+        assert (await runtime.get(task.id)).status is TaskStatus.PAUSED
+        assert request.action == {
+            "type": "tool_call", "tool": "write", "arguments": {"text": "x"},
+            "id": request.action["id"],
+        }  # fmt: skip
+        assert ran == []
+        await runtime.approve(task.id, request.digest, by="somebody")
+        done = await runtime.wait(task.id)
+    assert (done.status, done.result, ran) == (TaskStatus.SUCCESS, "done", ["x"])
+    assert len(aimock.requests()) == 2
+
+
+@pytest.mark.parametrize(
+    ("limits", "reason", "answers"),
+    [
+        (Limits(max_iterations=2), "max_iterations", 2),
+        (Limits(max_tool_calls=2), "max_tool_calls", 3),
+        (Limits(max_total_tokens=40), "max_tokens", 2),
+        (Limits(max_failures=2), "max_failures", 2),
+    ],
+    ids=lambda each: each if isinstance(each, str) else "",
+)
+async def test_the_limits_hold_for_a_model_that_never_ends(
+    scripted: Mapping[str, Any], aimock: Aimock, limits: Limits, reason: str, answers: int
+) -> None:
+    usage = {"prompt_tokens": 20, "completion_tokens": 3, "total_tokens": 23}
+    again = calls(("weather", {"city": 1} if reason == "max_failures" else {"city": "Oslo"}))
+    aimock.load([{"match": {}, "response": again | {"usage": usage}}])
+    async with CopilotRuntime(**scripted, tools=[weather], limits=limits) as runtime:
+        task = await runtime.run(asked("Go on and on."))
+        outcome = await runtime.outcome(task.id)
+    assert task.failure is not None
+    assert task.failure.code == f"engine/{reason}"
+    assert outcome.reason == reason
+    made = [event for event in outcome.events if event.type == "plan.made"]
+    assert len(made) == answers
+
+
+async def test_time_runs_out_in_the_middle_of_an_answer(
+    scripted: Mapping[str, Any], aimock: Aimock
+) -> None:
+    aimock.load([after(0, says("word " * 2000), latency=50, chunkSize=5)])
+    async with CopilotRuntime(**scripted, limits=Limits(max_seconds=1.5)) as runtime:
+        task = await runtime.run(asked("Talk."))
+    assert task.failure is not None
+    assert task.failure.code == "engine/timeout"
+
+
+async def test_an_answer_that_was_cut_is_a_failure(
+    scripted: Mapping[str, Any], aimock: Aimock
+) -> None:
+    aimock.load([{"match": {}, "response": {"content": "Once upon", "finishReason": "length"}}])
+    async with CopilotRuntime(**scripted) as runtime:
+        task = await runtime.run(asked("Tell a story."))
+    assert task.failure is not None
+    assert task.failure.code == "copilot/max_tokens"
+    assert task.failure.metadata["text"] == "Once upon"
+
+
+@pytest.mark.parametrize(
+    ("status", "code"),
+    [(401, "authentication"), (403, "permission"), (400, "invalid_request"), (404, "not_found")],
+)
+async def test_what_the_provider_refuses_is_a_failure_with_a_code(
+    scripted: Mapping[str, Any], aimock: Aimock, status: int, code: str
+) -> None:
+    error = {"message": "refused", "type": "refused"}
+    aimock.load([{"match": {}, "response": {"error": error, "status": status}}])
+    async with CopilotRuntime(**scripted) as runtime:
+        task = await runtime.run(asked("Hello."))
+    assert task.failure is not None
+    assert task.failure.code == f"copilot/{code}"
+    assert scripted["provider"]["api_key"] not in task.failure.message
+
+
+@pytest.mark.parametrize(
+    ("given", "path"),
+    [
+        ({"provider": {"type": "openai"}, "model": "m"}, "provider"),
+        ({"provider": {"base_url": "http://127.0.0.1:1"}, "env": {"COPILOT_MODEL": ""}}, "model"),
+        ({"offline": True, "env": {"COPILOT_PROVIDER_BASE_URL": ""}}, "offline"),
+        ({"allowed_tools": "bash"}, "allowed_tools"),
+        ({"on_kill": "burn"}, "on_kill"),
+        ({"tools": [weather, weather]}, "tools"),
+    ],
+)
+def test_what_is_not_accepted_is_named(given: dict[str, Any], path: str) -> None:
+    with pytest.raises(InvalidValue) as refused:
+        CopilotRuntime(**given)
+    assert refused.value.path == path

@@ -1,0 +1,119 @@
+"""Failures: what the SDK raises, by the names that all providers share."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from agentic_kernel_engine.loop import PlannerError
+from agentic_kernel_engine.providers import Failures, Malformed
+from agentic_kernel_engine.providers import failures as names
+
+IMPL: Final = "ollama"
+"""The first part of every code, and of the keys by which a Task overrides options."""
+
+CODES: Final[Mapping[str, str]] = {
+    name: name
+    for name in (
+        names.AUTHENTICATION,
+        names.CONTEXT_LENGTH,
+        names.MODEL_NOT_FOUND,
+        names.OVERLOADED,
+        names.QUOTA,
+        names.SERVER_ERROR,
+    )
+}
+"""Ollama has no codes of its own: `WORDS` tells them by what it says."""
+
+WORDS: Final = (
+    (re.compile(r"model\b.{0,300}\bnot found|try pulling it|manifest: file does not exist"),
+     names.MODEL_NOT_FOUND),
+    (re.compile(r"context (?:length|window|size)|(?:prompt|input) is too long"),
+     names.CONTEXT_LENGTH),
+    (re.compile(r"usage limit"), names.QUOTA),
+    (re.compile(r"server busy|maximum pending requests"), names.OVERLOADED),
+    (re.compile(r"^unauthorized"), names.AUTHENTICATION),
+)  # fmt: skip
+"""What the server says, in lower case, and what it stands for: ``server/routes.go`` and
+``server/sched.go`` of github.com/ollama/ollama, November 2026."""
+
+
+class Inconsistent(Malformed):
+    """The server sent something that is no answer."""
+
+
+def translated(error: Exception, failures: Failures, advice: str) -> PlannerError:
+    """The failure behind whatever a call of the SDK raised.
+
+    Args:
+        error: What it raised.
+        failures: Makes the failure.
+        advice: What to do if there is no such model.
+    """
+    import httpx
+    from ollama import ResponseError
+
+    from .transport import Refused
+
+    response = _response(error)
+    if response is not None:
+        message = _said(getattr(error, "error", None) or response.text)
+        return _answered(failures, advice, response.status_code, message, response.headers)
+    if isinstance(error, ResponseError):  # In the middle of a stream.
+        return _answered(failures, advice, None, _said(error.error), {})
+    if isinstance(error, Refused | Malformed):
+        return failures.failure(names.BAD_RESPONSE, str(error))
+    if isinstance(error, TimeoutError | httpx.TimeoutException):
+        return failures.failure(names.TIMEOUT, f"the server is silent ({type(error).__name__})")
+    if isinstance(error, OSError | httpx.TransportError):
+        cause = error.__context__ if type(error) is ConnectionError else error
+        return failures.failure(names.CONNECTION, _told(cause or error))
+    # Whatever else the SDK raises, it stumbled over what the server sent.
+    return failures.failure(names.BAD_RESPONSE, f"this is no answer: {_told(error)}")
+
+
+def _answered(
+    failures: Failures,
+    advice: str,
+    status: int | None,
+    message: str,
+    headers: Mapping[str, str],
+) -> PlannerError:
+    words = message.lower()
+    codes = [name for pattern, name in WORDS if pattern.search(words)]
+    if status is None:
+        codes.append(names.SERVER_ERROR)
+    elif status < 400:
+        codes, message = [], f"the server answered with status {status}, which is not followed"
+    if codes and codes[0] == names.MODEL_NOT_FOUND:
+        message = f"{message}; {advice}"
+    return failures.answered(status, codes, message, headers=headers)
+
+
+def _response(error: BaseException) -> Any:
+    """The response that an error is about, whose headers the SDK does not hand on.
+
+    An error whose body is JSON, but no object, the SDK stumbles over itself.
+    """
+    import httpx
+    from ollama import ResponseError
+
+    cause = error.__context__
+    if not isinstance(cause, httpx.HTTPStatusError):
+        return None
+    response = cause.response
+    if isinstance(error, ResponseError):
+        return response if error.status_code == response.status_code else None
+    return response if isinstance(error, AttributeError | TypeError) else None
+
+
+def _said(error: Any) -> str:
+    """The words of an error, which compatible servers give as an object."""
+    if isinstance(error, Mapping):
+        error = error.get("message") or error.get("error")
+    return error if isinstance(error, str) and error else "the server gives no reason"
+
+
+def _told(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

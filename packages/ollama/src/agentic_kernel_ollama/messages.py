@@ -1,0 +1,103 @@
+"""Messages: a conversation in the form of ``/api/chat``.
+
+See https://github.com/ollama/ollama/blob/main/docs/api.md.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from binascii import Error as NotBase64
+from collections.abc import Sequence
+from typing import Any, Final
+
+from agentic_kernel import InvalidValue, Task
+from agentic_kernel_engine.providers import IMAGES, Heard, Image, Message, Result, Said
+from agentic_kernel_engine.providers.images import images_of
+
+GO_ON: Final = "Go on."
+"""What stands behind an answer that nothing follows: the model would take it for its own."""
+
+Wire = dict[str, Any]
+
+
+def check_images(task: Task) -> None:
+    """Refuse a Task whose images cannot be shown.
+
+    Raises:
+        InvalidValue: One is an address, or no Base64.
+    """
+    _contents(images_of(task))
+
+
+def wire(told: str, conversation: Sequence[Message]) -> list[Wire]:
+    """The messages of a request.
+
+    Args:
+        told: What the model is told before everything else.
+        conversation: What was said and done.
+
+    Raises:
+        InvalidValue: See `check_images`.
+    """
+    messages: list[Wire] = [{"role": "system", "content": told}] if told else []
+    for message in conversation:
+        if isinstance(message, Heard):
+            messages.append(_heard(message.text, _contents(message.images)))
+        elif isinstance(message, Said):
+            messages.append(_said(message))
+        else:
+            for result in message:
+                messages.append({"role": "tool", "content": result.text, "tool_name": result.name})
+            messages += [_shown(result) for result in message if result.images]
+    if messages and messages[-1]["role"] == "assistant":
+        messages.append(_heard(GO_ON, ()))
+    return messages
+
+
+def _contents(images: Sequence[Image]) -> list[bytes]:
+    contents = [data for data in map(_content, images) if data]
+    if len(contents) < len(images):
+        raise InvalidValue(
+            f"Task.metadata[{IMAGES!r}]",
+            "must have the content of each image, as Base64: Ollama takes no addresses",
+        )
+    return contents
+
+
+def _content(image: Image) -> bytes:
+    """The bytes of an image; empty if they are not here.
+
+    The SDK takes a text for a path first, and would send the file: it is never given one.
+    """
+    try:
+        return b64decode(image.data, validate=True)
+    except NotBase64:
+        return b""
+
+
+def _heard(text: str, images: Sequence[bytes]) -> Wire:
+    message: Wire = {"role": "user", "content": text}
+    return {**message, "images": list(images)} if images else message
+
+
+def _said(said: Said) -> Wire:
+    message: Wire = {"role": "assistant", "content": said.text}
+    if said.items:
+        message["thinking"] = said.items[0]["thinking"]
+    if said.calls:
+        message["tool_calls"] = [
+            {"function": {"name": call.name, "arguments": dict(call.arguments)}}
+            for call in said.calls
+        ]
+    return message
+
+
+def _shown(result: Result) -> Wire:
+    """Images that a tool returned: not every model looks at those of the tool's own message."""
+    contents = list(map(_content, result.images))
+    pairs = zip(result.images, contents, strict=True)
+    elsewhere = [image.url or "not valid" for image, data in pairs if not data]
+    text = f"Images from {result.name}"
+    if elsewhere:
+        text += f" (not here: {', '.join(elsewhere)})"
+    return _heard(text, [data for data in contents if data])

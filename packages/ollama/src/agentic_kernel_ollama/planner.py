@@ -1,0 +1,356 @@
+"""OllamaPlanner: a model of an Ollama server as a Planner."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import AsyncGenerator, Awaitable, Collection, Mapping, Sequence
+from contextlib import aclosing, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import msgspec
+
+from agentic_kernel import CannotStart, InvalidValue, Task
+from agentic_kernel_engine import values
+from agentic_kernel_engine.loop import Context, Delta, Plan, PlannerError, Usage
+from agentic_kernel_engine.providers import (
+    AnswerOptions,
+    Failures,
+    Function,
+    Price,
+    input_bound,
+    offered,
+    price_of,
+)
+from agentic_kernel_engine.providers import failures as names
+
+from .answer import plan_of
+from .client import Client
+from .failures import CODES, IMPL, Inconsistent, translated
+from .messages import check_images
+from .pulling import pulled
+from .request import Shape
+from .stream import Reply
+
+if TYPE_CHECKING:
+    from ollama import AsyncClient
+
+PROGRESS: Final = "progress"
+"""The channel on which the pieces say how far a model is pulled."""
+REST_SECONDS: Final = 1.0
+"""How long the end of a response may take behind the end of the answer."""
+_MISSING: Final = f"{IMPL}/{names.MODEL_NOT_FOUND}"
+_FREE: Final = Price(0.0, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Unforced(AnswerOptions):
+    """How an answer is asked for by an API that cannot force a call."""
+
+    def __post_init__(self) -> None:
+        AnswerOptions.__post_init__(self)
+        if self.tool_choice not in ("auto", "none"):
+            raise InvalidValue("tool_choice", "must be auto or none: Ollama cannot force a call")
+
+
+class OllamaPlanner:
+    """A Planner that asks a model of an Ollama server by ``/api/chat``.
+
+    The SDK is imported, and its client made, when the first Task is accepted or planned. A Task
+    may set ``ollama/max_tokens``, ``ollama/temperature``, ``ollama/system`` and
+    ``ollama/tool_choice`` in its metadata, and bring images (`providers.IMAGES`) by their content.
+
+    Args:
+        model: E.g. ``qwen3:8b``.
+        host: Where the server is, e.g. ``http://127.0.0.1:11434``; else that of ``OLLAMA_HOST``.
+        api_key: For a server that wants one; else that of ``OLLAMA_API_KEY``.
+        client: A client of your own; it is not closed. ``host``, ``api_key`` and ``timeout`` are
+            its own then.
+        timeout: Seconds without anything from the server, after which it is taken to be lost. A
+            large model that has to be loaded first may need more than a minute.
+        max_tokens: See `AnswerOptions`; the API's ``num_predict``.
+        temperature: See there.
+        system: See there; it stands in the place of the model's own.
+        tool_choice: ``auto`` or ``none``: Ollama cannot force a call.
+        stream: Whether the answer comes in pieces; if not, all of it has to come within
+            ``timeout``.
+        offers: Actions of the Loop that the model may call beside the tools; see
+            `providers.OFFERS`.
+        prices: None for a server of your own, where nothing costs anything. If given, a run with a
+            limit of cost needs the model's price.
+        context_tokens: Of the model; no prompt is taken to be longer. None for ``num_ctx``.
+        parallel_tool_calls: Whether one answer may have several calls; if not, only the first
+            counts.
+        think: Whether, or how much (``low``, ``medium``, ``high``), a thinking model thinks; None
+            for its default.
+        keep_alive: How long the model stays loaded: seconds, or a text like ``10m``; below zero for
+            ever. None for the server's default.
+        options: Further options of the model, by Ollama's names: ``num_ctx``, ``seed``, ``top_p``.
+        pull: Whether a model that is missing is pulled, and then asked. Pieces on the channel
+            `PROGRESS` say how far it is.
+
+    Raises:
+        InvalidValue: A value is out of range or of the wrong type; it is named.
+    """
+
+    impl = IMPL
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        host: str | None = None,
+        api_key: str | None = None,
+        client: AsyncClient | None = None,
+        timeout: float = 120.0,
+        max_tokens: int = 4096,
+        temperature: float | None = None,
+        system: str | None = None,
+        tool_choice: str = "auto",
+        stream: bool = True,
+        offers: Collection[str] = (),
+        prices: Mapping[str, Price] | None = None,
+        context_tokens: int | None = None,
+        parallel_tool_calls: bool = True,
+        think: bool | str | None = None,
+        keep_alive: float | str | None = None,
+        options: Mapping[str, Any] = {},
+        pull: bool = False,
+    ) -> None:
+        for name, text in (("model", model), ("api_key", api_key)):
+            if (text is not None or name == "model") and (not isinstance(text, str) or not text):
+                raise InvalidValue(name, "must be a string that is not empty")
+        if type(timeout) not in (int, float) or not 0 < timeout < math.inf:
+            raise InvalidValue("timeout", "must be a number of seconds, more than 0")
+        if context_tokens is not None and (type(context_tokens) is not int or context_tokens < 1):
+            raise InvalidValue("context_tokens", "must be a whole number of at least 1, or None")
+        flags = (("stream", stream), ("parallel_tool_calls", parallel_tool_calls), ("pull", pull))
+        for name, flag in flags:
+            if type(flag) is not bool:
+                raise InvalidValue(name, "must be True or False")
+        for each, price in (prices or {}).items():
+            if not isinstance(price, Price):
+                raise InvalidValue("prices", f"has no Price for {each!a:.80}")
+        given = _options(options)
+        self._answer = Unforced(max_tokens, temperature, system, tool_choice)
+        self._model = model
+        self._timeout = timeout
+        self._stream = stream
+        self._context_tokens = context_tokens or given.get("num_ctx")
+        self._prices = None if prices is None else dict(prices)
+        self._parallel = parallel_tool_calls
+        self._pull = pull
+        self._advice = f"pull it with `ollama pull {model}`, or give pull=True"
+        if pull:
+            self._advice = "it cannot be pulled either; is its name right?"
+        self._shape = Shape(model, offered(offers), _think(think), _keep_alive(keep_alive), given)
+        self._client = Client(client, host, api_key, timeout)
+
+    async def accept(self, task: Task) -> None:
+        """Refuse a Task whose options are not valid, or for whom there is no server.
+
+        The server is asked once; if it goes away later, that is ``ollama/connection``.
+
+        Raises:
+            CannotStart: It says what to do.
+        """
+        self._answer.accept(task, IMPL)
+        try:
+            check_images(task)
+        except InvalidValue as error:
+            raise CannotStart(str(error), task.id) from error
+        try:
+            await self._client.reach()
+        except CannotStart as error:
+            raise CannotStart(error.reason, task.id) from error
+
+    async def close(self) -> None:
+        """Let go of the connections; a client of the user's own stays open."""
+        await self._client.close()
+
+    def worst_case(self, context: Context) -> Usage:
+        """What a call uses up at most.
+
+        Raises:
+            PlannerError: ``ollama/no_price``, ``ollama/bad_options``.
+        """
+        options = self._options(context)
+        shown = self._shape.functions(context, options)
+        read = input_bound(context, shown, self._shape.told(context, options))
+        if self._context_tokens is not None:
+            read = min(read, self._context_tokens)
+        written = options.most(context)
+        price = self._price()
+        if price is not None:
+            return Usage(read, written, cost=price.most(read, written))
+        if context.remaining.cost is None:
+            return Usage(read, written)
+        raise self._failures().failure(
+            names.NO_PRICE,
+            f"the run has a limit of cost, and there is no price of {self._model} in prices=",
+        )
+
+    def plan(self, context: Context) -> AsyncGenerator[Delta | Plan, None] | Awaitable[Plan]:
+        """The next actions; leaving the stream closes its connection.
+
+        Raises:
+            PlannerError: A code of `providers.failures`, below ``ollama/``.
+        """
+        return self._pieces(context) if self._stream else self._whole(context)
+
+    async def _whole(self, context: Context) -> Plan:
+        async with aclosing(self._pieces(context)) as pieces:
+            async for piece in pieces:
+                if isinstance(piece, Plan):
+                    return piece
+        raise AssertionError("the pieces end with a plan")
+
+    async def _pieces(self, context: Context) -> AsyncGenerator[Delta | Plan, None]:
+        client, shown, request = await self._ready(context)
+        pull = self._pull
+        while True:
+            reply = Reply()
+            try:
+                async with aclosing(self._answered(client, request, reply)) as deltas:
+                    async for delta in deltas:
+                        yield delta
+            except PlannerError as error:
+                if not pull or error.code != _MISSING:
+                    raise
+            else:
+                break
+            pull = False
+            async with aclosing(self._pulled(client)) as deltas:
+                async for delta in deltas:
+                    yield delta
+        yield self._plan(reply, shown, context)
+
+    async def _answered(
+        self, client: AsyncClient, request: Mapping[str, Any], reply: Reply
+    ) -> AsyncGenerator[Delta, None]:
+        """The pieces of one answer; the reply has all of it then."""
+        try:
+            if not self._stream:
+                async with asyncio.timeout(self._timeout):
+                    part = await client.chat(**request)
+                for delta in reply.take(part):
+                    yield delta
+                return
+            chat = cast("AsyncGenerator[Any, None]", await client.chat(**request, stream=True))
+            async with aclosing(chat) as parts:
+                async for part in parts:
+                    for delta in reply.take(part):
+                        yield delta
+                    if reply.ended:
+                        break
+                if reply.ended and await _rest(parts) is not None:
+                    raise Inconsistent("the answer goes on behind its end")
+        except Exception as error:
+            # What it raised quotes the server, who may quote the key.
+            raise translated(error, self._failures(), self._advice) from None
+
+    async def _pulled(self, client: AsyncClient) -> AsyncGenerator[Delta, None]:
+        failures = self._failures()
+        try:
+            async with aclosing(pulled(client, self._model)) as lines:
+                async for line in lines:
+                    yield Delta(f"{failures.clean(line)}\n", PROGRESS)
+        except Exception as error:
+            raise translated(error, failures, self._advice) from None
+
+    async def _ready(
+        self, context: Context
+    ) -> tuple[AsyncClient, Sequence[Function], Mapping[str, Any]]:
+        options = self._options(context)
+        try:
+            client = await self._client.open()
+            shown = self._shape.functions(context, options)
+            return client, shown, self._shape.request(context, options, shown)
+        except CannotStart as error:
+            raise self._failures().failure(names.CONNECTION, error.reason) from error
+        except InvalidValue as error:
+            raise self._failures().failure(names.BAD_OPTIONS, str(error)) from error
+
+    def _plan(self, reply: Reply, shown: Sequence[Function], context: Context) -> Plan:
+        try:
+            plan = plan_of(
+                reply,
+                context.step,
+                shown,
+                context.output_schema,
+                self._parallel,
+                self._failures(),
+            )
+        except ValueError as error:
+            raise self._failures().failure(names.BAD_RESPONSE, str(error)) from error
+        return msgspec.structs.replace(
+            plan, usage=self._usage(reply, context), model=plan.model or self._model
+        )
+
+    def _usage(self, reply: Reply, context: Context) -> Usage:
+        left, worst = context.remaining, Usage()
+        limited = (left.input_tokens, left.output_tokens, left.cost) != (None, None, None)
+        if limited and (reply.read is None or reply.written is None):
+            # A server that does not count must not lift a limit.
+            worst = self.worst_case(context)
+        used = Usage(
+            worst.input_tokens if reply.read is None else reply.read,
+            worst.output_tokens if reply.written is None else reply.written,
+        )
+        price = self._price()
+        return used if price is None else msgspec.structs.replace(used, cost=price.cost(used))
+
+    def _price(self) -> Price | None:
+        return _FREE if self._prices is None else price_of(self._prices, self._model)
+
+    def _options(self, context: Context) -> AnswerOptions:
+        try:
+            return self._answer.of(context.task, IMPL)
+        except InvalidValue as error:
+            raise self._failures().failure(names.BAD_OPTIONS, str(error)) from error
+
+    def _failures(self) -> Failures:
+        return Failures(IMPL, CODES, self._client.secrets())
+
+
+async def _rest(parts: AsyncGenerator[Any, None]) -> Any:
+    """What comes behind the end of an answer; None if nothing does, or nothing that can be read.
+
+    Read to its end, a connection serves the next call.
+    """
+    import httpx
+
+    with suppress(TimeoutError, httpx.TransportError):
+        async with asyncio.timeout(REST_SECONDS):
+            return await anext(parts, None)
+    return None
+
+
+def _think(think: Any) -> bool | str | None:
+    if think is None or type(think) is bool or (isinstance(think, str) and think):
+        return think
+    raise InvalidValue("think", "must be True, False, a level like low, or None")
+
+
+def _keep_alive(keep_alive: Any) -> float | str | None:
+    if type(keep_alive) in (int, float) and math.isfinite(keep_alive):
+        return float(keep_alive)
+    if keep_alive is None or (isinstance(keep_alive, str) and keep_alive):
+        return keep_alive
+    raise InvalidValue("keep_alive", "must be a number of seconds, a text like 10m, or None")
+
+
+def _options(options: Any) -> dict[str, Any]:
+    """Options of the user's, of which nobody else has a part."""
+    if not isinstance(options, Mapping):
+        raise InvalidValue("options", "must be a mapping")
+    values.check(options, "options")
+    for name, keyword in (("num_predict", "max_tokens"), ("temperature", "temperature")):
+        if name in options:
+            raise InvalidValue("options", f"has {name}; give {keyword}=")
+    size = options.get("num_ctx", 1)
+    if type(size) is not int or size < 1:
+        raise InvalidValue("options", "has a num_ctx that is no whole number of at least 1")
+    made: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(options))
+    return made

@@ -1,0 +1,45 @@
+"""OllamaPlanner passes the planner contract, on an independent scripted server."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+import pytest_asyncio
+
+from agentic_kernel_conformance import PlannerContract, PlannerFeatures
+from agentic_kernel_ollama import OllamaPlanner
+from integration.peers.aimock import Aimock
+from integration.peers.faulty import FaultyServer
+
+from .asking import MODEL
+
+
+class TestOllamaPlanner(PlannerContract):
+    features = PlannerFeatures(streams=True, forecasts=True, deterministic=True, fails=True)
+    patience = 60
+
+    @pytest_asyncio.fixture
+    async def planner(self, aimock: Aimock) -> AsyncIterator[OllamaPlanner]:
+        call = {"name": "add", "arguments": {"a": 12, "b": 30}}
+        aimock.load(
+            [
+                {"match": {"hasToolResult": True}, "response": {"content": "It is 42."}},
+                {"match": {"toolName": "add"}, "response": {"content": "So:", "toolCalls": [call]}},
+                {"match": {}, "response": {"content": "I cannot tell."}},
+            ]
+        )
+        planner = OllamaPlanner(MODEL, host=aimock.url, options={"num_ctx": 8192})
+        yield planner
+        await planner.close()
+
+    @pytest.fixture
+    def unreachable(self) -> Iterator[str]:
+        with FaultyServer("closed") as server:
+            yield server.url
+
+    @pytest_asyncio.fixture
+    async def failing(self, unreachable: str) -> AsyncIterator[OllamaPlanner]:
+        planner = OllamaPlanner(MODEL, host=unreachable)
+        yield planner
+        await planner.close()

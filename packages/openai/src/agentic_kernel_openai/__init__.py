@@ -1,0 +1,16 @@
+"""OpenAI's models, and servers that speak like OpenAI's, as a Runtime."""
+
+from .chat import OpenAIChatPlanner
+from .planner import PlannerOptions
+from .prices import PRICES
+from .responses import OpenAIPlanner
+from .runtime import RUNTIME_KIND, OpenAIRuntime
+
+__all__ = [
+    "PRICES",
+    "RUNTIME_KIND",
+    "OpenAIChatPlanner",
+    "OpenAIPlanner",
+    "OpenAIRuntime",
+    "PlannerOptions",
+]

@@ -1,0 +1,98 @@
+"""OpenAIChatPlanner: a model decides about the steps of a `Loop`, through Chat Completions."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Unpack
+
+from agentic_kernel import InvalidValue
+from agentic_kernel_engine.loop import Context
+from agentic_kernel_engine.providers import AnswerOptions, Function, conversation
+
+from .answer import Answer
+from .chat_messages import messages_of
+from .chat_stream import ChatReader
+from .planner import APIPlanner, PlannerOptions
+from .schema import answer_form
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI
+
+_OWN: Final = (".openai.com", ".azure.com")
+"""Hosts that know the limit of an answer by its new name only; other servers often know the old one
+only, and would not stop."""
+
+
+class OpenAIChatPlanner(APIPlanner):
+    """A planner on Chat Completions, for the many servers that speak only that.
+
+    Args:
+        model: Which model to ask.
+        reasoning_effort: What the API takes under this name, e.g. ``"low"``.
+        **options: See `PlannerOptions`.
+
+    Raises:
+        InvalidValue: A value makes no sense; it is named.
+    """
+
+    wire: ClassVar[str] = "openai/chat"
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        reasoning_effort: str | None = None,
+        **options: Unpack[PlannerOptions],
+    ) -> None:
+        super().__init__(model, **options)
+        if reasoning_effort is not None and not isinstance(reasoning_effort, str):
+            raise InvalidValue("reasoning_effort", "must be a string, or None")
+        self._effort = reasoning_effort
+
+    def _request(
+        self, context: Context, options: AnswerOptions, shown: Sequence[Function]
+    ) -> dict[str, Any]:
+        told = self._told(context, options)
+        request: dict[str, Any] = {
+            "messages": messages_of(told, conversation(context, self.wire)),
+            "max_completion_tokens": options.most(context),
+        }
+        if shown:
+            request["tools"] = [_tool(each) for each in shown]
+            choice = options.choice(context)
+            request["tool_choice"] = (
+                choice
+                if choice in ("auto", "none", "required")
+                else {"type": "function", "function": {"name": choice}}
+            )
+        form = answer_form(context.output_schema)
+        if form is not None:
+            request["response_format"] = {"type": "json_schema", "json_schema": form}
+        if self._effort is not None:
+            request["reasoning_effort"] = self._effort
+        if self._streams:
+            request["stream_options"] = {"include_usage": True}
+        return request
+
+    def _ask(self, client: AsyncOpenAI, request: Mapping[str, Any]) -> Awaitable[Any]:
+        given = dict(request)
+        if not f".{client.base_url.host}".endswith(_OWN):
+            given["max_tokens"] = given.pop("max_completion_tokens")
+        return client.chat.completions.create(**given)
+
+    def _reader(self) -> ChatReader:
+        return ChatReader()
+
+    def _read_whole(self, response: Any) -> Answer:
+        return ChatReader().whole(response)
+
+
+def _tool(function: Function) -> dict[str, Any]:
+    return {
+        "type": "function",
+        "function": {
+            "name": function.name,
+            "description": function.description,
+            "parameters": function.schema,
+        },
+    }

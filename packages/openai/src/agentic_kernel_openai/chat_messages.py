@@ -1,0 +1,74 @@
+"""What was said and done, as the messages of Chat Completions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from agentic_kernel_engine.providers import Heard, Image, Message, Result, Said
+
+
+def messages_of(told: str, messages: Iterable[Message]) -> list[dict[str, Any]]:
+    """The messages of a conversation.
+
+    A result of a tool has no images on this wire, so they are in a user's message behind it.
+
+    Args:
+        told: What the model is told beside it; left out if empty.
+    """
+    chat: list[dict[str, Any]] = [{"role": "system", "content": told}] if told else []
+    shown: list[Any] = []
+    for message in messages:
+        if isinstance(message, Heard):
+            parts = [*shown, *_parts(message.text, message.images)] if shown else None
+            content = parts or _content(message.text, message.images)
+            chat.append({"role": "user", "content": content})
+            shown = []
+            continue
+        if shown:
+            chat.append({"role": "user", "content": shown})
+            shown = []
+        if isinstance(message, Said):
+            chat.append(_said(message))
+        else:
+            for result in message:
+                chat.append({"role": "tool", "tool_call_id": result.id, "content": result.text})
+                shown += _shown(result)
+    if shown:
+        chat.append({"role": "user", "content": shown})
+    return chat
+
+
+def _said(said: Said) -> dict[str, Any]:
+    message: dict[str, Any] = {"role": "assistant", "content": said.text or None}
+    if said.calls:
+        message["tool_calls"] = [
+            {
+                "id": call.id,
+                "type": "function",
+                "function": {
+                    "name": call.name,
+                    "arguments": msgspec.json.encode(call.arguments).decode(),
+                },
+            }
+            for call in said.calls
+        ]
+    return message
+
+
+def _shown(result: Result) -> list[Any]:
+    if not result.images:
+        return []
+    return _parts(f"What {result.name} ({result.id}) returned:", result.images)
+
+
+def _content(text: str, images: Iterable[Image]) -> Any:
+    parts = _parts(text, images)
+    return parts if len(parts) > 1 else text
+
+
+def _parts(text: str, images: Iterable[Image]) -> list[Any]:
+    shown = [{"type": "image_url", "image_url": {"url": image.address}} for image in images]
+    return [{"type": "text", "text": text}, *shown]

@@ -1,0 +1,113 @@
+"""Client: the SDK's client, made when it is first needed."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING, Final
+
+from agentic_kernel import CannotStart, InvalidValue
+from agentic_kernel_engine.providers import Failures
+
+from .failures import CODES, IMPL
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI
+
+KEY_VARIABLE: Final = "OPENAI_API_KEY"
+"""The environment variable of the key."""
+_KEY: Final = re.compile(r"[\x21-\x7e]+")
+_UNSENDABLE: Final = "has blanks, line breaks or other characters that no key has"
+
+
+class Client:
+    """Holds the SDK's client for one planner.
+
+    Args:
+        api_key: The key; None for that of `KEY_VARIABLE`.
+        base_url: Where the server is; None for ``OPENAI_BASE_URL``, or OpenAI's own.
+        client: One that the user made, in the place of one of our own; it is never closed.
+        timeout: Seconds between two pieces of a response.
+        organization: None for ``OPENAI_ORG_ID``.
+        project: None for ``OPENAI_PROJECT_ID``.
+
+    Raises:
+        InvalidValue: One of them makes no sense; it is named.
+    """
+
+    def __init__(
+        self,
+        api_key: str | None,
+        base_url: str | None,
+        client: AsyncOpenAI | None,
+        timeout: float,
+        organization: str | None,
+        project: str | None,
+    ) -> None:
+        if api_key is not None and not _KEY.fullmatch(api_key):
+            raise InvalidValue("api_key", "is empty" if not api_key else _UNSENDABLE)
+        if base_url is not None and not base_url.startswith(("http://", "https://")):
+            raise InvalidValue("base_url", "must begin with https:// or http://")
+        if client is not None:
+            from openai import AsyncOpenAI
+
+            if not isinstance(client, AsyncOpenAI):
+                raise InvalidValue("client", "must be an openai.AsyncOpenAI")
+            if (api_key, base_url, organization, project) != (None, None, None, None):
+                raise InvalidValue("client", "has its own key and address; give those or a client")
+        self._api_key = api_key
+        self._base_url = base_url
+        self._theirs = client
+        self._timeout = timeout
+        self._organization = organization
+        self._project = project
+        self._open: AsyncOpenAI | None = None
+        self.failures = Failures(IMPL, CODES, [api_key or ""])
+        """Makes failures that do not tell the key."""
+
+    def open(self) -> AsyncOpenAI:
+        """The SDK's client; it makes no call twice, because the Loop decides about that.
+
+        The first call imports the SDK, which takes most of a second.
+
+        Raises:
+            CannotStart: There is no key; says how to give one.
+        """
+        if self._open is None:
+            self._open = self._own() if self._theirs is None else self._shared(self._theirs)
+            self.failures = Failures(IMPL, CODES, [self._open.api_key])
+        return self._open
+
+    async def close(self) -> None:
+        """Close the client, unless it is the user's; another is made if one is needed again."""
+        client, self._open = self._open, None
+        if client is not None and self._theirs is None:
+            await client.close()
+
+    def _own(self) -> AsyncOpenAI:
+        key = self._api_key or os.environ.get(KEY_VARIABLE)
+        if not key:
+            raise CannotStart(
+                f"there is no API key: set the environment variable {KEY_VARIABLE}, or give "
+                "api_key=; for a server that wants none, give any text"
+            )
+        if not _KEY.fullmatch(key):
+            raise CannotStart(f"the environment variable {KEY_VARIABLE} {_UNSENDABLE}")
+
+        from openai import AsyncOpenAI
+
+        from .transport import http_client
+
+        http = http_client(self._timeout)
+        return AsyncOpenAI(
+            api_key=key,
+            base_url=self._base_url,
+            organization=self._organization,
+            project=self._project,
+            timeout=http.timeout,
+            max_retries=0,
+            http_client=http,
+        )
+
+    def _shared(self, client: AsyncOpenAI) -> AsyncOpenAI:
+        return client.with_options(max_retries=0)

@@ -1,0 +1,102 @@
+"""OpenAIPlanner: a model decides about the steps of a `Loop`, through the Responses API."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Unpack
+
+from agentic_kernel_engine.loop import Context
+from agentic_kernel_engine.providers import AnswerOptions, Function, conversation
+
+from .answer import Answer
+from .planner import APIPlanner, PlannerOptions, json_mapping
+from .responses_input import items_of
+from .responses_stream import ResponsesReader, answer_of
+from .schema import answer_form
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI
+
+_NOT_REASONING: Final = re.compile(r"gpt-[34].*|chatgpt-.*|.*-chat-latest")
+"""OpenAI's models that refuse to be asked for what they do not have."""
+
+
+class OpenAIPlanner(APIPlanner):
+    """A planner on the Responses API.
+
+    Nothing is kept on the vendor's side: what a reasoning model needs to see again, its encrypted
+    reasoning, is in the plans that it gave.
+
+    Args:
+        model: Which model to ask.
+        reasoning: What the API takes under this name, e.g. ``{"effort": "low"}``.
+        store: Whether the vendor keeps the responses.
+        **options: See `PlannerOptions`.
+
+    Raises:
+        InvalidValue: A value makes no sense; it is named.
+    """
+
+    wire: ClassVar[str] = "openai/responses"
+    least_tokens: ClassVar[int] = 16
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        reasoning: Mapping[str, Any] | None = None,
+        store: bool = False,
+        **options: Unpack[PlannerOptions],
+    ) -> None:
+        super().__init__(model, **options)
+        self._store = store
+        self._beside: dict[str, Any] = {"store": store}
+        if reasoning is not None:
+            self._beside["reasoning"] = json_mapping("reasoning", reasoning)
+        if not store and (reasoning is not None or not _NOT_REASONING.fullmatch(model)):
+            self._beside["include"] = ["reasoning.encrypted_content"]
+
+    def _request(
+        self, context: Context, options: AnswerOptions, shown: Sequence[Function]
+    ) -> dict[str, Any]:
+        request: dict[str, Any] = {
+            "input": items_of(conversation(context, self.wire)),
+            "max_output_tokens": options.most(context, self.least_tokens),
+            **self._beside,
+        }
+        told = self._told(context, options)
+        if told:
+            request["instructions"] = told
+        if shown:
+            request["tools"] = [_tool(each) for each in shown]
+            request["tool_choice"] = _choice(options.choice(context))
+        form = answer_form(context.output_schema)
+        if form is not None:
+            request["text"] = {"format": {"type": "json_schema", **form}}
+        return request
+
+    def _ask(self, client: AsyncOpenAI, request: Mapping[str, Any]) -> Awaitable[Any]:
+        return client.responses.create(**request)
+
+    def _reader(self) -> ResponsesReader:
+        return ResponsesReader(self._store)
+
+    def _read_whole(self, response: Any) -> Answer:
+        return answer_of(response, self._store)
+
+
+def _tool(function: Function) -> dict[str, Any]:
+    return {
+        "type": "function",
+        "name": function.name,
+        "description": function.description,
+        "parameters": function.schema,
+        # The API's default would change the schema; arguments are checked here anyway.
+        "strict": False,
+    }
+
+
+def _choice(choice: str) -> Any:
+    plain = choice in ("auto", "none", "required")
+    return choice if plain else {"type": "function", "name": choice}

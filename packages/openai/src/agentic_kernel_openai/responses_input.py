@@ -1,0 +1,63 @@
+"""What was said and done, as the items of the Responses API."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from agentic_kernel_engine.providers import Heard, Image, Message, Said
+
+
+def items_of(messages: Iterable[Message]) -> list[Any]:
+    """The items of a conversation.
+
+    The items that an answer consisted of are sent back as they were, where the answer's calls are
+    still those that have results: an item of a call without a result is refused.
+    """
+    items: list[Any] = []
+    for message in messages:
+        if isinstance(message, Heard):
+            items.append({"role": "user", "content": _content(message.text, message.images)})
+        elif isinstance(message, Said):
+            items += _kept(message) or _said(message)
+        else:
+            for result in message:
+                output = _content(result.text, result.images)
+                items.append(
+                    {"type": "function_call_output", "call_id": result.id, "output": output}
+                )
+    return items
+
+
+def _kept(said: Said) -> list[Any] | None:
+    if said.items is None:
+        return None
+    calls = [each["call_id"] for each in said.items if each.get("type") == "function_call"]
+    return list(said.items) if calls == [call.id for call in said.calls] else None
+
+
+def _said(said: Said) -> list[Any]:
+    items: list[Any] = []
+    if said.text:
+        content = [{"type": "output_text", "text": said.text}]
+        items.append({"type": "message", "role": "assistant", "content": content})
+    for call in said.calls:
+        arguments = msgspec.json.encode(call.arguments).decode()
+        items.append(
+            {
+                "type": "function_call",
+                "call_id": call.id,
+                "name": call.name,
+                "arguments": arguments,
+            }
+        )
+    return items
+
+
+def _content(text: str, images: Iterable[Image]) -> Any:
+    shown = [
+        {"type": "input_image", "image_url": image.address, "detail": "auto"} for image in images
+    ]
+    return [{"type": "input_text", "text": text}, *shown] if shown else text

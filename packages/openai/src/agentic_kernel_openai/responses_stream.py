@@ -1,0 +1,152 @@
+"""What the Responses API answers, streamed or whole."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from agentic_kernel_engine.loop import Delta, Usage
+from agentic_kernel_engine.providers import Asked, Malformed
+
+from .answer import Answer, End
+from .failures import Reported
+from .reading import count, got, several, text
+
+_CHANNELS: Final = {
+    "response.output_text.delta": "",
+    "response.function_call_arguments.delta": "arguments",
+    "response.reasoning_summary_text.delta": "reasoning",
+    "response.reasoning_text.delta": "reasoning",
+}
+_ENDS: Final = ("response.completed", "response.incomplete", "response.failed")
+_CUT: Final[dict[str, End]] = {"max_output_tokens": "length", "content_filter": "filter"}
+_PLAIN: Final = ("message", "function_call")
+"""Items that can be made again from what they say."""
+_TELLING: Final = ("phase", "namespace", "caller")
+"""Parts of them that cannot."""
+
+
+class ResponsesReader:
+    """Reads a stream; the answer is taken from its last event, which has all of it.
+
+    So pieces that come twice, or in another order, cannot make another answer of it.
+
+    Args:
+        stored: Whether the vendor keeps the items.
+    """
+
+    def __init__(self, stored: bool) -> None:
+        self.done = False
+        self._stored = stored
+        self._items: dict[Any, Any] = {}
+        self._response: Any = None
+
+    def read(self, event: Any) -> Sequence[Delta]:
+        """See `Reader`."""
+        kind = got(event, "type")
+        if kind in _CHANNELS:
+            piece = text(event, "delta")
+            return (Delta(piece, _CHANNELS[kind]),) if piece else ()
+        if kind == "response.output_item.done":
+            item = got(event, "item")
+            self._items[got(item, "id") or len(self._items)] = item
+        elif kind in _ENDS:
+            self._response = got(event, "response")
+            self.done = True
+        elif kind == "error":
+            raise Reported(got(event, "code"), None, got(event, "message"))
+        return ()
+
+    def answer(self) -> Answer:
+        """See `Reader`."""
+        if self._response is None:
+            raise Malformed("the stream ended before the answer")
+        return answer_of(self._response, self._stored, self._items)
+
+
+def answer_of(response: Any, stored: bool, done: dict[Any, Any] | None = None) -> Answer:
+    """The answer in a whole response.
+
+    Args:
+        stored: Whether the vendor keeps the items.
+        done: The items as they were streamed, by their ids; those of a response without any.
+
+    Raises:
+        Malformed: It is none.
+        Reported: It says that the server failed.
+    """
+    status = text(response, "status")
+    if status in ("failed", "cancelled"):
+        error = got(response, "error")
+        raise Reported(got(error, "code"), got(error, "type"), got(error, "message"))
+    if status in ("queued", "in_progress"):
+        raise Malformed("the server did not wait for the answer; leave out background")
+    done = done or {}
+    output = several(response, "output") or list(done.values())
+    answer = Answer(model=text(response, "model"))
+    if status == "incomplete":
+        reason = text(got(response, "incomplete_details"), "reason")
+        answer.end = _CUT.get(reason, "length")
+    _read_output(answer, output)
+    # What is encrypted is whole in the item's own event.
+    kept = [done.get(got(item, "id"), item) if _is_reasoning(item) else item for item in output]
+    answer.items = _opaque(kept, stored)
+    usage = got(response, "usage")
+    if usage is not None:
+        read, wrote = got(usage, "input_tokens_details"), got(usage, "output_tokens_details")
+        answer.written = count(read, "cache_write_tokens")
+        answer.usage = Usage(
+            count(usage, "input_tokens"),
+            count(usage, "output_tokens"),
+            count(read, "cached_tokens"),
+            count(wrote, "reasoning_tokens"),
+        )
+    return answer
+
+
+def _read_output(answer: Answer, output: Sequence[Any]) -> None:
+    said: list[str] = []
+    thought: list[str] = []
+    calls: list[Asked] = []
+    for item in output:
+        kind = got(item, "type")
+        if kind == "message":
+            parts = several(item, "content")
+            said.append("".join(text(part, "text") for part in parts))
+            answer.refusal += "".join(text(part, "refusal") for part in parts)
+        elif kind == "function_call":
+            calls.append(Asked(text(item, "call_id"), text(item, "name"), text(item, "arguments")))
+            if not calls[-1].id:
+                raise Malformed("a call has no id")
+        elif kind == "reasoning":
+            parts = [*several(item, "summary"), *several(item, "content")]
+            thought += [text(part, "text") for part in parts]
+    answer.text = "\n\n".join(filter(None, said))
+    answer.reasoning = "\n\n".join(filter(None, thought))
+    answer.calls = calls
+
+
+def _opaque(output: Sequence[Any], stored: bool) -> list[Any] | None:
+    """The items to be sent back unchanged; None if all of them can be made again.
+
+    Reasoning is only understood by the vendor, and only found again if the vendor keeps it or if it
+    is in the item, encrypted.
+    """
+    items = [
+        item
+        for item in output
+        if not _is_reasoning(item) or stored or got(item, "encrypted_content")
+    ]
+    if all(
+        got(item, "type") in _PLAIN and not any(got(item, part) for part in _TELLING)
+        for item in items
+    ):
+        return None
+    return [
+        item.to_dict(mode="json", warnings=False) if hasattr(item, "to_dict") else item
+        for item in items
+    ]
+
+
+def _is_reasoning(item: Any) -> bool:
+    return bool(got(item, "type") == "reasoning")

@@ -1,0 +1,84 @@
+"""OpenAIRuntime: a Host whose Loop asks a model through OpenAI's APIs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, Literal, Unpack, cast
+
+from agentic_kernel import InvalidValue
+from agentic_kernel_engine import Store
+from agentic_kernel_engine.providers import ProviderRuntime, RuntimeOptions, Toolset
+
+from .chat import OpenAIChatPlanner
+from .planner import PlannerOptions
+from .responses import OpenAIPlanner
+
+RUNTIME_KIND: Final = "openai"
+"""The ``runtime_kind`` of the Tasks that this runtime serves, unless it is given another."""
+
+
+class OpenAIOptions(PlannerOptions, RuntimeOptions, total=False):
+    """What `OpenAIRuntime` takes beside its own."""
+
+    reasoning: Mapping[str, Any] | None
+    """See `OpenAIPlanner`."""
+    reasoning_effort: str | None
+    """See `OpenAIChatPlanner`."""
+
+
+_PLANNERS: Final = frozenset({*PlannerOptions.__annotations__, "reasoning", "reasoning_effort"})
+
+
+class OpenAIRuntime(ProviderRuntime):
+    """A Runtime and a Query for Tasks of the kind ``openai``.
+
+    The client is made when the first Task needs it, so reading and controlling Tasks needs no key.
+
+    Args:
+        model: Which model works on the Tasks.
+        store: Where Tasks are kept; None for memory.
+        tools: What the model may call.
+        api: ``responses``, or ``chat`` for a server that speaks only Chat Completions.
+        runtime_kind: The kind of the Tasks that it serves.
+        **options: See `PlannerOptions` and `RuntimeOptions`.
+
+    Raises:
+        InvalidValue: A value makes no sense; it is named.
+
+    Example:
+        >>> async with OpenAIRuntime("gpt-6-luna") as runtime:
+        ...     done = await runtime.run(
+        ...         Task.new(summary="Sky", instructions="Why is it blue?", runtime_kind="openai")
+        ...     )
+        ...     print(done.result)
+    """
+
+    def __init__(
+        self,
+        model: str,
+        store: Store | None = None,
+        *,
+        tools: Toolset = (),
+        api: Literal["responses", "chat"] = "responses",
+        runtime_kind: str = RUNTIME_KIND,
+        **options: Unpack[OpenAIOptions],
+    ) -> None:
+        mine: dict[str, Any] = {}
+        rest: dict[str, Any] = {}
+        for name, value in options.items():
+            (mine if name in _PLANNERS else rest)[name] = value
+        planner: OpenAIPlanner | OpenAIChatPlanner
+        if api == "responses":
+            _refuse(mine, "reasoning_effort", 'goes with api="chat"; give reasoning={"effort": …}')
+            planner = OpenAIPlanner(model, **mine)
+        elif api == "chat":
+            _refuse(mine, "reasoning", 'goes with api="responses"; give reasoning_effort=')
+            planner = OpenAIChatPlanner(model, **mine)
+        else:
+            raise InvalidValue("api", 'must be "responses" or "chat"')
+        super().__init__(planner, runtime_kind, tools, store, cast("RuntimeOptions", rest))
+
+
+def _refuse(options: dict[str, Any], name: str, why: str) -> None:
+    if options.pop(name, None) is not None:
+        raise InvalidValue(name, why)

@@ -1,0 +1,199 @@
+"""What goes wrong at a server, or on the way, is told by a code."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+
+from agentic_kernel import Task
+from agentic_kernel_engine import tool
+from agentic_kernel_engine.loop import FinalAnswer
+from agentic_kernel_openai import OpenAIRuntime
+from integration.peers.faulty import FaultyServer
+
+from .asking import KEY, PLANNERS, ask, failure, planning, seen, without_tools
+
+TIMEOUT = 0.3
+ANY = {
+    "status_400": "invalid_request",
+    "status_401": "authentication",
+    "status_402": "quota",
+    "status_403": "permission",
+    "status_404": "model_not_found",
+    "status_408": "timeout",
+    "status_409": "server_error",
+    "status_413": "request_too_large",
+    "status_422": "invalid_request",
+    "status_500": "server_error",
+    "status_502": "server_error",
+    "status_503": "overloaded",
+    "status_504": "timeout",
+    "status_529": "overloaded",
+    "context_length": "context_length",
+    "quota": "quota",
+    "rate_limit": "rate_limit",
+    "rate_limit_control": "connection",
+    "closed": "connection",
+    "cut": "connection",
+    "hang": "timeout",
+    "hang_after_head": "timeout",
+    "stall": "timeout",
+    "breaks": "server_error",
+    "ends_early": "bad_response",
+    "not_json": "bad_response",
+    "not_json_body": "bad_response",
+    "not_json_event": "bad_response",
+    "other_json": "bad_response",
+    "nothing": "bad_response",
+    "gzip_bomb": "bad_response",
+}
+STREAMED = {
+    "endless": "bad_response",
+    "arguments_not_json": "bad_response",
+    "arguments_not_object": "bad_response",
+    "arguments_nan": "bad_response",
+    "arguments_surrogate": "bad_response",
+    "arguments_deep": "bad_response",
+    "cut_in_call": "max_tokens",
+    "cut_in_text": "max_tokens",
+    "filtered": "content_filter",
+    "empty_answer": "bad_response",
+}
+REDIRECTS = ("metadata", "ipv6", "mapped", "decimal", "octal")
+
+every_api = pytest.mark.parametrize("api", PLANNERS)
+
+
+async def fails(api: str, fault: str, **options: Any) -> Any:
+    """How a planner fails at a fault; no connection is left."""
+    with FaultyServer(fault) as peer:
+        async with planning(api, peer.url, **{"timeout": 10.0, **options}) as planner:
+            error = await failure(planner, seen())
+        peer.wait_closed()
+    assert KEY not in f"{error} {error.metadata} {error.__cause__}"
+    assert peer.followed == 0
+    return error
+
+
+@every_api
+@pytest.mark.parametrize("fault", ANY)
+async def test_a_fault_has_its_code(api: str, fault: str) -> None:
+    timeout = TIMEOUT if ANY[fault] == "timeout" else 10.0
+    error = await fails(api, fault, timeout=timeout)
+    assert error.code == f"openai/{ANY[fault]}"
+    if fault.startswith("status_"):
+        status = int(fault.removeprefix("status_"))
+        assert error.metadata == {"status": status, "request_id": "req_peer"}
+
+
+@every_api
+@pytest.mark.parametrize("fault", [fault for fault in ANY if not fault.startswith("status_")])
+async def test_a_fault_has_the_same_code_without_streaming(api: str, fault: str) -> None:
+    timeout = TIMEOUT if ANY[fault] == "timeout" else 10.0
+    error = await fails(api, fault, timeout=timeout, stream=False)
+    assert error.code == f"openai/{ANY[fault]}"
+
+
+@every_api
+@pytest.mark.parametrize("fault", STREAMED)
+async def test_a_fault_of_a_stream_has_its_code(api: str, fault: str) -> None:
+    error = await fails(api, fault)
+    assert error.code == f"openai/{STREAMED[fault]}"
+    if fault == "cut_in_text":
+        assert error.metadata == {"text": "All is ", "request_id": "req_peer"}
+
+
+@every_api
+async def test_a_body_without_an_end_is_left_where_it_is_too_long(api: str) -> None:
+    error = await fails(api, "endless", stream=False)
+    assert (error.code, "67,108,864" in error.message) == ("openai/bad_response", True)
+
+
+@every_api
+@pytest.mark.parametrize(
+    ("fault", "wait"),
+    [("seconds", 2_000), ("ms", 2_000), ("huge", 86_400_000), ("negative", 0), ("words", None)],
+)
+async def test_a_rate_limit_says_how_long_to_wait(api: str, fault: str, wait: int | None) -> None:
+    error = await fails(api, f"rate_limit_{fault}")
+    assert error.code == "openai/rate_limit"
+    assert error.metadata.get("retry_after_ms") == wait
+
+
+@every_api
+@pytest.mark.parametrize("place", REDIRECTS)
+async def test_a_redirect_is_not_followed(api: str, place: str) -> None:
+    error = await fails(api, f"redirect_{place}")
+    assert (error.code, "redirects" in error.message) == ("openai/bad_response", True)
+
+
+@every_api
+@pytest.mark.parametrize("fault", ["secret_echoed", "secret_in_stream"])
+async def test_a_secret_that_the_server_echoes_is_not_told(
+    api: str, fault: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    error = await fails(api, fault)
+    assert "[redacted]" in error.message
+    assert KEY not in caplog.text
+
+
+@every_api
+async def test_no_event_and_no_note_of_a_task_has_the_secret(api: Any) -> None:
+    task = Task.new(summary="", instructions="Hi", runtime_kind="openai")
+    with FaultyServer("secret_in_stream") as peer:
+        async with OpenAIRuntime(
+            "gpt-4o",
+            api=api,
+            api_key=KEY,
+            base_url=f"{peer.url}/v1",
+            middleware=[],
+        ) as runtime:
+            done = await runtime.run(task)
+            events = [event async for event in runtime.stream(task.id)]
+    assert done.failure is not None
+    assert done.failure.code == "openai/server_error"
+    assert KEY not in f"{done} {events}"
+    assert "[redacted]" in f"{events}"
+
+
+@every_api
+async def test_pieces_that_come_in_another_order_make_no_other_call(api: str) -> None:
+    for fault in ("duplicated", "reversed"):
+        with FaultyServer(fault) as peer:
+            async with planning(api, peer.url) as planner:
+                if api == "responses":
+                    assert (await ask(planner, seen()))[1].actions == (FinalAnswer("All is well."),)
+                else:
+                    assert (await failure(planner, seen())).code == "openai/bad_response"
+
+
+@every_api
+async def test_a_server_that_is_not_there_is_a_failed_connection(api: str) -> None:
+    async with planning(api, "http://127.0.0.1:9") as planner:
+        error = await failure(planner, without_tools())
+    assert error.code == "openai/connection"
+
+
+@tool(effect="none", inline=True)
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+@every_api
+@pytest.mark.parametrize("fault", ["status_503", "closed", "cut", "arguments_not_json"])
+async def test_what_passes_is_got_over(api: Any, fault: str) -> None:
+    with FaultyServer(fault, times=1) as peer:
+        async with OpenAIRuntime(
+            "gpt-4o",
+            api=api,
+            api_key=KEY,
+            base_url=f"{peer.url}/v1",
+            tools=[add],
+        ) as runtime:
+            task = Task.new(summary="", instructions="Hi", runtime_kind="openai")
+            assert (await runtime.run(task)).result == "All is well."
+        assert len(peer.requests) == 2

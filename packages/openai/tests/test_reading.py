@@ -1,0 +1,198 @@
+"""How an answer is read, from what either API sends."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from agentic_kernel_engine.loop import Usage
+from agentic_kernel_engine.providers import Malformed
+from agentic_kernel_openai.answer import Answer
+from agentic_kernel_openai.chat_stream import ChatReader
+from agentic_kernel_openai.failures import Reported
+from agentic_kernel_openai.responses_stream import ResponsesReader, answer_of
+
+REASONING = {
+    "type": "reasoning",
+    "id": "rs_1",
+    "summary": [{"type": "summary_text", "text": "Hm."}],
+    "encrypted_content": "gAAA",
+}
+
+
+def message(text: str, **more: Any) -> dict[str, Any]:
+    content = [{"type": "output_text", "text": text}]
+    return {"type": "message", "id": "msg_1", "content": content, **more}
+
+
+def called(arguments: str, id: str = "c1", **more: Any) -> dict[str, Any]:
+    form = {"type": "function_call", "id": f"fc_{id}", "call_id": id, "name": "add"}
+    return {**form, "arguments": arguments, **more}
+
+
+def response(*output: Any, **more: Any) -> dict[str, Any]:
+    return {"status": "completed", "model": "m", "output": list(output), **more}
+
+
+def chunk(reason: str | None = None, **delta: Any) -> dict[str, Any]:
+    return {"model": "m", "choices": [{"index": 0, "delta": delta, "finish_reason": reason}]}
+
+
+def piece(index: int | None, arguments: str = "", id: str = "", name: str = "") -> dict[str, Any]:
+    function = {"name": name or None, "arguments": arguments}
+    return chunk(tool_calls=[{"index": index, "id": id or None, "function": function}])
+
+
+def chat(*chunks: dict[str, Any]) -> Answer:
+    reader = ChatReader()
+    for each in chunks:
+        list(reader.read(each))
+    return reader.answer()
+
+
+def test_a_response_is_read_with_all_that_it_used_up() -> None:
+    usage = {
+        "input_tokens": 100,
+        "input_tokens_details": {"cached_tokens": 40, "cache_write_tokens": 10},
+        "output_tokens": 20,
+        "output_tokens_details": {"reasoning_tokens": 5},
+    }
+    answer = answer_of(response(REASONING, message("Three."), usage=usage), stored=False)
+    assert (answer.text, answer.reasoning, answer.model) == ("Three.", "Hm.", "m")
+    assert answer.usage == Usage(100, 20, 40, 5)
+    assert answer.written == 10
+
+
+@pytest.mark.parametrize(
+    ("output", "stored", "kept"),
+    [
+        ([message("Hi")], False, None),
+        ([called("{}")], True, None),
+        ([REASONING, called("{}")], False, [REASONING, called("{}")]),
+        ([{**REASONING, "encrypted_content": None}, called("{}")], False, None),
+        ([{"type": "reasoning", "id": "rs_1"}], True, [{"type": "reasoning", "id": "rs_1"}]),
+        ([message("Hi", phase="commentary")], False, [message("Hi", phase="commentary")]),
+        ([message("Hi", phase=None)], False, None),
+        ([{"type": "web_search_call"}], False, [{"type": "web_search_call"}]),
+    ],
+    ids=[
+        "text", "a call", "encrypted", "lost", "stored", "with a phase", "without one", "unknown",
+    ],
+)  # fmt: skip
+def test_items_are_kept_if_they_could_not_be_made_again(
+    output: list[Any], stored: bool, kept: list[Any] | None
+) -> None:
+    assert answer_of(response(*output), stored).items == kept
+
+
+def test_reasoning_is_taken_from_where_it_is_whole() -> None:
+    reader = ResponsesReader(stored=False)
+    reader.read({"type": "response.output_item.done", "item": REASONING})
+    short = {**REASONING, "encrypted_content": None}
+    reader.read({"type": "response.completed", "response": response(short, called("{}"))})
+    assert reader.answer().items == [REASONING, called("{}")]
+
+
+def test_items_of_a_stream_stand_for_an_end_that_has_none() -> None:
+    reader = ResponsesReader(stored=False)
+    reader.read({"type": "response.output_item.done", "item": message("Hello.")})
+    reader.read({"type": "response.completed", "response": response()})
+    assert reader.answer().text == "Hello."
+
+
+def test_pieces_that_come_twice_or_late_change_no_call_of_a_response() -> None:
+    reader = ResponsesReader(stored=False)
+    delta = {"type": "response.function_call_arguments.delta", "item_id": "fc_c1", "delta": "1}"}
+    done = {"type": "response.output_item.done", "item": called('{"a":1}')}
+    for event in (delta, delta, done, done, {"type": "response.something.new"}):
+        reader.read(event)
+    reader.read({"type": "response.completed", "response": response(called('{"a":1}'))})
+    assert [call.arguments for call in reader.answer().calls] == ['{"a":1}']
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        response(status="queued"),
+        response(called("{}", id="")),
+        response(message(5)),  # type: ignore[arg-type]
+        response(message("\ud800")),
+        response(message("\0")),
+        response(message("Hi"), usage={"input_tokens": -1}),
+        response(message("Hi"), usage={"input_tokens": 1.5}),
+        response(message("Hi"), usage={"input_tokens": 10**13}),
+        {"output": 5},
+    ],
+)
+def test_a_response_of_another_form_is_no_answer(bad: Any) -> None:
+    with pytest.raises(Malformed):
+        answer_of(bad, stored=False)
+
+
+def test_a_response_that_failed_says_why() -> None:
+    error = {"code": "rate_limit_exceeded", "message": "Slow down."}
+    with pytest.raises(Reported, match="Slow down") as caught:
+        answer_of(response(status="failed", error=error), stored=False)
+    assert caught.value.codes == ["rate_limit_exceeded"]
+
+
+def test_chunks_are_put_together_call_by_call() -> None:
+    answer = chat(
+        chunk(role="assistant", content=""),
+        chunk(reasoning_content="Hm."),
+        chunk(content="I "),
+        chunk(content="add."),
+        piece(0, id="c1", name="add"),
+        piece(0, '{"a":'),
+        piece(0, "1}"),
+        piece(1, "{}", id="c2", name="add"),
+        chunk("tool_calls"),
+        {"choices": [], "usage": {"prompt_tokens": 7, "completion_tokens": 3}},
+    )
+    assert answer.text == "I add."
+    assert answer.reasoning == "Hm."
+    assert [tuple(call) for call in answer.calls] == [
+        ("c1", "add", '{"a":1}'),
+        ("c2", "add", "{}"),
+    ]
+    assert answer.usage == Usage(7, 3)
+
+
+def test_calls_that_a_server_does_not_count_are_told_by_their_ids() -> None:
+    answer = chat(
+        piece(None, "{}", "c1", "add"), piece(None, "{}", "c2", "add"), chunk("stop")
+    )  # fmt: skip
+    assert [call.id for call in answer.calls] == ["c1", "c2"]
+
+
+@pytest.mark.parametrize(
+    "chunks",
+    [
+        [chunk(content="Hi")],
+        [chunk("stop", content="Hi"), chunk(content="Hi")],
+        [chunk("stop", content="Hi"), chunk("stop")],
+        [chunk("stop", content="Hi"), piece(0, "{}", "c1", "add")],
+        [piece(1, "{}", "c1", "add"), chunk("tool_calls")],
+        [piece(0, "{", "c1", "add"), piece(0, "}", "c2"), chunk("tool_calls")],
+        [piece(0, "{", "c1", "add"), piece(0, "}", "", "erase"), chunk("tool_calls")],
+        [piece(-1, "{}", "c1", "add"), chunk("tool_calls")],
+        [chunk("tool_calls")],
+        [chunk(content=["Hi"]), chunk("stop")],
+        [chunk(content="\ud83d"), chunk("stop")],
+        [{"choices": "none"}],
+    ],
+    ids=[
+        "no end", "text behind the end", "two ends", "a call behind the end", "a gap", "two ids",
+        "two names", "a negative index", "no calls", "a list", "half a character", "no chunk",
+    ],
+)  # fmt: skip
+def test_chunks_that_do_not_fit_together_are_no_answer(chunks: list[Any]) -> None:
+    with pytest.raises(Malformed):
+        chat(*chunks)
+
+
+def test_an_end_may_be_told_again_with_what_was_used_up() -> None:
+    last = {**chunk("stop"), "usage": {"prompt_tokens": 7, "completion_tokens": 3}}
+    answer = chat(chunk("stop", content="Hi"), last)
+    assert (answer.text, answer.usage) == ("Hi", Usage(7, 3))

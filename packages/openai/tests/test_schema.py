@@ -1,0 +1,65 @@
+"""What the model is told about the form of a final answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from agentic_kernel_openai.schema import answer_form, in_words
+
+CLOSED = {
+    "type": "object",
+    "properties": {"n": {"type": "integer"}},
+    "required": ["n"],
+    "additionalProperties": False,
+}
+
+
+def of(part: Any) -> dict[str, Any]:
+    return {**CLOSED, "properties": {"n": part}}
+
+
+@pytest.mark.parametrize(
+    ("schema", "strict"),
+    [
+        (CLOSED, True),
+        (of({"type": "array", "items": CLOSED}), True),
+        (of({"anyOf": [{"type": "null"}, CLOSED]}), True),
+        ({**of({"$ref": "#/$defs/n"}), "$defs": {"n": {"enum": [1, 2]}}}, True),
+        ({**CLOSED, "additionalProperties": True}, False),
+        ({**CLOSED, "required": []}, False),
+        ({**CLOSED, "anyOf": [CLOSED]}, False),
+        ({"type": "object"}, False),
+        (of({"type": "object"}), False),
+        (of({"type": ["object", "null"]}), False),
+        (of({}), False),
+        (of(True), False),
+        (of({"type": "integer", "default": 1}), False),
+        (of({"oneOf": [CLOSED]}), False),
+        (of({"type": "array", "items": {**CLOSED, "required": []}}), False),
+    ],
+)
+def test_a_schema_is_strict_if_the_vendor_takes_it_so(schema: dict[str, Any], strict: bool) -> None:
+    assert answer_form(schema) == {"name": "answer", "schema": schema, "strict": strict}
+    assert in_words(schema) == ""
+
+
+def test_a_schema_that_is_too_deep_is_not_strict() -> None:
+    schema: dict[str, Any] = {"type": "integer"}
+    for _ in range(5_000):
+        schema = of(schema)
+    form = answer_form(schema)
+    assert form is not None
+    assert form["strict"] is False
+
+
+@pytest.mark.parametrize("schema", [{"type": "integer"}, {"anyOf": [CLOSED]}, {}])
+def test_a_schema_that_the_vendor_does_not_take_is_told_in_words(schema: dict[str, Any]) -> None:
+    assert answer_form(schema) is None
+    assert "JSON Schema" in in_words(schema)
+
+
+def test_nothing_is_told_about_a_free_answer() -> None:
+    assert answer_form(None) is None
+    assert in_words(None) == ""

@@ -1,0 +1,20 @@
+"""Traces, metrics and logs of Tasks, for any OpenTelemetry backend."""
+
+from .middleware import TracingMiddleware
+from .observer import OTelObserver
+from .propagation import ROOT, SPAN, TRACEPARENT, TRACESTATE, traceparent, with_trace
+from .redaction import redacted
+from .substrate import TracedSubstrate
+
+__all__ = [
+    "ROOT",
+    "SPAN",
+    "TRACEPARENT",
+    "TRACESTATE",
+    "OTelObserver",
+    "TracedSubstrate",
+    "TracingMiddleware",
+    "redacted",
+    "traceparent",
+    "with_trace",
+]

@@ -1,0 +1,51 @@
+"""Means: what every stretch of one observer tells with."""
+
+from __future__ import annotations
+
+import logging
+
+from opentelemetry.trace import Span, StatusCode, Tracer
+
+from . import conventions as names
+from .instruments import Instruments
+from .redaction import Redaction
+
+_log = logging.getLogger(__name__)
+
+
+class Means:
+    """A tracer, instruments and a redaction.
+
+    Args:
+        capture: Whether content is recorded.
+    """
+
+    __slots__ = ("_faulty", "capture", "instruments", "redaction", "tracer")
+
+    def __init__(
+        self, tracer: Tracer, instruments: Instruments, redaction: Redaction, capture: bool
+    ) -> None:
+        self.tracer = tracer
+        self.instruments = instruments
+        self.redaction = redaction
+        self.capture = capture
+        self._faulty = False
+
+    def end(self, span: Span, at: int) -> None:
+        """End a span; a processor that fails is reported once, and is nobody else's business."""
+        try:
+            span.end(at)
+        except Exception:
+            if not self._faulty:
+                self._faulty = True
+                _log.exception("a span could not be handed on; this is reported once")
+
+    def close(self, span: Span, at: int, error: str, unfinished: bool) -> None:
+        """End a span, and say how it went."""
+        if (error or unfinished) and span.is_recording():
+            if error:
+                span.set_attribute(names.ERROR_TYPE, error)
+                span.set_status(StatusCode.ERROR)
+            if unfinished:
+                span.set_attribute(names.UNFINISHED, True)
+        self.end(span, at)

@@ -1,0 +1,81 @@
+"""TracingMiddleware: where calls of models and tools begin and end. It changes nothing."""
+
+from __future__ import annotations
+
+import logging
+from time import time_ns as now
+from typing import TYPE_CHECKING
+
+from opentelemetry import context as contexts
+
+from agentic_kernel_engine.loop import Context, Observation, Plan
+from agentic_kernel_engine.seams import Invocation
+
+from .messages import input_messages
+
+if TYPE_CHECKING:
+    from .tracing import Tracing
+
+_log = logging.getLogger(__name__)
+
+
+class TracingMiddleware:
+    """Tells an `OTelObserver` when calls begin and end, and makes their spans current in them.
+
+    So a vendor's SDK, a tool and their logs are in the trace, at the right place. Give it as the
+    last middleware, so that it is the nearest to the calls. A fault of its own is reported once
+    and never fails a run.
+    """
+
+    def __init__(self, tracing: Tracing) -> None:
+        self._tracing = tracing
+        self._faulty = False
+
+    async def before_model(self, context: Context) -> None:
+        means = self._tracing.means
+        try:
+            preset = context.response is not None
+            shown = ""
+            if means.capture and not preset:
+                shown = input_messages(context.transcript, means.redaction)
+            stretch = self._tracing.within(context.task)
+            contexts.attach(stretch.ask(now(), context.step, preset=preset, input=shown))
+        except Exception:
+            self._failed()
+
+    async def after_model(self, context: Context, plan: Plan) -> None:
+        try:
+            stretch = self._tracing.within(context.task)
+            stretch.answered(plan, now())
+            contexts.attach(stretch.context)
+        except Exception:
+            self._failed()
+
+    async def before_tool(self, invocation: Invocation) -> None:
+        try:
+            stretch = self._tracing.running(invocation.context.task_id, now())
+            if stretch is not None:
+                # What is attached here is current in the call, and ends with its asyncio task.
+                contexts.attach(
+                    stretch.call(
+                        invocation.context.index, invocation.tool.name, now(),
+                        id=invocation.call.id, effect=invocation.tool.effect,
+                        arguments=invocation.arguments,
+                    )
+                )  # fmt: skip
+        except Exception:
+            self._failed()
+
+    async def after_tool(self, invocation: Invocation, observation: Observation) -> None:
+        try:
+            stretch = self._tracing.running(invocation.context.task_id, now())
+            if stretch is not None:
+                stretch.returned(invocation.context.index, observation, now())
+                contexts.attach(stretch.context)
+        except Exception:
+            self._failed()
+
+    def _failed(self) -> None:
+        if not self._faulty:
+            self._faulty = True
+            _log.exception("a call was not traced; this is reported once")

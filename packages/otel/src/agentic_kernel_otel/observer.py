@@ -1,0 +1,287 @@
+"""OTelObserver: Tasks as traces, metrics and logs of OpenTelemetry."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from time import time_ns as now
+from typing import Any
+
+import msgspec
+from opentelemetry import context as contexts
+from opentelemetry import trace
+from opentelemetry._logs import LoggerProvider, get_logger
+from opentelemetry.metrics import MeterProvider, get_meter
+from opentelemetry.trace import TracerProvider
+
+from agentic_kernel_engine import Event, Substrate
+from agentic_kernel_engine import events as host
+from agentic_kernel_engine.loop import Observation, Plan, vocabulary
+
+from . import conventions as names
+from .instruments import Instruments
+from .means import Means
+from .middleware import TracingMiddleware
+from .moments import Moments
+from .propagation import written
+from .redaction import Redact, Redaction, redacted
+from .substrate import TracedSubstrate
+from .tracing import LOST, Tracing
+
+
+class OTelObserver:
+    """Tells OpenTelemetry of every Task that a Host runs or changes.
+
+    Each stretch of running is a span, with the decisions of the planner and the calls of tools
+    below it. All parts of a Task are in one trace, each with a link to the one before; a child
+    has a trace of its own with a link to its parent. See the README for what else is told.
+
+    Give it to the Host as its observer. It does more where it also stands in the run:
+    `traced` around the substrate lets the trace travel with the Task from process to process and
+    be current in the run, and `middleware` in a `Loop` tells when calls begin and end.
+
+        otel = OTelObserver()
+        loop = Loop(planner, tools, middleware=[otel.middleware])
+        host = Host(otel.traced(loop), store, observer=otel)
+
+    Nothing that it meets reaches the run: not a fault of its own, nor of a processor or exporter.
+    Spans are ended on the Host's thread, so export them in batches: the SDK's
+    ``BatchSpanProcessor`` waits for no backend, its ``SimpleSpanProcessor`` for every one.
+
+    Args:
+        tracer_provider: Makes the spans; the global one by default, as with the other two.
+        meter_provider: Makes the metrics.
+        logger_provider: Makes the log records.
+        provider: Who provides the models, as ``gen_ai.provider.name``; by default what the Task's
+            runtime kind says.
+        capture_content: Whether to record what was said to models and tools, and what they said.
+        redact: Takes secrets out of texts.
+    """
+
+    def __init__(
+        self,
+        *,
+        tracer_provider: TracerProvider | None = None,
+        meter_provider: MeterProvider | None = None,
+        logger_provider: LoggerProvider | None = None,
+        provider: str | None = None,
+        capture_content: bool = False,
+        redact: Redact = redacted,
+    ) -> None:
+        self._redaction = Redaction(redact)
+        self._instruments = Instruments(get_meter(names.SCOPE, meter_provider=meter_provider))
+        tracer = trace.get_tracer(names.SCOPE, tracer_provider=tracer_provider)
+        means = Means(tracer, self._instruments, self._redaction, capture_content)
+        self._tracing = Tracing(means, provider)
+        logger = get_logger(names.SCOPE, logger_provider=logger_provider)
+        self._moments = Moments(logger, self._redaction, capture_content)
+        self.middleware = TracingMiddleware(self._tracing)
+        """For a `Loop`, as its last middleware: tells when calls of models and tools begin and
+        end, and makes their spans current in them."""
+        self._handlers: dict[str, Callable[[str, Event, int], None]] = {
+            host.TASK_DISPATCHED: self._dispatched,
+            host.TASK_CLAIMED: self._went_on,
+            host.TASK_RESUMED: self._went_on,
+            host.TASK_PAUSE_REQUESTED: self._asked,
+            host.TASK_PAUSE_WITHDRAWN: self._asked,
+            host.TASK_DECISION_POSTED: self._asked,
+            host.TASK_PAUSED: self._paused,
+            host.TASK_RELEASED: self._released,
+            host.TASK_COMPLETED: self._completed,
+            host.TASK_FAILED: self._failed,
+            host.TASK_KILLED: self._killed,
+            host.RUN_DELTA: self._piece,
+            host.RUN_TURN: _nothing,
+            vocabulary.PLAN_MADE: self._planned,
+            vocabulary.PLAN_FAILED: self._plan_failed,
+            vocabulary.PLAN_DECIDED: self._decided,
+            vocabulary.EFFECTS_PREPARED: self._prepared,
+            vocabulary.STEP_OBSERVED: self._observed,
+            vocabulary.CHILD_SPAWNED: self._spawned,
+            vocabulary.RUN_CUT: self._cut,
+            vocabulary.RUN_WAITS: self._waits,
+            vocabulary.RUN_STOPPED: self._stopped,
+        }
+
+    def observe(self, task_id: str, event: Event) -> None:
+        handler = self._handlers.get(event.type)
+        if handler is None:
+            self._tell(task_id, event, now())
+        else:
+            handler(task_id, event, now())
+
+    def traced(self, substrate: Substrate) -> TracedSubstrate:
+        """The substrate, with the trace that travels with each Task current in its runs."""
+        return TracedSubstrate(substrate, self._tracing)
+
+    def traceparent(self, task_id: str) -> str | None:
+        """Where in its trace a Task is that runs here, as a ``traceparent``; None if it does not.
+
+        To hand on to whoever works for it; in the run itself its context is current anyway.
+        """
+        stretch = self._tracing.running(task_id, now())
+        return None if stretch is None else written(stretch.span.get_span_context()) or None
+
+    # Events of the Host
+
+    def _dispatched(self, task_id: str, event: Event, at: int) -> None:
+        trail = self._tracing.trails.of(task_id)
+        self._tracing.end(trail, at, LOST)
+        trail.began = at
+        trail.caller = contexts.get_current()
+        self._instruments.entered("running")
+
+    def _went_on(self, task_id: str, event: Event, at: int) -> None:
+        trail = self._tracing.trails.of(task_id)
+        self._tracing.end(trail, at, LOST)
+        trail.began, trail.by, trail.asked = at, event.data.get("by"), None
+        if event.type == host.TASK_RESUMED:
+            self._instruments.entered("running")
+        self._moments.tell(task_id, event, None, at)
+
+    def _asked(self, task_id: str, event: Event, at: int) -> None:
+        """What somebody wants of a run; it says nothing about whether there is one here."""
+        trail = self._tracing.trails.of(task_id)
+        if event.type != host.TASK_DECISION_POSTED:
+            trail.asked = event.at if event.type == host.TASK_PAUSE_REQUESTED else None
+        self._moments.tell(task_id, event, trail.stretch, at)
+
+    def _paused(self, task_id: str, event: Event, at: int) -> None:
+        self._tell(task_id, event, at)
+        trail = self._tracing.trails.of(task_id)
+        asked, trail.asked = trail.asked, None
+        if asked is None and event.data.get("reason") == "requested":
+            asked = event.at
+        self._tracing.end(trail, at, "paused")
+        if asked is not None:
+            self._instruments.paused(_since(asked, at))
+        self._instruments.entered("paused")
+
+    def _released(self, task_id: str, event: Event, at: int) -> None:
+        self._tell(task_id, event, at)
+        trail = self._tracing.trails.get(task_id)
+        if trail is not None:
+            self._tracing.end(trail, at, "running")
+
+    def _completed(self, task_id: str, event: Event, at: int) -> None:
+        self._over(task_id, event, at, "success")
+
+    def _failed(self, task_id: str, event: Event, at: int) -> None:
+        code = self._redaction.name(event.data.get("code")) or names.OTHER
+        message = self._redaction.line(event.data.get("message"))
+        self._over(task_id, event, at, "failure", code, message)
+
+    def _killed(self, task_id: str, event: Event, at: int) -> None:
+        self._over(task_id, event, at, "cancelled")
+        if event.at is not None:
+            self._instruments.killed(_since(event.at, at))
+
+    def _over(
+        self, task_id: str, event: Event, at: int, status: str, code: str = "", message: str = ""
+    ) -> None:
+        self._tell(task_id, event, at)
+        trail = self._tracing.trails.drop(task_id)
+        if trail is not None and trail.stretch is not None:
+            self._tracing.end(trail, at, status, code, message)
+        elif code:
+            self._instruments.failed(names.INVOKE_AGENT, code)
+        self._instruments.entered(status)
+
+    # Events of a run
+
+    def _piece(self, task_id: str, event: Event, at: int) -> None:
+        stretch = self._tracing.running(task_id, at)
+        if stretch is not None:
+            stretch.piece(at)
+
+    def _planned(self, task_id: str, event: Event, at: int) -> None:
+        stretch = self._tracing.running(task_id, at)
+        if stretch is not None:
+            plan = None if stretch.timed else _read(event.data, Plan)
+            if plan is not None:
+                stretch.answered(plan, at)
+            stretch.mark(at)
+
+    def _plan_failed(self, task_id: str, event: Event, at: int) -> None:
+        stretch = self._tracing.running(task_id, at)
+        self._moments.tell(task_id, event, stretch, at)
+        if stretch is not None and event.data.get("then") == "fail":
+            stretch.not_answered(self._redaction.name(event.data.get("code")), at)
+
+    def _decided(self, task_id: str, event: Event, at: int) -> None:
+        """Told where the policy did not simply allow everything."""
+        decisions = event.data.get("decisions")
+        if isinstance(decisions, (list, tuple)) and all(
+            isinstance(each, dict) and each.get("verdict") == "allow" for each in decisions
+        ):
+            return
+        self._tell(task_id, event, at)
+
+    def _prepared(self, task_id: str, event: Event, at: int) -> None:
+        stretch = self._tracing.running(task_id, at)
+        if stretch is not None:
+            stretch.mark(at)
+
+    def _observed(self, task_id: str, event: Event, at: int) -> None:
+        stretch = self._tracing.running(task_id, at)
+        if stretch is not None:
+            observations = None
+            if stretch.tools or not stretch.timed:
+                observations = _read(event.data.get("observations"), list[Observation])
+            stretch.observed(observations or (), at)
+
+    def _spawned(self, task_id: str, event: Event, at: int) -> None:
+        stretch, child = self._tracing.running(task_id, at), event.data.get("child")
+        self._moments.tell(task_id, event, stretch, at)
+        if stretch is not None and isinstance(child, str):
+            self._tracing.trails.of(child).parent = stretch.span.get_span_context()
+
+    def _cut(self, task_id: str, event: Event, at: int) -> None:
+        stretch = self._tracing.running(task_id, at)
+        self._moments.tell(task_id, event, stretch, at)
+        if stretch is not None:
+            stretch.cut(at)
+
+    def _waits(self, task_id: str, event: Event, at: int) -> None:
+        stretch = self._tracing.running(task_id, at)
+        self._moments.tell(task_id, event, stretch, at)
+        if stretch is not None:
+            kind = self._redaction.name(event.data.get("kind"))
+            stretch.span.set_attribute(names.WAITING_FOR, kind)
+
+    def _stopped(self, task_id: str, event: Event, at: int) -> None:
+        stretch = self._tracing.running(task_id, at)
+        if stretch is None or not stretch.span.is_recording():
+            return
+        told: dict[str, Any] = {names.STOP_REASON: self._redaction.name(event.data.get("reason"))}
+        if isinstance(event.data.get("steps"), int):
+            told[names.STEPS] = event.data["steps"]
+        usage = event.data.get("usage")
+        for key, name in (
+            ("input_tokens", names.INPUT_TOKENS),
+            ("output_tokens", names.OUTPUT_TOKENS),
+        ):
+            if isinstance(usage, dict) and isinstance(usage.get(key), int):
+                told[name] = usage[key]
+        stretch.span.set_attributes(told)
+
+    def _tell(self, task_id: str, event: Event, at: int) -> None:
+        stretch = self._tracing.running(task_id, at, event.data.get("by"))
+        self._moments.tell(task_id, event, stretch, at)
+
+
+def _nothing(task_id: str, event: Event, at: int) -> None:
+    """For what is told by other events."""
+
+
+def _read(data: Any, kind: Any) -> Any:
+    """A part of an event's data, as what it is in the engine; None if it is no such thing."""
+    try:
+        return msgspec.convert(data, kind)
+    except msgspec.ValidationError:
+        return None
+
+
+def _since(moment: datetime, at: int) -> float:
+    """Seconds since a moment by the Host's clock."""
+    return max(at / 1e9 - moment.astimezone(UTC).timestamp(), 0.0)

@@ -1,0 +1,275 @@
+"""Stretch: one stretch of running of a Task, as the spans that it leaves.
+
+`invoke_agent` spans the whole; below it come `plan` with its `chat`, and `execute_tool`. Where the
+`TracingMiddleware` says when a call begins and ends, the spans have those times and are current in
+the call. Where it does not, they are made afterwards from the events of a step: the chat then
+takes as long as it took until its plan was told of, and the tools as long as the rest of the step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from opentelemetry import trace
+from opentelemetry.context import Context
+from opentelemetry.trace import Span, SpanKind, StatusCode
+
+from agentic_kernel_engine.loop import Observation, Plan
+
+from . import conventions as names
+from .means import Means
+from .messages import output_messages
+
+_NOT_RUN: Final = frozenset(
+    {"policy_denied", "skipped", "unknown_tool", "missing_scopes", "indeterminate"}
+)
+"""Errors of observations whose tool was not called, or not here."""
+
+
+class Call:
+    """One call of a tool that has begun."""
+
+    __slots__ = ("began", "span", "tool")
+
+    def __init__(self, span: Span, began: int, tool: str) -> None:
+        self.span = span
+        self.began = began
+        self.tool = tool
+
+
+class Stretch:
+    """The open spans of one stretch, and what is known of it. Moments are in nanoseconds.
+
+    Args:
+        span: Its `invoke_agent`, begun.
+        context: Where that is current.
+    """
+
+    __slots__ = (
+        "_chat", "_chat_began", "_first", "_mark", "_means", "_plan", "agent", "began",
+        "context", "entered", "provider", "span", "timed", "tools",
+    )  # fmt: skip
+
+    def __init__(
+        self, means: Means, span: Span, context: Context, *, began: int, agent: str, provider: str
+    ) -> None:
+        self._means = means
+        self.span = span
+        self.context = context
+        self.began = began
+        self.agent = agent
+        self.provider = provider
+        self.entered = False
+        """Whether its substrate has said so."""
+        self._mark = began
+        """Up to here everything is accounted for."""
+        self._plan: Span | None = None
+        self._chat: Span | None = None
+        self._chat_began = began
+        self._first = 0
+        """When the first piece of an answer came; 0 while there is none."""
+        self.timed = False
+        """Whether hooks tell of the calls of this step."""
+        self.tools: dict[int, Call] = {}
+        """Calls that have begun, by the index of the action."""
+
+    def ask(self, now: int, step: int, *, preset: bool, input: str = "") -> Context:
+        """The planner is about to be asked; the context to ask it in.
+
+        Args:
+            preset: Whether somebody else has answered: there is no chat then.
+            input: What it is shown, where content is recorded.
+        """
+        self._close_answer(now, unfinished=True)
+        self.timed = True
+        self._plan = self._start(names.PLAN, self.context, now, {names.STEP: step})
+        context = trace.set_span_in_context(self._plan, self.context)
+        if preset:
+            return context
+        self._chat_began, self._first = now, 0
+        told = {names.INPUT_MESSAGES: input} if input else {}
+        self._chat = self._start(names.CHAT, context, now, told, SpanKind.CLIENT)
+        return trace.set_span_in_context(self._chat, context)
+
+    def piece(self, now: int) -> None:
+        """A piece of an answer came."""
+        if not self._first:
+            self._first = now
+
+    def answered(self, plan: Plan, now: int) -> None:
+        """The planner answered."""
+        if self._plan is None:
+            self._late(now)
+        model = self._means.redaction.name(plan.model)
+        chat, usage = self._chat, plan.usage
+        if chat is not None:
+            if chat.is_recording():
+                told: dict[str, Any] = {}
+                if usage.input_tokens or usage.output_tokens:
+                    told[names.INPUT_TOKENS] = usage.input_tokens
+                    told[names.OUTPUT_TOKENS] = usage.output_tokens
+                if usage.cached_tokens:
+                    told[names.CACHED_TOKENS] = usage.cached_tokens
+                if usage.reasoning_tokens:
+                    told[names.REASONING_TOKENS] = usage.reasoning_tokens
+                if usage.cost:
+                    told[names.COST] = usage.cost
+                if model:
+                    told[names.RESPONSE_MODEL] = model
+                    chat.update_name(f"{names.CHAT} {model}")
+                if self._means.capture:
+                    told[names.OUTPUT_MESSAGES] = output_messages(plan, self._means.redaction)
+                if told:
+                    chat.set_attributes(told)
+            if usage.input_tokens or usage.output_tokens:
+                self._means.instruments.used(
+                    usage.input_tokens, usage.output_tokens, self.provider, model
+                )
+        self._close_answer(now, model=model)
+        self._mark = now
+
+    def not_answered(self, code: str, now: int) -> None:
+        """The planner failed, and is not asked again."""
+        if self._plan is None:
+            self._late(now)
+        self._close_answer(now, error=code or names.OTHER)
+        self._mark = now
+
+    def cut(self, now: int) -> None:
+        """An answer was cut short."""
+        if self._plan is None:
+            self._late(now)
+        self._close_answer(now, unfinished=True)
+
+    def mark(self, now: int) -> None:
+        """All that came before this moment is accounted for."""
+        self._mark = now
+
+    def call(
+        self, index: int, tool: str, now: int, *, id: str, effect: str, arguments: Any
+    ) -> Context:
+        """A tool is about to be called; the context to call it in."""
+        self.timed = True
+        before = self.tools.pop(index, None)
+        if before is not None:
+            self._close_call(before, now, unfinished=True)
+        told = {names.EFFECT: effect}
+        if id:
+            told[names.TOOL_CALL] = self._means.redaction.handle(id)
+        span = self._start_call(tool, now, told)
+        if self._means.capture and span.is_recording():
+            told_arguments = self._means.redaction.content(arguments)
+            span.set_attribute(names.TOOL_ARGUMENTS, told_arguments)
+        self.tools[index] = Call(span, now, tool)
+        return trace.set_span_in_context(span, self.context)
+
+    def returned(self, index: int, observation: Observation, now: int) -> None:
+        """A call of a tool is over."""
+        call = self.tools.pop(index, None)
+        if call is not None:
+            self._settle(call, observation, now)
+
+    def observed(self, observations: Sequence[Observation], now: int) -> None:
+        """A step is over; what no hook told of is made up for."""
+        for index, observation in enumerate(observations):
+            call = self.tools.pop(index, None)
+            if call is None:
+                if self.timed or not observation.tool or observation.error in _NOT_RUN:
+                    continue
+                tool = self._means.redaction.name(observation.tool)
+                told = {}
+                if observation.call:
+                    told[names.TOOL_CALL] = self._means.redaction.handle(observation.call)
+                call = Call(self._start_call(tool, self._mark, told), self._mark, tool)
+            self._settle(call, observation, now)
+        self._mark = now
+        self.timed = False
+
+    def end(self, now: int, status: str, code: str = "", message: str = "") -> None:
+        """The stretch is over, and so is everything in it.
+
+        Args:
+            status: Which the Task is in, or what became of the stretch.
+            code: Of the failure, if it is one.
+        """
+        self._close_answer(now, error=code, unfinished=True)
+        while self.tools:
+            _, call = self.tools.popitem()
+            self._close_call(call, now, unfinished=True)
+        span = self.span
+        if span.is_recording():
+            span.set_attribute(names.STATUS, status)
+            if code:
+                span.set_attribute(names.ERROR_TYPE, code)
+                span.set_status(StatusCode.ERROR, message)
+        self._means.end(span, now)
+        self._means.instruments.ended(_seconds(self.began, now), self.agent, code)
+
+    def _start(
+        self,
+        operation: str,
+        context: Context,
+        at: int,
+        told: dict[str, Any],
+        kind: SpanKind = SpanKind.INTERNAL,
+    ) -> Span:
+        told[names.OPERATION] = operation
+        name = operation
+        if kind is SpanKind.CLIENT:
+            told[names.PROVIDER] = self.provider
+        elif self.agent:
+            told[names.AGENT] = self.agent
+            name = f"{operation} {self.agent}"
+        return self._means.tracer.start_span(name, context, kind, told, start_time=at)
+
+    def _start_call(self, tool: str, at: int, told: dict[str, Any]) -> Span:
+        told[names.OPERATION] = names.EXECUTE_TOOL
+        told[names.TOOL_NAME] = tool
+        told[names.TOOL_TYPE] = "function"
+        if self.agent:
+            told[names.AGENT] = self.agent
+        return self._means.tracer.start_span(
+            f"{names.EXECUTE_TOOL} {tool}", self.context, SpanKind.INTERNAL, told, start_time=at
+        )
+
+    def _late(self, now: int) -> None:
+        """Spans of an answer that nobody told of before it came."""
+        self._plan = self._start(names.PLAN, self.context, self._mark, {})
+        context = trace.set_span_in_context(self._plan, self.context)
+        self._chat = self._start(names.CHAT, context, self._mark, {}, SpanKind.CLIENT)
+        self._chat_began = self._mark
+
+    def _close_answer(
+        self, now: int, *, model: str = "", error: str = "", unfinished: bool = False
+    ) -> None:
+        chat, plan = self._chat, self._plan
+        self._chat = self._plan = None
+        if chat is not None:
+            first = _seconds(self._chat_began, self._first) if self._first else None
+            if first is not None and chat.is_recording():
+                chat.set_attributes({names.STREAM: True, names.FIRST_CHUNK: first})
+            self._means.close(chat, now, error, unfinished)
+            self._means.instruments.answered(
+                _seconds(self._chat_began, now), first, self.provider, model, error
+            )
+        self._first = 0
+        if plan is not None:
+            self._means.close(plan, now, error, unfinished)
+
+    def _settle(self, call: Call, observation: Observation, now: int) -> None:
+        error = self._means.redaction.name(observation.error)
+        if self._means.capture and call.span.is_recording():
+            said = observation.message if error else observation.output
+            call.span.set_attribute(names.TOOL_RESULT, self._means.redaction.content(said))
+        self._close_call(call, now, error)
+
+    def _close_call(
+        self, call: Call, now: int, error: str = "", *, unfinished: bool = False
+    ) -> None:
+        self._means.close(call.span, now, error, unfinished)
+        self._means.instruments.called(_seconds(call.began, now), call.tool, self.agent, error)
+
+
+def _seconds(began: int, ended: int) -> float:
+    return max(ended - began, 0) / 1e9

@@ -1,0 +1,159 @@
+"""Tracing: the stretches of all Tasks, and where in which trace each belongs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from time import time_ns as now
+from typing import Any
+
+from opentelemetry import trace
+from opentelemetry.context import Context
+from opentelemetry.trace import Link, SpanContext
+
+from agentic_kernel import Task
+from agentic_kernel_engine.loop.session import SESSION
+from agentic_kernel_engine.seams.delegation import PARENT
+
+from . import conventions as names
+from .means import Means
+from .propagation import ROOT, SPAN, around, brought, noted, written
+from .stretch import Stretch
+from .trails import Trail, Trails
+
+LOST = "lost"
+"""What became of a stretch whose Task went on, or ended, elsewhere."""
+
+
+class Tracing:
+    """Begins and ends stretches. Moments are in nanoseconds.
+
+    That a Task runs here is told before its substrate is entered, and of a Task that was resumed
+    or claimed it is not yet certain. So a stretch begins with the first that is heard of the run
+    itself, and counts from the moment that was told.
+
+    Args:
+        provider: Who provides the models; None for what the Task's runtime kind says.
+    """
+
+    def __init__(self, means: Means, provider: str | None) -> None:
+        self.means = means
+        self.trails = Trails(self._forgotten)
+        self._provider = provider
+
+    def enter(self, task: Task) -> tuple[Stretch, Mapping[str, str]]:
+        """A run of this Task begins here: its stretch, and the notes to leave on the Task."""
+        trail, at = self.trails.of(task.id), now()
+        if trail.stretch is not None and trail.stretch.entered:
+            self.end(trail, at, LOST)
+        stretch = trail.stretch or self._begin(trail, at, task.id, task)
+        stretch.entered = True
+        notes = {}
+        span = stretch.span.get_span_context()
+        if span.is_valid:
+            notes[SPAN] = written(span)
+            if trail.root is not None and ROOT not in task.metadata and brought(task) is None:
+                notes[ROOT] = written(trail.root)
+        return stretch, notes
+
+    def left(self, task_id: str, stretch: Stretch) -> None:
+        """A run was unwound; what became of its Task was told before, or is known elsewhere."""
+        trail = self.trails.get(task_id)
+        if trail is not None and trail.stretch is stretch:
+            self.end(trail, now(), LOST)
+
+    def within(self, task: Task) -> Stretch:
+        """The stretch that this Task runs in."""
+        trail = self.trails.of(task.id)
+        return trail.stretch or self._begin(trail, now(), task.id, task)
+
+    def running(self, task_id: str, at: int, by: Any = None) -> Stretch | None:
+        """The stretch that a Task runs in; None if it is not known to run here.
+
+        Args:
+            by: Whose doing it is that is told of the Task: that of whoever resumed it says
+                nothing about a run.
+        """
+        trail = self.trails.get(task_id)
+        if trail is None:
+            return None
+        if trail.stretch is None and trail.began and (by is None or by != trail.by):
+            return self._begin(trail, at, task_id, None)
+        return trail.stretch
+
+    def end(self, trail: Trail, at: int, status: str, code: str = "", message: str = "") -> None:
+        """End the stretch of a trail, if there is one; see `Stretch.end`."""
+        stretch, trail.stretch, trail.began = trail.stretch, None, 0
+        if stretch is not None:
+            stretch.end(at, status, code, message)
+
+    def _begin(self, trail: Trail, at: int, task_id: str, task: Task | None) -> Stretch:
+        redaction = self.means.redaction
+        began, trail.began = trail.began or at, 0
+        kind = agent = ""
+        if task is not None:
+            kind = redaction.name(task.runtime_kind)
+            agent = redaction.name(task.agent_name)
+            trail.earlier = noted(task, SPAN) or trail.earlier
+            trail.root = noted(task, ROOT) or trail.root
+        provider = self._provider or names.provider_of(kind) or "agentic_kernel"
+        told: dict[str, Any] = {
+            names.OPERATION: names.INVOKE_AGENT,
+            names.PROVIDER: provider,
+            names.TASK: redaction.line(task_id),
+        }
+        if task is not None:
+            session = task.metadata.get(SESSION)
+            told[names.CONVERSATION] = redaction.line(session or task.id)
+            told[names.KIND] = kind
+            if agent:
+                told[names.AGENT] = agent
+            if self.means.capture:
+                said = [{"type": "text", "content": task.instructions}]
+                message = {"role": "user", "parts": said}
+                told[names.INPUT_MESSAGES] = redaction.content([message])
+        context, links = self._place(trail, task)
+        span = self.means.tracer.start_span(
+            f"{names.INVOKE_AGENT} {agent}".rstrip(), context, attributes=told, links=links,
+            start_time=began,
+        )  # fmt: skip
+        mine = span.get_span_context()
+        if trail.earlier is None:
+            trail.root = _span_of(context) or mine
+        trail.earlier = mine
+        trail.caller = None
+        trail.stretch = Stretch(
+            self.means, span, trace.set_span_in_context(span, context), began=began, agent=agent,
+            provider=provider,
+        )  # fmt: skip
+        self.means.instruments.began()
+        return trail.stretch
+
+    def _place(self, trail: Trail, task: Task | None) -> tuple[Context, list[Link]]:
+        """Where in which trace a stretch belongs, and what it is linked to."""
+        own = None if task is None else brought(task)
+        if trail.earlier is not None:
+            link = Link(trail.earlier, {names.LINK: "earlier"})
+            return own or around(trail.root or trail.earlier), [link]
+        parent = trail.parent or self._parent(trail, task)
+        if parent is not None:
+            return own or Context(), [Link(parent, {names.LINK: "parent"})]
+        return own or trail.caller or Context(), []
+
+    def _parent(self, trail: Trail, task: Task | None) -> SpanContext | None:
+        """The part of the Task that gave this one its work."""
+        given_by = None if task is None else task.metadata.get(PARENT)
+        if not isinstance(given_by, str):
+            return None
+        known = self.trails.get(given_by)
+        if known is not None and known.earlier is not None:
+            return known.earlier
+        return None if trail.caller is None else _span_of(trail.caller)
+
+    def _forgotten(self, trail: Trail) -> None:
+        self.end(trail, now(), LOST)
+
+
+def _span_of(context: Context) -> SpanContext | None:
+    """The span that is current in a context; None if there is none."""
+    span = trace.get_current_span(context).get_span_context()
+    return span if span.is_valid else None

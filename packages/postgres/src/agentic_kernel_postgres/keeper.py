@@ -1,0 +1,104 @@
+"""Keeper: a thread that renews leases and listens for news; no event loop has a part in it."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+import psycopg
+from psycopg import sql
+
+from .queries import RENEW
+
+_log: Final = logging.getLogger(__name__)
+_PATIENCE: Final = 0.2
+"""Seconds between two attempts to reach the server."""
+_ATTENTION: Final = 0.2
+"""Seconds after which the thread sees at the latest that it is told something."""
+
+
+class Keeper:
+    """One connection of its own, as long as there is a host to keep alive or somebody listens.
+
+    Args:
+        conninfo: Where the database is.
+        schema: The store's part of it.
+        channel: Where news is told.
+        lease: Seconds for which a lease is renewed; it is done four times as often.
+        tell: Called in the thread with the id of each Task that another process wrote to.
+    """
+
+    def __init__(
+        self, conninfo: str, schema: str, channel: str, lease: float, tell: Callable[[str], None]
+    ) -> None:
+        self._conninfo = conninfo
+        self._channel = channel
+        self._lease = lease
+        self._tell = tell
+        self._renew = RENEW.format(schema=schema)
+        self._hosts: set[str] = set()
+        self._lock = threading.Lock()
+        self._closing = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def keep(self, host: str) -> None:
+        """Renew the lease of a host from now on."""
+        with self._lock:
+            self._hosts.add(host)
+        self.start()
+
+    def drop(self, host: str) -> None:
+        """Renew it no more."""
+        with self._lock:
+            self._hosts.discard(host)
+
+    def start(self) -> None:
+        """Start the thread, unless it runs."""
+        with self._lock:
+            if self._thread is None:
+                self._thread = threading.Thread(
+                    target=self._run, name="postgres-keeper", daemon=True
+                )
+                self._thread.start()
+
+    def close(self) -> None:
+        """End the thread, and wait until it has ended."""
+        self._closing.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        while not self._closing.is_set():
+            try:
+                with psycopg.connect(
+                    self._conninfo, autocommit=True, connect_timeout=max(2, int(self._lease / 4))
+                ) as connection:
+                    self._keep(connection)
+            except psycopg.Error as error:
+                _log.warning("leases wait for the database: %s", " ".join(str(error).split()))
+                self._closing.wait(_PATIENCE)
+
+    def _keep(self, connection: psycopg.Connection[Any]) -> None:
+        connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self._channel)))
+        due = 0.0
+        while not self._closing.is_set():
+            if time.monotonic() >= due:
+                due = time.monotonic() + self._lease / 4
+                self._renew_all(connection)
+            wait = max(0.0, min(_ATTENTION, due - time.monotonic()))
+            for notice in connection.notifies(timeout=wait):
+                self._tell(notice.payload)
+
+    def _renew_all(self, connection: psycopg.Connection[Any]) -> None:
+        with self._lock:
+            hosts = list(self._hosts)
+        if hosts:
+            rows = connection.execute(self._renew, [f"{self._lease} seconds", hosts]).fetchall()
+            with self._lock:
+                lapsed = self._hosts.intersection(hosts) - {name for (name,) in rows}
+                self._hosts -= lapsed
+            for host in lapsed:
+                _log.warning("the lease of host %s ran out; its Tasks are taken over", host)

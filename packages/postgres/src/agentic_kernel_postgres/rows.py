@@ -1,0 +1,65 @@
+"""Rows: a Record as the input that never changes, and the head that every commit replaces (R16)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from agentic_kernel import Task
+from agentic_kernel_engine.codec import decode_change, decode_record, encode_change, encode_record
+from agentic_kernel_engine.record import Record
+
+COLUMNS: Final = """h.version, h.owner, h.attempts, h.head, t.input, CASE WHEN h.supplements > 0
+    THEN ARRAY(SELECT s.text FROM {schema}.supplements AS s WHERE s.task = h.key ORDER BY s.place)
+    END"""
+"""What `from_row` reads, of ``heads`` as ``h`` and ``tasks`` as ``t``."""
+
+_INPUT: Final = Record(
+    Task.new(
+        id="any",
+        summary="",
+        instructions="",
+        runtime_kind="any",
+        at=datetime(1970, 1, 1, tzinfo=UTC),
+    )
+)
+"""Stands for the input of any Task: what has changed since then does not depend on which."""
+
+
+def input_of(record: Record) -> bytes:
+    """What came in with the Task, and its parent."""
+    task = record.task
+    given = Task(
+        id=task.id,
+        summary=task.summary,
+        instructions=task.instructions,
+        runtime_kind=task.runtime_kind,
+        agent_name=task.agent_name,
+        metadata={key: value for key, value in task.metadata.items() if key not in task.noted},
+        created_at=task.created_at,
+    )
+    return encode_record(Record(given, parent=record.parent))
+
+
+def head_of(record: Record) -> bytes:
+    """Everything else but what has a column of its own, and the supplements."""
+    task = record.task
+    if task.supplements:
+        task = replace(task, supplements=())
+    return encode_change(_INPUT, record.changed(task=task, version=2, owner=None, attempts=0))
+
+
+def from_row(row: Sequence[Any]) -> Record:
+    """The Record behind a row of `COLUMNS`.
+
+    Raises:
+        InvalidValue: The row does not read as written, or a newer version wrote it.
+    """
+    version, owner, attempts, head, given, supplements = row
+    record = decode_change(decode_record(given), head)
+    task = record.task
+    if supplements:
+        task = replace(task, supplements=supplements)
+    return record.changed(task=task, version=version, owner=owner, attempts=attempts)

@@ -1,0 +1,135 @@
+"""Session: one event loop's connections to the database."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import Any, Final
+
+import psycopg
+from psycopg import AsyncConnection, AsyncCursor
+from psycopg.rows import tuple_row
+from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout
+
+from agentic_kernel_engine.errors import StoreError
+
+from .connections import Connections
+from .errors import as_store_error, settled
+from .writes import session_name
+
+Row = tuple[Any, ...]
+Cursor = AsyncCursor[Row]
+Pool = AsyncConnectionPool[Any]
+_MOST: Final = 4
+"""How many connections the store has of its own on one event loop."""
+_STALE: Final = 10
+"""How many connections in a row a read may find broken, as all are when the server restarted."""
+
+
+class Session:
+    """A pool, and the number under which its writes can be told from all others, and given up.
+
+    Args:
+        place: A pool of the user's, or how to connect one of the store's own.
+        schema: The store's part of the database.
+        name: What messages call the place.
+        timeout: Seconds that a call waits for a connection, and a write for its answer.
+    """
+
+    def __init__(self, place: Pool | str, schema: str, name: str, timeout: float) -> None:
+        self.schema = schema
+        self.name = name
+        self.timeout = timeout
+        self.number = secrets.randbits(62)
+        self.doubts: list[int] = []
+        """Numbers under which a write was sent whose outcome nobody knows yet."""
+        self._pool = Connections(place, _MOST) if isinstance(place, str) else place
+        self._settling = asyncio.Lock()
+
+    def close(self) -> None:
+        """Close the connections that are the store's own."""
+        if isinstance(self._pool, Connections):
+            self._pool.close()
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[AsyncConnection[Any]]:
+        """A connection in autocommit mode, as long as the block goes on.
+
+        Raises:
+            StoreError: None became free in time, or there is no server.
+        """
+        try:
+            connection = await self._pool.getconn(timeout=self.timeout)
+        except (psycopg.Error, PoolTimeout, PoolClosed) as error:
+            raise as_store_error(error, self.name) from error
+        before = connection.autocommit
+        try:
+            if not before:
+                await connection.set_autocommit(True)
+            yield connection
+        finally:
+            if not before and not connection.closed:
+                with suppress(psycopg.Error):
+                    await connection.set_autocommit(False)
+            await self._pool.putconn(connection)
+
+    async def query(self, text: str, values: Sequence[object] = ()) -> list[Row]:
+        """The rows of a statement that may be made twice; made again where a connection breaks.
+
+        Raises:
+            StoreError: The database refused it, or cannot be reached.
+        """
+        if self.doubts:
+            await self.settle()
+        fault: psycopg.Error | None = None
+        for _ in range(_STALE):
+            async with self.connection() as connection:
+                try:
+                    cursor = cursor_of(connection)
+                    await cursor.execute(text.format(schema=self.schema), values)
+                    return await cursor.fetchall() if cursor.description else []
+                except psycopg.Error as error:
+                    if settled(error) and not connection.closed:
+                        raise as_store_error(error, self.name) from error
+                    fault = error
+        assert fault is not None
+        raise as_store_error(fault, self.name) from fault
+
+    def lost(self) -> None:
+        """The answer to a write did not come: go on under another number, and settle this one."""
+        self.doubts.append(self.number)
+        self.number = secrets.randbits(62)
+
+    async def settle(self) -> None:
+        """Give up every number in doubt: what it wrote is seen from now on, or never will be.
+
+        Raises:
+            StoreError: The database could not be asked in time.
+        """
+        async with self._settling:
+            deadline = time.monotonic() + self.timeout
+            while self.doubts:
+                try:
+                    async with self.connection() as connection:
+                        await _give_up(connection, self.schema, self.doubts[0])
+                    self.doubts.pop(0)
+                except (StoreError, psycopg.Error) as error:
+                    if time.monotonic() > deadline:
+                        fault = as_store_error(error, self.name)
+                        raise StoreError(f"{fault}; an earlier write is in doubt") from error
+                    await asyncio.sleep(0.05)
+
+
+def cursor_of(connection: AsyncConnection[Any]) -> Cursor:
+    """A cursor of ours, however the user's pool makes its own."""
+    return AsyncCursor(connection, row_factory=tuple_row)
+
+
+async def _give_up(connection: AsyncConnection[Any], schema: str, session: int) -> None:
+    """Have the database refuse a session's writes from now on, and wait for one under way."""
+    gone = "(name, until, gone) VALUES (%s, now(), true) ON CONFLICT DO NOTHING"
+    await connection.execute(f"INSERT INTO {schema}.hosts {gone}", [session_name(session)])
+    await connection.execute("SELECT pg_advisory_xact_lock(%s)", [session])

@@ -1,0 +1,257 @@
+"""Writes: what waits for the writer, and how a batch of it is put to the database at once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from datetime import datetime
+from enum import IntEnum
+from typing import Final, NamedTuple
+
+import msgspec
+
+from agentic_kernel import TaskExists, TaskNotFound, TaskStatus
+from agentic_kernel_engine.errors import Conflict, StoreError
+from agentic_kernel_engine.record import Record, host_of
+
+from .rows import head_of, input_of
+
+WRITE: Final = "SELECT {schema}.write_1(%s, %s, %s, %s, %s, %s, %s, %s, %s)"
+"""Takes the parts of a `Batch`; returns the outcome of each write, or null if all landed."""
+STEP: Final = "SELECT {schema}.step_1(%s, %s, %s, %s, %s, %s, %s, %s, %s)"
+"""Takes what `Write.step` gives; returns whether it landed, and if not, `WRITE` knows why."""
+
+
+class Outcome(IntEnum):
+    """What became of a write, as the function of the schema says it."""
+
+    LANDED = 0
+    EXISTS = 1
+    UNKNOWN = 2
+    MOVED = 3
+    LAPSED = 4
+    LIVES = 5
+
+
+class _Item(msgspec.Struct, omit_defaults=True, gc=False):
+    """One write as the database reads it; positions in the bytes count from 1."""
+
+    n: int
+    id: str
+    before: int
+    status: str
+    held: str | None = None
+    owner: str | None = None
+    attempts: int = 0
+    supplements: int = 0
+    head: int = 0
+    size: int = 0
+    acting: str | None = None
+    former: str | None = None
+    moves: bool = False
+    holder: str | None = None
+    due: datetime | None = None
+    ended: datetime | None = None
+    kind: str | None = None
+    parent: str | None = None
+    input: int = 0
+    length: int = 0
+    said: Sequence[str] = ()
+    news: bool = False
+
+
+class _Text(msgspec.Struct, gc=False):
+    n: int
+    version: int
+    place: int
+    text: int
+    size: int
+
+
+_encode: Final = msgspec.json.Encoder().encode
+
+
+class Write:
+    """One conditional write on its way.
+
+    Args:
+        before: The record that must hold; None to insert.
+        after: Its successor.
+        claims: Whether the host behind ``before`` must be gone for good, too.
+    """
+
+    __slots__ = ("after", "events", "future", "head", "input", "item", "settled", "tries")
+
+    def __init__(
+        self,
+        before: Record | None,
+        after: Record,
+        events: Sequence[bytes],
+        *,
+        claims: bool = False,
+    ) -> None:
+        self.after = after
+        self.events = tuple(events)
+        self.future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.settled = False
+        self.tries = 0
+        self.head = head_of(after)
+        self.input = b""
+        task, owner = after.task, after.owner
+        version = 0 if before is None else before.version
+        self.item = item = _Item(0, task.id, version, task.status.value, owner=owner)
+        item.attempts = after.attempts
+        item.supplements = len(task.supplements)
+        if before is None:
+            item.acting = _host(owner)
+            item.kind, item.parent = task.runtime_kind, after.parent
+            item.said = task.supplements
+            self.input = input_of(after)
+            self._place(after)
+            return
+        item.held = before.owner
+        if after.step > before.step:  # which nobody but the owner advances (R5)
+            item.acting = _host(before.owner)
+        if len(task.supplements) > len(before.task.supplements):
+            item.said = task.supplements[len(before.task.supplements) :]
+        if owner != before.owner:
+            item.acting = _host(owner) or item.acting
+        if claims:
+            item.former = _host(before.owner)
+        if (
+            owner != before.owner
+            or after.due_at != before.due_at
+            or task.status is not before.task.status
+        ):
+            item.moves = True
+            self._place(after)
+        # What an owner does to its running Task concerns nobody else; all the rest may.
+        item.news = not claims and (item.moves or after.step == before.step)
+
+    def _place(self, after: Record) -> None:
+        """Where listings are to find the Task."""
+        item, task = self.item, after.task
+        item.due, item.ended = after.due_at, task.ended_at
+        item.holder = _host(after.owner)
+        if item.holder is None and task.status is TaskStatus.RUNNING:
+            item.holder = ""
+
+    @property
+    def steps(self) -> bool:
+        """Whether it is an owner's step on its running Task, of which nothing else changes."""
+        item = self.item
+        return not (item.moves or item.news or item.former or item.said or not item.before) and (
+            item.status == "running" and item.acting is not None
+        )
+
+    def step(self, session: int) -> tuple[object, ...]:
+        """What the function for single steps takes, in its order."""
+        item, texts = self.item, self.events
+        sizes = f"{{{','.join([str(len(text)) for text in texts])}}}"
+        return (
+            session, item.acting, item.id, item.before, item.held, item.attempts, self.head,
+            texts[0] if len(texts) == 1 else b"".join(texts), sizes,
+        )  # fmt: skip
+
+    @property
+    def size(self) -> int:
+        """How many bytes it brings, roughly."""
+        return len(self.head) + len(self.input) + sum(map(len, self.events))
+
+    def settle(self, error: BaseException | None = None) -> None:
+        """Answer its caller."""
+        self.settled = True
+        if not self.future.done():
+            if error is None:
+                self.future.set_result(None)
+            else:
+                self.future.set_exception(error)
+
+    def decided(self, outcome: int) -> None:
+        """Answer its caller with an outcome."""
+        self.settle(self._refusal(outcome))
+
+    def _refusal(self, outcome: int) -> BaseException | None:
+        task_id = self.item.id
+        match Outcome(outcome):
+            case Outcome.LANDED:
+                return None
+            case Outcome.EXISTS:
+                return TaskExists(task_id)
+            case Outcome.UNKNOWN:
+                return TaskNotFound(task_id)
+            case Outcome.MOVED:
+                return Conflict(task_id)
+            case Outcome.LAPSED:
+                return lapsed(self.item.acting)
+            case Outcome.LIVES:
+                return OwnerLives(task_id)
+
+
+def lapsed(host: str | None) -> StoreError:
+    """What a host hears that was alive and is not any more."""
+    return StoreError(f"host {host} left, or its lease ran out; go on with a new Host")
+
+
+class OwnerLives(Conflict):
+    """A claim was refused: the owner's host is alive."""
+
+
+class Batch(NamedTuple):
+    """What the function of the schema takes, in its order."""
+
+    session: int
+    hosts: list[str]
+    items: str
+    texts: str
+    bytes: bytes
+    claims: bool
+    moves: bool
+    supplements: bool
+    news: str | None
+
+
+def batch_of(writes: Sequence[Write], session: int, channel: str) -> Batch:
+    """Writes of different Tasks as one call; sorted by id, so that no two lock crosswise."""
+    parts: list[bytes] = []
+    texts: list[_Text] = []
+    items: list[_Item] = []
+    hosts = {session_name(session)}
+    at = 1
+    for n, write in enumerate(writes, 1):
+        item = write.item
+        item.n = n
+        items.append(item)
+        item.head, item.size = at, len(write.head)
+        parts.append(write.head)
+        at += item.size
+        if write.input:
+            item.input, item.length = at, len(write.input)
+            parts.append(write.input)
+            at += item.length
+        for place, text in enumerate(write.events):
+            texts.append(_Text(n, item.before + 1, place, at, len(text)))
+            parts.append(text)
+            at += len(text)
+        if item.acting is not None:
+            hosts.add(item.acting)
+    return Batch(
+        session,
+        list(hosts),
+        _encode(items).decode(),
+        _encode(texts).decode(),
+        b"".join(parts),
+        any(item.former is not None for item in items),
+        any(item.moves or not item.before for item in items),
+        any(item.said for item in items),
+        channel if any(item.news for item in items) else None,
+    )
+
+
+def session_name(session: int) -> str:
+    """The name under which a session is given up, among those of the hosts."""
+    return f"session {session}"
+
+
+def _host(owner: str | None) -> str | None:
+    return None if owner is None else host_of(owner)

@@ -1,0 +1,10 @@
+"""How another process opens the store of a test."""
+
+from __future__ import annotations
+
+from agentic_kernel_postgres import PostgresStore
+
+
+def opened(place: str, schema: str, lease: float) -> PostgresStore:
+    """A handle of this process's own."""
+    return PostgresStore(place, schema=schema, lease=lease)

@@ -1,0 +1,64 @@
+"""PostgresStore passes the store contract, with every feature open."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import psycopg
+import pytest
+import pytest_asyncio
+
+from agentic_kernel_conformance import StoreContract, StoreFactory, StoreFeatures
+from agentic_kernel_postgres import PostgresStore
+
+from .opening import opened
+
+pytestmark = pytest.mark.slow
+
+
+class TestPostgresStore(StoreContract):
+    features = StoreFeatures(durable=True, processes=True, threads=True, leases=True, holdable=True)
+
+    @pytest_asyncio.fixture
+    async def store(self, server: str, schema: str) -> AsyncIterator[PostgresStore]:
+        async with PostgresStore(server, schema=schema, lease=30.0) as store:
+            yield store
+
+    @pytest_asyncio.fixture
+    async def reopen(
+        self, server: str, schema: str
+    ) -> AsyncIterator[Callable[[PostgresStore], Awaitable[PostgresStore]]]:
+        opened: list[PostgresStore] = []
+
+        async def reopen(store: PostgresStore) -> PostgresStore:
+            await store.close()
+            opened.append(PostgresStore(server, schema=schema, lease=30.0))
+            return opened[-1]
+
+        yield reopen
+        for store in opened:
+            await store.close()
+
+    @pytest.fixture
+    def factory(self, server: str, schema: str) -> StoreFactory:
+        return StoreFactory(f"{opened.__module__}:{opened.__name__}", (server, schema, 3.0))
+
+    @pytest.fixture
+    def expire(self, server: str, schema: str) -> Callable[[str], Awaitable[None]]:
+        async def expire(host: str) -> None:
+            with psycopg.connect(server) as connection:
+                run_out = f"UPDATE {schema}.hosts SET until = now() WHERE name = %s"
+                connection.execute(run_out, [host])
+
+        return expire
+
+    @pytest.fixture
+    def hold(self, server: str, schema: str) -> Callable[[], object]:
+        @asynccontextmanager
+        async def hold() -> AsyncIterator[None]:
+            with psycopg.connect(server) as connection:
+                connection.execute(f"LOCK TABLE {schema}.heads IN EXCLUSIVE MODE")
+                yield
+
+        return hold

@@ -1,0 +1,21 @@
+"""What the package hands out."""
+
+from __future__ import annotations
+
+import agentic_kernel_postgres
+from agentic_kernel_engine import StoreError
+from agentic_kernel_postgres import SchemaTooNew, UnsafeServer
+
+
+def test_the_names_are_these() -> None:
+    assert agentic_kernel_postgres.__all__ == [
+        "PostgresStore",
+        "SchemaTooNew",
+        "UnsafeServer",
+        "embedded",
+    ]
+
+
+def test_every_error_is_a_store_error() -> None:
+    assert issubclass(SchemaTooNew, StoreError)
+    assert issubclass(UnsafeServer, StoreError)

@@ -1,0 +1,149 @@
+"""Opening a store: the server it refuses, the schema it makes, and what it leaves working."""
+
+from __future__ import annotations
+
+import asyncio
+
+import psycopg
+import pytest
+from psycopg import AsyncConnection
+from psycopg.conninfo import make_conninfo
+
+from agentic_kernel import InvalidValue
+from agentic_kernel_engine import StoreError
+from agentic_kernel_postgres import PostgresStore, SchemaTooNew, UnsafeServer
+from agentic_kernel_postgres.schema import Migration, migrate, migrations
+
+from .records import all_events, event, running, step
+
+NEXT = Migration(
+    len(migrations()) + 1,
+    1,
+    """ALTER TABLE @schema@.heads ADD COLUMN IF NOT EXISTS later text DEFAULT 'later';
+    CREATE OR REPLACE FUNCTION @schema@.step_2(_id text) RETURNS text LANGUAGE sql AS
+    $$ UPDATE @schema@.heads SET later = 'stepped' WHERE id = _id RETURNING later $$;""",
+)
+"""A step of the schema as a later version may bring it: what is there stays as it is."""
+BREAKING = Migration(NEXT.version + 1, NEXT.version, "SELECT 1")
+"""One that only the version before it can work beside."""
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("synchronous_commit", "off"),
+        ("default_transaction_isolation", "serializable"),
+        ("default_transaction_read_only", "on"),
+    ],
+)
+async def test_a_server_that_may_lose_what_it_acknowledged_is_refused(
+    option: str, value: str, server: str, schema: str
+) -> None:
+    """By the name of the setting, before anything is written."""
+    place = make_conninfo(server, options=f"-c {option}={value}")
+    with pytest.raises(UnsafeServer, match=f"{option} must .*; it is {value}"):
+        await PostgresStore(place, schema=schema).find()
+    assert not _made(server, schema)
+
+
+async def test_stores_that_open_at_once_make_the_schema_once(server: str, schema: str) -> None:
+    stores = [PostgresStore(server, schema=schema) for _ in range(8)]
+    await asyncio.gather(*(store.insert(running(f"{n}")) for n, store in enumerate(stores)))
+    assert len(await stores[0].find()) == 8
+    with psycopg.connect(server) as connection:
+        versions = connection.execute(f"SELECT version FROM {schema}.versions ORDER BY version")
+        assert [version for (version,) in versions] == [step.version for step in migrations()]
+    await asyncio.gather(*(store.close() for store in stores))
+
+
+async def test_every_step_may_be_made_twice(server: str, schema: str) -> None:
+    """As after a restore from a copy that lacks the note of it."""
+    async with PostgresStore(server, schema=schema) as store:
+        record = running("a", owner="host:1")
+        await store.insert(record, [event(record)])
+    with psycopg.connect(server) as connection:
+        connection.execute(f"DELETE FROM {schema}.versions")
+    async with PostgresStore(server, schema=schema) as store:
+        await store.commit(record, step(record), [event(step(record))])
+        assert await store.load("a") == step(record)
+        assert await store.events("a") == all_events(2)
+
+
+async def test_two_versions_work_side_by_side(server: str, schema: str) -> None:
+    """This one goes on while a later one migrates, and beside it from then on."""
+    async with PostgresStore(server, schema=schema) as store:
+        records = [running(f"{n}", owner="host:1") for n in range(4)]
+        await asyncio.gather(*(store.insert(each, [event(each)]) for each in records))
+        migrated = asyncio.Event()
+
+        async def work(n: int) -> None:
+            while not (migrated.is_set() and records[n].version > 20):
+                after = step(records[n])
+                await store.commit(records[n], after, [event(after)])
+                records[n] = after
+
+        async def upgrade() -> None:
+            steps = (*migrations(), NEXT)
+            async with await AsyncConnection.connect(server, autocommit=True) as connection:
+                assert await migrate(connection, schema, "here", steps) == NEXT.version
+                done = await connection.execute(f"SELECT {schema}.step_2('1')")
+                assert await done.fetchone() == ("stepped",)
+            migrated.set()
+
+        await asyncio.gather(upgrade(), *(work(n) for n in range(4)))
+        async with PostgresStore(server, schema=schema) as another:
+            for record in records:
+                assert await another.load(record.task.id) == record
+                assert await another.events(record.task.id) == all_events(record.version)
+            await another.commit(records[0], step(records[0]))
+
+
+async def test_a_schema_that_left_this_version_behind_is_refused(server: str, schema: str) -> None:
+    """And stays as it is."""
+    steps = (*migrations(), NEXT, BREAKING)
+    async with await AsyncConnection.connect(server, autocommit=True) as connection:
+        await migrate(connection, schema, "here", steps)
+    store = PostgresStore(server, schema=schema)
+    for call in (store.find(), store.insert(running("a")), store.join("host")):
+        with pytest.raises(SchemaTooNew, match="upgrade agentic-kernel-postgres"):
+            await call
+
+
+async def test_stores_of_one_database_know_nothing_of_each_other(server: str, schema: str) -> None:
+    names = (schema, f"{schema}_2")
+    try:
+        async with (
+            PostgresStore(server, schema=names[0]) as one,
+            PostgresStore(server, schema=names[1]) as other,
+        ):
+            await one.insert(running("a"))
+            await one.join("host")
+            assert not await other.find()
+            assert not await other.alive("host:1")
+            await other.insert(running("a"))
+    finally:
+        with psycopg.connect(server) as connection:
+            connection.execute(f"DROP SCHEMA IF EXISTS {names[1]} CASCADE")
+
+
+@pytest.mark.parametrize(
+    "name", ["", "a b", "Upper", "1st", 'x"; drop schema public; --', "a" * 41]
+)
+def test_a_schema_has_a_plain_name(name: str) -> None:
+    with pytest.raises(InvalidValue, match="is no name"):
+        PostgresStore("postgresql:///", schema=name)
+
+
+async def test_a_database_that_is_not_there_is_a_typed_error(server: str) -> None:
+    """Which names the place, and never its password."""
+    place = make_conninfo(server, dbname="nowhere", password="secret")
+    store = PostgresStore(place)
+    with pytest.raises(StoreError, match=r"nowhere at .* does not exist") as caught:
+        await store.load("a")
+    assert "secret" not in f"{caught.value}{store!r}"
+
+
+def _made(server: str, schema: str) -> bool:
+    with psycopg.connect(server) as connection:
+        found = connection.execute("SELECT to_regnamespace(%s)", [schema]).fetchone()
+    return found is not None and found[0] is not None
