@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
 import pytest
 
 import agentic_kernel_engine as engine
-from agentic_kernel import Complete, TaskStatus, apply
-from agentic_kernel_engine import Conflict, Job, MemoryStore, RunEnded
+from agentic_kernel import Complete, Dispatch, TaskStatus, apply
+from agentic_kernel_engine import Conflict, Job, MemoryStore, Record, RunEnded
 from agentic_kernel_engine.mutators import successor
+from agentic_kernel_engine.record import owner_name
 
 from .conftest import Acting, Crash, NewTask, TappedStore
 
@@ -178,3 +180,24 @@ async def test_a_host_is_alive_before_the_first_commit_that_names_it(
     async with Host(acting(forever), tapped) as host:
         await host.dispatch(new_task())
     assert tapped.calls.index("join") < tapped.calls.index("insert")
+
+
+@pytest.mark.rule("R4")
+async def test_what_a_host_owns_and_does_not_run_is_run_however_much_it_is(
+    new_task: NewTask, acting: type[Acting], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agentic_kernel_engine.watch._PAGE", 2)
+    ran: list[str] = []
+
+    async def act(job: Job) -> Any:
+        ran.append(job.task.id)
+
+    store, now = MemoryStore(), datetime.now(UTC)
+    async with Host(acting(act), store, interval=0.001) as host:
+        lost = [apply(new_task(), Dispatch(), now) for _ in range(5)]
+        for task in lost:
+            await store.insert(Record(task, owner=owner_name(host.name, 1)))
+        async with asyncio.timeout(10):
+            for task in lost:
+                await host.wait(task.id)
+    assert sorted(ran) == sorted(task.id for task in lost)

@@ -181,3 +181,28 @@ async def test_unwinding_is_one_cancellation_so_clean_up_may_wait(
         await host.dispatch(task)
         await host.wait(task.id, PAUSED)
         await until(lambda: cleaned)
+
+
+class NoJob:
+    async def execute(self) -> Any:
+        return "done"
+
+
+class AtOnce:
+    def execute(self, job: Job) -> Any:
+        raise ValueError("on purpose")
+
+
+class NoCoroutine:
+    def execute(self, job: Job) -> Any:
+        return 5
+
+
+@pytest.mark.parametrize("substrate", [NoJob, AtOnce, NoCoroutine, object])
+async def test_a_substrate_that_cannot_begin_ends_the_run_and_not_its_dispatch(
+    substrate: Any, new_task: NewTask
+) -> None:
+    async with Host(substrate()) as host:
+        done = await host.run(new_task())
+    assert done.failure is not None
+    assert done.failure.code == "engine/unhandled_error"

@@ -231,7 +231,9 @@ class Host(Decisions, Queries):
         await self._join()
         await self._runs.slots.wait(task.id)
         await self._own(self._control.dispatch(task, parent=None, in_slot=True))
-        return await self._hub.wait(task.id)
+        task_id = task.id
+        del task  # The record has it; what waits holds as little as it can.
+        return await self._hub.wait(task_id)
 
     def as_tool(
         self,
@@ -359,5 +361,5 @@ class Host(Decisions, Queries):
         await self._join()
         return await self._own(work(task_id))
 
-    async def _own(self, work: Coroutine[Any, Any, T]) -> T:
-        return await self._hub.owned.run(work)
+    def _own(self, work: Coroutine[Any, Any, T]) -> asyncio.Future[T]:
+        return self._hub.owned.run(work)

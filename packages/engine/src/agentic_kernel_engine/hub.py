@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import logging
 import secrets
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Container, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -49,6 +49,11 @@ class Hub:
         self._observer = observer
         self._faulty = False
         self._waiting: dict[str, set[_Waiter]] = {}
+
+    @property
+    def observed(self) -> bool:
+        """Whether there is an observer to tell."""
+        return self._observer is not None
 
     def tell(self, task_id: str, event: Event) -> None:
         """Tell the observer; a fault of its own never touches a run."""
@@ -97,11 +102,12 @@ class Hub:
         for waiter in self._waiting.get(task_id, ()):
             waiter.news(record)
 
-    def watched(self) -> list[tuple[str, int]]:
-        """The Tasks that somebody waits for, each with the version last seen."""
+    def watched(self, known: Container[str]) -> list[tuple[str, int]]:
+        """The other Tasks that somebody waits for, each with the version last seen."""
         return [
             (task_id, min(waiter.version for waiter in waiters))
             for task_id, waiters in self._waiting.items()
+            if task_id not in known
         ]
 
     async def wait(self, task_id: str, statuses: Collection[TaskStatus] = ()) -> Task:
@@ -110,13 +116,16 @@ class Hub:
         Raises:
             TaskNotFound: No such Task is stored, or it was pruned meanwhile.
         """
-        wanted = frozenset(statuses) or _TERMINAL
-        with _Waiter(self, self._waiting, task_id, wanted) as waiter:
+        wanted = (_TERMINAL | frozenset(statuses)) if statuses else _TERMINAL
+        waiter = _Waiter(self, self._waiting, task_id, wanted)
+        try:
             while True:
                 record = await self.store.load(task_id)
-                if record.task.status in wanted or record.task.status.terminal:
+                if record.task.status in wanted:
                     return record.task
                 await waiter.after(record.version)
+        finally:
+            waiter.leave()
 
     async def stream(self, task_id: str, after: EventId | None) -> AsyncIterator[Event]:
         """Durable events after a cursor, each once and in order, until the Task is terminal.
@@ -124,7 +133,8 @@ class Hub:
         Raises:
             TaskNotFound: No such Task is stored, or it was pruned meanwhile.
         """
-        with _Waiter(self, self._waiting, task_id, None) as waiter:
+        waiter = _Waiter(self, self._waiting, task_id, None)
+        try:
             while True:
                 # The record first: events read after it include all that it ended with.
                 record = await self.store.load(task_id)
@@ -137,6 +147,8 @@ class Hub:
                 if record.task.status.terminal:
                     return
                 await waiter.after(record.version)
+        finally:
+            waiter.leave()
 
     async def history(self, task_id: str, after: EventId | None = None) -> list[Event]:
         """All durable events after a cursor, in order."""
@@ -153,7 +165,11 @@ _TERMINAL = frozenset(status for status in TaskStatus if status.terminal)
 
 
 class _Waiter:
-    """Somebody's wait for news of one Task, registered before the first look at it."""
+    """Somebody's wait for news of one Task, registered before the first look at it.
+
+    Args:
+        wanted: Statuses, the terminal ones among them, whose news wakes; None for all news.
+    """
 
     __slots__ = ("_all", "_future", "_hub", "_task_id", "_wanted", "version")
 
@@ -170,12 +186,9 @@ class _Waiter:
         self._wanted = wanted
         self._future: asyncio.Future[None] | None = None
         self.version = 0
+        waiting.setdefault(task_id, set()).add(self)
 
-    def __enter__(self) -> _Waiter:
-        self._all.setdefault(self._task_id, set()).add(self)
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def leave(self) -> None:
         waiters = self._all[self._task_id]
         waiters.discard(self)
         if not waiters:
@@ -187,9 +200,7 @@ class _Waiter:
             if record.version <= self.version:
                 return
             self.version = record.version
-            if self._wanted is not None and not (
-                record.task.status in self._wanted or record.task.status.terminal
-            ):
+            if self._wanted is not None and record.task.status not in self._wanted:
                 return
         else:
             self.version = 0

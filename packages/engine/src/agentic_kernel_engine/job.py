@@ -62,6 +62,11 @@ class Job:
         return self._run.ended == "killed"
 
     @property
+    def fresh(self) -> bool:
+        """Whether nothing has happened to the Task yet but its dispatch."""
+        return self._run.record.version == 1
+
+    @property
     def now(self) -> datetime:
         """The time, by the Host's clock."""
         return self._run.now

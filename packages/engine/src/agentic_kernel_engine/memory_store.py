@@ -7,6 +7,8 @@ from bisect import bisect_right, insort
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 
+import msgspec
+
 from agentic_kernel import TaskExists, TaskNotFound, TaskStatus
 
 from .errors import Conflict
@@ -18,14 +20,11 @@ _TERMINAL = frozenset(status for status in TaskStatus if status.terminal)
 _NONE: frozenset[str] = frozenset()
 
 
-class _Shelf:
+class _Shelf(msgspec.Struct, gc=False):
     """One Task: its record, and its events as they were given."""
 
-    __slots__ = ("events", "record")
-
-    def __init__(self, record: Record) -> None:
-        self.record = record
-        self.events: list[tuple[EventId, bytes]] = []
+    record: Record
+    events: list[tuple[EventId, bytes]] = []
 
     def append(self, version: int, events: Sequence[bytes]) -> None:
         for index, text in enumerate(events):
@@ -121,9 +120,9 @@ class MemoryStore:
         return events[start : start + limit]
 
     async def changed(self, versions: Mapping[str, int]) -> Mapping[str, int]:
-        moved = {}
+        moved, shelves = {}, self._shelves
         for task_id, version in versions.items():
-            shelf = self._shelves.get(task_id)
+            shelf = shelves.get(task_id)
             current = 0 if shelf is None else shelf.record.version
             if current != version:
                 moved[task_id] = current

@@ -13,18 +13,19 @@ class Owned:
     """A set of asyncio tasks that run to their end whoever stops waiting for them."""
 
     def __init__(self) -> None:
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks: dict[asyncio.Task[Any], asyncio.Future[Any] | None] = {}
+        """Each with what its caller waits for, if it does."""
 
     def start(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Begin the work and keep hold of it until it is done."""
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._done)
-        return task
+        return self._started(work, None)
 
-    async def run(self, work: Coroutine[Any, Any, T]) -> T:
+    def run(self, work: Coroutine[Any, Any, T]) -> asyncio.Future[T]:
         """The work's result; if the caller is cancelled, the work goes on without it."""
-        return await asyncio.shield(self.start(work))
+        # As `asyncio.shield` does it, with one turn of the event loop less.
+        result: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._started(work, result)
+        return result
 
     async def settle(self, work: Coroutine[Any, Any, T]) -> T:
         """The work's result, waited for even while the caller is being cancelled.
@@ -46,13 +47,32 @@ class Owned:
 
     async def idle(self, timeout: float) -> bool:
         """Wait until nothing but the caller's own task is left; False if time ran out."""
-        others = self._tasks - {asyncio.current_task()}
+        others = self._tasks.keys() - {asyncio.current_task()}
         if not others:
             return True
         _, left = await asyncio.wait(others, timeout=timeout)
         return not left
 
+    def _started(
+        self, work: Coroutine[Any, Any, T], result: asyncio.Future[T] | None
+    ) -> asyncio.Task[T]:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks[task] = result
+        task.add_done_callback(self._done)
+        return task
+
     def _done(self, task: asyncio.Task[Any]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled():
-            task.exception()  # retrieved here: its caller may have stopped waiting
+        result = self._tasks.pop(task)
+        if result is not None and result.done():  # its caller has stopped waiting
+            result = None
+        if task.cancelled():
+            if result is not None:
+                result.cancel()
+            return
+        fault = task.exception()  # retrieved here, for nobody else may do so
+        if result is None:
+            return
+        if fault is None:
+            result.set_result(task.result())
+        else:
+            result.set_exception(fault)

@@ -19,6 +19,7 @@ from agentic_kernel import (
     annotate,
     apply,
 )
+from agentic_kernel.frozen import EMPTY_DICT, freeze
 
 from . import events as vocabulary
 from . import values
@@ -27,6 +28,7 @@ from .events import Checked, Event
 from .mutators import LOOKS, acknowledged, landed
 from .record import Record
 from .store import EventId
+from .turns import Turns
 
 if TYPE_CHECKING:
     from .job import EventLike
@@ -49,24 +51,26 @@ class RunEnded(asyncio.CancelledError):
         super().__init__(reason)
 
 
-class Run:
+class Run(Turns):
     """The owner's hold on one Task: every write of the Job goes through here.
 
-    One write at a time (R7). Each requires version, owner and ``running`` (R1); when only the
-    inbox moved, the write is made again on top of it; when the Task is no longer this run's, the
-    run ends for good.
+    One write at a time, by whoever holds it (R7). Each requires version, owner and ``running``
+    (R1); when only the inbox moved, the write is made again on top of it; when the Task is no
+    longer this run's, the run ends for good.
     """
 
     __slots__ = (
         "_emitted", "_home", "_hub", "_news", "_notes", "_sealed", "delegates", "ended", "in_slot",
-        "leaving", "lock", "owner", "record", "root",
+        "leaving", "owner", "record", "root", "task_id",
     )  # fmt: skip
 
     def __init__(self, home: Runs, record: Record, *, in_slot: bool) -> None:
+        super().__init__()
         assert record.owner is not None
         self._home = home
         self._hub = home.hub
         self.record = record
+        self.task_id = record.task.id
         self.owner: str = record.owner
         self.in_slot = in_slot
         self.root: asyncio.Task[Any] | None = None
@@ -74,15 +78,10 @@ class Run:
         self.leaving: str | None = None
         self.delegates = False
         """Whether it may have children in its slot."""
-        self.lock = asyncio.Lock()
         self._news: asyncio.Future[None] | None = None
-        self._emitted: list[_Emitted | bytes] = []
+        self._emitted: Sequence[_Emitted | bytes] = ()
         self._sealed = 0
-        self._notes: dict[str, Any] = {}
-
-    @property
-    def task_id(self) -> str:
-        return self.record.task.id
+        self._notes: Mapping[str, Any] = EMPTY_DICT
 
     @property
     def now(self) -> datetime:
@@ -122,7 +121,8 @@ class Run:
                     self.root.cancel(reason)
                 self._home.unwinding(self)
 
-    def returned(self, root: asyncio.Task[Any]) -> None:
+    def __call__(self, root: asyncio.Task[Any]) -> None:
+        """What `root` calls when it is done: the run itself, which needs no object more for it."""
         self._home.returned(self, root)
 
     def absorb(self, record: Record) -> None:
@@ -144,8 +144,9 @@ class Run:
     def note(self, key: str, value: Any) -> None:
         self.check_alive()
         values.encode(value, f"notes[{ascii(key)[:80]}]")
-        annotate(self.record.task, {key: value})
-        self._notes[key] = value
+        note = freeze({key: value})
+        annotate(self.record.task, note)
+        self._notes = freeze({**self._notes, **note}) if self._notes else note
 
     def emit(self, event: EventLike) -> None:
         self.check_alive()
@@ -156,15 +157,23 @@ class Run:
             # What a commit in flight is writing is sealed: it must not grow any more.
             last = self._emitted[-1] if len(self._emitted) > self._sealed else None
             if not isinstance(last, _Emitted) or not last.extend(made):
-                self._emitted.append(_Emitted(made, text, now))
+                self._emit(_Emitted(made, text, now))
         else:
-            self._emitted.append(text)
+            self._emit(text)
 
     def report(self, events: Sequence[Checked]) -> None:
         self.check_alive()
-        for line in vocabulary.stored(events, self._hub.clock()):
-            self._hub.tell_stored(self.task_id, None, line)
-            self._emitted.append(line)
+        lines = vocabulary.stored(events, self._hub.clock())
+        if self._hub.observed:
+            for line in lines:
+                self._hub.tell_stored(self.task_id, None, line)
+        self._emitted = [*self._emitted, *lines]
+
+    def _emit(self, each: _Emitted | bytes) -> None:
+        if isinstance(self._emitted, list):
+            self._emitted.append(each)
+        else:
+            self._emitted = [*self._emitted, each]
 
     @property
     def notes(self) -> Mapping[str, Any]:
@@ -231,13 +240,13 @@ class Run:
         made = vocabulary.stored(events, now)
         kept = None if text == b"null" else text
         draft = _Draft(kept, consumed, safe, pause, now, due, if_paused)
-        await self.lock.acquire()
+        await self.hold()
         try:
             self._sealed = len(self._emitted)
             leaving, last = await self._land(draft, made)
         finally:
             self._sealed = 0
-            self.lock.release()
+            self.let_go()
         if leaving is not None:
             self.end(leaving)
             raise RunEnded(leaving)
@@ -249,8 +258,7 @@ class Run:
         Returns:
             How the run leaves, if it does; and a cursor behind all that was written.
         """
-        store, live = self._hub.store, self._sealed
-        notes = dict(self._notes)
+        store, live, notes = self._hub.store, self._sealed, self._notes
         made = [*self.emitted(), *made] if live else made
         for _ in range(LOOKS):
             if self.ended is not None:
@@ -322,12 +330,11 @@ class Run:
         if after.version > self.record.version:
             self.record = after
         if live:
-            del self._emitted[:live]
+            self._emitted = self._emitted[live:] or ()
             self._sealed = 0
         if notes:
-            self._notes = {
-                key: value for key, value in self._notes.items() if notes.get(key) is not value
-            }
+            late = {key: value for key, value in self._notes.items() if notes.get(key) is not value}
+            self._notes = freeze(late)
         self._hub.published(after, written, live)
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import asynccontextmanager
+from contextvars import copy_context
+from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any
 
 from agentic_kernel import (
@@ -67,7 +68,8 @@ class Runs:
         self.live: dict[tuple[str, str], Run] = {}
         self.current: dict[str, Run] = {}
         self._substrate = substrate
-        self._arriving: Counter[str] = Counter()
+        self._direct = iscoroutinefunction(getattr(substrate, "execute", None))
+        self._arriving: dict[str, int] = {}
 
     @property
     def can_run(self) -> bool:
@@ -97,16 +99,9 @@ class Runs:
         except Exception:
             _log.exception("task %r was killed, and may have something running elsewhere", task_id)
 
-    @contextmanager
-    def arriving(self, task_id: str) -> Iterator[None]:
+    def arriving(self, task_id: str) -> _Arriving:
         """A run of this Task is being set up; the watch is to leave it alone."""
-        self._arriving[task_id] += 1
-        try:
-            yield
-        finally:
-            self._arriving[task_id] -= 1
-            if not self._arriving[task_id]:
-                del self._arriving[task_id]
+        return _Arriving(self._arriving, task_id)
 
     @asynccontextmanager
     async def held(self, task_id: str) -> AsyncIterator[Run | None]:
@@ -116,10 +111,13 @@ class Runs:
             if run is None or run.ended is not None:
                 yield None
                 return
-            async with run.lock:
+            await run.hold()
+            try:
                 if self.current.get(task_id) is run and run.ended is None:
                     yield run
                     return
+            finally:
+                run.let_go()
 
     def knows(self, record: Record) -> bool:
         """Whether this record's owner is a run that is live, or being set up."""
@@ -156,8 +154,19 @@ class Runs:
         run = Run(self, record, in_slot=in_slot)
         self.live[run.task_id, run.owner] = run
         self.current[run.task_id] = run
-        run.root = asyncio.get_running_loop().create_task(self._execute(run))
-        run.root.add_done_callback(run.returned)
+        around = copy_context()
+        run.root = asyncio.get_running_loop().create_task(self._work(run), context=around)
+        run.root.add_done_callback(run, context=around)
+
+    def _work(self, run: Run) -> Coroutine[Any, Any, Any]:
+        """What the substrate does, without a coroutine around it that would wait as well."""
+        assert self._substrate is not None
+        if self._direct and run.record.state is None:
+            try:
+                return self._substrate.execute(Job(run))
+            except TypeError:
+                pass  # It takes no job: that is to end the run, and not its dispatch.
+        return self._execute(run)
 
     async def _execute(self, run: Run) -> Any:
         assert self._substrate is not None
@@ -192,29 +201,30 @@ class Runs:
         elif fault is not None and not isinstance(fault, Exception):
             self.hub.owned.start(self._let_go(run))
         else:
-            result = None if root.cancelled() or fault else root.result()
-            self.hub.owned.start(self._finish(run, _outcome(root.cancelled(), fault, result)))
+            self.hub.owned.start(self._finish(run, root))
 
     def _forget(self, run: Run) -> None:
         self.live.pop((run.task_id, run.owner), None)
         if self.current.get(run.task_id) is run:
             del self.current[run.task_id]
 
-    async def _finish(self, run: Run, outcome: Mutation) -> None:
+    async def _finish(self, run: Run, root: asyncio.Task[Any]) -> None:
         """Commit the run's end, again and again while it still owns the Task (R4)."""
         delay = 0.02
         try:
             while True:
-                async with run.lock:
+                await run.hold()
+                try:
                     if run.ended is not None:
                         await self._drop_result(run)
                         return
-                    try:
-                        if await self._try_to_finish(run, outcome):
-                            return
-                        continue
-                    except StoreError as fault:
-                        _log.warning("task %r cannot be ended yet: %s", run.task_id, fault)
+                    if await self._try_to_finish(run, _outcome(root, run.notes)):
+                        return
+                    continue
+                except StoreError as fault:
+                    _log.warning("task %r cannot be ended yet: %s", run.task_id, fault)
+                finally:
+                    run.let_go()
                 if self.hub.closed:
                     return
                 await asyncio.sleep(delay)
@@ -224,14 +234,11 @@ class Runs:
 
     async def _try_to_finish(self, run: Run, outcome: Mutation) -> bool:
         before, now = run.record, self.hub.clock()
-        noted = _with_notes(outcome, run.notes)
         live = run.emitted()
-        end = vocabulary.ending(noted, run.owner)
+        end = vocabulary.ending(outcome, run.owner)
         written = [*live, *vocabulary.stored([Checked(end.type, end.data)], now)]
-        after = successor(
-            before, task=apply(before.task, noted, now), owner=None, inbox=(), step=before.step + 1,
-            attempts=0, due_at=None,
-        )  # fmt: skip
+        task, version = apply(before.task, outcome, now), before.version + 1
+        after = Record(task, version, before.state, step=before.step + 1, parent=before.parent)
         try:
             await self.hub.store.commit(before, after, written)
         except Conflict as refused:
@@ -326,31 +333,53 @@ class Runs:
                 await self._let_go(run, pause=pause)
 
 
+class _Arriving:
+    """Counts a Task as arriving, for as long as it is entered."""
+
+    __slots__ = ("_counts", "_task_id")
+
+    def __init__(self, counts: dict[str, int], task_id: str) -> None:
+        self._counts = counts
+        self._task_id = task_id
+
+    def __enter__(self) -> None:
+        self._counts[self._task_id] = self._counts.get(self._task_id, 0) + 1
+
+    def __exit__(self, *_: object) -> None:
+        left = self._counts.pop(self._task_id) - 1
+        if left:
+            self._counts[self._task_id] = left
+
+
 async def _until_done(runs: Sequence[Run], timeout: float) -> None:
     roots = [run.root for run in runs if run.root is not None and not run.root.done()]
     if roots:
         await asyncio.wait(roots, timeout=timeout)
 
 
-def _outcome(cancelled: bool, fault: BaseException | None, result: Any) -> Mutation:
+def _outcome(root: asyncio.Task[Any], notes: Mapping[str, Any]) -> Mutation:
     """The mutation that a substrate's return, error or self-cancellation stands for."""
-    if cancelled:
-        return Fail(Failure("engine/cancelled", "the substrate cancelled itself"))
+    if root.cancelled():
+        return Fail(Failure("engine/cancelled", "the substrate cancelled itself"), notes=notes)
+    fault = root.exception()
     try:
         if isinstance(fault, TaskFailed):
             values.check_text(fault.code, "code")
             values.check_text(fault.message, "message")
             values.encode(fault.metadata, "metadata")
-            return Fail(Failure(fault.code, fault.message, fault.metadata or {}))
+            failure = Failure(fault.code, fault.message, fault.metadata or {})
+            return Fail(failure, notes=notes)
         if fault is None:
+            result = root.result()
             values.encode(result, "result")
-            return Complete(result)
+            return Complete(result, notes=notes)
     except InvalidValue as invalid:
-        return Fail(Failure("engine/bad_result", str(invalid)))
+        return Fail(Failure("engine/bad_result", str(invalid)), notes=notes)
     except Exception as odd:
         fault = odd
     if isinstance(fault, StoreError):
-        return Fail(Failure("engine/store_error", f"the store failed: {_storable(fault)}"))
+        said = Failure("engine/store_error", f"the store failed: {_storable(fault)}")
+        return Fail(said, notes=notes)
     kind = type(fault).__name__
     text = _storable(fault)
     return Fail(
@@ -358,19 +387,11 @@ def _outcome(cancelled: bool, fault: BaseException | None, result: Any) -> Mutat
             "engine/unhandled_error",
             f"the substrate raised {kind}: {text}",
             {"type": kind, "message": text},
-        )
+        ),
+        notes=notes,
     )
 
 
 def _storable(fault: BaseException | None) -> str:
     text = str(fault)[:_DETAIL].replace("\0", "\\0")
     return text.encode(errors="backslashreplace").decode()
-
-
-def _with_notes(outcome: Mutation, notes: Any) -> Mutation:
-    if not notes:
-        return outcome
-    if isinstance(outcome, Complete):
-        return Complete(outcome.result, notes=notes)
-    assert isinstance(outcome, Fail)
-    return Fail(outcome.failure, notes=notes)

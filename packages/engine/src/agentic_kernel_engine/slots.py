@@ -59,7 +59,7 @@ class Slots:
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():
                 self.give_back()
-            else:
+            elif turn in self._queue:
                 self._queue.remove(turn)
             raise
         if self.closed:

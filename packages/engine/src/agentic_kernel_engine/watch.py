@@ -23,7 +23,7 @@ AGAIN_EVERY = 10
 """Every how many looks it also goes through some of the paused Tasks, for those left behind."""
 ASKED_EVERY = 50
 """Every how many looks it also searches for decisions that other hosts' Tasks wait for."""
-_PAGE = 100
+_PAGE = 1_000
 
 
 class Watch:
@@ -45,6 +45,7 @@ class Watch:
         self._takeover = takeover
         self._interval = interval
         self._claims = claims
+        self._checked: str | None = None
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -82,36 +83,39 @@ class Watch:
     async def notice(self) -> None:
         """Compare the versions of what runs or is waited for here with the store's, in one call."""
         hub, runs = self._hub, self._runs.current
-        versions = {task_id: run.record.version for task_id, run in runs.items()}
-        for task_id, version in hub.watched():
-            versions.setdefault(task_id, version)
-        # A parent that runs here sweeps for itself.
-        parents = {run.record.parent for run in runs.values()} - runs.keys() - {None}
+        versions: dict[str, int] = {}
+        parents: set[str] = set()
+        for task_id, run in runs.items():
+            record = run.record
+            versions[task_id] = record.version
+            # A parent that runs here sweeps for itself.
+            if record.parent is not None and record.parent not in runs:
+                parents.add(record.parent)
+        versions.update(hub.watched(runs))
         if not versions:
             return
         for task_id in await hub.store.changed(versions):
-            run = runs.get(task_id)
-            if run is not None:
+            here = runs.get(task_id)
+            if here is not None:
                 try:
-                    run.absorb(await hub.store.load(task_id))
+                    here.absorb(await hub.store.load(task_id))
                 except TaskNotFound:
-                    run.end("lost")
+                    here.end("lost")
             hub.wake(task_id)
         if parents:
-            ids = [parent for parent in parents if parent is not None]
-            for parent in (await hub.store.load_many(ids)).values():
+            for parent in (await hub.store.load_many(list(parents))).values():
                 if parent.task.status is TaskStatus.CANCELLED:
                     await self._control.family.sweep(parent.task.id)
 
     async def restart_lost(self) -> None:
-        """Run what this host owns and does not run: its insert landed unnoticed, say (R4)."""
-        after: str | None = None
-        while True:
-            page = await self._hub.store.find(
-                status=TaskStatus.RUNNING, owner=self._hub.name, after=after, limit=_PAGE
-            )
-            for record in page:
-                await self._takeover.restart(record)
-            if len(page) < _PAGE:
-                return
-            after = page[-1].task.id
+        """Run what this host owns and does not run: its insert landed unnoticed, say (R4).
+
+        One page at a time, and the next one at the next look: a look costs no more however many
+        there are.
+        """
+        page = await self._hub.store.find(
+            status=TaskStatus.RUNNING, owner=self._hub.name, after=self._checked, limit=_PAGE
+        )
+        self._checked = page[-1].task.id if len(page) == _PAGE else None
+        for record in page:
+            await self._takeover.restart(record)

@@ -9,9 +9,9 @@ import pytest
 
 from agentic_kernel import InvalidValue, Task, TaskStatus
 from agentic_kernel_engine.loop.action import AskUser, FinalAnswer, Thought, ToolCall
-from agentic_kernel_engine.loop.context import Context, Principal
+from agentic_kernel_engine.loop.context import NOBODY, Context, Principal
 from agentic_kernel_engine.loop.ending import PlannerError
-from agentic_kernel_engine.loop.limits import Limits
+from agentic_kernel_engine.loop.limits import Limits, Spent, remaining
 from agentic_kernel_engine.loop.plan import Plan, Usage
 from agentic_kernel_engine.loop.replay import replay
 from agentic_kernel_engine.seams.middlewares import (
@@ -115,9 +115,8 @@ async def test_nothing_is_tried_again_when_the_time_is_up(runner: Runner) -> Non
 
 
 def a_context(failures: int) -> Context:
-    context: Context = Context.__new__(Context)
-    context.failures = failures
-    return context
+    left = remaining(Limits(), Spent(), 0.0)
+    return Context(new_task(), 0, (), (), (), left, NOBODY, {}, (), (), None, "", failures=failures)
 
 
 async def test_waits_double_and_half_of_them_is_drawn() -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .errors import InvalidValue
-from .frozen import EMPTY_DICT, freeze, shown
+from .frozen import EMPTY_DICT, FrozenDict, freeze, shown
 
 
 def plain_text(value: Any, path: str) -> str:
@@ -101,6 +101,8 @@ def freeze_mapping(value: Any, path: str) -> Mapping[str, Any]:
     """
     if value is None:
         return EMPTY_DICT
+    if type(value) is FrozenDict:
+        return value
     if not isinstance(value, Mapping):
         raise InvalidValue(path, f"must be a mapping, not {type(value).__name__}")
     frozen: Mapping[str, Any] = freeze(value, path)

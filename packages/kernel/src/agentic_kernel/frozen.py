@@ -127,6 +127,10 @@ def freeze(value: Any, path: str = "value") -> Any:
     kind = type(value)
     if kind in _SCALARS or kind is FrozenDict or kind is FrozenList:
         return value
+    if kind is dict and _flat(value):
+        flat = dict.__new__(FrozenDict)
+        dict.update(flat, value)
+        return flat
     stack: list[_Frame] = []
     open_ids: set[int] = set()
     done: dict[int, tuple[Any, Any]] = {}  # the source is kept, so that its id is not reused
@@ -172,6 +176,14 @@ def freeze(value: Any, path: str = "value") -> Any:
                 frame.keys.append(key)
             current = item
             break
+
+
+def _flat(items: dict[str, Any]) -> bool:
+    """Whether it holds nothing that would have to be walked through: so it is with most notes."""
+    for key, item in items.items():
+        if type(key) is not str or type(item) not in _SCALARS:
+            return False
+    return True
 
 
 _PENDING: Any = object()

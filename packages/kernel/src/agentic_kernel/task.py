@@ -20,7 +20,7 @@ from typing import Any
 
 from .catalog import check_name, freeze_mapping, plain_text
 from .errors import InvalidTask, InvalidValue
-from .frozen import EMPTY_DICT, EMPTY_LIST, FrozenList, freeze, shown
+from .frozen import EMPTY_DICT, EMPTY_LIST, FrozenDict, FrozenList, freeze, shown
 from .ids import new_id
 
 UTC = UTC
@@ -203,13 +203,15 @@ def _check_input(task: Task) -> None:
     _text(task.runtime_kind, "Task.runtime_kind", empty=False)
     if task.agent_name is not None:
         check_name(task.agent_name, "Task.agent_name")
-    if not isinstance(task.metadata, Mapping):
+    if type(task.metadata) is not FrozenDict and not isinstance(task.metadata, Mapping):
         raise InvalidTask("Task.metadata", "must be a mapping")
     for key in task.noted:
         check_name(key, "Task.noted")
         if key not in task.metadata:
             raise InvalidTask("Task.noted", f"names {shown(key)}, which is not in the metadata")
-    if isinstance(task.supplements, str) or not isinstance(task.supplements, Sequence):
+    if type(task.supplements) is not FrozenList and (
+        isinstance(task.supplements, str) or not isinstance(task.supplements, Sequence)
+    ):
         raise InvalidTask("Task.supplements", "must be a list of strings")
     for index, extra in enumerate(task.supplements):
         _text(extra, f"Task.supplements[{index}]", empty=True)
@@ -275,6 +277,8 @@ def _status(value: Any) -> TaskStatus:
 def _supplements(value: Any) -> FrozenList:
     if value is None:
         return EMPTY_LIST
+    if type(value) is FrozenList:
+        return value
     if isinstance(value, str) or not isinstance(value, Sequence):
         raise InvalidTask("Task.supplements", "must be a list of strings")
     frozen: FrozenList = freeze(value, "Task.supplements")

@@ -45,6 +45,13 @@ class Answering:
         self._planner = planner
         self._hooks = hooks
         self._worst_case = getattr(planner, "worst_case", None)
+        self.ask = self._hooked if hooks.before_model or hooks.after_model else self._answer
+        """The planner's answer, or middleware's in its place; None if it was cut short.
+
+        Where middleware ends the run because of an answer, the answer is counted first. Raises
+        `PlannerError` if the provider failed and no middleware knew better, and `RunEnded` if a
+        pause took effect in the middle.
+        """
 
     def forecast(self, context: Context) -> Usage:
         """What the next call may use up at most, as far as its planner can tell.
@@ -82,20 +89,12 @@ class Answering:
             run.state.reserved = worst
             await run.commit()
 
-    async def ask(self, run: Execution, context: Context) -> Plan | None:
-        """The planner's answer, or middleware's in its place; None if it was cut short.
-
-        Where middleware ends the run because of an answer, the answer is counted first.
-
-        Raises:
-            PlannerError: The provider failed and no middleware knew better.
-            RunEnded: A pause took effect in the middle.
-        """
-        if self._hooks.before_model:
-            for hook in self._hooks.before_model:
-                await hook(context)
-            if context.response is None:  # What they added may use up more.
-                await self.reserve(run, context)
+    async def _hooked(self, run: Execution, context: Context) -> Plan | None:
+        """The answer, with what middleware does before it and after it."""
+        for hook in self._hooks.before_model:
+            await hook(context)
+        if self._hooks.before_model and context.response is None:
+            await self.reserve(run, context)  # What they added may use up more.
         preset = context.response
         plan = await self._answer(run, context) if preset is None else plan_of(preset)
         if plan is None:

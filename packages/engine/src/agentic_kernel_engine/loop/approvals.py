@@ -118,7 +118,7 @@ def heed(run: Execution) -> None:
     for entry in run.job.inbox:
         if entry["id"] in run.consumed:
             continue
-        run.consumed.append(entry["id"])
+        run.consumed = (*run.consumed, entry["id"])
         match entry["type"]:
             case vocabulary.APPROVAL:
                 _decide(run, entry)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
 from agentic_kernel import Task
 
 from .limits import Remaining
@@ -45,58 +47,38 @@ NOBODY: Final = Principal()
 """When the host did not say: no tenant, no scopes."""
 
 
-class Context:
+class Context(msgspec.Struct, eq=False):
     """One step's view of the run. Middleware may change it; the Loop never reads it back.
 
     The sequences belong to the Loop: they are not copied for each step, so keep none of them
     beyond it.
     """
 
-    __slots__ = (
-        "continuation", "failures", "goals", "instructions", "memories", "output_schema", "planner",
-        "principal", "remaining", "response", "step", "task", "tools", "transcript", "variables",
-    )  # fmt: skip
-
-    def __init__(
-        self,
-        task: Task,
-        step: int,
-        transcript: Sequence[Entry],
-        tools: Sequence[Tool],
-        goals: Sequence[str],
-        remaining: Remaining,
-        principal: Principal,
-        variables: dict[str, Any],
-        instructions: Sequence[str],
-        memories: Sequence[str],
-        output_schema: Mapping[str, Any] | None,
-        continuation: str,
-    ) -> None:
-        self.task = task
-        self.step = step
-        """Steps that are behind this one."""
-        self.transcript = transcript
-        """What was said and done, oldest first; it begins with the instructions, or before these
-        with what came over from an earlier Task."""
-        self.tools = tools
-        """What may be called, after capabilities and policy."""
-        self.goals = goals
-        """The outermost first; the last one is current."""
-        self.remaining = remaining
-        self.principal = principal
-        self.variables = variables
-        """The host's scratch, durable with the next commit."""
-        self.instructions = instructions
-        """Beside the Task's own, from the capabilities of its Agent."""
-        self.memories = memories
-        """What was remembered for this step."""
-        self.output_schema = output_schema
-        """What a final answer must fit, as JSON Schema; None for anything."""
-        self.continuation = continuation
-        """The beginning of an answer that a pause cut short; "" if there is none."""
-        self.planner: Planner | None = None
-        """Who is asked in the place of the Loop's own planner, since a `Recovery` said so."""
-        self.failures = 0
-        """How often the planner failed to answer at this step."""
-        self.response: Plan | None = None
-        """Set by middleware to answer in the planner's place."""
+    task: Task
+    step: int
+    """Steps that are behind this one."""
+    transcript: Sequence[Entry]
+    """What was said and done, oldest first; it begins with the instructions, or before these
+    with what came over from an earlier Task."""
+    tools: Sequence[Tool]
+    """What may be called, after capabilities and policy."""
+    goals: Sequence[str]
+    """The outermost first; the last one is current."""
+    remaining: Remaining
+    principal: Principal
+    variables: dict[str, Any]
+    """The host's scratch, durable with the next commit."""
+    instructions: Sequence[str]
+    """Beside the Task's own, from the capabilities of its Agent."""
+    memories: Sequence[str]
+    """What was remembered for this step."""
+    output_schema: Mapping[str, Any] | None
+    """What a final answer must fit, as JSON Schema; None for anything."""
+    continuation: str
+    """The beginning of an answer that a pause cut short; "" if there is none."""
+    planner: Planner | None = None
+    """Who is asked in the place of the Loop's own planner, since a `Recovery` said so."""
+    failures: int = 0
+    """How often the planner failed to answer at this step."""
+    response: Plan | None = None
+    """Set by middleware to answer in the planner's place."""

@@ -17,7 +17,7 @@ from . import vocabulary
 from .limits import Limits, Remaining, remaining
 from .plan import Plan
 from .reasons import STOP_REASON, WAITING_FOR, StopReason
-from .state import VERSION, State, dump, load
+from .state import VERSION, AtHand, State, dump, load
 from .transcript import Transcript, UserMessage, read
 
 if TYPE_CHECKING:
@@ -48,10 +48,10 @@ class Execution:
         self.task: Task = job.task
         self.state = State(VERSION) if job.state is None else load(job.state)
         self.opening = UserMessage(self.task.instructions)
-        self.transcript = Transcript()
-        self.events: list[Checked] = []
+        self.transcript = Transcript([self.opening])
+        self.events: list[Checked] | tuple[()] = ()
         """Of the step so far, in order."""
-        self.consumed: list[int] = []
+        self.consumed: tuple[int, ...] = ()
         """Decisions that the next commit acts on."""
         self.one_step = False
         """Whether to pause after this step."""
@@ -80,6 +80,8 @@ class Execution:
             Whether this is the first entry of all.
         """
         state = self.state
+        if self.job.fresh:
+            return True
         history = await self.job.history(state.cursor)
         self.transcript = read(history, [self.opening])
         if self.job.state is None:
@@ -93,11 +95,28 @@ class Execution:
 
     def record(self, type: str, **data: Any) -> None:
         """Say something with the next commit."""
-        self.events.append(Checked(type, data))
+        if self.events:
+            self.events.append(Checked(type, data))
+        else:
+            self.events = [Checked(type, data)]
 
-    def made(self, plan: Plan) -> None:
-        """Say what was planned, as it is now: what it holds is handed to others."""
-        self.events.append(Checked(vocabulary.PLAN_MADE, values.snapshot(plan)))
+    def planned(self, plan: Plan) -> AtHand:
+        """Take a plan in hand: what it used up takes the place of what was reserved (R17).
+
+        Raises:
+            End: The run is over because of it.
+        """
+        state = self.state
+        state.spent.iterations += 1
+        state.spent.bank(plan.usage)
+        state.reserved = None
+        state.said = ""
+        # As it is now: what it holds is handed to others.
+        made = Checked(vocabulary.PLAN_MADE, values.snapshot(plan))
+        self.events = [*self.events, made] if self.events else [made]
+        if self.ending is not None:
+            raise self.ending
+        return AtHand(plan, [])
 
     def tell(self, type: str, text: str, **data: Any) -> None:
         """The same, for something that the planner is to read."""
@@ -143,7 +162,7 @@ class Execution:
         events, consumed = self._settle()
         cursor = await self.job.commit(dump(self.state), events, consumed=consumed)
         if self.state.at_hand is None:
-            self.transcript.cuts.append((len(self.transcript), cursor))
+            self.transcript.may_be_cut(cursor)
 
     async def checkpoint(self) -> None:
         """The same at a safe point; a pause that takes effect there leaves its reason."""
@@ -152,16 +171,16 @@ class Execution:
             dump(self.state), events, consumed=consumed, if_paused=_IF_PAUSED
         )
         if self.state.at_hand is None:
-            self.transcript.cuts.append((len(self.transcript), cursor))
+            self.transcript.may_be_cut(cursor)
 
     async def pause(self, reason: str, due: Any = None) -> None:
         """The same, and pause."""
         events, consumed = self._settle()
         await self.job.pause(dump(self.state), events, reason, consumed=consumed, due=due)
 
-    def _settle(self) -> tuple[list[Checked], list[int]]:
-        events, self.events = self.events, []
-        consumed, self.consumed = self.consumed, []
+    def _settle(self) -> tuple[Sequence[Checked], Sequence[int]]:
+        events, self.events = self.events, ()
+        consumed, self.consumed = self.consumed, ()
         now = self._clock()
         self.state.spent.seconds += now - self._began
         self._began = now

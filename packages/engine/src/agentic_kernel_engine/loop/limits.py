@@ -79,7 +79,7 @@ class Limits(msgspec.Struct, frozen=True, omit_defaults=True):
             raise InvalidValue("limits", str(error)) from error
 
 
-class Spent(msgspec.Struct, omit_defaults=True):
+class Spent(msgspec.Struct, gc=False, omit_defaults=True):
     """What a run has used up so far; part of its durable state."""
 
     iterations: int = 0

@@ -10,8 +10,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import msgspec
-
 from agentic_kernel import CannotStart, InvalidValue, Task
 from agentic_kernel.ids import new_id
 
@@ -39,7 +37,7 @@ from .limits import Limits, exceeded
 from .progress import judge
 from .reasons import STOP_REASON, WAITING_FOR, StopReason
 from .remembering import Remembering, seeds
-from .state import AtHand, load
+from .state import load
 
 
 class Loop:
@@ -166,7 +164,7 @@ class Loop:
             if await run.enter():
                 run.record(
                     vocabulary.RUN_STARTED,
-                    limits=msgspec.to_builtins(run.limits),
+                    limits=run.limits,
                     **session.on_behalf(self.principal),
                 )
                 if session.CONTINUES in run.task.metadata:
@@ -205,9 +203,13 @@ class Loop:
         context = self._context(run)
         if self._remembering is not None:
             await self._remembering.inject(run, context)
-        at_hand = run.state.at_hand or await self._plan(run, context)
+        at_hand = run.state.at_hand
         if at_hand is None:
-            return
+            await self._answering.reserve(run, context)
+            plan = await self._answering.ask(run, context)
+            if plan is None:
+                return  # It was cut short.
+            at_hand = run.planned(plan)
         await approvals.authorize(self.policy, run, at_hand, context)
         await approvals.wait_for_people(run, at_hand)
         observations = await routing.carry_out(self, run, at_hand, context)
@@ -271,7 +273,8 @@ class Loop:
     def _check_limits(self, run: Execution) -> None:
         if run.state.at_hand is not None:
             return
-        reason = StopReason.TIMEOUT if run.out_of_time else exceeded(run.limits, run.state.spent)
+        late = run.limits.max_seconds is not None and run.out_of_time
+        reason = StopReason.TIMEOUT if late else exceeded(run.limits, run.state.spent)
         if reason is not None:
             raise End(reason, f"the limit is reached after {run.state.step} steps")
 
@@ -285,22 +288,6 @@ class Loop:
         if self._visible is not None:
             context.tools = [tool for tool in context.tools if self._visible(tool, context)]
         return context
-
-    async def _plan(self, run: Execution, context: Context) -> AtHand | None:
-        """Ask the planner, within what is reserved for it (R17); None if it was cut short."""
-        await self._answering.reserve(run, context)
-        plan = await self._answering.ask(run, context)
-        if plan is None:
-            return None
-        state = run.state
-        state.spent.iterations += 1
-        state.spent.bank(plan.usage)
-        state.reserved = None
-        state.said = ""
-        run.made(plan)
-        if run.ending is not None:
-            raise run.ending
-        return AtHand(plan, [])
 
     async def _commit(self, run: Execution, context: Context) -> None:
         """One durable write, with the reservation for the next call; then a safe point."""
@@ -334,10 +321,10 @@ class Loop:
         state, run.ending = run.state, None  # Its traceback leads back to the run.
         run.record(
             vocabulary.RUN_STOPPED,
-            reason=end.reason.value,
+            reason=end.reason,
             message=end.message,
             steps=state.step,
-            usage=msgspec.to_builtins(state.spent.usage),
+            usage=state.spent.usage,
         )
         run.job.report(run.events)
         run.job.note(STOP_REASON, end.reason.value)

@@ -28,7 +28,7 @@ from .observation import Observation
 from .plan import Plan
 from .reasons import StopReason
 from .session import SESSION
-from .state import Ended
+from .state import Ended, State
 from .transcript import UserMessage
 
 HITS: Final = 8
@@ -153,23 +153,23 @@ class Remembering:
 
         items = await _tried(run, doing, made())
         if items:
-            run.state.remembering = [*run.state.remembering, *items]
+            run.state.remembering = (*run.state.remembering, *items)
             run.record(vocabulary.MEMORY_NOTED, items=[item.id for item in items])
 
     async def _write(self, run: Execution, most: int) -> None:
         """Bring what is on record into memory; of what fails, so much is left for the next time."""
         if self._governor is not None:
-            await _tried(run, "keep", self._keep(run.state.remembering, self._governor))
+            await _tried(run, "keep", self._keep(run.state, self._governor))
         left = run.state.remembering
         lost = [item.id for item in left[: max(len(left) - most, 0)]]
         if lost:
             run.record(vocabulary.MEMORY_LOST, items=lost)
-            del left[: len(lost)]
+            run.state.remembering = left[len(lost) :]
 
-    async def _keep(self, items: list[Item], governor: MemoryGovernor) -> None:
-        """Take out of the list what is in memory; one that fails keeps no other from it."""
+    async def _keep(self, state: State, governor: MemoryGovernor) -> None:
+        """Bring into memory what waits for it; one that fails keeps no other from it."""
         fault: Exception | None = None
-        for item in tuple(items):
+        for item in state.remembering:
             try:
                 await governor.keep(self._memory, item)
             except Exception as error:
@@ -177,7 +177,7 @@ class Remembering:
                 if _unwinding():  # The governor made another error of it.
                     break
             else:
-                items.remove(item)
+                state.remembering = tuple(i for i in state.remembering if i is not item)
         if fault is not None:
             raise fault
 

@@ -69,9 +69,12 @@ async def carry_out(
         found[int(done)] = observation
     routes: list[Route] = []
     calls: list[int] = []
-    for index, action in enumerate(actions):
-        routes.append(_route(action, at_hand.verdicts[index]))
-        if routes[index] is Route.CALL and index not in found:
+    for index, judgement in enumerate(at_hand.verdicts):
+        route = ROUTES[judgement.decision.verdict][type(actions[index])]
+        if route is Route.APPROVE:
+            route = ROUTES["allow" if judgement.granted else "deny"][type(actions[index])]
+        routes.append(route)
+        if route is Route.CALL and index not in found:
             calls.append(index)
     while calls and run.ending is None and Route.STOP not in routes:
         if not await _call(loop, run, at_hand, context, calls, found):
@@ -114,13 +117,6 @@ async def carry_out(
     observations = [found.get(index, NOT_BEGUN) for index in range(len(actions))]
     run.state.at_hand = None
     return observations
-
-
-def _route(action: Action, judgement: Judgement) -> Route:
-    route = ROUTES[judgement.decision.verdict][type(action)]
-    if route is Route.APPROVE:
-        return ROUTES["allow" if judgement.granted else "deny"][type(action)]
-    return route
 
 
 async def _call(

@@ -72,7 +72,7 @@ class Ended(msgspec.Struct, omit_defaults=True):
         )
 
 
-class State(msgspec.Struct, omit_defaults=True):
+class State(msgspec.Struct, gc=False, omit_defaults=True):
     """The durable state of a run."""
 
     version: int = 1
@@ -98,7 +98,7 @@ class State(msgspec.Struct, omit_defaults=True):
     """Fingerprint of the last step's actions and observations."""
     said: str = ""
     """Text of an answer that a pause cut short."""
-    remembering: list[Item] = []
+    remembering: tuple[Item, ...] = ()
     """On record, and not in memory yet."""
     ended: Ended | None = None
     cursor: tuple[int, int] | None = None

@@ -72,13 +72,20 @@ class Transcript(list[Entry]):
         fixed: int = 1,
     ) -> None:
         super().__init__(entries)
-        self.cuts = list(cuts)
+        self.cuts: list[tuple[int, EventId]] | tuple[()] = list(cuts) or ()
         """Where it may be cut: so many entries are those of the history up to this event."""
         self.fixed = fixed
         """So many of the first entries are not made fewer by a cut: the opening, and what is
         left of the last compaction."""
         self._measured = 0
         self._size = 0
+
+    def may_be_cut(self, at: EventId) -> None:
+        """Note that its entries are those of the history up to this event."""
+        if self.cuts:
+            self.cuts.append((len(self), at))
+        elif len(self) > self.fixed:
+            self.cuts = [(len(self), at)]
 
     def _refuse(self, *_: Any, **__: Any) -> NoReturn:
         raise TypeError("a transcript is only appended to; make a list of it to change that")

@@ -56,6 +56,8 @@ class ParallelScheduler:
         self.limit = limit
 
     async def run(self, calls: Sequence[Call], concurrent: Sequence[bool]) -> list[Observation]:
+        if len(calls) == 1:
+            return [await calls[0]()]
         done: list[Observation] = []
         while len(done) < len(calls):
             first = last = len(done)
