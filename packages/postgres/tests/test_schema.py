@@ -143,6 +143,14 @@ async def test_a_database_that_is_not_there_is_a_typed_error(server: str) -> Non
     assert "secret" not in f"{caught.value}{store!r}"
 
 
+async def test_what_is_no_place_is_a_typed_error() -> None:
+    """Which does not repeat it, for it may hold a password."""
+    store = PostgresStore("postgresql//someone:secret@server")
+    with pytest.raises(StoreError, match="neither by a postgresql:// URL nor") as caught:
+        await store.load("a")
+    assert "secret" not in f"{caught.value}{store!r}"
+
+
 def _made(server: str, schema: str) -> bool:
     with psycopg.connect(server) as connection:
         found = connection.execute("SELECT to_regnamespace(%s)", [schema]).fetchone()

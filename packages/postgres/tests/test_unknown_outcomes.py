@@ -9,7 +9,7 @@ import psycopg
 import pytest
 import pytest_asyncio
 
-from agentic_kernel_engine import Conflict, Record, UnknownOutcome
+from agentic_kernel_engine import Conflict, Record, StoreError, UnknownOutcome
 from agentic_kernel_postgres import PostgresStore
 
 from .proxy import Cut, Proxy
@@ -80,6 +80,29 @@ async def test_a_late_write_that_nobody_repeats_never_lands(
         assert await proxy.deliver()
         assert await store.load("a") == record
         assert not await store.events("a")
+
+
+@pytest.mark.parametrize("owner", ["host\0:1", "\ud800:1"])
+async def test_a_write_that_cannot_be_sent_spoils_no_other(
+    owner: str, proxy: Proxy, store: PostgresStore
+) -> None:
+    """Alone or beside others; no connection is given up for it."""
+    records = [running(f"{n:02}", owner="host:1") for n in range(3)]
+    for record in records:
+        await store.insert(record)
+    for n, record in enumerate(records):
+        bad = step(record).changed(owner=owner)
+        others = [each for each in records if each is not record]
+        outcomes = await asyncio.gather(
+            store.commit(record, bad),
+            *(store.commit(each, step(each)) for each in others if n == 0),
+            return_exceptions=True,
+        )
+        assert [type(outcome) for outcome in outcomes if outcome is not None] == [StoreError]
+        if n == 0:
+            records[1:] = [step(each) for each in others]
+    for record in records:
+        assert await store.load(record.task.id) == record
 
 
 @pytest.mark.parametrize("cut", [Cut.BEFORE, Cut.AFTER])

@@ -133,7 +133,9 @@ async def test_a_failure_is_said_again(runner: Runner) -> None:
     assert (again.failure.code, again.failure.metadata) == ("test/down", {"status": 503})
 
 
-@pytest.mark.parametrize("answer", [None, "a text", Streamed("never", plan=None)], ids=repr)  # type: ignore[arg-type]
+@pytest.mark.parametrize(
+    "answer", [None, "a text", Streamed("never", plan=None)], ids=["None", "text", "stream"]
+)  # type: ignore[arg-type]
 async def test_an_answer_that_is_none_is_said_again(runner: Runner, answer: Any) -> None:
     recorder = Recorder(ScriptedPlanner(lambda context: answer))
     first = await runner.run(planner=recorder, middleware=[recorder])

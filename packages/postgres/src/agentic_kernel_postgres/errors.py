@@ -52,10 +52,16 @@ def as_store_error(error: Exception, place: str) -> StoreError:
     return StoreError(f"{place}: {said}")
 
 
-def settled(error: Exception) -> bool:
+_UNSENT: Final = (UnicodeError, psycopg.DataError, psycopg.ProgrammingError)
+"""What a text is met with that cannot be sent at all; or is the database's own answer as well."""
+
+
+def settled(error: BaseException) -> bool:
     """Whether an error is the database's own answer, after which nothing of the call is left.
 
     What a server says that is going down (class 57P), it may say after it has committed.
     """
+    if isinstance(error, _UNSENT):
+        return True
     state = error.sqlstate if isinstance(error, psycopg.Error) else None
     return state is not None and not state.startswith(("57P", "08"))

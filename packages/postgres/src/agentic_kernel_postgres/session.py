@@ -84,14 +84,14 @@ class Session:
         """
         if self.doubts:
             await self.settle()
-        fault: psycopg.Error | None = None
+        fault: Exception | None = None
         for _ in range(_STALE):
             async with self.connection() as connection:
                 try:
                     cursor = cursor_of(connection)
                     await cursor.execute(text.format(schema=self.schema), values)
                     return await cursor.fetchall() if cursor.description else []
-                except psycopg.Error as error:
+                except (psycopg.Error, UnicodeError) as error:
                     if settled(error) and not connection.closed:
                         raise as_store_error(error, self.name) from error
                     fault = error

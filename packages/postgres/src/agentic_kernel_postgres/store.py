@@ -9,13 +9,12 @@ import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
 import psycopg
 from psycopg import AsyncConnection
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.conninfo import make_conninfo
 from psycopg_pool import AsyncConnectionPool
 
 from agentic_kernel import InvalidValue, TaskNotFound, TaskStatus
@@ -26,9 +25,9 @@ from agentic_kernel_engine.record import Record, host_of, owner_name
 from agentic_kernel_engine.store import EventId
 
 from . import queries
-from .embedded import embedded
 from .errors import as_store_error
 from .keeper import Keeper
+from .place import conninfo_of, name_of
 from .rows import from_row
 from .schema import check_name, check_server, migrate
 from .session import Row, Session
@@ -36,17 +35,6 @@ from .writer import Writer
 from .writes import OwnerLives, Write, lapsed
 
 _log: Final = logging.getLogger(__name__)
-_FOLDER: Final = Path(".agentic-kernel") / "postgres"
-_DEFAULTS: Final = {
-    "application_name": "agentic-kernel",
-    "connect_timeout": "10",
-    "keepalives_idle": "5",
-    "keepalives_interval": "2",
-    "keepalives_count": "3",
-    "target_session_attrs": "primary",
-    "tcp_user_timeout": "10000",
-}
-"""How to connect, where the place does not say it otherwise."""
 _OLD: Final = 100
 """How many Tasks are removed in one transaction."""
 _LAST: Final = (1 << 31) - 2
@@ -113,7 +101,7 @@ class PostgresStore:
         self._closed = False
 
     def __repr__(self) -> str:
-        return f"PostgresStore({self._name()!r}, schema={self.schema!r})"
+        return f"PostgresStore({name_of(self._given)!r}, schema={self.schema!r})"
 
     async def __aenter__(self) -> Self:
         await self._open()
@@ -310,11 +298,11 @@ class PostgresStore:
         loop = asyncio.get_running_loop()
         opening = self._opened.get(loop)
         if os.getpid() != self._process:
-            raise StoreError(f"{self._name()}: opened by another process; make a new store")
+            raise StoreError(f"{name_of(self._given)}: opened by another process; make a new store")
         if opening is not None and opening.done() and not opening.cancelled():
             return opening.result()
         if self._closed:
-            raise StoreError(f"{self._name()}: the store is closed; make a new one")
+            raise StoreError(f"{name_of(self._given)}: the store is closed; make a new one")
         if opening is None:
             self._sweep()
             opening = self._opened[loop] = loop.create_task(self._made())
@@ -327,7 +315,7 @@ class PostgresStore:
             self._opened.pop(opening.get_loop(), None)
 
     async def _made(self) -> _Open:
-        name = self._name()
+        name = name_of(self._given)
         try:
             if isinstance(self._given, AsyncConnectionPool):
                 if len(self._opened) > 1:
@@ -338,7 +326,7 @@ class PostgresStore:
                 async with session.connection() as connection:
                     conninfo = await self._prepare(connection)
             else:
-                given = await asyncio.to_thread(self._conninfo)
+                given = await asyncio.to_thread(conninfo_of, self._given)
                 async with await AsyncConnection.connect(given, autocommit=True) as connection:
                     conninfo = await self._prepare(connection)
                 session = Session(given, self.schema, name, self._timeout)
@@ -354,8 +342,8 @@ class PostgresStore:
 
     async def _prepare(self, connection: AsyncConnection[Any]) -> str:
         """Check the server, migrate the schema, and say how to connect to the same database."""
-        await check_server(connection, self._name())
-        await migrate(connection, self.schema, self._name())
+        await check_server(connection, name_of(self._given))
+        await migrate(connection, self.schema, name_of(self._given))
         password = connection.info.password
         return make_conninfo(connection.info.dsn, **({"password": password} if password else {}))
 
@@ -368,26 +356,6 @@ class PostgresStore:
                 tell(task_id)
             except Exception:  # whatever a listener does, leases are renewed
                 _log.exception("a listener failed on news of task %r", task_id)
-
-    def _conninfo(self) -> str:
-        if isinstance(self._given, str):
-            given = self._given
-        else:
-            given = os.environ.get("DATABASE_URL", "") or embedded(_FOLDER)
-        return make_conninfo(given, **(_DEFAULTS | conninfo_to_dict(given)))
-
-    def _name(self) -> str:
-        """The place, as messages may show it."""
-        if isinstance(self._given, AsyncConnectionPool):
-            return f"pool {self._given.name}"
-        given = self._given or os.environ.get("DATABASE_URL", "")
-        if not given:
-            return str(_FOLDER)
-        try:
-            parts = conninfo_to_dict(given)
-        except psycopg.Error:
-            return "the database"
-        return f"{parts.get('dbname') or 'postgres'} at {parts.get('host') or 'localhost'}"
 
 
 def _storable(text: str) -> bool:

@@ -123,8 +123,8 @@ class Writer:
         try:
             async with asyncio.timeout(session.timeout):
                 outcomes = await self._sent(cursor, writes)
-        except (psycopg.Error, TimeoutError, asyncio.CancelledError) as error:
-            if isinstance(error, psycopg.Error) and settled(error) and not connection.closed:
+        except (psycopg.Error, UnicodeError, TimeoutError, asyncio.CancelledError) as error:
+            if not isinstance(error, asyncio.CancelledError) and _answered(cursor, error):
                 return await self._refused(cursor, writes, error)
             connection.pgconn.finish()
             session.lost()
@@ -152,9 +152,7 @@ class Writer:
         assert row is not None
         return row[0] or _LANDED * len(writes)
 
-    async def _refused(
-        self, cursor: Cursor, writes: list[Write], error: psycopg.Error
-    ) -> _Lost | None:
+    async def _refused(self, cursor: Cursor, writes: list[Write], error: Exception) -> _Lost | None:
         """Nothing of a batch landed; whose fault it is shows when each is written alone."""
         fault = as_store_error(error, self._session.name)
         if isinstance(error, _PASSING):
@@ -199,6 +197,10 @@ class Writer:
     def _refuse(self, fault: Exception) -> None:
         _refuse(list(self._queue), fault)
         self._queue.clear()
+
+
+def _answered(cursor: Cursor, error: Exception) -> bool:
+    return settled(error) and not cursor.connection.closed
 
 
 def _refuse(writes: list[Write], error: BaseException) -> None:
