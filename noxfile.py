@@ -30,6 +30,7 @@ TORTURED = (
     "conformance/tests/test_host.py",
     "packages/file/tests/test_contract.py",
     "integration/test_conformance_file.py",
+    "packages/postgres/tests/test_contract.py",
 )
 """The adapters whose random tests go on by the clock: the stores, and Hosts on them."""
 LEFT_TO_TORTURE = (
@@ -88,11 +89,12 @@ def tests(session: nox.Session) -> None:
     """Run every test; what is slow runs on one interpreter, the one that runs nox."""
     workspace(session, *group("test"), model=True)
     if session.python == OWN:
-        left = f"--deselect={LEFT_TO_TORTURE}"
-        session.run("pytest", "-m", "not torture", left, *session.posargs)
+        chosen = ("-m", "not torture", f"--deselect={LEFT_TO_TORTURE}")
     else:
-        brief = "--conformance-level=brief"
-        session.run("pytest", "-m", "not torture and not slow", brief, *session.posargs)
+        chosen = ("-m", "not torture and not slow", "--conformance-level=brief")
+    # A file's tests stay together: they share servers.
+    session.run("pytest", "-n", "auto", "--maxprocesses", "4", "--dist", "loadfile", *chosen,
+                *session.posargs)  # fmt: skip
 
 
 @nox.session

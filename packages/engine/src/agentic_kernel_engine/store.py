@@ -6,9 +6,9 @@ reads, and one liveness question. What a record means is the Host's business.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from agentic_kernel import TaskStatus
 
@@ -150,5 +150,21 @@ class Store(Protocol):
         """Remove terminal Tasks that ended before the given moment, with their events.
 
         At most ``limit`` of them; a Task is removed whole or not at all. Returns how many.
+        """
+        ...
+
+
+@runtime_checkable
+class Listening(Protocol):
+    """A store that also tells of writes, as they come."""
+
+    def listen(self, tell: Callable[[str], None]) -> Callable[[], None]:
+        """Have ``tell`` called with the id of each Task that another host wrote to.
+
+        In any thread; it does not block. News may be late, told twice or lost: it is only a reason
+        to look.
+
+        Returns:
+            What ends it.
         """
         ...

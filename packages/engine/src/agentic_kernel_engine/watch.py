@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from agentic_kernel import TaskNotFound, TaskStatus
 
 from .errors import StoreError
+from .store import Listening
 
 if TYPE_CHECKING:
     from .control import Control
@@ -23,11 +26,16 @@ AGAIN_EVERY = 10
 """Every how many looks it also goes through some of the paused Tasks, for those left behind."""
 ASKED_EVERY = 50
 """Every how many looks it also searches for decisions that other hosts' Tasks wait for."""
+GAP = 0.01
+"""Seconds that lie at least between two looks that news brings about."""
 _PAGE = 1_000
 
 
 class Watch:
-    """A Host's periodic task: correctness needs nothing else, push would only be faster."""
+    """A Host's periodic task: correctness needs nothing else.
+
+    A store that tells of writes (`Listening`) only has the next look come sooner.
+    """
 
     def __init__(
         self,
@@ -47,12 +55,28 @@ class Watch:
         self._claims = claims
         self._checked: str | None = None
         self._task: asyncio.Task[None] | None = None
+        self._deaf: Callable[[], None] | None = None
+        self._news = asyncio.Event()
+        self._elsewhere = False
+        """Whether there is news of a Task that does not run here."""
 
     def start(self) -> None:
-        if self._task is None:
-            self._task = asyncio.get_running_loop().create_task(self._loop())
+        if self._task is not None:
+            return
+        loop = asyncio.get_running_loop()
+
+        def tell(task_id: str) -> None:
+            with suppress(RuntimeError):  # The loop is closed.
+                loop.call_soon_threadsafe(self._hear, task_id)
+
+        if isinstance(self._hub.store, Listening):
+            self._deaf = self._hub.store.listen(tell)
+        self._task = loop.create_task(self._loop())
 
     async def stop(self) -> None:
+        if self._deaf is not None:
+            self._deaf()
+            self._deaf = None
         task, self._task = self._task, None
         if task is not None:
             task.cancel()
@@ -78,7 +102,33 @@ class Watch:
             except Exception:
                 _log.exception("the watch met a fault of its own and goes on")
             looks += 1
+            await self._rest()
+
+    def _hear(self, task_id: str) -> None:
+        self._elsewhere = self._elsewhere or task_id not in self._runs.current
+        self._news.set()
+
+    async def _rest(self) -> None:
+        """Wait for the time of the next look; what there is news of is looked at meanwhile."""
+        if self._deaf is None:
             await asyncio.sleep(self._interval)
+            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._interval):
+                while True:
+                    await self._news.wait()
+                    self._news.clear()
+                    await self._look_at_news()
+                    await asyncio.sleep(GAP)
+
+    async def _look_at_news(self) -> None:
+        elsewhere, self._elsewhere = self._elsewhere, False
+        try:
+            await self.notice()
+            if elsewhere and self._claims:
+                await self._takeover.recover()
+        except StoreError as fault:
+            _log.warning("the store could not be looked at: %s", fault)
 
     async def notice(self) -> None:
         """Compare the versions of what runs or is waited for here with the store's, in one call."""
