@@ -11,9 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from agentic_kernel_copilot import find_cli
 from agentic_kernel_engine import Limits, StopReason
 
 from .peers.aimock import Aimock
+from .peers.node import installed
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = sorted((ROOT / "docs" / "examples").glob("*.py"))
@@ -38,6 +40,21 @@ def vendors() -> Iterator[Mapping[str, str]]:
         }
 
 
+@pytest.fixture(scope="module")
+def copilot(vendors: Mapping[str, str], tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The same for the Copilot CLI, which has a home of its own."""
+    home = str(tmp_path_factory.mktemp("copilot"))
+    return {
+        "COPILOT_CLI_PATH": str(find_cli(installed("copilot"))),
+        "COPILOT_PROVIDER_BASE_URL": vendors["OPENAI_BASE_URL"],
+        "COPILOT_PROVIDER_API_KEY": "none",
+        "COPILOT_MODEL": "scripted",
+        "COPILOT_HOME": home,
+        "HOME": home,
+        "XDG_CACHE_HOME": home,
+    }
+
+
 def run(arguments: list[str], folder: Path, env: Mapping[str, str] | None = None) -> str:
     done = subprocess.run(
         [sys.executable, "-W", "error", *arguments], env={**os.environ, **(env or {})},
@@ -48,8 +65,9 @@ def run(arguments: list[str], folder: Path, env: Mapping[str, str] | None = None
 
 
 def marks(text: str) -> list[pytest.MarkDecorator]:
-    """A real model takes a while."""
-    return [pytest.mark.slow] if "agentic_kernel_local" in text else []
+    """A real model takes a while, and so does a CLI."""
+    real = ("agentic_kernel_local", "agentic_kernel_copilot")
+    return [pytest.mark.slow] if any(name in text for name in real) else []
 
 
 @pytest.mark.parametrize(
@@ -69,8 +87,13 @@ def test_an_example_runs_and_prints_something(
         for number, (path, code) in enumerate(BLOCKS)
     ],
 )
-def test_the_code_in_a_readme_runs(code: str, tmp_path: Path, vendors: Mapping[str, str]) -> None:
-    run(["-c", code], tmp_path, vendors)
+def test_the_code_in_a_readme_runs(
+    code: str, tmp_path: Path, vendors: Mapping[str, str], request: pytest.FixtureRequest
+) -> None:
+    env = dict(vendors)
+    if "agentic_kernel_copilot" in code:
+        env |= request.getfixturevalue("copilot")
+    run(["-c", code], tmp_path, env)
 
 
 @pytest.mark.parametrize("page", [LOOP, SEAMS], ids=["loop", "seams"])
@@ -102,4 +125,5 @@ def test_the_example_of_the_readme_is_the_one_of_the_docs() -> None:
 def test_links_in_the_readmes_lead_somewhere() -> None:
     for path in READMES:
         for target in re.findall(r"\]\(([^)#]+)\)", path.read_text()):
-            assert (path.parent / target).exists(), f"{path}: {target}"
+            if not target.startswith("https://"):
+                assert (path.parent / target).exists(), f"{path}: {target}"

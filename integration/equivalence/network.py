@@ -32,8 +32,9 @@ SILENCE: Final = 1.0
 """Seconds that a server may say nothing, where it never will."""
 SECONDS: Final = 30.0
 """How long a Task may take to end."""
-VENDORS: Final = [name for name in NAMES if issubclass(runtime(name), Vendor)]
-"""The runtimes that have a network between them and their model, by module."""
+VENDORS: Final = [name for name in NAMES if issubclass(runtime(name), Vendor) and name != "copilot"]
+"""The runtimes that have a network between them and their model, by module; `LEGEND` says why the
+Copilot CLI is not among them."""
 HEAD: Final = """\
 # Network faults
 
@@ -52,6 +53,10 @@ that wire gives away.
 In every cell the Task has ended within its time, no connection is left open, no redirect to a
 private address was followed, the key is in nothing that is kept of the Task, and what its failure
 says has no control characters.
+
+The Copilot CLI is not in the table. It makes its requests itself: what passes it asks again, up to
+five times, and it follows a redirect to its own host in another spelling (`2130706433`,
+`0177.0.0.1`). The codes that its failures have are tested with it.
 """
 
 

@@ -62,8 +62,12 @@ def scripted(place: Mapping[str, Any], aimock: Aimock) -> Mapping[str, Any]:  # 
 
 
 @pytest.fixture(autouse=True)
-def no_process_left(cli_path: Path) -> Iterator[None]:
-    """Every test ends with as many processes of the CLI as it began with: none."""
+def no_process_left(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Every test with the CLI ends with as many processes of it as it began with: none."""
+    if "cli_path" not in request.fixturenames:
+        yield
+        return
+    cli_path = request.getfixturevalue("cli_path")
     assert processes(cli_path) == []
     yield
     assert processes(cli_path) == []

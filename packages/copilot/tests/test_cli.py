@@ -67,6 +67,7 @@ async def test_a_cli_that_is_missing_is_refused_with_what_to_install(
             await runtime.get(task.id)
 
 
+@pytest.mark.torture
 async def test_another_version_is_refused_with_what_to_install(
     scripted: Mapping[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -76,6 +77,7 @@ async def test_another_version_is_refused_with_what_to_install(
             await runtime.dispatch(asked("Hello."))
 
 
+@pytest.mark.torture
 async def test_what_is_no_cli_is_refused(scripted: Mapping[str, Any]) -> None:
     async with CopilotRuntime(**{**scripted, "cli_path": "/bin/true"}) as runtime:
         with pytest.raises(CannotStart, match="does not start"):
@@ -90,6 +92,7 @@ async def test_reading_and_controlling_start_nothing(
         assert processes(cli_path) == []
 
 
+@pytest.mark.torture
 async def test_nothing_is_left_open(scripted: Mapping[str, Any], aimock: Aimock) -> None:
     before = _open_files()
     aimock.load([after(0, says("hello"))])

@@ -17,7 +17,7 @@ from agentic_kernel_engine import Event
 from .conftest import asked
 from .greedy import GreedyModel
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.torture
 
 FEATURES = RuntimeFeatures(pauses=True, keeps_partial_output=True, refuses=True)
 

@@ -20,7 +20,7 @@ from .scripts import after, calls, says
 
 TOUCH = ("bash", {"command": "touch made.txt", "description": "make a file"})
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.torture
 
 
 class Recorded:

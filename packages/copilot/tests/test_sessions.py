@@ -11,10 +11,12 @@ from typing import Any
 
 import pytest
 
-from agentic_kernel import TaskStatus
-from agentic_kernel_copilot import SESSION, CopilotRuntime, cli
-from agentic_kernel_engine import Event, Limits, MemoryStore, tool
-from agentic_kernel_engine.seams import ToolContext
+from agentic_kernel import CannotStart, TaskStatus
+from agentic_kernel_copilot import SESSION, CopilotRuntime, CopilotSubstrate, cli
+from agentic_kernel_copilot.session import Session
+from agentic_kernel_copilot.turns import Turns
+from agentic_kernel_engine import Event, Job, Limits, MemoryStore, tool
+from agentic_kernel_engine.seams import BasicPolicy, InMemoryApprovals, ToolContext
 from integration.peers.aimock import Aimock
 
 from .conftest import asked, processes
@@ -61,6 +63,37 @@ async def test_a_pause_ends_the_turn_and_a_supplement_goes_on_with_the_session(
     assert "run.turn" in events, "the new answer is a text of its own"
 
 
+@pytest.mark.torture
+async def test_a_task_waits_for_a_person_though_something_happened_just_before(
+    scripted: Mapping[str, Any], aimock: Aimock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """News in the moment of quiet before a Task is left to a person begin that moment anew."""
+    hear = Turns._hear
+    woken: list[float] = []
+
+    async def disturbed(self: Turns, patience: float | None) -> bool:
+        if patience is not None and not woken:
+            woken.append(patience)
+            self._wake()
+        return await hear(self, patience)
+
+    monkeypatch.setattr(Turns, "_hear", disturbed)
+
+    @tool(effect="write", inline=True)
+    def write() -> str:
+        """Write."""
+        return "written"
+
+    aimock.load([after(0, calls(("write", {})))])
+    async with CopilotRuntime(**scripted, tools=[write], policy=BasicPolicy()) as runtime:
+        task = (await runtime.dispatch(asked("Write."))).snapshot
+        async with asyncio.timeout(60):
+            paused = await runtime.wait(task.id, TaskStatus.PAUSED)
+    assert paused.metadata["engine/waiting_for"]["kind"] == "approval"
+    assert woken
+
+
+@pytest.mark.torture
 async def test_a_pause_waits_for_a_call_that_runs(
     scripted: Mapping[str, Any], aimock: Aimock
 ) -> None:
@@ -91,7 +124,7 @@ async def test_a_pause_waits_for_a_call_that_runs(
     assert step.data["observations"][0]["output"] == "written"
 
 
-@pytest.mark.parametrize("on_kill", ["keep", "delete"])
+@pytest.mark.parametrize("on_kill", [pytest.param("keep", marks=pytest.mark.torture), "delete"])
 async def test_a_kill_ends_the_turn_keeps_the_text_and_the_session_or_not(
     scripted: Mapping[str, Any], aimock: Aimock, cli_home: Path, on_kill: Any
 ) -> None:
@@ -123,6 +156,7 @@ async def test_a_cli_that_dies_is_started_again_and_its_tasks_go_on(
     assert (done.status, done.result) == (TaskStatus.SUCCESS, "The end.")
 
 
+@pytest.mark.torture
 async def test_a_cli_that_hangs_is_killed_and_its_tasks_go_on(
     scripted: Mapping[str, Any], aimock: Aimock, cli_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -139,6 +173,7 @@ async def test_a_cli_that_hangs_is_killed_and_its_tasks_go_on(
     assert (done.status, done.result) == (TaskStatus.SUCCESS, "The end.")
 
 
+@pytest.mark.torture
 async def test_a_cli_that_is_lost_again_and_again_fails_its_tasks(
     scripted: Mapping[str, Any], aimock: Aimock, cli_path: Path
 ) -> None:
@@ -156,6 +191,7 @@ async def test_a_cli_that_is_lost_again_and_again_fails_its_tasks(
     assert task.failure.code == "copilot/cli_lost"
 
 
+@pytest.mark.torture
 async def test_a_call_goes_on_while_the_cli_is_lost_and_is_not_made_twice(
     scripted: Mapping[str, Any], aimock: Aimock, cli_path: Path
 ) -> None:
@@ -183,7 +219,7 @@ async def test_a_call_goes_on_while_the_cli_is_lost_and_is_not_made_twice(
     assert "written" in aimock.requests()[-1].body["messages"][-1]["content"]
 
 
-@pytest.mark.parametrize("idempotent", [True, False])
+@pytest.mark.parametrize("idempotent", [True, pytest.param(False, marks=pytest.mark.torture)])
 async def test_after_a_crash_a_call_is_repeated_with_its_key_or_said_to_be_unknown(
     scripted: Mapping[str, Any], aimock: Aimock, idempotent: bool
 ) -> None:
@@ -222,6 +258,7 @@ async def test_after_a_crash_a_call_is_repeated_with_its_key_or_said_to_be_unkno
         assert "not known" in aimock.requests()[-1].body["messages"][-1]["content"]
 
 
+@pytest.mark.torture
 async def test_a_session_that_is_not_here_pauses_the_task(
     scripted: Mapping[str, Any], aimock: Aimock, tmp_path: Path
 ) -> None:
@@ -249,6 +286,63 @@ async def test_a_session_that_is_not_here_pauses_the_task(
     assert "has no session" in events[-1].data["reason"]
 
 
+async def test_a_run_waits_until_the_one_before_has_let_go_of_the_session(
+    scripted: Mapping[str, Any], aimock: Aimock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Letting go ends the session in the CLI, for whoever resumed it in between as well."""
+    order: list[str] = []
+    leaving, may_leave, entered = asyncio.Event(), asyncio.Event(), asyncio.Event()
+    leave, resume, execute = Session.leave, Session.resume, CopilotSubstrate.execute
+
+    async def slowly(self: Session) -> None:
+        leaving.set()
+        await may_leave.wait()
+        await leave(self)
+        order.append("left")
+
+    async def resumed(*given: Any) -> Session:
+        order.append("resumed")
+        return await resume(*given)
+
+    async def noticed(self: CopilotSubstrate, job: Job) -> Any:
+        if leaving.is_set():
+            entered.set()
+        return await execute(self, job)
+
+    monkeypatch.setattr(Session, "leave", slowly)
+    monkeypatch.setattr(Session, "resume", resumed)
+    monkeypatch.setattr(CopilotSubstrate, "execute", noticed)
+
+    @tool(effect="write", inline=True)
+    def write() -> str:
+        """Write."""
+        return "written"
+
+    aimock.load([after(0, calls(("write", {}))), after(1, says("done"))])
+    desk = InMemoryApprovals()
+    async with CopilotRuntime(
+        **scripted, tools=[write], policy=BasicPolicy(), approvals=desk
+    ) as runtime:
+        task = (await runtime.dispatch(asked("Write."))).snapshot
+        async with asyncio.timeout(60):
+            request = await desk.next()
+            await leaving.wait()
+            await runtime.approve(task.id, request.digest, by="somebody")
+            await entered.wait()
+            may_leave.set()
+            done = await runtime.wait(task.id)
+    assert done.result == "done"
+    assert order == ["left", "resumed", "left"]
+
+
+async def test_a_task_that_continues_another_one_is_refused(scripted: Mapping[str, Any]) -> None:
+    async with CopilotRuntime(**scripted) as runtime:
+        with pytest.raises(CannotStart, match="belongs to one Task"):
+            await runtime.dispatch(asked("And then?", **{"engine/continues": "another"}))
+        assert runtime.substrate.cli.starts == 0
+
+
+@pytest.mark.torture
 async def test_twenty_sessions_share_one_process(
     scripted: Mapping[str, Any], aimock: Aimock, cli_path: Path
 ) -> None:

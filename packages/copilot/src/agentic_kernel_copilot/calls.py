@@ -61,8 +61,12 @@ class Calls:
         self._tools = tools
         self._policy = policy
 
-    async def answer(self, session: Session, pending: Pending, call: Call) -> None:
-        """Do what a request is about and answer it; one that waits for a person stays pending.
+    async def answer(self, session: Session, pending: Pending, call: Call) -> bool:
+        """Do what a request is about and answer it.
+
+        Returns:
+            Whether it is answered. It stays pending while a person is to decide, and where the
+            CLI, once it knew what came of the call, would ask the model beyond a limit.
 
         Raises:
             End: The policy stops the run, or a limit is reached.
@@ -70,15 +74,18 @@ class Calls:
             RunEnded: The Task is no longer this run's.
         """
         if pending.request is not None:
-            await self._permit(session, pending, call)
-            return
+            return await self._permit(session, pending, call)
         if call.observation is None:
-            call.observation = await self._observe(call)
-            if call.observation is None:
-                return
+            observation = await self._observe(call)
+            if observation is None:
+                return False
+            self._entry.came_to(call, observation)
             if call.key:
                 await self._entry.commit()
+        if call.observation is None or self._entry.reached() is not None:
+            return False
         await session.settle(pending.request_id, call.observation)
+        return True
 
     async def _observe(self, call: Call) -> Observation | None:
         """Run one of our tools; None if a person is still to decide."""
@@ -106,16 +113,21 @@ class Calls:
             Invocation(tool, call.action.arguments, call.action, told, call.action.arguments)
         )
 
-    async def _permit(self, session: Session, pending: Pending, call: Call) -> None:
+    async def _permit(self, session: Session, pending: Pending, call: Call) -> bool:
         """Answer a permission request of the CLI for one of its own tools."""
         tool = _stand_in(call.action.tool, pending.request)
         refusal = await self._decide(call, tool)
-        if refusal is not None:
-            call.observation = refusal
-            await session.permit(pending.request_id, refusal.message)
-        elif not call.waits:
+        if call.waits:
+            return False
+        if refusal is None:
             await self._begin(call, tool)
             await session.permit(pending.request_id)
+            return True
+        self._entry.came_to(call, refusal)
+        if self._entry.reached() is not None:
+            return False
+        await session.permit(pending.request_id, refusal.message)
+        return True
 
     async def _decide(self, call: Call, tool: Tool) -> Observation | None:
         """Have the policy decide, once; what the call comes to if it is refused.

@@ -23,7 +23,7 @@ from agentic_kernel_engine.loop import (
     vocabulary,
 )
 from agentic_kernel_engine.loop.decision import ALLOW
-from agentic_kernel_engine.loop.limits import failed_too_often, remaining, unaffordable
+from agentic_kernel_engine.loop.limits import exceeded, failed_too_often, remaining, unaffordable
 from agentic_kernel_engine.loop.observation import INDETERMINATE, SKIPPED
 from agentic_kernel_engine.loop.plan import NOTHING_USED
 from agentic_kernel_engine.loop.reasons import STOP_REASON, WAITING_FOR
@@ -89,20 +89,25 @@ class Entry:
         if left is not None and left <= 0:
             raise End(StopReason.TIMEOUT, f"the run worked for {self.limits.max_seconds:g} seconds")
 
+    def reached(self) -> End | None:
+        """The end of a run that may not have a further turn; None if it may."""
+        limits, spent = self.limits, self.state.spent
+        if failed_too_often(limits, spent):
+            return End(StopReason.MAX_FAILURES, f"{spent.failures} observations went wrong")
+        reason = exceeded(limits, spent) or unaffordable(limits, spent, NOTHING_USED)
+        if reason is None:
+            return None
+        return End(reason, f"the limit is reached after {self.state.step} steps")
+
     def check_spent(self) -> None:
         """Make sure that a further turn may begin.
 
         Raises:
             End: A limit is reached.
         """
-        limits, spent = self.limits, self.state.spent
-        if limits.max_failures is not None and failed_too_often(limits, spent):
-            raise End(StopReason.MAX_FAILURES, f"{spent.failures} observations went wrong")
-        if spent.iterations >= limits.max_iterations:
-            raise End(StopReason.MAX_ITERATIONS, f"the model answered {spent.iterations} times")
-        reason = unaffordable(limits, spent, NOTHING_USED)
-        if reason is not None:
-            raise End(reason, f"the limit is reached after {spent.iterations} answers")
+        end = self.reached()
+        if end is not None:
+            raise end
 
     def check_calls(self) -> None:
         """Make sure that a further call may begin.
@@ -113,7 +118,7 @@ class Entry:
         limits, spent = self.limits, self.state.spent
         if limits.max_tool_calls is not None and spent.tool_calls >= limits.max_tool_calls:
             raise End(StopReason.MAX_TOOL_CALLS, f"{spent.tool_calls} calls were made")
-        if limits.max_failures is not None and failed_too_often(limits, spent):
+        if failed_too_often(limits, spent):
             raise End(StopReason.MAX_FAILURES, f"{spent.failures} observations went wrong")
         self.check_time()
 
@@ -124,6 +129,12 @@ class Entry:
         return Context(
             self.task, self.state.step, (), tools, (), left, self.principal, {}, (), (), None, ""
         )
+
+    def came_to(self, call: Call, observation: Observation) -> None:
+        """Note what came of a call, and count it where it was begun and went wrong."""
+        call.observation = observation
+        if observation.error and observation.done:
+            self.state.spent.failures += 1
 
     def settle_turn(self) -> None:
         """Put on record what came of the turn at hand, once all of its calls are over."""
@@ -136,7 +147,7 @@ class Entry:
                 vocabulary.PLAN_DECIDED, decisions=[call.decision or ALLOW for call in calls]
             )
         observed = [_observed(call) for call in calls] or [Observation()]
-        self.record(vocabulary.STEP_OBSERVED, observations=observed, goals=[])
+        self.record(vocabulary.STEP_OBSERVED, observations=observed)
         state.step += 1
         state.plan = None
         state.calls = []

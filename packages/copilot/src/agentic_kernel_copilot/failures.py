@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from copilot.session_events import SessionErrorData
+from copilot.session_events import ModelCallFailureData, SessionErrorData
 
 from agentic_kernel_engine import TaskFailed
 from agentic_kernel_engine.providers import Failures
@@ -27,6 +27,7 @@ from agentic_kernel_engine.providers.failures import (
     PERMISSION,
     QUOTA,
     RATE_LIMIT,
+    REFUSAL,
     SERVER_ERROR,
     TIMEOUT,
 )
@@ -52,6 +53,7 @@ _CODES: Final[Mapping[str, str]] = {
 }
 """By the CLI's own name for the error, or the provider's."""
 _SAID: Final[tuple[tuple[str, str], ...]] = (
+    ("too long", CONTEXT_LENGTH),
     ("context size", CONTEXT_LENGTH),
     ("context length", CONTEXT_LENGTH),
     ("context window", CONTEXT_LENGTH),
@@ -61,22 +63,38 @@ _SAID: Final[tuple[tuple[str, str], ...]] = (
     ("fetch failed", CONNECTION),
 )
 """By a part of the message, where the rest says no more than that something is wrong."""
+_LOGIN: Final = "No GitHub OAuth token"
+"""A part of what the CLI says where it has neither a login nor a provider."""
 _VAGUE: Final = frozenset({BAD_RESPONSE, INVALID_REQUEST, SERVER_ERROR, NOT_FOUND})
 _failures: Final = Failures("copilot", _CODES)
 
 
-def answered(error: SessionErrorData) -> TaskFailed:
+def answered(error: SessionErrorData, failed: ModelCallFailureData | None = None) -> TaskFailed:
     """What a turn ended with, as the failure of its Task.
 
     The provider's own words count first, then its status, then the CLI's name for it, and a part
     of the message at last: the CLI calls much a failed query, and a 403 one of authentication.
+
+    Args:
+        error: What the CLI says.
+        failed: The last request to the provider, if that failed: the CLI leaves away most of what
+            the provider said about it.
     """
-    codes: list[str | None] = [error.error_code, error.provider_error_type]
+    if _LOGIN in error.message:
+        return failure(
+            AUTHENTICATION,
+            "the Copilot CLI has no GitHub login: set COPILOT_GITHUB_TOKEN or GH_TOKEN, or give a "
+            "provider of your own",
+        )
+    status, codes = error.status_code, [error.error_code, error.provider_error_type]
     request_id = error.service_request_id or error.provider_call_id
-    found = _failures.answered(error.status_code, codes, error.message, request_id=request_id)
+    if failed is not None:
+        status = status or failed.status_code
+        codes += [failed.error_code, failed.error_type]
+    found = _failures.answered(status, codes, error.message, request_id=request_id)
     if found.code.partition("/")[2] in _VAGUE:
         codes.append(error.error_type)
-        found = _failures.answered(error.status_code, codes, error.message, request_id=request_id)
+        found = _failures.answered(status, codes, error.message, request_id=request_id)
     if found.code.partition("/")[2] not in _VAGUE:
         return found
     said = error.message.lower()
@@ -89,9 +107,21 @@ def failure(name: str, message: str, **metadata: Any) -> TaskFailed:
     return _failures.failure(name, message, **metadata)
 
 
-def cut(text: str) -> TaskFailed:
-    """The answer reached the model's limit before its end."""
-    return failure(MAX_TOKENS, "the answer reached the limit of its length", text=text)
+def unfit(finish: str, text: str, refusal: str) -> TaskFailed | None:
+    """Why an answer is none; None if it is one.
+
+    Args:
+        finish: Why the model stopped, in the provider's word.
+        text: What it said until then.
+        refusal: What it says where it refuses.
+    """
+    if refusal or finish == "refusal":
+        return failure(REFUSAL, "the model refuses", text=refusal or text)
+    if finish == "content_filter":
+        return failure(CONTENT_FILTER, "the provider's filter stopped the answer", text=text)
+    if finish == "length":
+        return failure(MAX_TOKENS, "the answer reached the limit of its length", text=text)
+    return None
 
 
 def clean(text: str) -> str:

@@ -17,6 +17,7 @@ from agentic_kernel_engine import Event, Job, Limits, TaskFailed
 from agentic_kernel_engine.loop import End, Principal, StopReason, vocabulary
 from agentic_kernel_engine.loop.context import NOBODY
 from agentic_kernel_engine.loop.ending import unhandled
+from agentic_kernel_engine.loop.session import CONTINUES
 from agentic_kernel_engine.seams import AgentTool, AllowAll, Policy, Tool, Tools
 
 from .calls import Calls
@@ -28,6 +29,8 @@ from .turns import Turns
 
 SESSION: Final = "copilot/session"
 """The note that names the CLI's session."""
+LET_GO_SECONDS: Final = 2 * PATIENCE
+"""How long a run may take to let go of its session: it ends the turn, then leaves."""
 OnKill = Literal["keep", "delete"]
 """What becomes of the session of a killed Task."""
 
@@ -140,11 +143,19 @@ class CopilotSubstrate:
         self._live: dict[str, asyncio.Event] = {}
 
     async def accept(self, task: Task) -> None:
-        """Refuse Tasks where the CLI cannot start.
+        """Refuse Tasks where the CLI cannot start, and those that continue another one.
 
         Raises:
-            CannotStart: It is missing, is another version, or does not start; says what to do.
+            CannotStart: It is missing, is another version, or does not start; or a session would
+                have to begin with what was said in another one. Says what to do.
         """
+        if CONTINUES in task.metadata:
+            raise CannotStart(
+                f"a session of the Copilot CLI belongs to one Task and cannot begin with another "
+                f"one's conversation; leave {CONTINUES!r} out, and say in the instructions what "
+                "was said before",
+                task.id,
+            )
         await self.cli.open()
 
     async def execute(self, job: Job) -> Any:
@@ -156,6 +167,7 @@ class CopilotSubstrate:
         Raises:
             TaskFailed: With a code of `agentic_kernel_copilot.failures`, or ``engine/<limit>``.
         """
+        await self._alone(job)
         begun = job.state is not None
         try:
             state = load(job.state) if begun else State(VERSION, str(uuid.uuid4()))
@@ -189,6 +201,23 @@ class CopilotSubstrate:
             if self._live.get(job.task.id) is over:
                 del self._live[job.task.id]
 
+    async def _alone(self, job: Job) -> None:
+        """Wait until an earlier run of the Task has let go of the session, which would end here.
+
+        Raises:
+            RunEnded: It does not, and the Task is paused.
+        """
+        try:
+            async with asyncio.timeout(LET_GO_SECONDS):
+                while (earlier := self._live.get(job.task.id)) is not None:
+                    await earlier.wait()
+        except TimeoutError:
+            await job.pause(
+                job.state,
+                reason="an earlier run of this Task does not let go of its session; resume the "
+                "Task once its call has ended",
+            )
+
     async def forsake(self, task: Task, state: Any, events: Sequence[Event]) -> None:
         """Delete the session of a killed Task, if that is wanted, once its turn is ended."""
         id = task.metadata.get(SESSION) if SESSION in task.noted else None
@@ -196,7 +225,7 @@ class CopilotSubstrate:
             return
         over = self._live.get(task.id)
         if over is not None:
-            async with asyncio.timeout(2 * PATIENCE):
+            async with asyncio.timeout(LET_GO_SECONDS):
                 await over.wait()
         connection = await self.cli.open()
         client = connection.client

@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from copilot.session_events import AssistantUsageData, ToolExecutionCompleteData
+from copilot.session_events import (
+    AssistantUsageData,
+    RawSessionEventData,
+    ToolExecutionCompleteData,
+)
 
 from agentic_kernel import InvalidValue
 from agentic_kernel_engine import values
@@ -65,6 +69,16 @@ def observation_of(call: Call, data: ToolExecutionCompleteData) -> Observation:
         code = SKIPPED
     message = failures.clean(fault.message) if fault else "it failed and did not say why"
     return Observation(error=code, message=message, call=action.id, tool=action.tool)
+
+
+def refusal_in(data: RawSessionEventData) -> str:
+    """What the model says where it refuses, in the provider's form of it; "" if it does not.
+
+    The CLI's own event of the answer leaves it out.
+    """
+    message = data.raw.get("message") if isinstance(data.raw, dict) else None
+    refusal = message.get("refusal") if isinstance(message, dict) else None
+    return storable(refusal) if isinstance(refusal, str) else ""
 
 
 def added(usage: Usage, data: AssistantUsageData) -> Usage:
