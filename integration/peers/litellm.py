@@ -1,7 +1,7 @@
-"""LiteLLM: another implementation of the vendors' wires, in front of the real small model.
+"""LiteLLM: another implementation of the vendors' wires, in front of the other peers.
 
-Its proxy (PyPI ``litellm[proxy]``, MIT) cannot be in one environment with the vendors' SDKs of
-today, so it runs by the interpreter of an environment of its own.
+Its proxy is the Python package ``litellm[proxy]`` (MIT). That wants older SDKs of the vendors than
+the siblings do, so it runs by the interpreter of an environment of its own.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ import json
 import os
 import re
 import secrets
-from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import Final, Self
 
+from .aimock import Aimock
 from .child import Child
 from .llama import LlamaServer
 from .node import PeerError
@@ -23,24 +23,29 @@ from .sockets import established
 
 INTERPRETER: Final = "LITELLM_PYTHON"
 """The environment variable that says where the interpreter with LiteLLM is."""
+SCRIPTED: Final = "scripted"
+"""The model that follows the script of the `Aimock`."""
 _LISTENING: Final = re.compile(r"running on (http://127\.0\.0\.1:(\d+))")
 
 
 class LiteLLMProxy:
-    """LiteLLM's proxy over a `LlamaServer`, which outlives it; ends when the block is left.
+    """LiteLLM's proxy over peers that outlive it; ends when the block is left.
 
     It speaks ``/v1/chat/completions``, ``/v1/responses`` and ``/v1/messages``, translates each to
     Chat Completions itself, and answers nobody without the key.
     """
 
-    def __init__(self, llama: LlamaServer) -> None:
+    def __init__(self, llama: LlamaServer, aimock: Aimock | None = None) -> None:
         """Nothing is started yet.
 
         Args:
-            llama: The server that has the model; the proxy calls the model by the same name.
+            llama: Answers as its own `LlamaServer.model`.
+            aimock: Answers as `SCRIPTED`.
         """
         self._llama = llama
+        self._aimock = aimock
         self.model = llama.model
+        """The real one."""
         self.api_key = f"sk-{secrets.token_urlsafe(24)}"
         """Random; sent as ``Authorization: Bearer`` or ``x-api-key``."""
 
@@ -58,15 +63,12 @@ class LiteLLMProxy:
             )
         program = Path(__file__).with_name("litellm_process.py")
         keys = {"LITELLM_MASTER_KEY": self.api_key, "LLAMA_PEER_KEY": self._llama.api_key}
-        with ExitStack() as stack:
-            folder = stack.enter_context(TemporaryDirectory(prefix="litellm-"))
+        with TemporaryDirectory(prefix="litellm-") as folder:
             file = Path(folder) / "config.json"
             file.write_text(json.dumps(self._configuration()))
             # Without -P, the module beside the program would be taken for LiteLLM.
             command = [python, "-P", str(program), str(file)]
             self._child = Child("LiteLLM's proxy", command, _LISTENING, keys)
-            stack.callback(self._child.close)
-            self._stack = stack.pop_all()
         self.url = self._child.ready[1]
         """Without ``/v1``."""
         self.port = int(self._child.ready[2])
@@ -78,7 +80,7 @@ class LiteLLMProxy:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._stack.close()
+        self._child.close()
 
     @property
     def pid(self) -> int:
@@ -89,11 +91,21 @@ class LiteLLMProxy:
         return established(self.port)
 
     def _configuration(self) -> dict[str, object]:
-        upstream = {
-            "model": f"hosted_vllm/{self.model}",
-            "api_base": f"{self._llama.url}/v1",
-            "api_key": "os.environ/LLAMA_PEER_KEY",
-            # So that Responses is its own, not the model's server's.
-            "use_chat_completions_api": True,
-        }
-        return {"model_list": [{"model_name": self.model, "litellm_params": upstream}]}
+        upstream = f"{self._llama.url}/v1"
+        models = [_model(self.model, upstream, "os.environ/LLAMA_PEER_KEY")]
+        if self._aimock is not None:
+            models.append(_model(SCRIPTED, f"{self._aimock.url}/v1", "none"))
+        # One call is one call, whatever became of the one before.
+        router = {"num_retries": 0, "disable_cooldowns": True}
+        return {"model_list": models, "router_settings": router}
+
+
+def _model(name: str, url: str, key: str) -> dict[str, object]:
+    upstream = {
+        "model": f"hosted_vllm/{name}",
+        "api_base": url,
+        "api_key": key,
+        # So that Responses is LiteLLM's own, and not passed through.
+        "use_chat_completions_api": True,
+    }
+    return {"model_name": name, "litellm_params": upstream}
