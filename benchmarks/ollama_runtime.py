@@ -98,6 +98,7 @@ def _task() -> Task:
 async def _bare(client: Any, turns: int) -> None:
     """The same conversation without any of ours."""
     messages: list[Any] = [{"role": "user", "content": "Hi"}]
+    said: list[str] = []
     for turn in range(turns + 1):
         parts = await client.chat(
             model=MODEL,
@@ -106,7 +107,8 @@ async def _bare(client: Any, turns: int) -> None:
             options={"num_predict": 4096},
             stream=True,
         )
-        said, calls = [], []
+        calls: list[Any] = []
+        said.clear()
         async for part in parts:
             said.append(part.message.content or "")
             calls += part.message.tool_calls or ()

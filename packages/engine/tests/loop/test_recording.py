@@ -134,8 +134,10 @@ async def test_a_failure_is_said_again(runner: Runner) -> None:
 
 
 @pytest.mark.parametrize(
-    "answer", [None, "a text", Streamed("never", plan=None)], ids=["None", "text", "stream"]
-)  # type: ignore[arg-type]
+    "answer",
+    [None, "a text", Streamed("never", plan=None)],  # type: ignore[arg-type]
+    ids=["None", "text", "stream"],
+)
 async def test_an_answer_that_is_none_is_said_again(runner: Runner, answer: Any) -> None:
     recorder = Recorder(ScriptedPlanner(lambda context: answer))
     first = await runner.run(planner=recorder, middleware=[recorder])
