@@ -29,7 +29,10 @@ BELOW = {
     "postgres": {"kernel", "engine"},
     "otel": {"kernel", "engine"},
     "conformance": {"kernel", "engine"},
-    "cli": {"kernel", "engine", "file", "local", "openai", "claude", "ollama", "copilot"},
+    "cli": {
+        *("kernel", "engine", "file", "postgres"),
+        *("local", "openai", "claude", "ollama", "copilot"),
+    },
 }
 """What each may import of ours; a sibling never a sibling."""
 PROVIDES = {

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from integration.peers.fixtures import aimock, aimock_process, llama
+from integration.postgres_server import server
 
 from .terminals import Terminals
 
-__all__ = ["aimock", "aimock_process", "llama", "terminals"]
+__all__ = ["aimock", "aimock_process", "llama", "server", "terminals"]
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from agentic_kernel import Task
-from agentic_kernel_cli.place import Place
+from agentic_kernel_cli.place import Folder
 from agentic_kernel_cli.running import Foreground
 from agentic_kernel_cli.streaming import TextScreen
 from agentic_kernel_engine import Host, Job
@@ -23,7 +23,7 @@ class Stubborn:
 
 
 def main(state: Path, task_id: str) -> int:
-    place = Place(state)
+    place = Folder(state)
     foreground = Foreground(
         lambda stop: TextScreen(place, lambda: stop.wish(141)),
         lambda observer, kinds: Host(Stubborn(), FileStore(state), observer=observer, claims=False),

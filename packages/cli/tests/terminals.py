@@ -1,4 +1,4 @@
-"""Terminals for the tests: real processes on a state folder of the test's own."""
+"""Terminals for the tests: real processes on a state folder or database of the test's own."""
 
 from __future__ import annotations
 
@@ -90,15 +90,20 @@ class Command:
 
 @dataclass
 class Terminals:
-    """Any number of terminals on one state folder."""
+    """Any number of terminals on one place.
+
+    Attributes:
+        state: The folder, unless a URL is named.
+    """
 
     state: Path
+    url: str = ""
     env: dict[str, str] = field(default_factory=lambda: dict(os.environ))
     started: list[Command] = field(default_factory=list)
 
     def start(self, *words: str, stdin: str = "") -> Command:
         """``agentic-kernel WORDS`` in a terminal of its own."""
-        command = ("-m", "agentic_kernel_cli", "--state", str(self.state), *words)
+        command = ("-m", "agentic_kernel_cli", "--state", self.url or str(self.state), *words)
         return self.program(*command, stdin=stdin)
 
     def program(self, *words: str, stdin: str = "") -> Command:

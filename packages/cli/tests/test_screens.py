@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from agentic_kernel import Complete, Dispatch, Fail, Failure, Kill, Mutation, Pause, Task, apply
-from agentic_kernel_cli.place import Place
+from agentic_kernel_cli.place import Folder
 from agentic_kernel_cli.streaming import JsonScreen, TextScreen
 from agentic_kernel_engine import Event
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
-PLACE = Place(Path("my state"), named=True)
+PLACE = Folder(Path("my state"), named=True)
 
 
 def a_task(*then: Mutation, id: str = "first", summary: str = "") -> Task:

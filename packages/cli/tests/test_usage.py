@@ -12,7 +12,7 @@ from agentic_kernel_engine import Limits
 from .terminals import Terminals
 
 COMMANDS = sorted(
-    "answer approve deny doctor kill list pause prune recover rerun resume retune run show "
+    "answer approve deny doctor kill list migrate pause prune recover rerun resume retune run show "
     "watch".split()
 )
 

@@ -2,32 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 from agentic_kernel import Task
 from agentic_kernel_engine import Host, Job, Observer, Store
-from agentic_kernel_file import FileStore
 
 from .copilot import CopilotWork
 from .kinds import COPILOT, KINDS, LOCAL, LOCAL_TOOLS
 from .local import LocalWork, find_model
+from .place import Place
 from .vendors import VendorWork
 
 
-def open_runtime(
-    folder: Path, model: str | None, observer: Observer, kinds: Collection[str] = (LOCAL,)
-) -> Host:
-    """A Host that runs Tasks of these kinds, and only those it is told to.
+@asynccontextmanager
+async def open_runtime(
+    place: Place, model: str | None, observer: Observer, kinds: Collection[str] = (LOCAL,)
+) -> AsyncIterator[Host]:
+    """A Host that runs Tasks of these kinds, and only those it is told to, while the block goes on.
 
     Raises:
         CannotStart: The local model is wanted, and its package or its file is missing; the
             message says what to install.
+        StoreError: The place cannot be opened.
     """
     if not {LOCAL, LOCAL_TOOLS}.isdisjoint(kinds):
         find_model(model)
-    return AgentHost(FileStore(folder), model, observer)
+    async with place.opened() as store, AgentHost(store, model, observer) as host:
+        yield host
 
 
 class Work:

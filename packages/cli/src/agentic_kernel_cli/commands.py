@@ -11,7 +11,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import platformdirs
 import typer
 from typer.core import TyperGroup
 
@@ -20,17 +19,16 @@ from agentic_kernel_engine import Host
 from agentic_kernel_engine import rerun as again
 from agentic_kernel_engine.loop.session import lineage
 
-from . import control, deciding, doctor, rendering
-from .invocation import Invocation
+from . import control, deciding, doctor, rendering, upkeep
+from .database import Database
+from .invocation import Invocation, place_of
 from .kinds import COPILOT, LOCAL, LOCAL_TOOLS, RUNTIMES
 from .parameters import Model, TaskId, invocation
-from .place import Place, find_task, history, orphaned, text_of
+from .place import STATE_VARIABLE, find_task, history, orphaned, text_of
 from .stop import READER_GONE, Stop
 from .text import label, seconds
 from .toolbox import Toolbox
 from .vendors import API_KEY, MODEL_KEY
-
-STATE_VARIABLE = "AGENTIC_KERNEL_STATE"
 
 
 class Commands(TyperGroup):
@@ -59,8 +57,12 @@ def options(
     context: typer.Context,
     *,
     state: Annotated[
-        Path | None,
-        typer.Option(metavar="FOLDER", envvar=STATE_VARIABLE, help="Where the Tasks are kept."),
+        str | None,
+        typer.Option(
+            metavar="PLACE",
+            envvar=STATE_VARIABLE,
+            help="Where the Tasks are kept: a folder, or a postgresql:// URL.",
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show where an error came from.")] = False,
@@ -73,8 +75,7 @@ def options(
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
         raise typer.Exit(2)
-    place = Place(state or Path(platformdirs.user_data_dir("agentic-kernel")), state is not None)
-    context.obj = Invocation(place, as_json)
+    context.obj = Invocation(place_of(state), as_json)
 
 
 @app.command()
@@ -271,15 +272,17 @@ def recover(
 ) -> int:
     """Take up Tasks whose process died, and run them on where they were."""
     called = invocation(context)
+    lease = called.place.lease
 
     async def finding(host: Host) -> list[Task]:
         if given:
-            return [await control.abandoned(host, name) for name in given]
+            return [await control.abandoned(host, name, lease) for name in given]
         return await control.left_behind(host)
 
     tasks = called.controlled(finding)
     if not tasks:
-        _note("nothing to recover")
+        late = f" (a process may count as alive for {lease:g} s after its death)" if lease else ""
+        _note(f"nothing to recover{late}")
         return 0
     return asyncio.run(called.foreground(model).take_up(tasks))
 
@@ -302,7 +305,8 @@ def prune(
     called = invocation(context)
     age = timedelta(seconds=seconds(older_than))
     if not yes:
-        question = f"Remove every Task in {called.place.folder} that ended over {older_than} ago?"
+        where = label(str(called.place))
+        question = f"Remove every Task in {where} that ended over {older_than} ago?"
         if not sys.stdin.isatty():
             raise typer.BadParameter("say --yes; there is no terminal to ask on")
         if not typer.confirm(question, err=True):
@@ -312,6 +316,24 @@ def prune(
         rendering.json_line("pruned", {"count": count})
     else:
         typer.echo(f"removed {count} Task{'' if count == 1 else 's'}")
+    return 0
+
+
+@app.command()
+def migrate(context: typer.Context) -> int:
+    """Bring the state to this version; running Tasks may go on meanwhile."""
+    called = invocation(context)
+    before = after = None
+    if isinstance(called.place, Database):
+        before, after = asyncio.run(upkeep.migrated(called.place))
+    if called.as_json:
+        rendering.json_line("migrated", {"from": before, "to": after})
+    elif before is None:
+        typer.echo("nothing to do: a folder needs no migration")
+    elif before == after:
+        typer.echo(f"nothing to do: the schema is of version {after}")
+    else:
+        typer.echo(f"migrated the schema from version {before} to version {after}")
     return 0
 
 
@@ -329,7 +351,7 @@ def examine(
         raise typer.BadParameter(
             f"is {runtime!r}; use {', '.join(RUNTIMES)}", param_hint="--runtime"
         )
-    found = asyncio.run(doctor.findings(called.place.folder, runtime, model))
+    found = asyncio.run(doctor.findings(called.place, runtime, model))
     for finding in found:
         if called.as_json:
             rendering.json_line("finding", asdict(finding))

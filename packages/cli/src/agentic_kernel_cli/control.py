@@ -70,8 +70,11 @@ async def left_behind(host: Host) -> list[Task]:
             return found
 
 
-async def abandoned(host: Host, given: str) -> Task:
+async def abandoned(host: Host, given: str, lease: float) -> Task:
     """The Task with this id, which must be running without anybody who runs it.
+
+    Args:
+        lease: For how many seconds after its death a process may still count as alive.
 
     Raises:
         CannotStart: It is not; the message says what it is.
@@ -81,7 +84,8 @@ async def abandoned(host: Host, given: str) -> Task:
     if await orphaned(host, record):
         return task
     if task.status is TaskStatus.RUNNING:
-        raise CannotStart("a living process runs it; watch it instead", task.id)
+        late = f", or recover it {lease:g} s after that process died" if lease else ""
+        raise CannotStart(f"a living process runs it; watch it instead{late}", task.id)
     raise CannotStart(f"it is {task.status.value}, so there is nothing to recover", task.id)
 
 

@@ -5,20 +5,21 @@ from __future__ import annotations
 import asyncio
 import os
 import platform
-import secrets
 import shutil
 import sys
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from importlib.metadata import PackageNotFoundError, version
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from agentic_kernel import KernelError
-from agentic_kernel_file import FileStore
 
+from .database import Database
+from .finding import Finding, package
 from .kinds import COPILOT, LOCAL
-from .local import INSTALL, find_model
+from .local import find_model
+from .place import Folder, Place, holds
+from .upkeep import examined
 from .vendors import VENDORS, address, install
 
 _PACKAGES = ("core", "engine", "file", "cli")
@@ -28,36 +29,25 @@ _ROOM = 200 * 1024 * 1024
 """Bytes of free disk below which answers may not be kept."""
 
 
-@dataclass(frozen=True)
-class Finding:
-    """One thing that was looked at."""
-
-    name: str
-    ok: bool
-    detail: str
-    advice: str = ""
-    """What to do when it is not ok."""
-    needed: bool = True
-    """Whether anything that was asked for depends on it."""
-
-
-async def findings(folder: Path, runtime: str, model: str | None) -> list[Finding]:
+async def findings(place: Place, runtime: str, model: str | None) -> list[Finding]:
     """Everything that was looked at, in the order in which it matters.
 
     Args:
-        folder: The state.
+        place: The state.
         runtime: Which runtime must work; of the others it is only told how they are.
         model: The local model, if it is one's own.
     """
     found = [
         _python(),
-        *(_package(f"agentic-kernel-{name}") for name in _PACKAGES),
-        await _state(folder),
-        _room(folder),
+        *(package(f"agentic-kernel-{name}") for name in _PACKAGES),
     ]
-    local = [_package("agentic-kernel-local"), _package("xllamacpp"), _model(model)]
+    if isinstance(place, Database):
+        found += await examined(place)
+    elif isinstance(place, Folder):
+        found += [await _state(place), _room(place.path)]
+    local = [package("agentic-kernel-local"), package("xllamacpp"), _model(model)]
     found += [replace(finding, needed=runtime == LOCAL) for finding in local]
-    copilot = [_package("agentic-kernel-copilot", install(COPILOT)), *_copilot()]
+    copilot = [package("agentic-kernel-copilot", install(COPILOT)), *_copilot()]
     found += [replace(finding, needed=runtime == COPILOT) for finding in copilot]
     for kind in VENDORS:
         found += [replace(each, needed=runtime == kind) for each in await _vendor(kind)]
@@ -78,7 +68,7 @@ def _copilot() -> list[Finding]:
 
 async def _vendor(kind: str) -> list[Finding]:
     """Whether a vendor's package is here, its key is set, and its server answers."""
-    installed = _package(f"agentic-kernel-{kind}", install(kind))
+    installed = package(f"agentic-kernel-{kind}", install(kind))
     if not installed.ok:
         return [installed]
     vendor, found = VENDORS[kind], [installed]
@@ -112,23 +102,10 @@ def _python() -> Finding:
     return Finding("python", sys.version_info >= (3, 11), detail, "install Python 3.11 or later")
 
 
-def _package(name: str, advice: str = INSTALL) -> Finding:
-    try:
-        return Finding(name, True, version(name))
-    except PackageNotFoundError:
-        return Finding(name, False, "not installed", advice)
-
-
-async def _state(folder: Path) -> Finding:
+async def _state(folder: Folder) -> Finding:
     """Open the folder as a run would: locks, schema and writability are all tried by joining."""
-    host = secrets.token_hex(8)
     try:
-        store = FileStore(folder)
-        await store.join(host)
-        try:
-            alive = await store.alive(f"{host}:1")
-        finally:
-            await store.leave(host)
+        alive = await holds(folder)
     except (KernelError, OSError) as error:
         return Finding("state", False, str(error), "choose another folder with --state")
     if not alive:

@@ -6,22 +6,40 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TypeVar
 
+import platformdirs
 import typer
 
-from agentic_kernel import Task
+from agentic_kernel import InvalidValue, Task
 from agentic_kernel_engine import Host
 
 from . import rendering
 from .agents import open_runtime
-from .place import Place
+from .database import Database, is_address
+from .place import Folder, Place
 from .running import Foreground
 from .stop import READER_GONE, Stop
 from .streaming import JsonScreen, Screen, TextScreen
 from .text import label
 
 T = TypeVar("T")
+
+
+def place_of(state: str | None) -> Place:
+    """The place that ``--state`` names: an address, a folder, or the user's own folder.
+
+    Raises:
+        InvalidValue: It names none.
+    """
+    if state is None:
+        return Folder(Path(platformdirs.user_data_dir("agentic-kernel")))
+    if is_address(state):
+        return Database(state)
+    if not state:
+        raise InvalidValue("--state", "is empty; name a folder or a postgresql:// URL")
+    return Folder(Path(state), named=True)
 
 
 @dataclass(frozen=True)
@@ -38,18 +56,19 @@ class Invocation:
 
     def foreground(self, model: str | None) -> Foreground:
         """How Tasks are run, in this process and on this model."""
-        return Foreground(self.screen, partial(open_runtime, self.place.folder, model))
+        return Foreground(self.screen, partial(open_runtime, self.place, model))
 
     def controlled(self, work: Callable[[Host], Awaitable[T]]) -> T:
         """Do something that needs no model, and never loads one."""
 
         async def controlling() -> T:
-            # Not entered: a Host joins its store, and so writes, only when a verb needs it.
-            host = self.place.open()
-            try:
-                return await work(host)
-            finally:
-                await host.close()
+            async with self.place.opened() as store:
+                # Not entered: a Host joins its store, and so writes, only when a verb needs it.
+                host = Host(store=store)
+                try:
+                    return await work(host)
+                finally:
+                    await host.close()
 
         return asyncio.run(controlling())
 

@@ -1,17 +1,22 @@
-"""Where the Tasks are: one state folder, opened as a control plane."""
+"""Where the Tasks are: a folder or a database; and what every command looks up there."""
 
 from __future__ import annotations
 
+import secrets
 import shlex
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar, Final, Protocol
 
 from agentic_kernel import InvalidValue, TaskNotFound, TaskStatus
-from agentic_kernel_engine import Event, Host, Record
+from agentic_kernel_engine import Event, Host, Record, Store
 from agentic_kernel_engine.events import RUN_DELTA, RUN_TURN, from_stored
 from agentic_kernel_file import FileStore
 
+STATE_VARIABLE: Final = "AGENTIC_KERNEL_STATE"
+"""The environment variable that names the place."""
 MIN_PREFIX = 6
 """How many characters an abbreviated id needs."""
 _LISTED = 5
@@ -19,22 +24,58 @@ _LISTED = 5
 _PAGE = 1000
 
 
-@dataclass(frozen=True)
-class Place:
-    """A state folder, and how the user named it."""
+class Place(Protocol):
+    """Where Tasks are kept. As a text it is what people are shown, and no secret."""
 
-    folder: Path
-    named: bool = False
-    """Whether the user chose it, so that commands proposed to the user name it too."""
+    @property
+    def lease(self) -> float:
+        """For how many seconds after its death a process may still count as alive."""
+        ...
 
     def command(self, *words: str) -> str:
         """The command line that does this here, ready to paste into a shell."""
-        where = ["--state", str(self.folder)] if self.named else []
+        ...
+
+    def opened(self) -> AbstractAsyncContextManager[Store]:
+        """The store, as long as the block goes on."""
+        ...
+
+
+@dataclass(frozen=True)
+class Folder:
+    """A state folder, and how the user named it."""
+
+    lease: ClassVar[float] = 0.0
+
+    path: Path
+    named: bool = False
+    """Whether the user chose it, so that commands proposed to the user name it too."""
+
+    def __str__(self) -> str:
+        return str(self.path)
+
+    def command(self, *words: str) -> str:
+        where = ["--state", str(self.path)] if self.named else []
         return shlex.join(["agentic-kernel", *where, *words])
 
-    def open(self) -> Host:
-        """A control plane on this folder: it reads, pauses and kills, and runs nothing."""
-        return Host(store=FileStore(self.folder))
+    @asynccontextmanager
+    async def opened(self) -> AsyncIterator[Store]:
+        store = FileStore(self.path)
+        try:
+            yield store
+        finally:
+            store.close()
+
+
+async def holds(place: Place) -> bool:
+    """Whether a host that joins counts as alive there; it is tried, and so is writing."""
+    host = secrets.token_hex(8)
+    async with place.opened() as store:
+        await store.join(host)
+        try:
+            return await store.alive(f"{host}:1")
+        finally:
+            await store.leave(host)
 
 
 async def find_task(host: Host, given: str) -> Record:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -33,7 +34,7 @@ class Foreground:
 
     screen: Callable[[Stop], Screen]
     """Where the Tasks are shown."""
-    runtime: Callable[[Observer, Collection[str]], Host]
+    runtime: Callable[[Observer, Collection[str]], AbstractAsyncContextManager[Host]]
     """The Host that runs Tasks of these kinds, and nothing that it is not told to."""
 
     async def launch(self, task: Task) -> int:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
+import sys
+from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 from agentic_kernel import CannotStart, InvalidValue
@@ -65,10 +68,18 @@ class Client:
         self.failures = Failures(IMPL, CODES, [api_key or ""])
         """Makes failures that do not tell the key."""
 
+    async def load(self) -> None:
+        """Import the SDK, if nobody has: it takes most of a second, in which other Tasks go on.
+
+        Raises:
+            CannotStart: There is no key.
+        """
+        if self._open is None and "openai" not in sys.modules:
+            self._key()
+            await asyncio.to_thread(import_module, "openai")
+
     def open(self) -> AsyncOpenAI:
         """The SDK's client; it makes no call twice, because the Loop decides about that.
-
-        The first call imports the SDK, which takes most of a second.
 
         Raises:
             CannotStart: There is no key; says how to give one.
@@ -84,7 +95,7 @@ class Client:
         if client is not None and self._theirs is None:
             await client.close()
 
-    def _own(self) -> AsyncOpenAI:
+    def _key(self) -> str:
         key = self._api_key or os.environ.get(KEY_VARIABLE)
         if not key:
             raise CannotStart(
@@ -93,6 +104,10 @@ class Client:
             )
         if not _KEY.fullmatch(key):
             raise CannotStart(f"the environment variable {KEY_VARIABLE} {_UNSENDABLE}")
+        return key
+
+    def _own(self) -> AsyncOpenAI:
+        key = self._key()
 
         from openai import AsyncOpenAI
 

@@ -167,6 +167,7 @@ class APIPlanner(ABC):
             CannotStart: An option of it is not valid, or there is no key.
         """
         self.options.accept(task, self.impl)
+        await self._client.load()
         self._client.open()
 
     async def close(self) -> None:
