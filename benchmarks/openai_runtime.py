@@ -15,7 +15,7 @@ from figure import Figure
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from agentic_kernel import Task
+from agentic_kernel import Task, TaskStatus
 from agentic_kernel_engine import Limits, tool
 from agentic_kernel_openai import OpenAIRuntime
 from integration.peers.aimock import Aimock
@@ -25,6 +25,8 @@ ROUNDS = 3
 KILLS = 100
 TASKS = 200
 IMPORTS = 5
+GAP = 5
+"""Milliseconds between two pieces of a long answer."""
 KEY = "sk-none"
 SCRIPT: list[dict[str, Any]] = [
     {
@@ -34,7 +36,7 @@ SCRIPT: list[dict[str, Any]] = [
     {
         "match": {"systemMessage": "long"},
         "response": {"content": "and so on " * 10_000},
-        "latency": 5,
+        "latency": GAP,
         "chunkSize": 4,
     },
     {
@@ -52,7 +54,8 @@ def measure() -> list[Figure]:
         url = f"{peer.url}/v1"
         turn = _turn(url)
         kills = asyncio.run(_kills(peer, url))
-        return [turn, *kills, asyncio.run(_side_by_side(url)), _import()]
+        pauses = asyncio.run(_pauses(url))
+        return [turn, *kills, pauses, asyncio.run(_side_by_side(url)), _import()]
 
 
 @tool(effect="none", inline=True)
@@ -187,6 +190,27 @@ async def _kills(peer: Aimock, url: str) -> list[Figure]:
             limit_is="the fastest of them",
         ),
     ]  # fmt: skip
+
+
+async def _pauses(url: str) -> Figure:
+    pieces = Pieces()
+    paused: list[float] = []
+    async with _runtime(url, system="long", observer=pieces) as runtime:
+        for _ in range(KILLS):
+            pieces.first.clear()
+            task = _task()
+            await runtime.dispatch(task)
+            await pieces.first.wait()
+            began = time.perf_counter()
+            await runtime.pause(task.id)
+            await runtime.wait(task.id, TaskStatus.PAUSED)
+            paused.append(time.perf_counter() - began)
+            await runtime.kill(task.id)
+    return Figure(
+        name=f"from the pause of such a Task to paused, p99; a piece comes every {GAP} ms",
+        ours=_p99(paused) * 1e3, unit="ms", limit=min(paused) * 1e3, bar=GAP + 50,
+        limit_is="the fastest of them, and the bar 50 ms behind the next piece",
+    )  # fmt: skip
 
 
 def _p99(times: list[float]) -> float:
