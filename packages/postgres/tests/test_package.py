@@ -9,6 +9,7 @@ from agentic_kernel_postgres import SchemaTooNew, UnsafeServer
 
 def test_the_names_are_these() -> None:
     assert agentic_kernel_postgres.__all__ == [
+        "PostgresMemory",
         "PostgresStore",
         "SchemaTooNew",
         "UnsafeServer",

@@ -1,7 +1,8 @@
-"""Durable state for AgenticKernel in Postgres, shared by any number of processes and machines."""
+"""Durable state and memory for AgenticKernel in Postgres, shared by processes and machines."""
 
 from .embedded import embedded
 from .errors import SchemaTooNew, UnsafeServer
+from .memory import PostgresMemory
 from .store import PostgresStore
 
-__all__ = ["PostgresStore", "SchemaTooNew", "UnsafeServer", "embedded"]
+__all__ = ["PostgresMemory", "PostgresStore", "SchemaTooNew", "UnsafeServer", "embedded"]

@@ -1,0 +1,218 @@
+"""PostgresMemory: the Memory port over one schema of a Postgres database."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any, Final, Self
+
+import msgspec
+from psycopg import errors
+from psycopg_pool import AsyncConnectionPool
+
+from agentic_kernel import InvalidValue
+from agentic_kernel_engine.errors import StoreError
+from agentic_kernel_engine.seams.memories import BadVector, Embedder
+from agentic_kernel_engine.seams.memories.in_memory import check_query
+from agentic_kernel_engine.seams.memories.ledger import read_export
+from agentic_kernel_engine.seams.memory import (
+    Export,
+    Hit,
+    Item,
+    NotCurrent,
+    Query,
+    Remembered,
+    Scope,
+    UnknownItem,
+    check_id,
+    check_reason,
+    check_scope,
+)
+
+from . import memory_queries as queries
+from .memory_rows import digest_of, hit_from, known_from, newest_from, proposed, row_of, words_of
+from .memory_sessions import Sessions
+from .memory_vectors import Vectors
+from .schema import check_name
+from .session import Row
+
+_UNKNOWN: Final = -1
+_NOT_CURRENT: Final = -2
+"""Why the function `remember_1` of the schema did nothing."""
+
+
+class PostgresMemory:
+    """A `Memory` in one schema of a Postgres database, for any number of processes and machines.
+
+    With an embedder and the extension pgvector, an item is found by the cosine of the angle between
+    its vector and the query's, for three quarters, and by the share of the query's words that it
+    has, for one. Without either, by that share alone: letter case and Unicode form aside, whatever
+    the language. The items of the scope are compared one by one and exactly, in the database.
+
+    What returned is committed, and is as durable as what a `PostgresStore` in the same place keeps.
+    A call whose answer is lost is made again, and neither takes effect twice nor says otherwise.
+    The writers of one scope wait for each other; those of several do not, and readers for nobody.
+
+    One object serves all threads and event loops of its process, but not a forked child.
+
+    Args:
+        place: Where the database is, as for `PostgresStore`, of which it may be the same pool.
+        schema: The memory's part of the database, made if it is not there; it may be a store's.
+        embedder: Makes the vectors; one for the life of a scope. The extension is made in the
+            database where it is not there, if the role may do that.
+    """
+
+    def __init__(
+        self,
+        place: str | AsyncConnectionPool[Any] | None = None,
+        *,
+        schema: str = "agentic_kernel",
+        embedder: Embedder | None = None,
+    ) -> None:
+        self.schema = check_name(schema)
+        self._sessions = Sessions(place, schema, vectors=embedder is not None)
+        self._embedded = Vectors(embedder) if embedder is not None else None
+
+    def __repr__(self) -> str:
+        return f"PostgresMemory({self._sessions.name!r}, schema={self.schema!r})"
+
+    async def __aenter__(self) -> Self:
+        await self._sessions.here()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def propose(self, item: Item) -> bool:
+        _check_item(item)
+        # So that nothing is embedded in vain; what is decided by it is decided again below.
+        if await self._vectors() and await self._look(item.scope, item.id):
+            return False
+        new, _ = await self._keep(item.scope, [proposed(item)])
+        return new == 1
+
+    async def supersede(self, predecessor: str, item: Item) -> bool:
+        _check_item(item)
+        check_id(predecessor)
+        if await self._vectors():
+            known = await self._look(item.scope, item.id, predecessor)
+            if item.id in known:
+                return False
+            if predecessor not in known:
+                raise UnknownItem(predecessor)
+            if not known[predecessor].live:
+                raise NotCurrent(predecessor, known[predecessor].successor)
+        new, successor = await self._keep(item.scope, [proposed(item, predecessor)], predecessor)
+        if new == _UNKNOWN:
+            raise UnknownItem(predecessor)
+        if new == _NOT_CURRENT:
+            raise NotCurrent(predecessor, successor)
+        return new == 1
+
+    async def tombstone(self, scope: Scope, id: str, reason: str) -> bool:
+        check_reason(reason)
+        check_scope(scope)
+        check_id(id)
+        ((first,),) = await self._asked(queries.FORGET, [digest_of(scope), id, reason, _number()])
+        if first is None:
+            raise UnknownItem(id)
+        return bool(first)
+
+    async def recall(self, query: Query) -> Sequence[Hit]:
+        check_query(query)
+        scope, words = query.scope, words_of(query.text)
+        last = [digest_of(scope), query.min_score, query.limit]
+        vectors = await self._vectors() if query.text else None
+        if vectors is not None:
+            opened = await self._sessions.here()
+            asked = [words, await vectors.asked(query.text), *last]
+            rows = await self._asked(queries.by_meaning(opened.extension), asked)
+        elif words:
+            rows = await self._asked(queries.BY_WORDS, [words, *last])
+        else:
+            rows = await self._asked(queries.NEWEST, [digest_of(scope), query.limit])
+            return [newest_from(scope, row) for row in rows]
+        return [hit_from(scope, row, len(words)) for row in rows]
+
+    async def explain(self, scope: Scope, id: str) -> Remembered:
+        check_scope(scope)
+        check_id(id)
+        found = await self._look(scope, id)
+        if id not in found:
+            raise UnknownItem(id)
+        return found[id]
+
+    async def export(self, scope: Scope) -> dict[str, Any]:
+        check_scope(scope)
+        rows = await self._asked(queries.EXPORT, [digest_of(scope)])
+        exported: dict[str, Any] = msgspec.to_builtins(Export(scope, list(map(known_from, rows))))
+        return exported
+
+    async def restore(self, scope: Scope, exported: Mapping[str, Any]) -> int:
+        check_scope(scope)
+        new, _ = await self._keep(scope, read_export(exported))
+        return new
+
+    async def close(self) -> None:
+        """Give everything back; nothing can be asked any more."""
+        await self._sessions.close()
+
+    async def _vectors(self) -> Vectors | None:
+        """What makes vectors, if they can be compared."""
+        return self._embedded if (await self._sessions.here()).extension else None
+
+    async def _look(self, scope: Scope, *ids: str) -> dict[str, Remembered]:
+        """What is known of those that are known."""
+        rows = await self._asked(queries.LOOK, [digest_of(scope), list(ids)])
+        return {known.id: known for known in map(known_from, rows)}
+
+    async def _keep(
+        self, scope: Scope, entries: Sequence[Remembered], predecessor: str | None = None
+    ) -> tuple[int, str]:
+        """How many are new, or why none is; and what has taken the predecessor's place."""
+        marks: dict[str, list[float]] = {}
+        vectors = await self._vectors()
+        if vectors is not None:
+            live = {entry.id: entry.text for entry in entries if entry.live}
+            made = await vectors.of(list(live.values()))
+            marks = dict(zip(live, made, strict=True))
+        rows = [row_of(place, entry, marks.get(entry.id)) for place, entry in enumerate(entries)]
+        dimensions = next(map(len, marks.values()), None)
+        asked = [
+            digest_of(scope), scope.tenant, scope.principal, scope.session, _number(),
+            msgspec.json.encode(rows).decode(), dimensions, predecessor,
+        ]  # fmt: skip
+        ((new, successor),) = await self._asked(queries.KEEP, asked)
+        return new, successor or ""
+
+    async def _asked(self, text: str, asked: Sequence[object]) -> list[Row]:
+        """The rows of a statement, each of which may be made twice.
+
+        Raises:
+            BadVector: A vector is of another length than those of the scope.
+            StoreError: The database cannot be reached, or has a fault.
+        """
+        opened = await self._sessions.here()
+        try:
+            return await opened.session.query(text, asked)
+        except StoreError as error:
+            if isinstance(error.__cause__, errors.DataException):
+                said = "the embedder gave a vector of another length than those of the scope"
+                raise BadVector(said) from error
+            raise
+
+
+def _check_item(item: object) -> None:
+    if not isinstance(item, Item):
+        raise InvalidValue("item", f"must be an Item, not {type(item).__name__}")
+
+
+def _number() -> int:
+    """Tells a call from all others, however often it is made."""
+    return secrets.randbits(62) + 1
