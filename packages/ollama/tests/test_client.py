@@ -202,5 +202,5 @@ async def test_many_tasks_share_the_connections_and_no_thread(aimock: Aimock) ->
         tasks = [Task.new(summary="", instructions="Hi", runtime_kind="ollama") for _ in range(50)]
         ended = await asyncio.gather(*map(runtime.run, tasks))
         assert {each.result for each in ended} == {"Yes."}
-        assert threading.active_count() == before
+        assert threading.active_count() <= before
     assert asyncio.all_tasks() == {asyncio.current_task()}
