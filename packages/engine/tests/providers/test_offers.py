@@ -54,6 +54,8 @@ def test_calls_become_actions_in_their_order() -> None:
         ("add", "[1, 2]"),
         ("add", "null"),
         ("add", '{"a": NaN}'),
+        ("add", '{"a": ' + "[" * 200 + "]" * 200 + "}"),
+        ("add", '{"a": 1180591620717411303424}'),
         ("ask_user", "{}"),
         ("ask_user", '{"question": 1}'),
         ("ask_user", '{"question": "q", "more": "m"}'),
@@ -92,3 +94,5 @@ def test_a_final_answer_is_the_text_or_the_json_that_a_schema_asks_for() -> None
     assert final_answer('{"n": 1}', None) == FinalAnswer('{"n": 1}')
     assert final_answer('{"n": 1}', {"type": "object"}) == FinalAnswer({"n": 1})
     assert final_answer("sorry", {"type": "object"}) == FinalAnswer("sorry")
+    deep = "[" * 200 + "]" * 200
+    assert final_answer(deep, {"type": "object"}) == FinalAnswer(deep)

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from agentic_kernel import InvalidValue
+
+from .. import values
 from ..loop.action import Action, FinalAnswer, ToolCall
 from .offers import Function, Offer
+
+_UNFIT: Final = (msgspec.DecodeError, InvalidValue, RecursionError)
 
 
 class Asked(NamedTuple):
@@ -61,15 +66,22 @@ def final_answer(text: str, schema: Mapping[str, Any] | None) -> FinalAnswer:
     if schema is None:
         return FinalAnswer(text)
     try:
-        return FinalAnswer(msgspec.json.decode(text))
-    except (msgspec.DecodeError, RecursionError):
+        return FinalAnswer(_decoded(text))
+    except _UNFIT:
         return FinalAnswer(text)
+
+
+def _decoded(text: str) -> Any:
+    """The JSON value, if it is one that may be stored: deep ones are not."""
+    value = msgspec.json.decode(text)
+    values.check(value)
+    return value
 
 
 def _object(call: Asked) -> dict[str, Any]:
     try:
-        arguments = msgspec.json.decode(call.arguments or "{}")
-    except (msgspec.DecodeError, RecursionError) as error:
+        arguments = _decoded(call.arguments or "{}")
+    except _UNFIT as error:
         raise Malformed(f"the arguments of {call.name[:80]} are no JSON: {error}") from error
     if not isinstance(arguments, dict):
         raise Malformed(f"the arguments of {call.name[:80]} are no object")
