@@ -36,6 +36,7 @@ class OpenAIChatPlanner(APIPlanner):
     """
 
     wire: ClassVar[str] = "openai/chat"
+    said: ClassVar[str] = "messages"
 
     def __init__(
         self,

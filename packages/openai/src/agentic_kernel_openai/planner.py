@@ -118,6 +118,8 @@ class APIPlanner(ABC):
     impl: str = IMPL
     wire: ClassVar[str]
     """Whose opaque items its plans hold."""
+    said: ClassVar[str]
+    """The field of a request that holds the conversation."""
     least_tokens: ClassVar[int] = 1
     """The smallest limit of an answer that the API takes."""
 
@@ -275,8 +277,10 @@ class APIPlanner(ABC):
             request["temperature"] = options.temperature
         if shown:
             request["parallel_tool_calls"] = self._parallel
-        if self._extra_body:
-            request["extra_body"] = self._extra_body
+        # In this form already: the SDK would go through all of it again, at every turn.
+        said = {self.said: request[self.said]}
+        request[self.said] = []
+        request["extra_body"] = {**said, **self._extra_body}
         return shown, {"model": self.model, "stream": self._streams, **request}
 
     def _options(self, context: Context) -> AnswerOptions:

@@ -39,6 +39,7 @@ class OpenAIPlanner(APIPlanner):
     """
 
     wire: ClassVar[str] = "openai/responses"
+    said: ClassVar[str] = "input"
     least_tokens: ClassVar[int] = 16
 
     def __init__(
