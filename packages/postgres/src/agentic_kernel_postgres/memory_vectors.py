@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from array import array
 from collections.abc import Sequence
 from typing import Any, Final
 
 from agentic_kernel_engine.seams.memories import BadVector, Embedder
+from agentic_kernel_engine.seams.memories.embedding import several, unit
 
 _BATCH: Final = 64
 """How many texts an embedder is given at once."""
@@ -37,7 +37,7 @@ class Vectors:
         made: list[list[float]] = []
         for start in range(0, len(texts), _BATCH):
             some = texts[start : start + _BATCH]
-            vectors = [_unit(vector) for vector in _each(await self._embedder.embed(some))]
+            vectors = [_stored(vector) for vector in several(await self._embedder.embed(some))]
             if len(vectors) != len(some):
                 raise BadVector(f"the embedder gave {len(vectors)} vectors for {len(some)} texts")
             made += vectors
@@ -61,22 +61,10 @@ class Vectors:
         return vector
 
 
-def _each(given: Any) -> list[Any]:
-    try:
-        return list(given)
-    except TypeError as error:
-        raise BadVector(f"the embedder gave a {type(given).__name__} and no vectors") from error
-
-
-def _unit(vector: Any) -> list[float]:
-    try:
-        numbers = [float(each) for each in vector]
-    except (TypeError, ValueError, OverflowError) as error:
-        raise BadVector("the embedder gave a vector that is not made of numbers") from error
-    length = math.hypot(*numbers)
-    if not numbers or not math.isfinite(length):
-        raise BadVector("the embedder gave a vector that is empty or not finite")
+def _stored(vector: Any) -> list[float]:
+    """A vector of length 1, as the database keeps it."""
+    numbers = unit(vector)
     if len(numbers) > _MOST:
         raise BadVector(f"the embedder gave {len(numbers):,} numbers for a text; {_MOST:,} fit")
     # The database refuses a number that is too small for its precision, and does not make it 0.
-    return array("f", (each / (length or 1.0) for each in numbers)).tolist()
+    return array("f", numbers).tolist()

@@ -115,7 +115,7 @@ class EmbeddingMemory:
         made: list[list[float]] = []
         for start in range(0, len(texts), _BATCH):
             some = texts[start : start + _BATCH]
-            vectors = [_unit(vector) for vector in _each(await self._embedder.embed(some))]
+            vectors = [unit(vector) for vector in several(await self._embedder.embed(some))]
             if len(vectors) != len(some):
                 raise BadVector(f"the embedder gave {len(vectors)} vectors for {len(some)} texts")
             made += vectors
@@ -129,14 +129,24 @@ class EmbeddingMemory:
         return made
 
 
-def _each(given: Any) -> list[Any]:
+def several(given: Any) -> list[Any]:
+    """The vectors that an embedder gave.
+
+    Raises:
+        BadVector: They are none.
+    """
     try:
         return list(given)
     except TypeError as error:
         raise BadVector(f"the embedder gave a {type(given).__name__} and no vectors") from error
 
 
-def _unit(vector: Any) -> list[float]:
+def unit(vector: Any) -> list[float]:
+    """A vector of length 1, or of zeros.
+
+    Raises:
+        BadVector: It is empty, or not made of finite numbers.
+    """
     try:
         numbers = [float(each) for each in vector]
     except (TypeError, ValueError, OverflowError) as error:
