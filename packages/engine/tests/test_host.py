@@ -47,10 +47,11 @@ async def answer(job: Job) -> Any:
 async def test_the_public_names_are_these() -> None:
     assert set(engine.__all__) == {
         "CompositeObserver", "Conflict", "ConsoleObserver", "Event", "EventId", "Host",
-        "HostClosed", "InMemoryObserver", "Job", "Limits", "Loop", "MemoryStore", "Observer",
-        "Outcome", "Receipt", "Record", "Router", "RunEnded", "StopReason", "Store", "StoreError",
-        "StreamingObserver", "Substrate", "TaskFailed", "UnknownOutcome", "agent_from_json",
-        "agent_to_json", "drain_on_signals", "rerun", "task_from_json", "task_to_json", "tool",
+        "HostClosed", "HostOptions", "InMemoryObserver", "Job", "Limits", "Loop", "MemoryStore",
+        "Observer", "Outcome", "Receipt", "Record", "Router", "RunEnded", "StopReason", "Store",
+        "StoreError", "StreamingObserver", "Substrate", "TaskFailed", "UnknownOutcome",
+        "agent_from_json", "agent_to_json", "drain_on_signals", "rerun", "task_from_json",
+        "task_to_json", "tool",
     }  # fmt: skip
 
 

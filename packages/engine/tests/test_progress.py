@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import agentic_kernel_engine as engine
-from agentic_kernel import TaskStatus
+from agentic_kernel import InvalidValue, TaskStatus
 from agentic_kernel_engine import InMemoryObserver, Job, MemoryStore, Record
 from agentic_kernel_engine.codec import decode_change, encode_change, encode_record
 
@@ -18,6 +18,7 @@ from .conftest import Acting, Crash, NewTask
 
 Host = partial(engine.Host, grace=0)
 PAUSED = TaskStatus.PAUSED
+RUNNING = TaskStatus.RUNNING
 SUCCESS = TaskStatus.SUCCESS
 
 
@@ -111,15 +112,16 @@ async def test_a_decision_is_consumed_in_the_commit_that_acts_on_it(
 
 
 @pytest.mark.rule("R12")
-async def test_attempts_count_entries_without_progress(
+async def test_attempts_count_runs_without_progress(
     new_task: NewTask, acting: type[Acting], crash: Crash
 ) -> None:
     store = MemoryStore()
     task = new_task()
     first = Host(acting(forever), store)
     await first.dispatch(task)
+    assert (await store.load(task.id)).attempts == 1
     hosts = [first]
-    for expected in (1, 2):
+    for expected in (2, 3):
         await crash(hosts[-1])
         hosts.append(Host(acting(forever), store, claims=False))
         await hosts[-1].claim(task.id)
@@ -135,6 +137,68 @@ async def test_attempts_count_entries_without_progress(
         while (await store.load(task.id)).step == 0:
             await asyncio.sleep(0)
         assert (await store.load(task.id)).attempts == 0
+
+
+@pytest.mark.rule("R12")
+async def test_a_task_whose_runs_keep_dying_is_set_aside(
+    new_task: NewTask, acting: type[Acting], crash: Crash
+) -> None:
+    store = MemoryStore()
+    task = new_task()
+    begun = 0
+
+    async def act(job: Job) -> Any:
+        nonlocal begun
+        begun += 1
+        await asyncio.Event().wait()
+
+    for attempt in range(1, 4):
+        worker = Host(acting(act), store, claims=False, max_attempts=3)
+        await (worker.dispatch(task) if attempt == 1 else worker.claim(task.id))
+        while begun < attempt:
+            await asyncio.sleep(0)
+        await crash(worker)
+    async with Host(acting(act), store, max_attempts=3) as last:
+        done = await last.wait(task.id)
+    assert begun == 3
+    assert done.failure is not None
+    assert (done.failure.code, done.failure.metadata["attempts"]) == (
+        "engine/attempts_exhausted", 3,
+    )  # fmt: skip
+
+
+@pytest.mark.rule("R12")
+async def test_a_run_that_commits_or_is_let_go_is_no_lost_attempt(
+    new_task: NewTask, acting: type[Acting], crash: Crash
+) -> None:
+    store = MemoryStore()
+    task = new_task()
+
+    async def step_and_hang(job: Job) -> Any:
+        await job.commit(job.task.id)
+        await asyncio.Event().wait()
+
+    worker = Host(acting(step_and_hang), store, max_attempts=1)
+    await worker.dispatch(task)
+    for _ in range(3):
+        while (await store.load(task.id)).attempts:
+            await asyncio.sleep(0)
+        await crash(worker)
+        worker = Host(acting(step_and_hang), store, claims=False, max_attempts=1)
+        assert (await worker.claim(task.id)).effect == "claimed"
+    while (await store.load(task.id)).attempts:
+        await asyncio.sleep(0)
+    await crash(worker)
+    for _ in range(3):
+        async with Host(acting(forever), store, claims=False, max_attempts=1, grace=0.0) as going:
+            await going.claim(task.id)
+    assert (await store.load(task.id)).task.status is RUNNING
+
+
+@pytest.mark.parametrize("attempts", [0, -1])
+async def test_a_limit_of_attempts_below_one_is_refused(attempts: int) -> None:
+    with pytest.raises(InvalidValue, match="max_attempts"):
+        Host(max_attempts=attempts)
 
 
 @pytest.mark.rule("R15")

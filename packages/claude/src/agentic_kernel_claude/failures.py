@@ -21,6 +21,7 @@ CODES: Final[Mapping[str, str]] = {
     "request_body_too_large_after_decoding": names.REQUEST_TOO_LARGE,
     "user_profile_not_billable": names.QUOTA,
     # Words of error.message
+    "available context size": names.CONTEXT_LENGTH,  # LiteLLM, of llama.cpp
     "content filtering policy": names.CONTENT_FILTER,
     "credit balance is too low": names.QUOTA,
     "exceed context limit": names.CONTEXT_LENGTH,
@@ -43,6 +44,7 @@ CODES: Final[Mapping[str, str]] = {
 """What the API's codes stand for: platform.claude.com/docs/en/api/errors, November 2026."""
 
 PHRASES: Final = (
+    "available context size",
     "content filtering policy",
     "credit balance is too low",
     "exceed context limit",

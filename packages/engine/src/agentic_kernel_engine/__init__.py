@@ -3,7 +3,7 @@
 from .codec import agent_from_json, agent_to_json, task_from_json, task_to_json
 from .errors import Conflict, HostClosed, StoreError, TaskFailed, UnknownOutcome
 from .events import Event
-from .host import Host
+from .host import Host, HostOptions
 from .job import Job
 from .loop import Limits, Loop, Outcome, StopReason
 from .memory_store import MemoryStore
@@ -32,6 +32,7 @@ __all__ = [
     "EventId",
     "Host",
     "HostClosed",
+    "HostOptions",
     "InMemoryObserver",
     "Job",
     "Limits",

@@ -100,8 +100,9 @@ class Control:
             await self._runs.accept(task)
             now = self._hub.clock()
             record = Record(
-                apply(task, Dispatch(), now), owner=owner_name(self._hub.name, 1), parent=parent
-            )
+                apply(task, Dispatch(), now), owner=owner_name(self._hub.name, 1), attempts=1,
+                parent=parent,
+            )  # fmt: skip
             dispatched = Event(vocabulary.TASK_DISPATCHED, {"by": record.owner})
             made = by_act(dispatched, next(self._hub.acts), now)
             with self._runs.arriving(task.id):
@@ -194,7 +195,9 @@ class Control:
             version = before.version + 1
             owner = owner_name(self._hub.name, version) if taken else None
             inbox = _with(decision, before, before.inbox)
-            after = successor(before, task=task, owner=owner, attempts=0, due_at=None, inbox=inbox)
+            after = successor(
+                before, task=task, owner=owner, attempts=int(taken), due_at=None, inbox=inbox
+            )
             data = by if extra is None else {**by, "extra": extra}
             if decision is not None:
                 data = {**data, "decision": decision["type"]}

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapp
 from datetime import UTC, datetime
 from functools import partial
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypedDict, TypeVar
 
 from agentic_kernel import Complete, Fail, Failure, InvalidValue, Kill, Task, TaskStatus
 
@@ -35,6 +35,20 @@ T = TypeVar("T")
 _now = partial(datetime.now, UTC)
 
 
+class HostOptions(TypedDict, total=False):
+    """What a ready runtime hands on to the `Host` that it is; each as there."""
+
+    max_in_flight: int | None
+    max_attempts: int | None
+    observer: Observer | None
+    approvals: Approvals | None
+    claims: bool
+    interval: float
+    unwind_timeout: float
+    grace: float
+    clock: Callable[[], datetime]
+
+
 class Host(Decisions, Queries):
     """A Runtime and a Query over one store, with or without a substrate to run Tasks on.
 
@@ -53,6 +67,9 @@ class Host(Decisions, Queries):
         runtime_kinds: Which kinds this Host dispatches and claims; None for every kind.
         max_in_flight: How many Tasks may run here at once; None for no limit. A child that a run
             spawns uses its parent's slot.
+        max_attempts: How many runs of a Task in a row may die, with their process, before they
+            commit anything; who takes it up after that many fails it with
+            ``engine/attempts_exhausted``. None for no limit.
         observer: Told of every event, live and durable.
         approvals: Told of every decision that Tasks of these kinds wait for, and of its end.
         claims: Whether Tasks of these kinds that nobody runs (their process died, they were
@@ -70,6 +87,7 @@ class Host(Decisions, Queries):
         *,
         runtime_kinds: Collection[str] | None = None,
         max_in_flight: int | None = None,
+        max_attempts: int | None = 10,
         observer: Observer | None = None,
         approvals: Approvals | None = None,
         claims: bool = True,
@@ -82,13 +100,16 @@ class Host(Decisions, Queries):
             raise InvalidValue("runtime_kinds", "must be a collection of kinds, not one string")
         if max_in_flight is not None and max_in_flight < 1:
             raise InvalidValue("max_in_flight", f"is {max_in_flight}; use at least 1, or None")
+        if max_attempts is not None and max_attempts < 1:
+            raise InvalidValue("max_attempts", f"is {max_attempts}; use at least 1, or None")
         kinds = None if runtime_kinds is None else frozenset(runtime_kinds)
         self._hub = Hub(MemoryStore() if store is None else store, clock, observer)
         if approvals is not None:
             self._hub.desk = Desk(approvals, self._hub.store, kinds)
         self._runs = Runs(
-            self._hub, substrate, max_in_flight=max_in_flight, unwind_timeout=unwind_timeout
-        )
+            self._hub, substrate, max_in_flight=max_in_flight, max_attempts=max_attempts,
+            unwind_timeout=unwind_timeout,
+        )  # fmt: skip
         self._control = Control(self._hub, self._runs, kinds)
         self._runs.control = self._control
         self._takeover = TakeOver(self._hub, self._runs, self._control, kinds)

@@ -32,7 +32,7 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     step: int = 0
     """How many commits owners have made; advances by nothing else (R5)."""
     attempts: int = 0
-    """How often the Task was claimed since an owner last committed."""
+    """How many runs have begun since an owner last committed, or let go of the Task."""
     due_at: datetime | None = None
     """When a paused Task asks to be woken, in UTC."""
     parent: str | None = None

@@ -60,10 +60,12 @@ class Runs:
         substrate: Substrate | None,
         *,
         max_in_flight: int | None,
+        max_attempts: int | None,
         unwind_timeout: float,
     ) -> None:
         self.hub = hub
         self.slots = Slots(max_in_flight)
+        self.max_attempts = max_attempts
         self.unwind_timeout = unwind_timeout
         self.live: dict[tuple[str, str], Run] = {}
         self.current: dict[str, Run] = {}
@@ -127,13 +129,16 @@ class Runs:
     async def enter(self, record: Record, *, in_slot: bool) -> None:
         """Run a Task that this host has just acquired, unless it must not run.
 
-        A pause that waited is committed first (R10), and a child of a killed Task is killed (R13).
+        A pause that waited is committed first (R10), a child of a killed Task is killed (R13), and
+        a Task whose runs keep dying before they commit anything is failed.
         """
         try:
             if pause_waits(record):
                 await self._leave(record, pause=True)
             elif record.parent is not None and await self._orphaned(record.parent):
                 await self.control.end(record.task.id, Kill())
+            elif self.max_attempts is not None and record.attempts > self.max_attempts:
+                await self.control.end(record.task.id, Fail(_exhausted(self.max_attempts)))
             else:
                 self.start(record, in_slot=in_slot)
                 return
@@ -298,7 +303,8 @@ class Runs:
                     owner=None,
                     inbox=without_pause(before.inbox),
                 ), [Event(vocabulary.TASK_PAUSED, {"by": owner, "reason": "requested"})]
-            return successor(before, owner=None), [Event(vocabulary.TASK_RELEASED, {"by": owner})]
+            released = Event(vocabulary.TASK_RELEASED, {"by": owner})
+            return successor(before, owner=None, attempts=0), [released]
 
         done = await change(self.hub, record.task.id, leave)
         if isinstance(done, Change):
@@ -355,6 +361,15 @@ async def _until_done(runs: Sequence[Run], timeout: float) -> None:
     roots = [run.root for run in runs if run.root is not None and not run.root.done()]
     if roots:
         await asyncio.wait(roots, timeout=timeout)
+
+
+def _exhausted(attempts: int) -> Failure:
+    return Failure(
+        "engine/attempts_exhausted",
+        f"{attempts} runs in a row died before they committed anything; the Task may be what ends "
+        "its workers. Look at why they died, then dispatch its work again as a new Task",
+        {"attempts": attempts},
+    )
 
 
 def _outcome(root: asyncio.Task[Any], notes: Mapping[str, Any]) -> Mutation:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from typing import Final
+from typing import Final, Unpack
 
-from agentic_kernel_engine import Host, Observer, Store
+from agentic_kernel_engine import Host, HostOptions, Store
 
 from .options import AnswerOptions
 from .substrate import LocalSubstrate
@@ -42,11 +42,7 @@ class LocalRuntime(Host):
         slots: int = 4,
         context_tokens: int = 4096,
         threads: int | None = None,
-        max_in_flight: int | None = None,
-        observer: Observer | None = None,
-        claims: bool = True,
-        interval: float = 0.1,
-        unwind_timeout: float = 5.0,
+        **options: Unpack[HostOptions],
     ) -> None:
         """Nothing is loaded or opened yet.
 
@@ -63,11 +59,7 @@ class LocalRuntime(Host):
             slots: Answers generated at once; more of them wait their turn.
             context_tokens: Room for one Task's prompt and answer, in tokens.
             threads: Threads that compute; half as many as there are processors if None.
-            max_in_flight: See `Host`, as for all that follow.
-            observer: See `Host`.
-            claims: See `Host`.
-            interval: See `Host`.
-            unwind_timeout: See `Host`.
+            **options: See `Host`.
 
         Raises:
             InvalidValue: A value is out of range; it is named.
@@ -80,16 +72,7 @@ class LocalRuntime(Host):
             checkpoint_tokens=checkpoint_tokens,
             answer=AnswerOptions(max_tokens, temperature, seed, system),
         )
-        super().__init__(
-            self.substrate,
-            store,
-            runtime_kinds=[RUNTIME_KIND],
-            max_in_flight=max_in_flight,
-            observer=observer,
-            claims=claims,
-            interval=interval,
-            unwind_timeout=unwind_timeout,
-        )
+        super().__init__(self.substrate, store, runtime_kinds=[RUNTIME_KIND], **options)
 
     async def close(self) -> None:
         """`Host.close`, then let go of the model."""

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from datetime import datetime
 from typing import Any, Protocol, TypedDict
 
-from ..host import Host
+from ..host import Host, HostOptions
 from ..loop.context import Principal
 from ..loop.limits import Limits
 from ..loop.loop import Loop
-from ..observer import Observer
-from ..seams.approvals import Approvals
 from ..seams.capabilities import CapabilityRegistry
 from ..seams.compactor import Compactor
 from ..seams.delegation import Delegation
@@ -49,19 +46,6 @@ class LoopOptions(TypedDict, total=False):
     principal: Principal
     should_cancel: Callable[[], bool] | None
     ids: Callable[[], str]
-
-
-class HostOptions(TypedDict, total=False):
-    """What a ready runtime hands on to the `Host` that it is; each as there."""
-
-    max_in_flight: int | None
-    observer: Observer | None
-    approvals: Approvals | None
-    claims: bool
-    interval: float
-    unwind_timeout: float
-    grace: float
-    clock: Callable[[], datetime]
 
 
 class RuntimeOptions(LoopOptions, HostOptions, total=False):
