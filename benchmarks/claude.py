@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import statistics
-import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
 from figure import Figure
+from imports import imported
 
 from agentic_kernel import Task
 from agentic_kernel_claude import ClaudePlanner, ClaudeRuntime
@@ -26,7 +26,6 @@ from integration.peers.faulty import FaultyServer
 MODEL = "claude-opus-5-5"
 TURNS = 400
 KILLS = 100
-IMPORTS = 3
 ANSWER = {"match": {}, "response": {"content": "It is 42, as far as anybody knows."}}
 
 
@@ -34,7 +33,7 @@ def measure() -> list[Figure]:
     """The figures of Claude's sibling."""
     with Aimock([ANSWER]) as peer:
         turn = asyncio.run(_turns(peer.url))
-    return [turn, *asyncio.run(_kills()), _imported()]
+    return [turn, *asyncio.run(_kills()), imported("anthropic", "agentic_kernel_claude")]
 
 
 def _task() -> Task:
@@ -121,24 +120,6 @@ async def _kills() -> list[Figure]:
 
 def _p99(times: list[float]) -> float:
     return sorted(times)[int(len(times) * 0.99)]
-
-
-def _imported() -> Figure:
-    """What importing the sibling adds to its vendor's SDK and the engine."""
-    code = (
-        "import time, anthropic, agentic_kernel_engine.providers; began = time.perf_counter();"
-        "import agentic_kernel_claude; print(time.perf_counter() - began)"
-    )
-    sdk = "import time; began = time.perf_counter(); import anthropic;"
-    limit = f"{sdk} print(time.perf_counter() - began)"
-    ours, bare = (
-        min(float(subprocess.check_output([sys.executable, "-c", each])) for _ in range(IMPORTS))
-        for each in (code, limit)
-    )
-    return Figure(
-        name="importing agentic_kernel_claude, over its SDK and the engine",
-        ours=ours * 1e3, unit="ms", limit=bare * 1e3, bar=20, limit_is="importing the SDK alone",
-    )  # fmt: skip
 
 
 if __name__ == "__main__":

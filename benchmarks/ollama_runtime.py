@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from figure import Figure
+from imports import imported
 from ollama import AsyncClient
 
 from agentic_kernel import Task
@@ -36,7 +36,6 @@ KILLS = 100
 TASKS = 200
 LATENCY = 0.05
 """Seconds before each of the two pieces of an answer where many Tasks wait for theirs."""
-IMPORTS = 7
 MODEL = "qwen3:8b"
 CALL = {"name": "count", "arguments": {}}
 STEPS = [
@@ -76,7 +75,7 @@ def measure() -> list[Figure]:
             limit_is="the fastest of them", bar=100,
         ),
         together,
-        _import(),
+        imported("ollama", "agentic_kernel_ollama"),
     ]  # fmt: skip
 
 
@@ -188,28 +187,6 @@ async def _together(peer: Aimock) -> Figure:
         name=f"{TASKS} Tasks at once on one pool",
         ours=ours, unit="s", limit=limit, limit_is="as many bare SDK calls at once",
         bar=limit * 1.5,
-    )  # fmt: skip
-
-
-def _import() -> Figure:
-    """What ours adds once the SDK and the engine are there, each time in a program of its own."""
-    program = (
-        "import time; began = time.perf_counter()\n"
-        "import ollama, agentic_kernel_engine.providers\n"
-        "between = time.perf_counter()\n"
-        "import agentic_kernel_ollama, agentic_kernel_ollama.transport\n"
-        "print(between - began, time.perf_counter() - between)"
-    )
-    timed = []
-    for _ in range(IMPORTS):
-        said = subprocess.run(
-            [sys.executable, "-c", program], check=True, capture_output=True, text=True
-        )
-        timed.append([float(each) for each in said.stdout.split()])
-    limit, ours = (min(column) for column in zip(*timed, strict=True))
-    return Figure(
-        name="import, over the SDK and the engine",
-        ours=ours * 1000, unit="ms", limit=limit * 1000, limit_is="importing these two", bar=20,
     )  # fmt: skip
 
 

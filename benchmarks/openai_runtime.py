@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import subprocess
 import sys
 import threading
 import time
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from figure import Figure
+from imports import imported
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
@@ -24,7 +24,6 @@ TURNS = 60
 ROUNDS = 3
 KILLS = 100
 TASKS = 200
-IMPORTS = 5
 GAP = 5
 """Milliseconds between two pieces of a long answer."""
 KEY = "sk-none"
@@ -55,7 +54,13 @@ def measure() -> list[Figure]:
         turn = _turn(url)
         kills = asyncio.run(_kills(peer, url))
         pauses = asyncio.run(_pauses(url))
-        return [turn, *kills, pauses, asyncio.run(_side_by_side(url)), _import()]
+        return [
+            turn,
+            *kills,
+            pauses,
+            asyncio.run(_side_by_side(url)),
+            imported("openai, openai.resources.responses", "agentic_kernel_openai"),
+        ]
 
 
 @tool(effect="none", inline=True)
@@ -252,25 +257,3 @@ async def _side_by_side(url: str) -> Figure:
         ours=ours, unit="s", limit=bare, bar=bare * 2,
         limit_is="as many calls of the SDK at once, and the bar twice that",
     )  # fmt: skip
-
-
-def _import() -> Figure:
-    """What importing ours adds to importing the SDK and the engine."""
-    sdk = "import openai, openai.resources.responses, agentic_kernel_engine.providers"
-    ours = bare = math.inf
-    for _ in range(IMPORTS):
-        bare = min(bare, _seconds(sdk))
-        ours = min(ours, _seconds(f"{sdk}, agentic_kernel_openai"))
-    return Figure(
-        name="importing the SDK, the engine and ours",
-        ours=ours * 1e3, unit="ms", limit=bare * 1e3, bar=bare * 1e3 + 20,
-        limit_is="importing the SDK and the engine, and the bar 20 ms above it",
-    )  # fmt: skip
-
-
-def _seconds(imports: str) -> float:
-    code = (
-        f"import time\nbegan = time.perf_counter()\n{imports}\nprint(time.perf_counter() - began)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-    return float(done.stdout)
