@@ -255,9 +255,7 @@ class TestEveryWire:
         async with runtime_over(wire, proxy, proxy.model) as runtime:
             ended = await runtime.run(asked(wire, "word " * 4_000))
         assert ended.failure is not None
-        # On Messages, LiteLLM has no type for it, and words of its own.
-        code = "claude/invalid_request" if wire == "messages" else "openai/context_length"
-        assert ended.failure.code == code
+        assert ended.failure.code.endswith("/context_length")
 
     async def test_a_kill_reaches_the_model_behind_the_proxy(
         self, wire: Wire, proxy: LiteLLMProxy, llama: LlamaServer
