@@ -14,16 +14,20 @@ _PROGRAM = """
 import time
 began = time.perf_counter()
 import {sdk}
-between = time.perf_counter()
+sdk = time.perf_counter()
+import agentic_kernel_engine
+engine = time.perf_counter()
 import {ours}
-print(between - began, time.perf_counter() - between)
+print(sdk - began, engine - sdk, time.perf_counter() - engine)
 """
 
 
 def imported(sdk: str, ours: str) -> Figure:
-    """The figure, kernel and engine counted as the sibling's own; the best of `ROUNDS`.
+    """What the sibling adds to its SDK; the best of `ROUNDS`.
 
-    The first program leaves the bytecode, as an installation does, in a folder of this
+    The kernel and the engine, which a program loads once whatever it is made of, are told beside
+    it; what the engine has for such siblings alone (``providers``) counts as the sibling's. The
+    first program leaves the bytecode, as an installation does, in a folder of this
     measurement's own.
 
     Args:
@@ -42,8 +46,9 @@ def imported(sdk: str, ours: str) -> Figure:
                 check=True, capture_output=True, text=True, env=environment,
             )  # fmt: skip
             timed.append([float(each) * 1e3 for each in said.stdout.split()])
-    bare, added = (min(column) for column in zip(*timed[1:], strict=True))
+    bare, engine, added = (min(column) for column in zip(*timed[1:], strict=True))
     return Figure(
-        name=f"importing {ours} after its SDK, kernel and engine counted as ours",
-        ours=added, unit="ms", limit=bare, limit_is="importing the SDK", bar=20,
+        name=f"importing {ours} over its SDK and the engine",
+        ours=added, unit="ms", limit=bare, bar=20,
+        limit_is=f"importing the SDK; the kernel and the engine take {engine:.0f} ms",
     )  # fmt: skip
