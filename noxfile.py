@@ -201,6 +201,7 @@ def docs(session: nox.Session) -> None:
     """Build the documentation strictly into site/."""
     workspace(session, *group("docs"))
     session.run("python", "docs/diagrams.py", "--check")
+    session.run("python", "docs/figures.py", "--check")
     # The theme advertises its successor on every build.
     quiet = {"NO_MKDOCS_2_WARNING": "1"}
     session.run("mkdocs", "build", "--strict", "--site-dir", str(ROOT / "site"), env=quiet)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import timeit
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -33,6 +33,23 @@ class Figure:
     def record(self) -> dict[str, Any]:
         """All of it as JSON."""
         return {**asdict(self), "held": self.held}
+
+
+def table(figures: Sequence[Mapping[str, Any]]) -> str:
+    """Their records as a Markdown table."""
+    lines = [
+        "| what | ours | limit | ours ÷ limit | bar | held |",
+        "|---|---|---|---|---|---|",
+    ]
+    for figure in figures:
+        unit, sign = figure["unit"], "≤" if figure["better"] == "lower" else "≥"
+        lines.append(
+            f"| {figure['name']} | {figure['ours']:,.3g} {unit} "
+            f"| {figure['limit']:,.3g} {unit}: {figure['limit_is']} "
+            f"| {figure['ours'] / figure['limit']:.2f} "
+            f"| {sign} {figure['bar']:g} {unit} | {'yes' if figure['held'] else '**no**'} |"
+        )
+    return "\n".join(lines)
 
 
 def interleaved(

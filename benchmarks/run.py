@@ -7,6 +7,7 @@ Every other module of this folder is a benchmark if it has a function
 which measures ours and the limit in turns within one run (`figure.interleaved`, or likewise) and
 returns a `Figure` for each thing measured. Its first docstring line is the heading of its table.
 `peers` is one as well, with a table of its own; it needs a package index and runs when it is named.
+`postgres` asks for one too, and says in its table whom it could not install.
 Nothing here is a test and nothing fails because it was slow; the table says which bars held.
 """
 
@@ -20,6 +21,8 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
+
+from figure import table as table_of_figures
 
 FOLDER = Path(__file__).parent
 RESULTS = FOLDER / "results"
@@ -36,8 +39,8 @@ class Finding(Protocol):
 def main(names: list[str]) -> None:
     """Measure the named benchmarks, or our own, and write one JSON file each and a table of all."""
     RESULTS.mkdir(exist_ok=True)
-    own = [path.stem for path in sorted(FOLDER.glob("*.py"))]
-    own = [name for name in own if name not in ("figure", "run")]
+    modules = [path.stem for path in sorted(FOLDER.glob("*.py")) if path.stem != "run"]
+    own = [name for name in modules if hasattr(importlib.import_module(name), "measure")]
     found = {name: _measure(name) for name in (*own, *ON_REQUEST)}
     unknown = set(names) - set(found)
     if unknown:
@@ -76,24 +79,8 @@ def table(name: str, result: dict[str, Any]) -> str:
     under = (
         f"Python {result['python']} on {result['machine']}; load {before} before, {after} after."
     )
-    rows: Callable[[Sequence[dict[str, Any]]], str] = getattr(module, "table", _figures)
+    rows: Callable[[Sequence[dict[str, Any]]], str] = getattr(module, "table", table_of_figures)
     return f"## {heading}\n\n{under}\n\n{rows(result['figures'])}\n"
-
-
-def _figures(figures: Sequence[dict[str, Any]]) -> str:
-    lines = [
-        "| what | ours | limit | ours ÷ limit | bar | held |",
-        "|---|---|---|---|---|---|",
-    ]
-    for figure in figures:
-        unit, sign = figure["unit"], "≤" if figure["better"] == "lower" else "≥"
-        lines.append(
-            f"| {figure['name']} | {figure['ours']:,.3g} {unit} "
-            f"| {figure['limit']:,.3g} {unit}: {figure['limit_is']} "
-            f"| {figure['ours'] / figure['limit']:.2f} "
-            f"| {sign} {figure['bar']:g} {unit} | {'yes' if figure['held'] else '**no**'} |"
-        )
-    return "\n".join(lines)
 
 
 if __name__ == "__main__":

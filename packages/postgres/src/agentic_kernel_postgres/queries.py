@@ -61,16 +61,24 @@ WITH old AS (
 ) SELECT count(*) FROM t
 """
 
-_ABANDONED: Final = """t.status = 'running' AND t.holder = ANY (ARRAY(
+_ABANDONED: Final = """
     WITH RECURSIVE holders AS (
-        SELECT min(holder) AS name FROM {schema}.tasks WHERE holder IS NOT NULL
+        SELECT min(holder) AS name FROM {{schema}}.tasks WHERE holder IS NOT NULL
         UNION ALL
-        SELECT (SELECT min(holder) FROM {schema}.tasks WHERE holder > holders.name)
+        SELECT (SELECT min(holder) FROM {{schema}}.tasks WHERE holder > holders.name)
         FROM holders WHERE holders.name IS NOT NULL
-    ) SELECT name FROM holders WHERE name IS NOT NULL AND NOT EXISTS (
-        SELECT FROM {schema}.hosts
-        WHERE hosts.name = holders.name AND NOT gone AND until > clock_timestamp())))"""
-"""Goes from one holder to the next in the index, so that Tasks at work are not looked at."""
+    ) SELECT t.* FROM holders CROSS JOIN LATERAL (
+        SELECT * FROM {{schema}}.tasks AS t
+        WHERE t.holder = holders.name AND t.status = 'running' AND {where}
+        ORDER BY t.holder, t.id LIMIT %s
+    ) AS t WHERE holders.name IS NOT NULL AND NOT EXISTS (
+        SELECT FROM {{schema}}.hosts
+        WHERE hosts.name = holders.name AND NOT gone AND until > clock_timestamp()
+    ) ORDER BY t.id LIMIT %s
+"""
+"""Goes from one holder to the next in the index, so that Tasks at work are not looked at: the limit
+inside keeps the planner from taking all Tasks first and their holders after."""
+_PAGE: Final = "SELECT * FROM {{schema}}.tasks AS t WHERE {where} ORDER BY t.id LIMIT %s"
 
 
 def find(
@@ -94,12 +102,13 @@ def find(
         "t.id > %s": after,
     }
     asked = {text: value for text, value in asked.items() if value is not None}
-    where = " AND ".join([*asked, _ABANDONED] if claimable else asked) or "true"
+    where = " AND ".join(asked) or "true"
     # First the page, by whatever index serves it, and then what belongs to its rows.
-    page = f"SELECT * FROM {{schema}}.tasks AS t WHERE {where} ORDER BY t.id LIMIT %s"
+    page = (_ABANDONED if claimable else _PAGE).format(where=where)
     text = f"""SELECT {COLUMNS} FROM ({page}) AS t
         JOIN {{schema}}.heads AS h ON h.id = t.id ORDER BY t.id"""
-    return text, [*asked.values(), max(limit, 0)]
+    limits = [max(limit, 0)] * (2 if claimable else 1)
+    return text, [*asked.values(), *limits]
 
 
 def beyond(after: EventId | None) -> EventId:

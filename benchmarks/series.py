@@ -1,0 +1,25 @@
+"""What a benchmark hands back to be drawn: how a quantity grows with another one."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """Some lines over one axis; ``docs/figures.py`` draws them."""
+
+    series: str
+    """The name of the drawing."""
+    title: str
+    x: str
+    """What grows, in a few words."""
+    y: str
+    """What was measured, with its unit."""
+    lines: dict[str, list[tuple[float, float]]]
+    """The points of each line, by its name."""
+
+    def record(self) -> dict[str, Any]:
+        """All of it as JSON."""
+        return asdict(self)
