@@ -44,12 +44,18 @@ def table(figures: Sequence[Mapping[str, Any]]) -> str:
     for figure in figures:
         unit, sign = figure["unit"], "≤" if figure["better"] == "lower" else "≥"
         lines.append(
-            f"| {figure['name']} | {figure['ours']:,.3g} {unit} "
-            f"| {figure['limit']:,.3g} {unit}: {figure['limit_is']} "
+            f"| {figure['name']} | {_number(figure['ours'])} {unit} "
+            f"| {_number(figure['limit'])} {unit}: {figure['limit_is']} "
             f"| {figure['ours'] / figure['limit']:.2f} "
-            f"| {sign} {figure['bar']:g} {unit} | {'yes' if figure['held'] else '**no**'} |"
+            f"| {sign} {_number(figure['bar'])} {unit} "
+            f"| {'yes' if figure['held'] else '**no**'} |"
         )
     return "\n".join(lines)
+
+
+def _number(value: float) -> str:
+    """Three digits, and never an exponent."""
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
 def interleaved(

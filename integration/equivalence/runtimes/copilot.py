@@ -9,7 +9,6 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from agentic_kernel_copilot import CopilotRuntime, find_cli
-from agentic_kernel_engine import Host
 from agentic_kernel_engine.events import RUN_TURN
 from agentic_kernel_engine.loop.vocabulary import PLAN_DECIDED, PLAN_FAILED, RUN_CUT
 
@@ -54,7 +53,17 @@ class Runtime(Vendor):
         events = [event for event in traced.events if event["type"] not in left_out]
         return Trace({**traced.task, "metadata": metadata}, events, traced.texts)
 
-    def host(self, url: str, setting: Setting, timeout: float) -> Host:
+    def hosts(
+        self, urls: Mapping[str, str], setting: Setting, timeout: float
+    ) -> Mapping[str, CopilotRuntime]:
+        """A Host for each server, not yet entered; one process of the CLI serves them all."""
+        made = {name: self.host(url, setting, timeout) for name, url in urls.items()}
+        cli = next(iter(made.values())).substrate.cli
+        for each in made.values():
+            each.substrate.cli = cli
+        return made
+
+    def host(self, url: str, setting: Setting, timeout: float) -> CopilotRuntime:
         given = options(setting)
         for name in ("offers", "middleware"):
             given.pop(name, None)  # The CLI has its own way of both.
@@ -68,6 +77,7 @@ class Runtime(Vendor):
             model=MODEL,
             provider=provider,
             offline=True,
+            timeout=timeout,
             tools=setting.tools,
             system_message="Be brief.",
             cli_path=find_cli(installed("copilot")),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import unicodedata
 from collections.abc import Mapping
 from typing import Any
@@ -10,10 +11,14 @@ import pytest
 from copilot.session_events import ModelCallFailureData, ModelCallFailureSource, SessionErrorData
 
 from agentic_kernel_copilot import CopilotRuntime, failures
+from agentic_kernel_engine import tool
 from integration.peers.aimock import Aimock
 from integration.peers.faulty import FaultyServer
 
 from .conftest import asked
+from .scripts import after, calls, says
+
+HOLDING = ("hang", "hang_after_head")
 
 
 @pytest.mark.parametrize(
@@ -29,6 +34,10 @@ from .conftest import asked
         ({"status_code": 403, "error_type": "authentication"}, {}, "permission"),
         ({"status_code": 503}, {}, "overloaded"),
         ({"message": "fetch failed"}, {}, "connection"),
+        ({"message": "error sending request for url"}, {}, "connection"),
+        ({}, {"error_type": "server_error"}, "server_error"),
+        ({"status_code": 503}, {"error_type": "server_error"}, "overloaded"),
+        ({"status_code": 529}, {"error_type": "overloaded_error"}, "overloaded"),
         ({"message": "something else"}, {}, "bad_response"),
     ],
 )
@@ -124,6 +133,54 @@ async def test_an_answer_that_was_cut_is_a_failure(
     assert task.failure is not None
     assert task.failure.code == "copilot/max_tokens"
     assert task.failure.metadata["text"] == "Once upon"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "fault", ["stall", *(pytest.param(each, marks=pytest.mark.torture) for each in HOLDING)]
+)
+async def test_a_provider_that_is_silent_is_given_up(
+    scripted: Mapping[str, Any], fault: str
+) -> None:
+    """The CLI would wait for ever."""
+    with FaultyServer(fault) as server:
+        provider = {**scripted["provider"], "base_url": f"{server.url}/v1"}
+        given = {**scripted, "provider": provider, "timeout": 1.0}
+        async with CopilotRuntime(**given) as runtime:
+            task = await runtime.run(asked("Hello."))
+            await asyncio.to_thread(server.wait_closed)
+        assert len(server.requests) == 1
+    assert task.failure is not None
+    assert task.failure.code == "copilot/timeout"
+    assert "nothing for 1 seconds" in task.failure.message
+
+
+@pytest.mark.torture
+async def test_time_that_a_tool_takes_is_no_silence_of_the_provider(
+    scripted: Mapping[str, Any], aimock: Aimock
+) -> None:
+    @tool(effect="none")
+    async def ponder() -> str:
+        """Take twice as long as the provider may."""
+        await asyncio.sleep(2.0)
+        return "pondered"
+
+    aimock.load([after(0, calls(("ponder", {}))), after(1, says("done"))])
+    async with CopilotRuntime(**scripted, tools=[ponder], timeout=1.0) as runtime:
+        task = await runtime.run(asked("Ponder."))
+    assert task.result == "done"
+
+
+@pytest.mark.torture
+async def test_an_answer_without_an_end_is_cut_off(scripted: Mapping[str, Any]) -> None:
+    with FaultyServer("endless_text") as server:
+        provider = {**scripted["provider"], "base_url": f"{server.url}/v1"}
+        async with CopilotRuntime(**{**scripted, "provider": provider}) as runtime:
+            task = await runtime.run(asked("Hello."))
+            await asyncio.to_thread(server.wait_closed)
+            assert runtime.substrate.cli.starts == 1
+    assert task.failure is not None
+    assert task.failure.code == "engine/endless_answer"
 
 
 @pytest.mark.torture

@@ -18,6 +18,7 @@ from agentic_kernel_engine import Limits, tool
 from agentic_kernel_engine.loop import StopReason
 from agentic_kernel_engine.seams import BasicPolicy, InMemoryApprovals, ToolContext
 from integration.peers.aimock import Aimock
+from integration.peers.faulty import FaultyServer
 
 from .conftest import asked
 from .scripts import after, calls, says
@@ -259,12 +260,48 @@ async def test_time_runs_out_in_the_middle_of_an_answer(
     assert task.failure.code == "engine/timeout"
 
 
+@pytest.mark.torture
+async def test_a_model_whose_calls_the_cli_does_not_tell_of_is_bounded_as_well(
+    scripted: Mapping[str, Any],
+) -> None:
+    """Arguments that are no object the CLI refuses by itself, and asks again without an end."""
+    with FaultyServer("arguments_not_object") as server:
+        provider = {**scripted["provider"], "base_url": f"{server.url}/v1"}
+        given = {**scripted, "provider": provider, "limits": Limits(max_iterations=3)}
+        async with CopilotRuntime(**given, tools=[weather]) as runtime:
+            task = await runtime.run(asked("Add."))
+            outcome = await runtime.outcome(task.id)
+    assert task.failure is not None
+    assert task.failure.code == "engine/max_iterations"
+    types = [event.type for event in outcome.events]
+    assert types.count("plan.made") == types.count("step.observed") == 3
+    step = next(event for event in outcome.events if event.type == "step.observed")
+    (observed,) = step.data["observations"]
+    assert (observed["tool"], observed["error"]) == ("add", "handler_error")
+    assert outcome.usage.output_tokens == 9
+
+
+@pytest.mark.torture
+async def test_a_call_that_the_cli_refuses_beside_a_good_one_is_on_record(
+    scripted: Mapping[str, Any], aimock: Aimock
+) -> None:
+    bad: Any = ("weather", ["Oslo"])
+    aimock.load([after(0, calls(bad, ("weather", {"city": "Rome"}))), after(1, says("done"))])
+    async with CopilotRuntime(**scripted, tools=[weather]) as runtime:
+        task = await runtime.run(asked("How is it?"))
+        outcome = await runtime.outcome(task.id)
+    assert task.result == "done"
+    step = next(event for event in outcome.events if event.type == "step.observed")
+    found = {each.get("error", each.get("output")) for each in step.data["observations"]}
+    assert found == {"handler_error", "sunny in Rome"}
+
+
 @pytest.mark.parametrize(
     ("given", "path"),
     [
         ({"provider": {"type": "openai"}, "model": "m"}, "provider"),
         ({"provider": {"base_url": "http://127.0.0.1:1"}, "env": {"COPILOT_MODEL": ""}}, "model"),
-        ({"offline": True, "env": {"COPILOT_PROVIDER_BASE_URL": ""}}, "offline"),
+        ({"timeout": 0}, "timeout"),
         ({"allowed_tools": "bash"}, "allowed_tools"),
         ({"on_kill": "burn"}, "on_kill"),
         ({"tools": [weather, weather]}, "tools"),

@@ -58,24 +58,9 @@ class CopilotWork:
             found = self._substrates[model, system, box] = CopilotSubstrate(
                 model=model if isinstance(model, str) else None,
                 system_message=system if isinstance(system, str) else None,
-                provider=_provider(),
                 offline=os.environ.get("COPILOT_OFFLINE", "").lower() == "true",
                 tools=() if box is None else box.tools(),
                 policy=None if box is None else box.policy(),
                 limits=LIMITS,
             )
         return found
-
-
-def _provider() -> Any:
-    """The user's own provider, by the CLI's environment variables; None for GitHub's."""
-    base_url = os.environ.get("COPILOT_PROVIDER_BASE_URL")
-    if not base_url:
-        return None
-    given = {
-        "type": os.environ.get("COPILOT_PROVIDER_TYPE") or "openai",
-        "wire_api": os.environ.get("COPILOT_PROVIDER_WIRE_API") or "completions",
-        "base_url": base_url,
-        "api_key": os.environ.get("COPILOT_PROVIDER_API_KEY"),
-    }
-    return {name: value for name, value in given.items() if value}

@@ -194,8 +194,6 @@ def _stand_in(name: str, request: Any) -> Tool:
     """One of the CLI's own tools, as a policy is shown it."""
     kind = getattr(request, "kind", "")
     effect = _EFFECTS.get(kind, "write")
-    if kind == "mcp" and getattr(request, "read_only", False):
-        effect = "read"
     if not _NAME.fullmatch(name):
         name = kind
     return Tool(name, _run_by_the_cli, input_schema={"type": "object"}, effect=effect)

@@ -24,6 +24,7 @@ from agentic_kernel_engine.providers.failures import (
     MAX_TOKENS,
     MODEL_NOT_FOUND,
     NOT_FOUND,
+    OVERLOADED,
     PERMISSION,
     QUOTA,
     RATE_LIMIT,
@@ -50,8 +51,12 @@ _CODES: Final[Mapping[str, str]] = {
     "content_filter": CONTENT_FILTER,
     "model_not_found": MODEL_NOT_FOUND,
     "insufficient_quota": QUOTA,
+    "billing_error": QUOTA,
+    "overloaded_error": OVERLOADED,
 }
 """By the CLI's own name for the error, or the provider's."""
+_IN_STREAM: Final = frozenset({"server_error", "api_error"})
+"""The provider's types of error that say less than a status, where there is none."""
 _SAID: Final[tuple[tuple[str, str], ...]] = (
     ("too long", CONTEXT_LENGTH),
     ("context size", CONTEXT_LENGTH),
@@ -61,6 +66,7 @@ _SAID: Final[tuple[tuple[str, str], ...]] = (
     ("connection", CONNECTION),
     ("connect", CONNECTION),
     ("fetch failed", CONNECTION),
+    ("error sending request", CONNECTION),
 )
 """By a part of the message, where the rest says no more than that something is wrong."""
 _LOGIN: Final = "No GitHub OAuth token"
@@ -97,6 +103,8 @@ def answered(error: SessionErrorData, failed: ModelCallFailureData | None = None
         found = _failures.answered(status, codes, error.message, request_id=request_id)
     if found.code.partition("/")[2] not in _VAGUE:
         return found
+    if status is None and not _IN_STREAM.isdisjoint(codes):
+        return failure(SERVER_ERROR, error.message, **(found.metadata or {}))
     said = error.message.lower()
     exact = next((known for part, known in _SAID if part in said), None)
     return found if exact is None else failure(exact, error.message, **(found.metadata or {}))

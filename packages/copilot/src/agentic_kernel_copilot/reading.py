@@ -15,11 +15,14 @@ from copilot.session_events import (
     AssistantMessageDeltaData,
     AssistantMessageStartData,
     AssistantReasoningDeltaData,
+    AssistantToolCallDeltaData,
     AssistantTurnEndData,
     AssistantTurnStartData,
     AssistantUsageData,
     ExternalToolRequestedData,
     ModelCallFailureData,
+    ModelCallFinishedData,
+    ModelCallStartData,
     PermissionRequestedData,
     RawSessionEventData,
     SessionErrorData,
@@ -31,7 +34,8 @@ from copilot.session_events import (
 
 from agentic_kernel_engine import Event, TaskFailed
 from agentic_kernel_engine.events import RUN_DELTA, RUN_TURN
-from agentic_kernel_engine.loop import FinalAnswer, Plan, Usage
+from agentic_kernel_engine.loop import End, FinalAnswer, Plan, StopReason, Usage
+from agentic_kernel_engine.loop.answering import LENGTH
 
 from . import failures
 from .entry import Entry, ended
@@ -52,6 +56,7 @@ class Reading:
     Attributes:
         talking: Whether a turn goes on, or the session waits for answers to go on.
         aborting: Whether the turn was told to end.
+        asked: Requests to the provider that are on their way.
         answer: The last answer that is one for good; `NOTHING` while there is none.
         fault: What the last turn went wrong with.
         unsaid: How often in a row the session was idle without an answer, a call or an error.
@@ -65,6 +70,7 @@ class Reading:
         self._state = entry.state
         self.talking = False
         self.aborting = False
+        self.asked = 0
         self.answer: Any = NOTHING
         self.fault: TaskFailed | None = None
         self.unsaid = 0
@@ -74,6 +80,14 @@ class Reading:
         self._failed: ModelCallFailureData | None = None
         """The last request to the provider, if that failed."""
         self._usage = Usage()
+        self._answered = False
+        """Whether the model has answered, and the CLI has not said yet with what."""
+        self._named: dict[str, str] = {}
+        """Tools by the id of a call that is on its way."""
+        self._unheard: list[ToolExecutionCompleteData] = []
+        """What came of calls of this answer that the CLI did not tell of."""
+        self._length = 0
+        """Of the answer on its way, in characters."""
         self._finish = ""
         """Why the model's last answer ended, in the provider's word."""
         self._refusal = ""
@@ -104,6 +118,7 @@ class Reading:
     def forget(self) -> None:
         """Begin anew with another CLI, or with this one's session as it was left."""
         self.talking = self.aborting = False
+        self.asked = 0
         self.requests.clear()
         self._over.clear()
         self._known.clear()
@@ -144,6 +159,7 @@ class Reading:
             case AssistantUsageData():
                 self._usage = added(self._usage, data)
                 self._finish, self._failed = data.finish_reason or "", None
+                self._answered = self._answered or not event.agent_id
             case PermissionRequestedData() if not data.resolved_by_hook:
                 asked = data.permission_request
                 call = getattr(asked, "tool_call_id", None) or ""
@@ -153,24 +169,37 @@ class Reading:
                 self._ask(Pending(data.request_id, data.tool_call_id))
             case ToolExecutionCompleteData():
                 self._completed(data)
+                if self._answered and not event.agent_id:
+                    self._unheard.append(data)
             case SessionIdleData():
                 self.talking = self.aborting = False
+                self.asked = 0
                 if not data.aborted and self.answer is NOTHING:
                     self.unsaid += 1
+            case ModelCallStartData():
+                self.asked += 1
+            case ModelCallFinishedData():
+                self.asked = max(self.asked - 1, 0)
             case SessionErrorData():
                 self.fault = failures.answered(data, self._failed)
             case _ if event.agent_id:
                 pass
             case ModelCallFailureData():
                 self._failed = data
+                self._length = 0
             case RawSessionEventData():
                 self._refusal = refusal_in(data) or self._refusal
             case UserMessageData():
                 self.answer, self.fault, self._failed, self._refusal = NOTHING, None, None, ""
+                self._over_with()
                 if self._state.offered is not None:
                     self._state.told.append((str(event.id), self._state.offered))
                     self._state.offered = None
             case AssistantTurnStartData() | AssistantTurnEndData():
+                ends = isinstance(data, AssistantTurnEndData)
+                if ends and self._answered and self._state.plan is None:
+                    self._misunderstood()
+                self._over_with()
                 if self._state.calls:
                     self._entry.settle_turn()
             case AssistantMessageStartData():
@@ -179,6 +208,9 @@ class Reading:
                 self._emit(data.delta_content)
             case AssistantReasoningDeltaData():
                 self._emit(data.delta_content, channel="reasoning")
+            case AssistantToolCallDeltaData():
+                self._named[data.tool_call_id] = data.tool_name or ""
+                self._grow(data.input_delta)
             case AssistantMessageData():
                 self._message(data)
             case AbortData():
@@ -198,7 +230,18 @@ class Reading:
             self._said = False
             self._entry.job.emit(Event(RUN_TURN))
 
+    def _grow(self, text: str) -> None:
+        """Count what comes of an answer; one without an end is cut off."""
+        self._length += len(text) or 1
+        if self._length > LENGTH:
+            raise End(
+                StopReason.ERROR,
+                f"no end after {LENGTH:,} characters",
+                code="engine/endless_answer",
+            )
+
     def _emit(self, text: str, **data: Any) -> None:
+        self._grow(text)
         if text:
             self._said = True
             self._entry.job.emit(Event(RUN_DELTA, {"text": storable(text), **data}))
@@ -208,22 +251,47 @@ class Reading:
         self.unsaid = self.losses = 0
         text = storable(data.content)
         requests = data.tool_requests or []
-        usage, self._usage = self._usage, Usage()
         if not requests:
             fault = failures.unfit(self._finish, text, self._refusal)
             if fault is not None:
-                self._state.spent.bank(usage)
+                self._state.spent.bank(self._usage)
                 raise ended(fault)
             self.answer = text
         self._state.calls = [
             Call(action_of(each.tool_call_id, each.name, each.arguments)) for each in requests
         ]
+        self._made(text, storable(data.reasoning_text or ""), data.model or "")
+
+    def _misunderstood(self) -> None:
+        """The turn is over, and the CLI did not say what the model had answered.
+
+        It does not where it understands no call of the answer, however often it asks the model
+        again. Such a turn counts as any other.
+        """
+        for data in self._unheard:
+            if self._state.call(data.tool_call_id) is None:
+                name = self._named.get(data.tool_call_id, "")
+                call = Call(action_of(data.tool_call_id, name, None))
+                self._state.calls.append(call)
+                self._entry.came_to(call, observation_of(call, data))
+        self._made("", "", "")
+
+    def _made(self, text: str, reasoning: str, model: str) -> None:
+        """Put on record what the model answered with: the calls of the state, or a text."""
         actions: tuple[Any, ...] = tuple(call.action for call in self._state.calls)
+        usage, self._usage = self._usage, Usage()
         self._state.plan = Plan(
-            actions or (FinalAnswer(text),), text if requests else "",
-            storable(data.reasoning_text or ""), usage, None, data.model or "",
-        )  # fmt: skip
+            actions or (FinalAnswer(text),), text if actions else "", reasoning, usage, None, model
+        )
         self._entry.made(self._state.plan)
+        self._over_with()
+
+    def _over_with(self) -> None:
+        """No answer is on its way any more."""
+        self._answered = False
+        self._length = 0
+        self._named.clear()
+        self._unheard.clear()
 
     def _completed(self, data: ToolExecutionCompleteData) -> None:
         """A call is over, by the CLI's word."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Unpack
 
 from copilot.session import MCPServerConfig, ProviderConfig, SystemMessageConfig
 
-from agentic_kernel_engine import Host, Limits, Observer, Store
+from agentic_kernel_engine import Host, HostOptions, Limits, Store
 from agentic_kernel_engine.loop import Principal
 from agentic_kernel_engine.loop.context import NOBODY
-from agentic_kernel_engine.seams import Approvals, Policy, Tool
+from agentic_kernel_engine.seams import Policy, Tool
 
 from .substrate import CopilotSubstrate, OnKill
 
@@ -40,6 +40,7 @@ class CopilotRuntime(Host):
         model: str | None = None,
         provider: ProviderConfig | None = None,
         offline: bool = False,
+        timeout: float = 120.0,
         tools: Sequence[Tool | Callable[..., Any]] = (),
         allowed_tools: Collection[str] = (),
         mcp_servers: Mapping[str, MCPServerConfig] | None = None,
@@ -52,12 +53,7 @@ class CopilotRuntime(Host):
         home: str | os.PathLike[str] | None = None,
         cli_path: str | os.PathLike[str] | None = None,
         env: Mapping[str, str] | None = None,
-        max_in_flight: int | None = None,
-        observer: Observer | None = None,
-        approvals: Approvals | None = None,
-        claims: bool = True,
-        interval: float = 0.1,
-        unwind_timeout: float = 5.0,
+        **options: Unpack[HostOptions],
     ) -> None:
         """Nothing is started yet.
 
@@ -66,6 +62,7 @@ class CopilotRuntime(Host):
             model: See `CopilotSubstrate`, as for all that follow.
             provider: See `CopilotSubstrate`.
             offline: See `CopilotSubstrate`.
+            timeout: See `CopilotSubstrate`.
             tools: See `CopilotSubstrate`.
             allowed_tools: See `CopilotSubstrate`.
             mcp_servers: See `CopilotSubstrate`.
@@ -78,12 +75,7 @@ class CopilotRuntime(Host):
             home: See `CopilotSubstrate`.
             cli_path: See `CopilotSubstrate`.
             env: See `CopilotSubstrate`.
-            max_in_flight: See `Host`, as for all that follow.
-            observer: See `Host`.
-            approvals: See `Host`.
-            claims: See `Host`.
-            interval: See `Host`.
-            unwind_timeout: See `Host`.
+            **options: See `Host`.
 
         Raises:
             InvalidValue: A value is not accepted; it is named.
@@ -92,6 +84,7 @@ class CopilotRuntime(Host):
             model=model,
             provider=provider,
             offline=offline,
+            timeout=timeout,
             tools=tools,
             allowed_tools=allowed_tools,
             mcp_servers=mcp_servers,
@@ -105,17 +98,7 @@ class CopilotRuntime(Host):
             cli_path=cli_path,
             env=env,
         )
-        super().__init__(
-            self.substrate,
-            store,
-            runtime_kinds=[RUNTIME_KIND],
-            max_in_flight=max_in_flight,
-            observer=observer,
-            approvals=approvals,
-            claims=claims,
-            interval=interval,
-            unwind_timeout=unwind_timeout,
-        )
+        super().__init__(self.substrate, store, runtime_kinds=[RUNTIME_KIND], **options)
 
     async def close(self) -> None:
         """`Host.close`, then end the CLI."""

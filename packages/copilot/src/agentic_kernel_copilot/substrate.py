@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -10,7 +11,14 @@ from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
 import msgspec
-from copilot.session import MCPServerConfig, ProviderConfig, SystemMessageConfig
+from copilot.session import (
+    MCPServerConfig,
+    PreToolUseHandler,
+    PreToolUseHookInput,
+    PreToolUseHookOutput,
+    ProviderConfig,
+    SystemMessageConfig,
+)
 
 from agentic_kernel import CannotStart, InvalidValue, Task
 from agentic_kernel_engine import Event, Job, Limits, TaskFailed
@@ -23,6 +31,7 @@ from agentic_kernel_engine.seams import AgentTool, AllowAll, Policy, Tool, Tools
 from .calls import Calls
 from .cli import PATIENCE, Cli, default_home
 from .entry import Entry, ended
+from .provider import MODEL, lacking, provider_of
 from .session import SessionMissing, missing, offered
 from .state import VERSION, State, load
 from .turns import Turns
@@ -53,15 +62,19 @@ class CopilotSubstrate:
     Args:
         model: The model's name; None for the CLI's own choice, or ``COPILOT_MODEL``.
         provider: The user's own, as the SDK has it: ``base_url``, ``type``, ``wire_api``,
-            ``api_key``, …; None for GitHub's.
+            ``api_key``, …; None for the one that ``COPILOT_PROVIDER_BASE_URL`` and the CLI's other
+            variables name, or else GitHub's.
         offline: Whether the CLI may reach nothing but the provider.
+        timeout: Seconds that the provider may be silent while it is asked, after which it is taken
+            to be lost.
         tools: Tools of ours, and typed functions.
         allowed_tools: Of the CLI's own tools, and of MCP servers as ``<server>-<tool>``; none
             without it. ``builtin:*`` and ``mcp:*`` are all.
         mcp_servers: By name, as the SDK has them.
         system_message: Takes the place of the CLI's own; or the SDK's form of it.
-        policy: Decides about every call of our tools, and every one that the CLI asks about;
-            `AllowAll` by default.
+        policy: Decides about every call of our tools and of an MCP server's, and every other one
+            that the CLI asks about; `AllowAll` by default. A call of an MCP server's tool counts
+            as a write, whatever the server says of it.
         limits: How far a Task may go: answers, calls, failures, seconds, tokens and cost. The
             other limits are the Loop's.
         principal: On whose behalf a Task runs.
@@ -82,6 +95,7 @@ class CopilotSubstrate:
         model: str | None = None,
         provider: ProviderConfig | None = None,
         offline: bool = False,
+        timeout: float = 120.0,
         tools: Sequence[Tool | Callable[..., Any]] = (),
         allowed_tools: Collection[str] = (),
         mcp_servers: Mapping[str, MCPServerConfig] | None = None,
@@ -99,14 +113,18 @@ class CopilotSubstrate:
             raise InvalidValue("allowed_tools", "is one string; give a collection of names")
         if on_kill not in get_args(OnKill):
             raise InvalidValue("on_kill", f"is {on_kill!r}; use {' or '.join(get_args(OnKill))}")
-        base_url = None if provider is None else provider.get("base_url")
-        if provider is not None and not base_url:
+        if provider is not None and not provider.get("base_url"):
             raise InvalidValue("provider", "has no base_url")
+        if type(timeout) not in (int, float) or not 0 < timeout < math.inf:
+            raise InvalidValue("timeout", "must be a number of seconds above 0")
         known = {**os.environ, **(env or {})}
-        if base_url and not (model or known.get("COPILOT_MODEL")):
+        named = model or known.get(MODEL)
+        if provider is not None and not (named or provider.get("model_id")):
             raise InvalidValue("model", "is not given; a provider of your own needs its name")
-        if offline and not (base_url or known.get("COPILOT_PROVIDER_BASE_URL")):
-            raise InvalidValue("offline", "needs a provider; give one with its base_url")
+        if provider is None:
+            provider = provider_of(known)
+        self._lacks = lacking(provider, named, offline)
+        self._timeout = timeout
         self._tools = Tools(*tools)
         if any(isinstance(each, AgentTool) for each in self._tools.tools()):
             raise InvalidValue("tools", "has an agent; only the engine's Loop delegates")
@@ -119,7 +137,7 @@ class CopilotSubstrate:
             path=cli_path,
             home=default_home(known) if home is None else Path(home),
             model=model,
-            base_url=base_url,
+            base_url=None if provider is None else provider.get("base_url"),
             offline=offline,
             working_directory=where,
             env=env or {},
@@ -140,14 +158,17 @@ class CopilotSubstrate:
         ):
             if value is not None:
                 self._options[name] = value
+        if mcp_servers:
+            self._options["hooks"] = {"on_pre_tool_use": _asking(mcp_servers)}
         self._live: dict[str, asyncio.Event] = {}
 
     async def accept(self, task: Task) -> None:
         """Refuse Tasks where the CLI cannot start, and those that continue another one.
 
         Raises:
-            CannotStart: It is missing, is another version, or does not start; or a session would
-                have to begin with what was said in another one. Says what to do.
+            CannotStart: It is missing, is another version, or does not start; there is no provider
+                that it may reach, or no model; or a session would have to begin with what was
+                said in another one. Says what to do.
         """
         if CONTINUES in task.metadata:
             raise CannotStart(
@@ -156,13 +177,15 @@ class CopilotSubstrate:
                 "was said before",
                 task.id,
             )
+        if self._lacks:
+            raise CannotStart(self._lacks, task.id)
         await self.cli.open()
 
     async def execute(self, job: Job) -> Any:
         """Go on with the Task's session from where it is, to its answer.
 
-        A Task that was taken over where the CLI or the session is missing, or its state is not
-        understood, is paused with that reason and not failed: it can go on elsewhere.
+        A Task that was taken over where the CLI, its provider or the session is missing, or its
+        state is not understood, is paused with that reason and not failed: it can go on elsewhere.
 
         Raises:
             TaskFailed: With a code of `agentic_kernel_copilot.failures`, or ``engine/<limit>``.
@@ -179,7 +202,10 @@ class CopilotSubstrate:
             entry.record(vocabulary.RUN_STARTED, limits=msgspec.to_builtins(self._limits))
         over = self._live[job.task.id] = asyncio.Event()
         try:
-            turns = Turns(entry, Calls(entry, self._tools, self._policy), self.cli, self._options)
+            if self._lacks:
+                raise CannotStart(self._lacks)
+            calls = Calls(entry, self._tools, self._policy)
+            turns = Turns(entry, calls, self.cli, self._options, self._timeout)
             output = await turns.run(begun)
         except End as end:
             return entry.end(end)
@@ -244,6 +270,19 @@ def _qualified(name: str, servers: Mapping[str, Any] | None) -> str:
     """A tool's name as the CLI filters by: with its source."""
     ours = any(name.startswith(f"{server}-") for server in servers or ())
     return f"mcp:{name}" if ours else f"builtin:{name}"
+
+
+def _asking(servers: Collection[str]) -> PreToolUseHandler:
+    """Has the CLI ask about every call of an MCP server's tools.
+
+    By itself it asks about none of which the server says that it only reads.
+    """
+    theirs = tuple(f"{server}-" for server in servers)
+
+    def ask(call: PreToolUseHookInput, _: Mapping[str, str]) -> PreToolUseHookOutput | None:
+        return {"permissionDecision": "ask"} if call["toolName"].startswith(theirs) else None
+
+    return ask
 
 
 def _message(given: str | SystemMessageConfig | None) -> SystemMessageConfig | None:

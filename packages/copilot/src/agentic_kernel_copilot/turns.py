@@ -16,6 +16,7 @@ from copilot.session_events import SessionEvent
 
 from agentic_kernel_engine import TaskFailed
 from agentic_kernel_engine.loop import End
+from agentic_kernel_engine.providers.failures import TIMEOUT
 
 from . import failures
 from .calls import Calls
@@ -42,15 +43,19 @@ class Turns:
         calls: What becomes of the calls that the session asks for.
         cli: Where the session is.
         options: Of the session, as the SDK has them.
+        timeout: Seconds that the provider may be silent.
     """
 
-    def __init__(self, entry: Entry, calls: Calls, cli: Cli, options: Mapping[str, Any]) -> None:
+    def __init__(
+        self, entry: Entry, calls: Calls, cli: Cli, options: Mapping[str, Any], timeout: float
+    ) -> None:
         self._entry = entry
         self._state = entry.state
         self._job = entry.job
         self._calls = calls
         self._cli = cli
         self._options = options
+        self._timeout = timeout
         self._read = Reading(entry)
         self._news: asyncio.Queue[Any] = asyncio.Queue()
         self._session: Session | None = None
@@ -202,8 +207,12 @@ class Turns:
 
         Returns:
             Whether anything happened by then.
+
+        Raises:
+            End: The provider is silent, or the Task has worked for as long as it may.
         """
         self._entry.check_time()
+        began = asyncio.get_running_loop().time()
         news = self._job.news()
         news.add_done_callback(self._wake)
         try:
@@ -213,6 +222,9 @@ class Turns:
             self._entry.check_time()
             if self._read.aborting and self._session is not None and patience is None:
                 self._session.give_up(f"a turn did not end within {PATIENCE:g} seconds")
+            elif self._asking and asyncio.get_running_loop().time() - began >= self._timeout:
+                silent = f"the provider said nothing for {self._timeout:g} seconds"
+                raise ended(failures.failure(TIMEOUT, silent)) from None
             return False
         finally:
             news.remove_done_callback(self._wake)
@@ -227,8 +239,13 @@ class Turns:
                 return True
             heard = self._news.get_nowait()
 
+    @property
+    def _asking(self) -> bool:
+        """Whether only the provider is waited for, which the CLI would do for ever."""
+        return self._read.asked > 0 and not self._read.aborting and not self._workers
+
     def _wait_at_most(self, patience: float | None) -> float | None:
-        bounds = [self._entry.seconds_left, patience]
+        bounds = [self._entry.seconds_left, patience, self._timeout if self._asking else None]
         if self._read.aborting and self._deadline is not None:
             bounds.append(max(self._deadline - asyncio.get_running_loop().time(), 0.0))
         return min((bound for bound in bounds if bound is not None), default=None)

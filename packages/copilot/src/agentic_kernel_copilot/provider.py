@@ -1,0 +1,76 @@
+"""Provider: the server of one's own that the CLI's environment variables name.
+
+The CLI heeds them only where people talk to it; a session that a program begins is told of its
+provider, or asks GitHub. What they mean is in ``copilot help providers``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, cast
+
+from copilot.session import ProviderConfig
+
+from agentic_kernel import InvalidValue
+
+BASE_URL: Final = "COPILOT_PROVIDER_BASE_URL"
+MODEL: Final = "COPILOT_MODEL"
+MODEL_ID: Final = "COPILOT_PROVIDER_MODEL_ID"
+_TEXTS: Final = {
+    "type": "COPILOT_PROVIDER_TYPE",
+    "wire_api": "COPILOT_PROVIDER_WIRE_API",
+    "transport": "COPILOT_PROVIDER_TRANSPORT",
+    "api_key": "COPILOT_PROVIDER_API_KEY",
+    "api_key_command": "COPILOT_PROVIDER_API_KEY_COMMAND",
+    "bearer_token": "COPILOT_PROVIDER_BEARER_TOKEN",
+    "model_id": MODEL_ID,
+    "wire_model": "COPILOT_PROVIDER_WIRE_MODEL",
+}
+_COUNTS: Final = {
+    "max_prompt_tokens": "COPILOT_PROVIDER_MAX_PROMPT_TOKENS",
+    "max_output_tokens": "COPILOT_PROVIDER_MAX_OUTPUT_TOKENS",
+}
+_AZURE: Final = "COPILOT_PROVIDER_AZURE_API_VERSION"
+_HEADERS: Final = "COPILOT_PROVIDER_HEADERS"
+
+
+def provider_of(env: Mapping[str, str]) -> ProviderConfig | None:
+    """The provider that an environment names; None if it names none.
+
+    Raises:
+        InvalidValue: A variable of it is not valid; it is named.
+    """
+    base_url = env.get(BASE_URL)
+    if not base_url:
+        return None
+    found: dict[str, Any] = {"type": "openai", "base_url": base_url}
+    found |= {name: env[variable] for name, variable in _TEXTS.items() if env.get(variable)}
+    for name, variable in _COUNTS.items():
+        if given := env.get(variable):
+            if not given.isdecimal():
+                raise InvalidValue(variable, f"is {given!r}, and no number of tokens")
+            found[name] = int(given)
+    if version := env.get(_AZURE):
+        found["azure"] = {"api_version": version}
+    if lines := env.get(_HEADERS):
+        found["headers"] = dict(map(_header, lines.replace("\\n", "\n").splitlines()))
+    return cast(ProviderConfig, found)
+
+
+def lacking(provider: ProviderConfig | None, model: str | None, offline: bool) -> str:
+    """What is missing for a session to begin, and what to set; "" for nothing."""
+    if provider is None and offline:
+        return (
+            f"the Copilot CLI is to be offline and has no provider: set {BASE_URL} and {MODEL}, or "
+            "give a provider and a model"
+        )
+    if provider is not None and not (model or provider.get("model_id")):
+        return f"the provider of {BASE_URL} needs the name of a model: set {MODEL}, or give a model"
+    return ""
+
+
+def _header(line: str) -> tuple[str, str]:
+    name, colon, value = line.partition(":")
+    if not colon or not name.strip():
+        raise InvalidValue(_HEADERS, 'has a line that is no "Name: Value"')
+    return name.strip(), value.strip()
