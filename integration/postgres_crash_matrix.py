@@ -1,6 +1,6 @@
 """The crash matrix on Postgres: processes killed at named points, and what those that go on find.
 
-    python -m integration.postgres_crash_matrix --trials 300 --seed 1
+    python -m integration.postgres_crash_matrix --seed 1 --page docs/crashes-postgres.md
     python -m integration.postgres_crash_matrix --point "in the commit" --resumers 2 --at 17
 
 As `crash_matrix`, with the same judge, on the server that ``DATABASE_URL`` names or on one of the
@@ -27,7 +27,7 @@ from agentic_kernel_engine import Event, Record
 from agentic_kernel_engine.events import from_stored
 from agentic_kernel_postgres import PostgresStore
 
-from .crash_evidence import FAULTS, INDETERMINATE, SIGKILL, Evidence, judge, said
+from .crash_evidence import SIGKILL, Evidence, judge, said
 from .crash_matrix import (
     RESUMERS,
     SHOWN,
@@ -42,6 +42,7 @@ from .crash_matrix import (
 )
 from .crash_points import AFTER, ANSWER, BEFORE, COMMIT, PRUNE, WORK
 from .crash_worker import VICTIM, Order
+from .postgres_crash_page import page, table
 from .postgres_crash_worker import schema_of
 from .postgres_server import Server
 
@@ -166,17 +167,6 @@ def crash(
     return lines
 
 
-def table(lines: Mapping[Cell, Line]) -> str:
-    """The matrix as Markdown; a fault counts once for each trial in which it was found."""
-    rows: list[list[object]] = [
-        ["point", "resumers", "kills", "taken over", *FAULTS, INDETERMINATE],
-        ["---", *["---:"] * (len(FAULTS) + 4)],
-        *([cell.point, cell.resumers, *line.numbers()] for cell, line in lines.items()),
-        ["all", "", *map(sum, zip(*(line.numbers() for line in lines.values()), strict=True))],
-    ]
-    return "\n".join(f"| {' | '.join(map(str, row))} |" for row in rows)
-
-
 def report(outcome: Outcome) -> str:
     """What was found in a trial, and how to make it again."""
     cell, at = outcome.trial.cell, outcome.trial.at
@@ -198,6 +188,7 @@ def main() -> int:
     parser.add_argument("--point", choices=POINTS, action="append")
     parser.add_argument("--resumers", type=int, choices=RESUMERS, action="append")
     parser.add_argument("--at", type=int, help="at this passing of the point, once for each line")
+    parser.add_argument("--page", type=Path, help="write the matrix to this file")
     asked = parser.parse_args()
     chosen = cells(asked.point or POINTS, asked.resumers or RESUMERS)
     teller = Teller(asked.trials, asked.seed)
@@ -223,6 +214,8 @@ def main() -> int:
                 tell(outcome)
     kills = sum(line.kills for line in lines.values())
     print(f"{table(lines)}\n{kills} kills, seed {asked.seed}, {teller.found} trials with findings")
+    if asked.page:
+        asked.page.write_text(page(lines, asked.seed), encoding="utf-8")
     return int(teller.found > 0)
 
 

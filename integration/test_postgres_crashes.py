@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from .crash_evidence import SIGKILL, judge
-from .crash_matrix import Cell, Outcome, Trial, template
+from .crash_evidence import DUPLICATED, FAULTS, LOST, SIGKILL, judge
+from .crash_matrix import ROOT, Cell, Line, Outcome, Trial, template
 from .crash_points import ANSWER, COMMIT, PRUNE, WORK
 from .crash_worker import LONG, SHORT, STEPS, VICTIM
-from .postgres_crash_matrix import POINTS, WORKER, Trials, cells, crash, report, table
+from .postgres_crash_matrix import POINTS, WORKER, Trials, cells, crash, report
+from .postgres_crash_page import page, published, table
 from .postgres_server import server as server
 
 pytestmark = pytest.mark.slow
 
+PAGE = ROOT / "docs" / "crashes-postgres.md"
+LEAST = 16
+"""How many kills a line of the page has at least."""
 BEFORE_IT = 2 * (len(SHORT) + 3)
 """The passing of `WORK` between the prepare of step 3 and its effect."""
 
@@ -71,3 +76,21 @@ def test_who_goes_on_finds_the_step_that_was_in_doubt(trials: Trials, tmp_path: 
     assert judge(evidence) == []
     assert (evidence.take_overs, evidence.indeterminate) == (1, 1)
     assert (LONG, 3) not in evidence.effects
+
+
+def test_the_page_has_every_line_with_its_kills_and_no_fault() -> None:
+    told = published(PAGE.read_text(encoding="utf-8"))
+    whole = told.pop(("all", ""))
+    assert set(told) == {(cell.point, str(cell.resumers)) for cell in cells()}
+    for line, numbers in told.items():
+        assert numbers["kills"] >= LEAST, line
+        assert {fault: numbers[fault] for fault in FAULTS} == dict.fromkeys(FAULTS, 0), line
+    assert whole == {name: sum(numbers[name] for numbers in told.values()) for name in whole}
+
+
+def test_a_page_does_not_hide_a_fault() -> None:
+    first, *others = cells()
+    lines = {first: Line(2, 1, Counter({LOST: 2, DUPLICATED: 1})), **{c: Line() for c in others}}
+    told = published(page(lines, 7))
+    for line in ((first.point, str(first.resumers)), ("all", "")):
+        assert (told[line][LOST], told[line][DUPLICATED], told[line]["kills"]) == (2, 1, 2)

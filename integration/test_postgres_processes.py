@@ -29,7 +29,7 @@ from .test_sqlite_processes import BATCH, PATIENCE, ROOT, Worker
 
 pytestmark = pytest.mark.slow
 
-LEASE = 2.0
+LEASE = 3.0
 """Seconds; a busy machine may keep a thread from renewing for one of them."""
 
 

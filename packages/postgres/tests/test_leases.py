@@ -9,10 +9,9 @@ import time
 import psycopg
 import pytest
 
-from agentic_kernel_engine import StoreError
 from agentic_kernel_postgres import PostgresStore
 
-from .records import event, paused, resumed, running, step
+from .records import paused, resumed, running, step
 
 pytestmark = pytest.mark.rule("R14")
 
@@ -34,44 +33,6 @@ async def test_leases_are_renewed_while_the_event_loop_is_blocked(server: str, s
         time.sleep(2.5)  # noqa: ASYNC251
         assert await store.alive("alive:1")
         assert not await store.alive("lapsed:1")
-
-
-async def test_a_store_that_is_closed_renews_nothing(server: str, schema: str) -> None:
-    async with PostgresStore(server, schema=schema) as other:
-        async with PostgresStore(server, schema=schema, lease=0.2) as store:
-            await store.join("host")
-        async with asyncio.timeout(30):
-            while await other.alive("host:1"):
-                await asyncio.sleep(0.02)
-
-
-async def test_a_zombie_writes_nothing_even_where_nobody_took_over(
-    server: str, schema: str
-) -> None:
-    """Neither a step, nor a new Task, nor a claim; alone or beside the writes of others."""
-    async with PostgresStore(server, schema=schema, lease=60) as store:
-        await store.join("zombie")
-        await store.join("alive")
-        records = [running(f"{n}", owner=f"{'zombie' if n % 2 else 'alive'}:1") for n in range(6)]
-        for record in records:
-            await store.insert(record, [event(record)])
-        await store.insert(running("free"))
-        run_out(server, schema, "zombie")
-        with pytest.raises(StoreError, match="lease ran out"):
-            await store.commit(records[1], step(records[1]), [b"1"])
-        with pytest.raises(StoreError, match="lease ran out"):
-            await store.insert(running("new", owner="zombie:1"))
-        with pytest.raises(StoreError, match="lease ran out"):
-            await store.claim("free", "zombie")
-        with pytest.raises(StoreError, match="lease ran out"):
-            await store.join("zombie")
-        outcomes = await asyncio.gather(
-            *(store.commit(each, step(each), [b"2"]) for each in records), return_exceptions=True
-        )
-        assert [outcome is None for outcome in outcomes] == [True, False] * 3
-        for n, record in enumerate(records):
-            assert await store.load(record.task.id) == (record if n % 2 else step(record))
-            assert len(await store.events(record.task.id)) == 2 - n % 2
 
 
 async def test_whoever_was_told_to_be_dead_is_not_renewed(server: str, schema: str) -> None:

@@ -91,21 +91,6 @@ async def test_a_lost_answer_is_settled_with_the_only_connection_of_a_pool(
         assert await store.events("a") == all_events(2)
 
 
-async def test_a_pool_that_is_exhausted_is_a_typed_error(server: str, schema: str) -> None:
-    """Nothing is written; the same calls work when connections are free again."""
-    async with Pool(server, min_size=1, max_size=2, open=False) as pool:
-        store = PostgresStore(pool, schema=schema, timeout=0.2)
-        record = running("a", owner="host:1")
-        await store.insert(record)
-        async with pool.connection(), pool.connection():
-            for call in (store.load("a"), store.commit(record, step(record)), store.find()):
-                with pytest.raises(StoreError, match="raise the pool's max_size"):
-                    await call
-        assert await store.load("a") == record
-        await store.commit(record, step(record))
-        await store.close()
-
-
 async def test_more_calls_than_connections_wait_for_each_other(server: str, schema: str) -> None:
     async with PostgresStore(server, schema=schema) as store:
         await store.insert(running("a"))

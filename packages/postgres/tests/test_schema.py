@@ -2,30 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import psycopg
 import pytest
-from psycopg import AsyncConnection
 from psycopg.conninfo import make_conninfo
 
 from agentic_kernel import InvalidValue
 from agentic_kernel_engine import StoreError
-from agentic_kernel_postgres import PostgresStore, SchemaTooNew, UnsafeServer
-from agentic_kernel_postgres.schema import Migration, migrate, migrations
+from agentic_kernel_postgres import PostgresStore, UnsafeServer
 
 from .records import all_events, event, running, step
-
-NEXT = Migration(
-    len(migrations()) + 1,
-    1,
-    """ALTER TABLE @schema@.heads ADD COLUMN IF NOT EXISTS later text DEFAULT 'later';
-    CREATE OR REPLACE FUNCTION @schema@.step_2(_id text) RETURNS text LANGUAGE sql AS
-    $$ UPDATE @schema@.heads SET later = 'stepped' WHERE id = _id RETURNING later $$;""",
-)
-"""A step of the schema as a later version may bring it: what is there stays as it is."""
-BREAKING = Migration(NEXT.version + 1, NEXT.version, "SELECT 1")
-"""One that only the version before it can work beside."""
 
 
 @pytest.mark.parametrize(
@@ -46,16 +31,6 @@ async def test_a_server_that_may_lose_what_it_acknowledged_is_refused(
     assert not _made(server, schema)
 
 
-async def test_stores_that_open_at_once_make_the_schema_once(server: str, schema: str) -> None:
-    stores = [PostgresStore(server, schema=schema) for _ in range(8)]
-    await asyncio.gather(*(store.insert(running(f"{n}")) for n, store in enumerate(stores)))
-    assert len(await stores[0].find()) == 8
-    with psycopg.connect(server) as connection:
-        versions = connection.execute(f"SELECT version FROM {schema}.versions ORDER BY version")
-        assert [version for (version,) in versions] == [step.version for step in migrations()]
-    await asyncio.gather(*(store.close() for store in stores))
-
-
 async def test_every_step_may_be_made_twice(server: str, schema: str) -> None:
     """As after a restore from a copy that lacks the note of it."""
     async with PostgresStore(server, schema=schema) as store:
@@ -67,46 +42,6 @@ async def test_every_step_may_be_made_twice(server: str, schema: str) -> None:
         await store.commit(record, step(record), [event(step(record))])
         assert await store.load("a") == step(record)
         assert await store.events("a") == all_events(2)
-
-
-async def test_two_versions_work_side_by_side(server: str, schema: str) -> None:
-    """This one goes on while a later one migrates, and beside it from then on."""
-    async with PostgresStore(server, schema=schema) as store:
-        records = [running(f"{n}", owner="host:1") for n in range(4)]
-        await asyncio.gather(*(store.insert(each, [event(each)]) for each in records))
-        migrated = asyncio.Event()
-
-        async def work(n: int) -> None:
-            while not (migrated.is_set() and records[n].version > 20):
-                after = step(records[n])
-                await store.commit(records[n], after, [event(after)])
-                records[n] = after
-
-        async def upgrade() -> None:
-            steps = (*migrations(), NEXT)
-            async with await AsyncConnection.connect(server, autocommit=True) as connection:
-                assert await migrate(connection, schema, "here", steps) == NEXT.version
-                done = await connection.execute(f"SELECT {schema}.step_2('1')")
-                assert await done.fetchone() == ("stepped",)
-            migrated.set()
-
-        await asyncio.gather(upgrade(), *(work(n) for n in range(4)))
-        async with PostgresStore(server, schema=schema) as another:
-            for record in records:
-                assert await another.load(record.task.id) == record
-                assert await another.events(record.task.id) == all_events(record.version)
-            await another.commit(records[0], step(records[0]))
-
-
-async def test_a_schema_that_left_this_version_behind_is_refused(server: str, schema: str) -> None:
-    """And stays as it is."""
-    steps = (*migrations(), NEXT, BREAKING)
-    async with await AsyncConnection.connect(server, autocommit=True) as connection:
-        await migrate(connection, schema, "here", steps)
-    store = PostgresStore(server, schema=schema)
-    for call in (store.find(), store.insert(running("a")), store.join("host")):
-        with pytest.raises(SchemaTooNew, match="upgrade agentic-kernel-postgres"):
-            await call
 
 
 async def test_stores_of_one_database_know_nothing_of_each_other(server: str, schema: str) -> None:

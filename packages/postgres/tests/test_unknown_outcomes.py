@@ -30,25 +30,6 @@ async def store(proxy: Proxy, schema: str) -> AsyncIterator[PostgresStore]:
         yield store
 
 
-@pytest.mark.parametrize("cut", Cut)
-async def test_each_kind_of_write_lands_once(cut: Cut, proxy: Proxy, store: PostgresStore) -> None:
-    """Whatever became of the request, its caller hears that it landed, and nothing is doubled."""
-    proxy.cut = cut
-    record = running("a")
-    await store.insert(record, [event(record)])
-    proxy.cut = cut
-    await store.join("host")
-    claimed = await store.claim("a", "host", [b'{"version":2}'])
-    assert claimed is not None
-    assert (claimed.owner, claimed.attempts) == ("host:2", 1)
-    proxy.cut = cut
-    after = step(claimed)
-    await store.commit(claimed, after, [event(after)])
-    assert proxy.cut is None
-    assert await store.load("a") == after
-    assert await store.events("a") == all_events(3)
-
-
 @pytest.mark.parametrize("following", [step, paused])
 async def test_a_write_that_arrives_after_its_like_changes_nothing(
     following: Callable[[Record], Record], proxy: Proxy, store: PostgresStore
@@ -62,24 +43,6 @@ async def test_a_write_that_arrives_after_its_like_changes_nothing(
     assert await proxy.deliver()
     assert await store.load("a") == after
     assert await store.events("a") == all_events(2)
-
-
-@pytest.mark.parametrize("following", [step, paused])
-async def test_a_late_write_that_nobody_repeats_never_lands(
-    following: Callable[[Record], Record], proxy: Proxy, schema: str
-) -> None:
-    """Whoever reads after an unknown outcome reads what stays true."""
-    async with PostgresStore(proxy.place, schema=schema, timeout=0.3) as store:
-        record = running("a", owner="host:1")
-        await store.insert(record)
-        proxy.cut, proxy.alone = Cut.LATE, False
-        with pytest.raises(UnknownOutcome, match="read back"):
-            await store.commit(record, following(record), [b"late"])
-        proxy.down = False
-        assert await store.load("a") == record
-        assert await proxy.deliver()
-        assert await store.load("a") == record
-        assert not await store.events("a")
 
 
 @pytest.mark.parametrize("owner", ["host\0:1", "\ud800:1"])

@@ -167,7 +167,7 @@ class Calls:
         if tool.has_effect and not call.key:
             call.key = self._key(call, tool)
             self._entry.record(vocabulary.EFFECTS_PREPARED, keys={str(self._index(call)): call.key})
-            await self._entry.commit()
+            await self._entry.commit(progress=False)
         self._entry.job.check()
 
     def _key(self, call: Call, tool: Tool) -> str:

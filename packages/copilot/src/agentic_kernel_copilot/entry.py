@@ -171,15 +171,17 @@ class Entry:
             self.state.waiting = None
             self.job.note(WAITING_FOR, None)
 
-    async def commit(self) -> None:
+    async def commit(self, *, progress: bool = True) -> None:
         """Make what was said durable, and go on."""
         events, consumed = self._settle()
-        await self.job.commit(dump(self.state), events, consumed=consumed)
+        await self.job.commit(dump(self.state), events, consumed=consumed, progress=progress)
 
-    async def checkpoint(self) -> None:
+    async def checkpoint(self, *, progress: bool = True) -> None:
         """The same at a safe point; a pause that takes effect there leaves its reason."""
         events, consumed = self._settle()
-        await self.job.checkpoint(dump(self.state), events, consumed=consumed, if_paused=_IF_PAUSED)
+        await self.job.checkpoint(
+            dump(self.state), events, consumed=consumed, if_paused=_IF_PAUSED, progress=progress
+        )
 
     async def pause(self, reason: str) -> None:
         """The same, and pause.

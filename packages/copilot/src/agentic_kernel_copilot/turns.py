@@ -186,7 +186,7 @@ class Turns:
         state.offered = len(task.supplements)
         read.answer = NOTHING
         read.begin_text()
-        await self._entry.checkpoint()
+        await self._entry.checkpoint(progress=False)
         read.talking = True
         read.reminders = []
         await session.say("\n\n".join(text for text in texts if text.strip()) or GO_ON)

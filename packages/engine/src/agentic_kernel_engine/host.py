@@ -68,7 +68,7 @@ class Host(Decisions, Queries):
         max_in_flight: How many Tasks may run here at once; None for no limit. A child that a run
             spawns uses its parent's slot.
         max_attempts: How many runs of a Task in a row may die, with their process, before they
-            commit anything; who takes it up after that many fails it with
+            bring it any further; who takes it up after that many fails it with
             ``engine/attempts_exhausted``. None for no limit.
         observer: Told of every event, live and durable.
         approvals: Told of every decision that Tasks of these kinds wait for, and of its end.

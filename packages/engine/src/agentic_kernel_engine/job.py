@@ -109,6 +109,7 @@ class Job:
         events: Sequence[EventLike | Checked] = (),
         *,
         consumed: Collection[int] = (),
+        progress: bool = True,
     ) -> EventId:
         """Make the state and the events durable, together or not at all; never unwinds (R6).
 
@@ -118,6 +119,8 @@ class Job:
             state: All that going on will need, as JSON; replaces the previous state.
             events: Appended to the Task's history, in order.
             consumed: Ids of decisions in the `inbox` that this commit acts on.
+            progress: Whether the Task has come further. Where it only says what is about to
+                happen, a run that then dies has done nothing; see ``max_attempts`` of the `Host`.
 
         Returns:
             A cursor behind all that was written so far: `history` after it has what comes later.
@@ -127,7 +130,7 @@ class Job:
             StoreError: The store could not do it; nothing is written.
             RunEnded: This run no longer owns the Task.
         """
-        return await self._run.commit(state, events, consumed, safe=False)
+        return await self._run.commit(state, events, consumed, safe=False, progress=progress)
 
     async def checkpoint(
         self,
@@ -136,6 +139,7 @@ class Job:
         *,
         consumed: Collection[int] = (),
         if_paused: Mapping[str, Any] | None = None,
+        progress: bool = True,
     ) -> EventId:
         """`commit`, and a safe point: a pause or a drain that waits takes effect here (R6).
 
@@ -144,11 +148,14 @@ class Job:
 
         Args:
             if_paused: Notes that the Task gets if it is paused by this commit.
+            progress: As for `commit`.
 
         Raises:
             InvalidValue, StoreError, RunEnded: As for `commit`.
         """
-        return await self._run.commit(state, events, consumed, safe=True, if_paused=if_paused)
+        return await self._run.commit(
+            state, events, consumed, safe=True, if_paused=if_paused, progress=progress
+        )
 
     async def pause(
         self,

@@ -32,7 +32,7 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     step: int = 0
     """How many commits owners have made; advances by nothing else (R5)."""
     attempts: int = 0
-    """How many runs have begun since an owner last committed, or let go of the Task."""
+    """How many runs have begun since one last made progress, or let go of the Task."""
     due_at: datetime | None = None
     """When a paused Task asks to be woken, in UTC."""
     parent: str | None = None

@@ -231,6 +231,7 @@ class Run(Turns):
         pause: str | None = None,
         due: datetime | None = None,
         if_paused: Mapping[str, Any] | None = None,
+        progress: bool = True,
     ) -> EventId:
         self.check_alive()
         if due is not None and due.utcoffset() is None:
@@ -239,7 +240,7 @@ class Run(Turns):
         now = self._hub.clock()
         made = vocabulary.stored(events, now)
         kept = None if text == b"null" else text
-        draft = _Draft(kept, consumed, safe, pause, now, due, if_paused)
+        draft = _Draft(kept, consumed, safe, pause, now, due, if_paused, progress)
         await self.hold()
         try:
             self._sealed = len(self._emitted)
@@ -311,9 +312,10 @@ class Run(Turns):
                 kind = vocabulary.TASK_PAUSED
                 data["reason"] = draft.pause or "requested"
             departure = vocabulary.stored([Event(kind, data)], draft.now)[0]
+        attempts = 0 if draft.progress or owner is None else before.attempts
         record = Record(
-            task, before.version + 1, draft.state, inbox, owner, before.step + 1, 0, draft.due,
-            before.parent,
+            task, before.version + 1, draft.state, inbox, owner, before.step + 1, attempts,
+            draft.due, before.parent,
         )  # fmt: skip
         return record, leaving, departure
 
@@ -348,6 +350,7 @@ class _Draft(msgspec.Struct, frozen=True, gc=False):
     now: datetime
     due: datetime | None
     if_paused: Mapping[str, Any] | None
+    progress: bool
 
 
 class _Emitted:

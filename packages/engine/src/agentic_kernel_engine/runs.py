@@ -130,7 +130,7 @@ class Runs:
         """Run a Task that this host has just acquired, unless it must not run.
 
         A pause that waited is committed first (R10), a child of a killed Task is killed (R13), and
-        a Task whose runs keep dying before they commit anything is failed.
+        a Task whose runs keep dying before they get any further is failed.
         """
         try:
             if pause_waits(record):
@@ -366,7 +366,7 @@ async def _until_done(runs: Sequence[Run], timeout: float) -> None:
 def _exhausted(attempts: int) -> Failure:
     return Failure(
         "engine/attempts_exhausted",
-        f"{attempts} runs in a row died before they committed anything; the Task may be what ends "
+        f"{attempts} runs in a row died before they got any further; the Task may be what ends "
         "its workers. Look at why they died, then dispatch its work again as a new Task",
         {"attempts": attempts},
     )

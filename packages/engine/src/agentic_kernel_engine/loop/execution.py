@@ -39,8 +39,9 @@ class Execution:
     """
 
     __slots__ = (
-        "_base", "_began", "_clock", "after", "consumed", "ending", "events", "instructions", "job",
-        "limits", "one_step", "opening", "scope", "state", "task", "tools", "transcript",
+        "_base", "_began", "_clock", "after", "consumed", "ending", "events", "in_the_dark",
+        "instructions", "job", "limits", "one_step", "opening", "scope", "state", "task", "tools",
+        "transcript",
     )  # fmt: skip
 
     def __init__(self, job: Job, limits: Limits, clock: Clock) -> None:
@@ -65,6 +66,8 @@ class Execution:
         """Of the capabilities of the Task's Agent."""
         self.scope: Scope | None = None
         """Where the Task's memory is, once it was asked for."""
+        self.in_the_dark = False
+        """Whether what this step's calls did is not known, because of a crash."""
         self._base = limits
         self.limits = limits.changed(self.state.limits) if self.state.limits else limits
         self._clock = clock
@@ -158,17 +161,21 @@ class Execution:
             self.job.note(WAITING_FOR, None)
 
     async def commit(self) -> None:
-        """Make what was said durable, and go on."""
+        """Put on record what is about to happen, and go on."""
         events, consumed = self._settle()
-        cursor = await self.job.commit(dump(self.state), events, consumed=consumed)
+        cursor = await self.job.commit(dump(self.state), events, consumed=consumed, progress=False)
         if self.state.at_hand is None:
             self.transcript.may_be_cut(cursor)
 
     async def checkpoint(self) -> None:
-        """The same at a safe point; a pause that takes effect there leaves its reason."""
+        """Put on record what came of it: a safe point; a pause that takes effect leaves its reason.
+
+        A step that only found out what a crash has left unknown brings the Task no further.
+        """
         events, consumed = self._settle()
+        progress, self.in_the_dark = not self.in_the_dark, False
         cursor = await self.job.checkpoint(
-            dump(self.state), events, consumed=consumed, if_paused=_IF_PAUSED
+            dump(self.state), events, consumed=consumed, if_paused=_IF_PAUSED, progress=progress
         )
         if self.state.at_hand is None:
             self.transcript.may_be_cut(cursor)

@@ -161,7 +161,7 @@ async def _call(
         if run.limits.max_seconds is not None and _too_late(run):
             for index, each in zip(calls, made, strict=True):
                 if isinstance(each, Invocation):
-                    found[index] = _left(each, again)
+                    found[index] = _left(run, each, again)
             return False
         begun: list[Call] = []
         concurrent: list[bool] = []
@@ -211,7 +211,7 @@ def _invocation(
     tool = run.tools.find(call.tool)
     begun = at_hand.prepared or (bool(at_hand.awaited) and str(index) in at_hand.awaited)
     if tool is None and begun:
-        return _indeterminate(call)
+        return _indeterminate(run, call)
     if tool is None or (tool not in context.tools and not begun):
         known = ", ".join(each.name for each in context.tools) or "none"
         return Observation(
@@ -256,9 +256,9 @@ async def _performed(
         return each
     run.job.check()  # a kill may have come while the calls of a batch were begun
     if run.ending is not None or (run.limits.max_seconds is not None and _too_late(run)):
-        return _left(each, again)
+        return _left(run, each, again)
     if again and not each.tool.repeatable:
-        return _indeterminate(each.call)
+        return _indeterminate(run, each.call)
     hooks = loop.hooks
     observation: Observation | None = None
     try:
@@ -292,7 +292,8 @@ async def _performed(
     return observation
 
 
-def _indeterminate(call: ToolCall) -> Observation:
+def _indeterminate(run: Execution, call: ToolCall) -> Observation:
+    run.in_the_dark = True
     return Observation(
         error=INDETERMINATE, call=call.id, tool=call.tool,
         message=(
@@ -309,9 +310,9 @@ def _too_late(run: Execution) -> bool:
     return run.ending is not None
 
 
-def _left(each: Invocation, again: bool) -> Observation:
+def _left(run: Execution, each: Invocation, again: bool) -> Observation:
     """What is known of a call that this run does not make: nothing, if an earlier one may have."""
-    return _indeterminate(each.call) if again and each.tool.has_effect else _not_begun(each)
+    return _indeterminate(run, each.call) if again and each.tool.has_effect else _not_begun(each)
 
 
 def _not_begun(each: Invocation) -> Observation:
