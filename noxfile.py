@@ -53,6 +53,9 @@ def group(name: str) -> list[str]:
 
 def workspace(session: nox.Session, *requirements: str, model: bool = False) -> None:
     """Install the requirements and every member, editable, in one resolution."""
+    # Tests start programs over and over: those are compiled once, whatever the environment says.
+    bytecode = Path(session.virtualenv.location, "bytecode").resolve()
+    session.env.update(PYTHONDONTWRITEBYTECODE="", PYTHONPYCACHEPREFIX=str(bytecode))
     editable = [part for member in MEMBERS for part in ("-e", member)]
     session.install(*requirements, *editable)
     if model:

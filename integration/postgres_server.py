@@ -10,7 +10,6 @@ import time
 import warnings
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from secrets import token_hex
 from types import TracebackType
@@ -19,8 +18,6 @@ from typing import Self
 import psutil  # type: ignore[import-untyped]
 import psycopg
 import pytest
-
-from agentic_kernel_conformance.level import LEVELS, Level
 
 MEMORY = Path("/dev/shm")
 """Where there is such a folder, a test does not wait for the disk."""
@@ -102,19 +99,3 @@ def schema(server: str) -> Iterator[str]:
     if os.environ.get("DATABASE_URL"):
         with psycopg.connect(server, autocommit=True) as connection:
             connection.execute(f"DROP SCHEMA IF EXISTS {name} CASCADE")
-
-
-@pytest.fixture(scope="session")
-def conformance_level(conformance_level: Level) -> Level:
-    """As it was asked for; where nothing was, fewer histories, for each waits for a server."""
-    if conformance_level.name != "quick":
-        return conformance_level
-    brief = LEVELS["brief"]
-    return replace(
-        conformance_level,
-        reads=brief.reads,
-        extras=brief.extras,
-        durable_histories=brief.durable_histories,
-        shared_histories=brief.shared_histories,
-        examples=brief.examples,
-    )

@@ -20,7 +20,7 @@ from agentic_kernel_conformance import (
 from agentic_kernel_engine import Host
 from agentic_kernel_postgres import PostgresStore
 
-from .postgres_server import conformance_level as conformance_level
+from .levels import conformance_level as conformance_level
 from .postgres_server import schema as schema
 from .postgres_server import server as server
 

@@ -26,6 +26,7 @@ from agentic_kernel_conformance import (
 from agentic_kernel_conformance.records import after, owned
 from agentic_kernel_engine import Host, StoreError
 
+from .levels import conformance_level as conformance_level
 from .sqlite_store import SQLiteStore
 
 pytestmark = pytest.mark.slow
