@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from contextvars import copy_context
 from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any
 
 from agentic_kernel import (
-    Complete,
-    Fail,
-    Failure,
-    InvalidValue,
     Kill,
     Mutation,
     Pause,
@@ -26,12 +22,13 @@ from agentic_kernel import (
 
 from . import events as vocabulary
 from . import values
-from .errors import Conflict, StoreError, TaskFailed, UnknownOutcome
+from .errors import Conflict, StoreError, UnknownOutcome
 from .events import Checked, Event
 from .hub import Hub
 from .job import Job
 from .mutators import STALLED, Change, change, landed, successor
 from .record import Record
+from .returned import exhausted, mutation_of
 from .run import Run, pause_waits, without_pause
 from .slots import Slots
 from .waiting import asked
@@ -41,8 +38,6 @@ if TYPE_CHECKING:
     from .substrate import Substrate
 
 _log = logging.getLogger(__name__)
-_DETAIL = 2_000
-"""How much of an unexpected exception's text goes into a Failure, in characters."""
 
 
 class Runs:
@@ -138,7 +133,7 @@ class Runs:
             elif record.parent is not None and await self._orphaned(record.parent):
                 await self.control.end(record.task.id, Kill())
             elif self.max_attempts is not None and record.attempts > self.max_attempts:
-                await self.control.end(record.task.id, Fail(_exhausted(self.max_attempts)))
+                await self.control.end(record.task.id, exhausted(self.max_attempts))
             else:
                 self.start(record, in_slot=in_slot)
                 return
@@ -223,7 +218,7 @@ class Runs:
                     if run.ended is not None:
                         await self._drop_result(run)
                         return
-                    if await self._try_to_finish(run, _outcome(root, run.notes)):
+                    if await self._try_to_finish(run, mutation_of(root, run.notes)):
                         return
                     continue
                 except StoreError as fault:
@@ -361,52 +356,3 @@ async def _until_done(runs: Sequence[Run], timeout: float) -> None:
     roots = [run.root for run in runs if run.root is not None and not run.root.done()]
     if roots:
         await asyncio.wait(roots, timeout=timeout)
-
-
-def _exhausted(attempts: int) -> Failure:
-    return Failure(
-        "engine/attempts_exhausted",
-        f"{attempts} runs in a row died before they got any further; the Task may be what ends "
-        "its workers. Look at why they died, then dispatch its work again as a new Task",
-        {"attempts": attempts},
-    )
-
-
-def _outcome(root: asyncio.Task[Any], notes: Mapping[str, Any]) -> Mutation:
-    """The mutation that a substrate's return, error or self-cancellation stands for."""
-    if root.cancelled():
-        return Fail(Failure("engine/cancelled", "the substrate cancelled itself"), notes=notes)
-    fault = root.exception()
-    try:
-        if isinstance(fault, TaskFailed):
-            values.check_text(fault.code, "code")
-            values.check_text(fault.message, "message")
-            values.encode(fault.metadata, "metadata")
-            failure = Failure(fault.code, fault.message, fault.metadata or {})
-            return Fail(failure, notes=notes)
-        if fault is None:
-            result = root.result()
-            values.encode(result, "result")
-            return Complete(result, notes=notes)
-    except InvalidValue as invalid:
-        return Fail(Failure("engine/bad_result", str(invalid)), notes=notes)
-    except Exception as odd:
-        fault = odd
-    if isinstance(fault, StoreError):
-        said = Failure("engine/store_error", f"the store failed: {_storable(fault)}")
-        return Fail(said, notes=notes)
-    kind = type(fault).__name__
-    text = _storable(fault)
-    return Fail(
-        Failure(
-            "engine/unhandled_error",
-            f"the substrate raised {kind}: {text}",
-            {"type": kind, "message": text},
-        ),
-        notes=notes,
-    )
-
-
-def _storable(fault: BaseException | None) -> str:
-    text = str(fault)[:_DETAIL].replace("\0", "\\0")
-    return text.encode(errors="backslashreplace").decode()
