@@ -16,7 +16,14 @@ from sections import DOCS, renewed, settle
 SCRIPT = "figures.py"
 RESULTS = DOCS.parent / "benchmarks" / "results"
 PLOTS = DOCS / "plots"
-PAGES = {"postgres.md": "PostgresStore"}
+PAGES = {
+    "claude.md": "ClaudeRuntime",
+    "copilot.md": "CopilotRuntime",
+    "ollama.md": "OllamaRuntime",
+    "openai.md": "OpenAI:",
+    "opentelemetry.md": "OpenTelemetry:",
+    "postgres.md": "PostgresStore",
+}
 """Which heading of the recorded tables a page shows, by how it begins."""
 
 
