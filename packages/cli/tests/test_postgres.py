@@ -80,7 +80,9 @@ def test_two_terminals_run_pause_resume_crash_and_recover(terminals: Terminals, 
     hint = shlex.split(running.err.partition("go on with: ")[2])
     assert hint == ["agentic-kernel", "--state", str(Database(url)), "resume", "story"]
 
-    resumed = terminals.program("-m", "agentic_kernel_cli", *hint[1:], "--extra", "Mention Rome.")
+    resumed = terminals.program(
+        "-m", "agentic_kernel_cli", *hint[1:], "--extra", "Write a long story about a lighthouse."
+    )
     resumed.until(out=len(running.out) + SOME)
     resumed.process.send_signal(signal.SIGKILL)
     resumed.ended(-signal.SIGKILL)
@@ -90,7 +92,7 @@ def test_two_terminals_run_pause_resume_crash_and_recover(terminals: Terminals, 
     left = json.loads(said(url, "--json", "show", "story"))
     assert (left["status"], left["orphaned"]) == ("running", True)
     assert left["said"].startswith(running.out.rstrip("\n"))
-    assert left["supplements"] == ["Mention Rome."]
+    assert left["supplements"] == ["Write a long story about a lighthouse."]
 
     recovered = terminals.start("recover")
     recovered.until(out=len(left["said"]) + SOME)

@@ -115,14 +115,14 @@ def test_paused_resumed_with_an_extra_crashed_recovered_and_killed(terminals: Te
     assert (first["status"], first["said"] + "\n") == ("paused", running.out)
 
     resumed = terminals.start(
-        "resume", "story", "--extra", "Now list one hundred reasons to visit Rome, numbered."
+        "resume", "story", "--extra", "Write a long story about a lighthouse."
     )
     resumed.until(out=len(first["said"]) + 3 * SOME)
     resumed.process.kill()
     resumed.ended(-signal.SIGKILL)
     second = terminals.task("story")
     assert (second["status"], second["orphaned"]) == ("running", True)
-    assert second["supplements"] == ["Now list one hundred reasons to visit Rome, numbered."]
+    assert second["supplements"] == ["Write a long story about a lighthouse."]
     assert second["said"].startswith(first["said"] + "\n\n")
     assert resumed.out.startswith(second["said"])
 
