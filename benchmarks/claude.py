@@ -11,12 +11,12 @@ from typing import Any
 
 from figure import Figure
 from imports import imported
+from interrupted import Pieces, p99
 
 from agentic_kernel import Task
 from agentic_kernel_claude import ClaudePlanner, ClaudeRuntime
 from agentic_kernel_conformance.planner_answers import ask
 from agentic_kernel_conformance.planner_contexts import QUESTION, context
-from agentic_kernel_engine import Event
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
@@ -77,30 +77,18 @@ async def _bare(client: Any) -> str:
     return "".join(said)
 
 
-class _Heard:
-    """An Observer that knows when the first text came."""
-
-    def __init__(self) -> None:
-        self.text = asyncio.Event()
-
-    def observe(self, task_id: str, event: Event) -> None:
-        if event.type == "run.delta":
-            self.text.set()
-
-
 async def _kills() -> list[Figure]:
     """Kills in the middle of an answer: until the Task is over, and until its connection is."""
     ended: list[float] = []
     closed: list[float] = []
     with FaultyServer("stall") as server:
         for _ in range(KILLS):
-            task, heard = _task(), _Heard()
+            task, pieces = _task(), Pieces()
             url = server.url
             async with ClaudeRuntime(
-                MODEL, api_key="none", base_url=url, observer=heard
+                MODEL, api_key="none", base_url=url, observer=pieces
             ) as runtime:
-                await runtime.dispatch(task)
-                await heard.text.wait()
+                await pieces.begun(runtime, task)
                 began = time.perf_counter()
                 await runtime.kill(task.id)
                 ended.append(time.perf_counter() - began)
@@ -109,17 +97,13 @@ async def _kills() -> list[Figure]:
     return [
         Figure(
             name=f"a kill in the middle of an answer, until {what} (p99 of {KILLS})",
-            ours=_p99(times) * 1e3, unit="ms", limit=statistics.median(times) * 1e3, bar=bar,
+            ours=p99(times) * 1e3, unit="ms", limit=statistics.median(times) * 1e3, bar=bar,
             limit_is="the median of the same",
         )
         for what, times, bar in (
             ("the Task is over", ended, 20), ("its connection is closed", closed, 100),
         )
     ]  # fmt: skip
-
-
-def _p99(times: list[float]) -> float:
-    return sorted(times)[int(len(times) * 0.99)]
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ vendor's package, which it would hide.
 from __future__ import annotations
 
 import asyncio
+import statistics
 import sys
 import time
 from collections.abc import Mapping
@@ -17,11 +18,11 @@ from typing import Any
 
 from copilot import CopilotClient, RuntimeConnection
 from figure import Figure
+from interrupted import Pieces, slowest
 
 from agentic_kernel import Task, TaskStatus
 from agentic_kernel_copilot import CopilotRuntime, find_cli
-from agentic_kernel_engine import Event, tool
-from agentic_kernel_engine.events import RUN_DELTA
+from agentic_kernel_engine import tool
 
 sys.path.append(str(Path(__file__).parents[1]))
 from integration.peers.aimock import Aimock
@@ -56,41 +57,21 @@ def measure() -> list[Figure]:
     return [
         Figure(
             name=f"the CLI starts, median of {STARTS}",
-            ours=_median(starts), unit="s", limit=_median(bare),
+            ours=statistics.median(starts), unit="s", limit=statistics.median(bare),
             limit_is="the bare SDK starts it", bar=1.5,
         ),
-        Figure(
-            name=f"kill to terminal, p99 of {KILLS}",
-            ours=_p99(ended) * 1000, unit="ms", limit=min(ended) * 1000,
-            limit_is="the fastest of them", bar=20,
+        slowest(f"kill to terminal, p99 of {KILLS}", ended, 20),
+        slowest(
+            f"kill to the CLI's turn aborted and its connection closed, p99 of {KILLS}",
+            aborted, 300,
         ),
-        Figure(
-            name=f"kill to the CLI's turn aborted and its connection closed, p99 of {KILLS}",
-            ours=_p99(aborted) * 1000, unit="ms", limit=min(aborted) * 1000,
-            limit_is="the fastest of them", bar=300,
-        ),
-        Figure(
-            name=f"pause in the middle of an answer to paused, p99 of {PAUSES}",
-            ours=_p99(paused) * 1000, unit="ms", limit=min(paused) * 1000,
-            limit_is="the fastest of them", bar=300,
-        ),
+        slowest(f"pause in the middle of an answer to paused, p99 of {PAUSES}", paused, 300),
         together,
         Figure(
             name="child processes, connections and open files, after all of it",
             ours=left, unit="", limit=began, limit_is="before it", bar=began,
         ),
     ]  # fmt: skip
-
-
-class Pieces:
-    """Says when the first piece of an answer is there."""
-
-    def __init__(self) -> None:
-        self.first = asyncio.Event()
-
-    def observe(self, task_id: str, event: Event) -> None:
-        if event.type == RUN_DELTA:
-            self.first.set()
 
 
 def _place(home: Path) -> Mapping[str, Any]:
@@ -142,10 +123,8 @@ async def _kills(place: Mapping[str, Any], server: FaultyServer) -> tuple[list[f
     pieces = Pieces()
     async with _runtime(place, server.url, observer=pieces) as runtime:
         for _ in range(KILLS):
-            pieces.first.clear()
             task = _task()
-            await runtime.dispatch(task)
-            await pieces.first.wait()
+            await pieces.begun(runtime, task)
             began = time.perf_counter()
             await runtime.kill(task.id)
             assert (await runtime.get(task.id)).status.terminal
@@ -161,10 +140,8 @@ async def _pauses(place: Mapping[str, Any], server: FaultyServer) -> list[float]
     pieces = Pieces()
     async with _runtime(place, server.url, observer=pieces) as runtime:
         for _ in range(PAUSES):
-            pieces.first.clear()
             task = _task()
-            await runtime.dispatch(task)
-            await pieces.first.wait()
+            await pieces.begun(runtime, task)
             began = time.perf_counter()
             await runtime.pause(task.id)
             await runtime.wait(task.id, TaskStatus.PAUSED)
@@ -205,11 +182,3 @@ def _held(peer: Aimock) -> int:
 def _children() -> int:
     threads = Path("/proc/self/task").iterdir()
     return sum(len((thread / "children").read_text().split()) for thread in threads)
-
-
-def _median(values: tuple[float, ...]) -> float:
-    return sorted(values)[len(values) // 2]
-
-
-def _p99(values: list[float]) -> float:
-    return sorted(values)[int(len(values) * 0.99)]

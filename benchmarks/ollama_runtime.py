@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import statistics
 import sys
 import time
 from collections.abc import AsyncIterator
@@ -17,11 +18,11 @@ from typing import Any
 
 from figure import Figure
 from imports import imported
+from interrupted import Pieces, slowest
 from ollama import AsyncClient
 
 from agentic_kernel import Task
-from agentic_kernel_engine import Event, Limits, tool
-from agentic_kernel_engine.events import RUN_DELTA
+from agentic_kernel_engine import Limits, tool
 from agentic_kernel_ollama import OllamaRuntime
 from agentic_kernel_ollama.transport import http_options
 
@@ -64,30 +65,11 @@ def measure() -> list[Figure]:
         ended, closed = asyncio.run(_kills(server))
     return [
         turn,
-        Figure(
-            name=f"kill to terminal, p99 of {KILLS}",
-            ours=_p99(ended) * 1000, unit="ms", limit=min(ended) * 1000,
-            limit_is="the fastest of them", bar=20,
-        ),
-        Figure(
-            name=f"kill to closed connection, p99 of {KILLS}",
-            ours=_p99(closed) * 1000, unit="ms", limit=min(closed) * 1000,
-            limit_is="the fastest of them", bar=100,
-        ),
+        slowest(f"kill to terminal, p99 of {KILLS}", ended, 20),
+        slowest(f"kill to closed connection, p99 of {KILLS}", closed, 100),
         together,
         imported("ollama", "agentic_kernel_ollama"),
     ]  # fmt: skip
-
-
-class Pieces:
-    """Says when the first piece of an answer is there."""
-
-    def __init__(self) -> None:
-        self.first = asyncio.Event()
-
-    def observe(self, task_id: str, event: Event) -> None:
-        if event.type == RUN_DELTA:
-            self.first.set()
 
 
 def _task() -> Task:
@@ -146,10 +128,10 @@ async def _turn(peer: Aimock) -> Figure:
             assert done.result == "Yes.", done.failure
             bare.append((between - began) / (TURNS + 1))
             ours.append((ended - between) / (TURNS + 1))
-    over = _median(ours) - _median(bare)
+    over = statistics.median(ours) - statistics.median(bare)
     return Figure(
         name=f"one of {TURNS} tool turns, over the bare SDK calls, median",
-        ours=over * 1000, unit="ms", limit=_median(bare) * 1000,
+        ours=over * 1000, unit="ms", limit=statistics.median(bare) * 1000,
         limit_is="the bare SDK call itself", bar=0.5,
     )  # fmt: skip
 
@@ -161,8 +143,7 @@ async def _kills(server: FaultyServer) -> tuple[list[float], list[float]]:
         pieces = Pieces()
         async with OllamaRuntime(MODEL, host=server.url, observer=pieces) as runtime:
             task = _task()
-            await runtime.dispatch(task)
-            await pieces.first.wait()
+            await pieces.begun(runtime, task)
             began = time.perf_counter()
             await runtime.kill(task.id)
             assert (await runtime.get(task.id)).status.terminal
@@ -188,11 +169,3 @@ async def _together(peer: Aimock) -> Figure:
         ours=ours, unit="s", limit=limit, limit_is="as many bare SDK calls at once",
         bar=limit * 1.5,
     )  # fmt: skip
-
-
-def _median(values: list[float]) -> float:
-    return sorted(values)[len(values) // 2]
-
-
-def _p99(values: list[float]) -> float:
-    return sorted(values)[int(len(values) * 0.99)]

@@ -12,6 +12,7 @@ from typing import Any
 
 from figure import Figure
 from imports import imported
+from interrupted import Pieces, slowest
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
@@ -154,27 +155,14 @@ def _turn(url: str) -> Figure:
     )  # fmt: skip
 
 
-class Pieces:
-    """An observer that notices the first piece of an answer."""
-
-    def __init__(self) -> None:
-        self.first = asyncio.Event()
-
-    def observe(self, task_id: str, event: Any) -> None:
-        if event.type == "run.delta":
-            self.first.set()
-
-
 async def _kills(peer: Aimock, url: str) -> list[Figure]:
     pieces = Pieces()
     ended: list[float] = []
     closed: list[float] = []
     async with _runtime(url, system="long", observer=pieces) as runtime:
         for _ in range(KILLS):
-            pieces.first.clear()
             task = _task()
-            await runtime.dispatch(task)
-            await pieces.first.wait()
+            await pieces.begun(runtime, task)
             began = time.perf_counter()
             await runtime.kill(task.id)
             await runtime.wait(task.id)
@@ -184,17 +172,9 @@ async def _kills(peer: Aimock, url: str) -> list[Figure]:
                 assert time.perf_counter() - began < 10
             closed.append(time.perf_counter() - began)
     return [
-        Figure(
-            name="from the kill of a Task in the middle of an answer to terminal, p99",
-            ours=_p99(ended) * 1e3, unit="ms", limit=min(ended) * 1e3, bar=20,
-            limit_is="the fastest of them",
-        ),
-        Figure(
-            name="and until its connection is closed, p99",
-            ours=_p99(closed) * 1e3, unit="ms", limit=min(closed) * 1e3, bar=100,
-            limit_is="the fastest of them",
-        ),
-    ]  # fmt: skip
+        slowest("from the kill of a Task in the middle of an answer to terminal, p99", ended, 20),
+        slowest("and until its connection is closed, p99", closed, 100),
+    ]
 
 
 async def _pauses(url: str) -> Figure:
@@ -202,24 +182,17 @@ async def _pauses(url: str) -> Figure:
     paused: list[float] = []
     async with _runtime(url, system="long", observer=pieces) as runtime:
         for _ in range(KILLS):
-            pieces.first.clear()
             task = _task()
-            await runtime.dispatch(task)
-            await pieces.first.wait()
+            await pieces.begun(runtime, task)
             began = time.perf_counter()
             await runtime.pause(task.id)
             await runtime.wait(task.id, TaskStatus.PAUSED)
             paused.append(time.perf_counter() - began)
             await runtime.kill(task.id)
-    return Figure(
-        name=f"from the pause of such a Task to paused, p99; a piece comes every {GAP} ms",
-        ours=_p99(paused) * 1e3, unit="ms", limit=min(paused) * 1e3, bar=GAP + 50,
-        limit_is="the fastest of them, and the bar 50 ms behind the next piece",
+    return slowest(
+        f"from the pause of such a Task to paused, p99; a piece comes every {GAP} ms",
+        paused, GAP + 50, "the fastest of them, and the bar 50 ms behind the next piece",
     )  # fmt: skip
-
-
-def _p99(times: list[float]) -> float:
-    return sorted(times)[math.ceil(0.99 * len(times)) - 1]
 
 
 async def _side_by_side(url: str) -> Figure:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from dbos import DBOS  # type: ignore[import-not-found]
+from dbos import DBOS
 
 from peers.durable.contest import Run, text
 

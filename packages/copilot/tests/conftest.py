@@ -12,6 +12,7 @@ import pytest
 
 from agentic_kernel import Task
 from agentic_kernel_copilot import find_cli
+from agentic_kernel_engine.loop import Action, Context, Decision
 from integration.peers.aimock import Aimock
 from integration.peers.fixtures import aimock, aimock_process  # noqa: F401
 from integration.peers.node import installed
@@ -89,6 +90,19 @@ def processes(program: Path) -> list[int]:
 
 def _zombie(entry: Path) -> bool:
     return (entry / "stat").read_text().rpartition(")")[2].split()[0] == "Z"
+
+
+class Recorded:
+    """A policy that says the same about everything, and keeps what it was asked."""
+
+    def __init__(self, decision: Decision) -> None:
+        self.asked: list[tuple[str, str]] = []
+        self._decision = decision
+
+    async def authorize(self, action: Action, context: Context) -> Decision:
+        tool = context.tools[-1]
+        self.asked.append((tool.name, tool.effect))
+        return self._decision
 
 
 def asked(instructions: str, **metadata: Any) -> Task:

@@ -11,30 +11,17 @@ import pytest
 
 from agentic_kernel import TaskStatus
 from agentic_kernel_copilot import CopilotRuntime
-from agentic_kernel_engine.loop import ALLOW, Action, Context, Decision, deny
+from agentic_kernel_engine.loop import ALLOW, Decision, deny
 from agentic_kernel_engine.seams import BasicPolicy
 from integration.peers.aimock import Aimock
 
-from .conftest import asked
+from .conftest import Recorded, asked
 from .scripts import after, calls, says
 
 pytestmark = pytest.mark.torture
 
 LOOK = calls(("shelf-look", {"name": "note.txt"}))
 PUT = calls(("shelf-put", {"name": "made.txt", "text": "made"}))
-
-
-class Recorded:
-    """A policy that says the same about everything, and keeps what it was asked."""
-
-    def __init__(self, decision: Decision) -> None:
-        self.asked: list[tuple[str, str]] = []
-        self._decision = decision
-
-    async def authorize(self, action: Action, context: Context) -> Decision:
-        tool = context.tools[-1]
-        self.asked.append((tool.name, tool.effect))
-        return self._decision
 
 
 @pytest.fixture

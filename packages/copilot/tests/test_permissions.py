@@ -11,29 +11,16 @@ import pytest
 from agentic_kernel import TaskStatus
 from agentic_kernel_copilot import CopilotRuntime
 from agentic_kernel_engine import Host, MemoryStore
-from agentic_kernel_engine.loop import ALLOW, Action, Context, Decision, deny, stop
+from agentic_kernel_engine.loop import ALLOW, Decision, deny, stop
 from agentic_kernel_engine.seams import BasicPolicy
 from integration.peers.aimock import Aimock
 
-from .conftest import asked
+from .conftest import Recorded, asked
 from .scripts import after, calls, says
 
 TOUCH = ("bash", {"command": "touch made.txt", "description": "make a file"})
 
 pytestmark = pytest.mark.torture
-
-
-class Recorded:
-    """A policy that says the same about everything, and keeps what it was asked."""
-
-    def __init__(self, decision: Decision) -> None:
-        self.asked: list[tuple[str, str]] = []
-        self._decision = decision
-
-    async def authorize(self, action: Action, context: Context) -> Decision:
-        tool = context.tools[-1]
-        self.asked.append((tool.name, tool.effect))
-        return self._decision
 
 
 @pytest.mark.parametrize(

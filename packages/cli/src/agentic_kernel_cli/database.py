@@ -7,6 +7,8 @@ import re
 import shlex
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from importlib import import_module
+from types import ModuleType
 from typing import ClassVar, Final
 from urllib.parse import unquote
 
@@ -71,21 +73,19 @@ class Database:
             CannotStart: Its package is not installed; the message says what to install.
             StoreError: The database cannot be reached, or is not fit.
         """
-        check_installed()
-        from agentic_kernel_postgres import PostgresStore
-
-        async with PostgresStore(self.url, schema=SCHEMA, lease=self.lease) as store:
+        made = installed().PostgresStore(self.url, schema=SCHEMA, lease=self.lease)
+        async with made as store:
             yield store
 
 
-def check_installed() -> None:
-    """Refuse to go on without the package that reads and writes Postgres.
+def installed() -> ModuleType:
+    """The package that reads and writes Postgres.
 
     Raises:
         CannotStart: It is not installed; the message says what to install.
     """
     try:
-        import agentic_kernel_postgres  # noqa: F401
+        return import_module("agentic_kernel_postgres")
     except ImportError as error:
         raise CannotStart(
             f"state in Postgres needs a package that is not installed: {install('postgres')}"

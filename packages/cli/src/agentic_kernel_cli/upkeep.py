@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from agentic_kernel import KernelError
 from agentic_kernel_engine import StoreError
 
-from .database import SCHEMA, Database, check_installed
+from .database import SCHEMA, Database, installed
 from .finding import Finding, package
 from .place import STATE_VARIABLE, holds
 from .vendors import install
@@ -123,7 +123,7 @@ async def _versions(database: Database) -> tuple[int, int]:
 @contextmanager
 def _asking(database: Database) -> Iterator[Session]:
     """Connections to the database as it is: nothing is made, and nothing tried twice."""
-    check_installed()
+    installed()
     from agentic_kernel_postgres.place import conninfo_of, name_of
     from agentic_kernel_postgres.session import Session
 

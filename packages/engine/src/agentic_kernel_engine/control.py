@@ -196,7 +196,7 @@ class Control:
             owner = owner_name(self._hub.name, version) if taken else None
             inbox = _with(decision, before, before.inbox)
             after = successor(
-                before, task=task, owner=owner, attempts=int(taken), due_at=None, inbox=inbox
+                before, task=task, owner=owner, attempts=1 if taken else 0, due_at=None, inbox=inbox
             )
             data = by if extra is None else {**by, "extra": extra}
             if decision is not None:

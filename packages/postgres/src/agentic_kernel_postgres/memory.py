@@ -16,6 +16,7 @@ from agentic_kernel_engine.errors import StoreError
 from agentic_kernel_engine.seams.memories import BadVector, Embedder
 from agentic_kernel_engine.seams.memories.in_memory import check_query
 from agentic_kernel_engine.seams.memories.ledger import read_export
+from agentic_kernel_engine.seams.memories.vectors import Vectors
 from agentic_kernel_engine.seams.memory import (
     Export,
     Hit,
@@ -32,8 +33,8 @@ from agentic_kernel_engine.seams.memory import (
 
 from . import memory_queries as queries
 from .memory_rows import digest_of, hit_from, known_from, newest_from, proposed, row_of, words_of
-from .memory_sessions import Sessions
-from .memory_vectors import Vectors
+from .memory_sessions import sessions
+from .memory_vectors import stored
 from .schema import check_name
 from .session import Row
 
@@ -71,8 +72,8 @@ class PostgresMemory:
         embedder: Embedder | None = None,
     ) -> None:
         self.schema = check_name(schema)
-        self._sessions = Sessions(place, schema, vectors=embedder is not None)
-        self._embedded = Vectors(embedder) if embedder is not None else None
+        self._sessions = sessions(place, schema, vectors=embedder is not None)
+        self._embedded = Vectors(embedder, stored) if embedder is not None else None
 
     def __repr__(self) -> str:
         return f"PostgresMemory({self._sessions.name!r}, schema={self.schema!r})"

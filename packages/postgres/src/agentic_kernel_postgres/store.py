@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
@@ -12,7 +11,6 @@ from datetime import datetime
 from types import TracebackType
 from typing import Any, Final, Self
 
-import psycopg
 from psycopg import AsyncConnection
 from psycopg.conninfo import make_conninfo
 from psycopg_pool import AsyncConnectionPool
@@ -25,9 +23,9 @@ from agentic_kernel_engine.record import Record, host_of, owner_name
 from agentic_kernel_engine.store import EventId
 
 from . import queries
-from .errors import as_store_error
+from .event_loops import EventLoops, connected
 from .keeper import Keeper
-from .place import conninfo_of, name_of
+from .place import name_of
 from .rows import from_row
 from .schema import check_name, check_server, migrate
 from .session import Row, Session
@@ -93,12 +91,10 @@ class PostgresStore:
         self._given = place
         self._lease = lease
         self._timeout = timeout
-        self._process = os.getpid()
         self._lock = threading.Lock()
-        self._opened: dict[asyncio.AbstractEventLoop, asyncio.Task[_Open]] = {}
+        self._loops = EventLoops(place, "store", self._made)
         self._keeper: Keeper | None = None
         self._listeners: list[Callable[[str], None]] = []
-        self._closed = False
 
     def __repr__(self) -> str:
         return f"PostgresStore({name_of(self._given)!r}, schema={self.schema!r})"
@@ -256,34 +252,11 @@ class PostgresStore:
 
     async def close(self) -> None:
         """Finish what is under way and give everything back; leases are not renewed any more."""
-        self._closed = True
+        self._loops.closed = True
         keeper, self._keeper = self._keeper, None
         if keeper is not None:
             await asyncio.to_thread(keeper.close)
-        self._sweep()
-        here = asyncio.get_running_loop()
-        for loop in list(self._opened):
-            if loop is not here:
-                done = asyncio.run_coroutine_threadsafe(self._close_on(loop), loop)
-                await asyncio.wrap_future(done)
-            else:
-                await self._close_on(loop)
-
-    async def _close_on(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Close what there is on an event loop, which is the one that runs this."""
-        opening = self._opened.get(loop)
-        if opening is not None:
-            with suppress(StoreError):
-                await (await opening).close()
-            self._opened.pop(loop, None)
-
-    def _sweep(self) -> None:
-        """Let go of what is left of event loops that have ended."""
-        for loop in list(self._opened):
-            opening = self._opened.pop(loop, None) if loop.is_closed() else None
-            if opening is not None and opening.done() and not opening.cancelled():
-                with suppress(StoreError):
-                    opening.result().session.close()
+        await self._loops.close()
 
     async def _read(self, text: str, asked: Sequence[object]) -> list[Row]:
         opened = await self._open()
@@ -295,43 +268,10 @@ class PostgresStore:
         Raises:
             StoreError: The database cannot be reached, or is not fit.
         """
-        loop = asyncio.get_running_loop()
-        opening = self._opened.get(loop)
-        if os.getpid() != self._process:
-            raise StoreError(f"{name_of(self._given)}: opened by another process; make a new store")
-        if opening is not None and opening.done() and not opening.cancelled():
-            return opening.result()
-        if self._closed:
-            raise StoreError(f"{name_of(self._given)}: the store is closed; make a new one")
-        if opening is None:
-            self._sweep()
-            opening = self._opened[loop] = loop.create_task(self._made())
-            opening.add_done_callback(self._forget_failed)
-        return await asyncio.shield(opening)
-
-    def _forget_failed(self, opening: asyncio.Task[_Open]) -> None:
-        """Let the next call try again."""
-        if opening.cancelled() or opening.exception() is not None:
-            self._opened.pop(opening.get_loop(), None)
+        return await self._loops.here()
 
     async def _made(self) -> _Open:
-        name = name_of(self._given)
-        try:
-            if isinstance(self._given, AsyncConnectionPool):
-                if len(self._opened) > 1:
-                    raise StoreError(
-                        f"{name} serves one event loop; for others, name the place instead"
-                    )
-                session = Session(self._given, self.schema, name, self._timeout)
-                async with session.connection() as connection:
-                    conninfo = await self._prepare(connection)
-            else:
-                given = await asyncio.to_thread(conninfo_of, self._given)
-                async with await AsyncConnection.connect(given, autocommit=True) as connection:
-                    conninfo = await self._prepare(connection)
-                session = Session(given, self.schema, name, self._timeout)
-        except psycopg.Error as error:
-            raise as_store_error(error, name) from error
+        session, conninfo = await connected(self._given, self.schema, self._timeout, self._prepare)
         channel = f"{self.schema}_news"
         with self._lock:
             if self._keeper is None:

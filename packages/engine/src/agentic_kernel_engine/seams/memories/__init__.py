@@ -1,9 +1,10 @@
 """Memories that come with the engine."""
 
-from .embedding import BadVector, Embedder, EmbeddingMemory
+from .embedding import EmbeddingMemory
 from .hashing import HashingEmbedder
 from .in_memory import InMemoryMemory
 from .none import NoMemory
+from .vectors import BadVector, Embedder
 
 __all__ = [
     "BadVector",

@@ -2,44 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from operator import mul
-from typing import Any, Final, Protocol
-
-from agentic_kernel import KernelError
+from typing import Any
 
 from ..memory import Hit, Item, Query, Remembered, Scope, check_scope
 from .in_memory import best, check_query, newest
 from .ledger import Ledger, read_export
-
-_BATCH: Final = 64
-"""How many texts an embedder is given at once."""
-_ASKED: Final = 128
-"""Vectors of queries that are kept: a run asks the same at most of its steps."""
-
-
-class Embedder(Protocol):
-    """Turns texts into vectors that are close when the texts are about the same."""
-
-    async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-        """One vector for each text, in their order, all of one length and of finite numbers."""
-        ...
-
-
-class BadVector(KernelError, ValueError):
-    """An embedder gave what is no vector, or none that fits the others; nothing was stored.
-
-    Attributes:
-        reason: What is wrong with it.
-    """
-
-    def __init__(self, reason: str) -> None:
-        self.reason = reason
-        super().__init__(reason)
-
-    def __str__(self) -> str:
-        return f"{self.reason}; use one embedder, and a new memory for another one"
+from .vectors import Embedder, Vectors, check_lengths
 
 
 class EmbeddingMemory:
@@ -54,22 +24,21 @@ class EmbeddingMemory:
     """
 
     def __init__(self, embedder: Embedder) -> None:
-        self._embedder = embedder
+        self._vectors = Vectors(embedder)
         self._ledger: Ledger[list[float]] = Ledger()
-        self._asked: dict[str, list[float]] = {}
         self._dimensions: int | None = None
 
     async def propose(self, item: Item) -> bool:
         if self._ledger.knows(item):
             return False
-        (vector,) = await self._vectors([item.text])
+        (vector,) = await self._of([item.text])
         return self._ledger.add(item, vector)
 
     async def supersede(self, predecessor: str, item: Item) -> bool:
         if self._ledger.knows(item):
             return False
         self._ledger.current(item.scope, predecessor)
-        (vector,) = await self._vectors([item.text])
+        (vector,) = await self._of([item.text])
         return self._ledger.add(item, vector, predecessor)
 
     async def tombstone(self, scope: Scope, id: str, reason: str) -> bool:
@@ -79,7 +48,7 @@ class EmbeddingMemory:
         check_query(query)
         if not query.text:
             return newest(self._ledger, query)
-        asked = await self._asked_vector(query.text)
+        asked = await self._asked(query.text)
         scored = [(_cosine(asked, vector), item) for item, vector in self._ledger.live(query.scope)]
         return [Hit(item, score, f"cosine {score:.3f}") for score, item in best(scored, query)]
 
@@ -93,68 +62,26 @@ class EmbeddingMemory:
         check_scope(scope)
         entries = read_export(exported)
         live = [entry for entry in entries if entry.live]
-        vectors = await self._vectors([entry.text for entry in live])
+        vectors = await self._of([entry.text for entry in live])
         marks = {entry.id: vector for entry, vector in zip(live, vectors, strict=True)}
         return self._ledger.restore(scope, entries, marks)
 
-    async def _asked_vector(self, text: str) -> list[float]:
-        vector = self._asked.pop(text, None)
-        if vector is None:
-            (vector,) = await self._vectors([text])
-            if len(self._asked) >= _ASKED:
-                del self._asked[next(iter(self._asked))]
-        self._asked[text] = vector
+    async def _asked(self, text: str) -> list[float]:
+        vector = await self._vectors.asked(text)
+        self._compare([vector])
         return vector
 
-    async def _vectors(self, texts: Sequence[str]) -> list[list[float]]:
-        """Vectors of length 1, or 0 where a text has no direction at all.
-
-        Raises:
-            BadVector: What the embedder gave is none.
-        """
-        made: list[list[float]] = []
-        for start in range(0, len(texts), _BATCH):
-            some = texts[start : start + _BATCH]
-            vectors = [unit(vector) for vector in several(await self._embedder.embed(some))]
-            if len(vectors) != len(some):
-                raise BadVector(f"the embedder gave {len(vectors)} vectors for {len(some)} texts")
-            made += vectors
-        lengths = {len(vector) for vector in made}
-        if self._dimensions is not None:
-            lengths.add(self._dimensions)
-        if len(lengths) > 1:
-            raise BadVector(f"the embedder gave vectors of differing length: {sorted(lengths)}")
-        if lengths:
-            (self._dimensions,) = lengths
+    async def _of(self, texts: Sequence[str]) -> list[list[float]]:
+        made = await self._vectors.of(texts)
+        self._compare(made)
         return made
 
-
-def several(given: Any) -> list[Any]:
-    """The vectors that an embedder gave.
-
-    Raises:
-        BadVector: They are none.
-    """
-    try:
-        return list(given)
-    except TypeError as error:
-        raise BadVector(f"the embedder gave a {type(given).__name__} and no vectors") from error
-
-
-def unit(vector: Any) -> list[float]:
-    """A vector of length 1, or of zeros.
-
-    Raises:
-        BadVector: It is empty, or not made of finite numbers.
-    """
-    try:
-        numbers = [float(each) for each in vector]
-    except (TypeError, ValueError, OverflowError) as error:
-        raise BadVector("the embedder gave a vector that is not made of numbers") from error
-    length = math.hypot(*numbers)
-    if not numbers or not math.isfinite(length):
-        raise BadVector("the embedder gave a vector that is empty or not finite")
-    return [each / length for each in numbers] if length else numbers
+    def _compare(self, vectors: Sequence[list[float]]) -> None:
+        """All that this memory ever has are of one length."""
+        lengths = {len(vector) for vector in vectors}
+        check_lengths(lengths if self._dimensions is None else lengths | {self._dimensions})
+        if lengths:
+            (self._dimensions,) = lengths
 
 
 def _cosine(one: list[float], other: list[float]) -> float:

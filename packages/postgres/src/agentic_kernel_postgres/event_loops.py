@@ -1,0 +1,146 @@
+"""What a store or a memory has open, on each event loop that asks."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
+from typing import Any, Generic, Protocol, TypeVar
+
+import psycopg
+from psycopg import AsyncConnection
+from psycopg_pool import AsyncConnectionPool
+
+from agentic_kernel_engine.errors import StoreError
+
+from .errors import as_store_error
+from .place import conninfo_of, name_of
+from .session import Session
+
+Place = str | AsyncConnectionPool[Any] | None
+"""How the user names a database, a pool among the ways."""
+T = TypeVar("T")
+
+
+class Opened(Protocol):
+    """What there is on one event loop."""
+
+    @property
+    def session(self) -> Session:
+        """Its connections."""
+        ...
+
+    async def close(self) -> None:
+        """Finish what is under way, and give the connections back."""
+        ...
+
+
+Has = TypeVar("Has", bound=Opened)
+
+
+class EventLoops(Generic[Has]):
+    """Opens with the first call on each event loop, and closes on all of them.
+
+    Args:
+        place: Where the database is; a pool of the user's serves one event loop, and stays open.
+        what: What is opened, as messages call it.
+        make: Opens it on the event loop that runs this.
+    """
+
+    def __init__(
+        self, place: Place, what: str, make: Callable[[], Coroutine[Any, Any, Has]]
+    ) -> None:
+        self.name = name_of(place)
+        self.closed = False
+        self._alone = isinstance(place, AsyncConnectionPool)
+        self._what = what
+        self._make = make
+        self._process = os.getpid()
+        self._opened: dict[asyncio.AbstractEventLoop, asyncio.Task[Has]] = {}
+
+    async def here(self) -> Has:
+        """What there is on this event loop.
+
+        Raises:
+            StoreError: The database cannot be reached, or is not fit.
+        """
+        loop = asyncio.get_running_loop()
+        opening = self._opened.get(loop)
+        if os.getpid() != self._process:
+            raise StoreError(f"{self.name}: opened by another process; make a new {self._what}")
+        if opening is not None and opening.done() and not opening.cancelled():
+            return opening.result()
+        if self.closed:
+            raise StoreError(f"{self.name}: the {self._what} is closed; make a new one")
+        if opening is None:
+            self._sweep()
+            if self._alone and self._opened:
+                raise StoreError(
+                    f"{self.name} serves one event loop; for others, name the place instead"
+                )
+            opening = self._opened[loop] = loop.create_task(self._make())
+            opening.add_done_callback(self._forget_failed)
+        return await asyncio.shield(opening)
+
+    async def close(self) -> None:
+        """Give everything back, on whatever event loop it is."""
+        self.closed = True
+        self._sweep()
+        here = asyncio.get_running_loop()
+        for loop in list(self._opened):
+            if loop is here:
+                await self._close_on(loop)
+            else:
+                done = asyncio.run_coroutine_threadsafe(self._close_on(loop), loop)
+                await asyncio.wrap_future(done)
+
+    async def _close_on(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Close what there is on an event loop, which is the one that runs this."""
+        opening = self._opened.get(loop)
+        if opening is not None:
+            with suppress(StoreError):
+                await (await opening).close()
+            self._opened.pop(loop, None)
+
+    def _sweep(self) -> None:
+        """Let go of what is left of event loops that have ended."""
+        for loop in list(self._opened):
+            opening = self._opened.pop(loop, None) if loop.is_closed() else None
+            if opening is not None and opening.done() and not opening.cancelled():
+                with suppress(StoreError):
+                    opening.result().session.close()
+
+    def _forget_failed(self, opening: asyncio.Task[Has]) -> None:
+        """Let the next call try again."""
+        if opening.cancelled() or opening.exception() is not None:
+            self._opened.pop(opening.get_loop(), None)
+
+
+async def connected(
+    place: Place,
+    schema: str,
+    timeout: float,
+    prepare: Callable[[AsyncConnection[Any]], Awaitable[T]],
+) -> tuple[Session, T]:
+    """A session, and what `prepare` found.
+
+    Args:
+        prepare: Given the first connection; checks the server, and brings the schema to this
+            version.
+
+    Raises:
+        StoreError: The database cannot be reached, or is not fit.
+    """
+    name = name_of(place)
+    try:
+        if isinstance(place, AsyncConnectionPool):
+            session = Session(place, schema, name, timeout)
+            async with session.connection() as connection:
+                return session, await prepare(connection)
+        conninfo = await asyncio.to_thread(conninfo_of, place)
+        async with await AsyncConnection.connect(conninfo, autocommit=True) as connection:
+            found = await prepare(connection)
+        return Session(conninfo, schema, name, timeout), found
+    except psycopg.Error as error:
+        raise as_store_error(error, name) from error
