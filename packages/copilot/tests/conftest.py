@@ -14,7 +14,7 @@ from agentic_kernel import Task
 from agentic_kernel_copilot import find_cli
 from agentic_kernel_engine.loop import Action, Context, Decision
 from integration.peers.aimock import Aimock
-from integration.peers.fixtures import aimock, aimock_process  # noqa: F401
+from integration.peers.fixtures import aimock, aimock_process, llama  # noqa: F401
 from integration.peers.node import installed
 
 KEY = "sk-loopback-0123456789"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 import pytest
@@ -13,9 +13,9 @@ from agentic_kernel import Task
 from agentic_kernel_conformance import QueryContract, RuntimeContract, RuntimeFeatures
 from agentic_kernel_copilot import CopilotRuntime
 from agentic_kernel_engine import Event
+from integration.peers.llama import LlamaServer
 
 from .conftest import asked
-from .greedy import GreedyModel
 
 pytestmark = pytest.mark.torture
 
@@ -55,12 +55,6 @@ class CopilotWork:
         return self._answering.setdefault(task_id, asyncio.Event())
 
 
-@pytest.fixture(scope="module")
-def model() -> Iterator[GreedyModel]:
-    with GreedyModel() as model:
-        yield model
-
-
 class _Copilot:
     patience = 60.0
 
@@ -72,17 +66,17 @@ class _Copilot:
     async def runtime(
         self,
         work: CopilotWork,
-        model: GreedyModel,
+        llama: LlamaServer,
         place: Mapping[str, Any],
     ) -> AsyncIterator[CopilotRuntime]:
         async with CopilotRuntime(
             **place,
-            model=model.model,
+            model=llama.model,
             provider={
                 "type": "openai",
                 "wire_api": "completions",
-                "base_url": model.url,
-                "api_key": model.api_key,
+                "base_url": f"{llama.url}/v1",
+                "api_key": llama.api_key,
             },
             offline=True,
             system_message="Be brief.",
