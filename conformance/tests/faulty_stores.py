@@ -83,8 +83,7 @@ class LateEvents(MemoryStore):
     async def commit(self, before: Record, after: Record, events: Events = ()) -> None:
         await super().commit(before, after)
         await asyncio.sleep(0)
-        shelf = self._shelf(after.task.id)
-        shelf.events.extend(((after.version, n), text) for n, text in enumerate(events))
+        self._shelf(after.task.id).append(after.version, events)
 
 
 class LostAppend(MemoryStore):
@@ -98,8 +97,7 @@ class EventsLeftByConflict(MemoryStore):
     """Appends the events before it finds out that the commit does not hold."""
 
     async def commit(self, before: Record, after: Record, events: Events = ()) -> None:
-        shelf = self._shelf(before.task.id)
-        shelf.events.extend(((after.version, n), text) for n, text in enumerate(events))
+        self._shelf(before.task.id).append(after.version, events)
         await super().commit(before, after)
 
 
@@ -255,12 +253,23 @@ class PrunedHalf(MemoryStore):
 class SharedEvents(MemoryStore):
     """Hands out its own list of events."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._read: dict[str, list[tuple[EventId, bytes]]] = {}
+
     async def events(
         self, task_id: str, after: EventId | None = None, limit: int = 1000
     ) -> Sequence[tuple[EventId, bytes]]:
-        if after is None:
-            return self._shelf(task_id).events
-        return await super().events(task_id, after, limit)
+        if after is not None:
+            return await super().events(task_id, after, limit)
+        if task_id not in self._read:
+            self._read[task_id] = list(await super().events(task_id, after, limit))
+        return self._read[task_id]
+
+    async def commit(self, before: Record, after: Record, events: Events = ()) -> None:
+        await super().commit(before, after, events)
+        read = self._read.get(after.task.id, [])
+        read += [((after.version, index), text) for index, text in enumerate(events)]
 
 
 class DeafToChange(MemoryStore):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from bisect import bisect_right, insort
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 
@@ -21,14 +21,29 @@ _NONE: frozenset[str] = frozenset()
 
 
 class _Shelf(msgspec.Struct, gc=False):
-    """One Task: its record, and its events as they were given."""
+    """One Task: its record, and its events as they were given, commit by commit."""
 
     record: Record
-    events: list[tuple[EventId, bytes]] = []
+    commits: list[tuple[int, tuple[bytes, ...]]] = []
 
     def append(self, version: int, events: Sequence[bytes]) -> None:
-        for index, text in enumerate(events):
-            self.events.append(((version, index), text))
+        if events:
+            self.commits.append((version, tuple(events)))
+
+    def events(self, after: EventId | None, limit: int) -> list[tuple[EventId, bytes]]:
+        version, last = after or (0, -1)
+        found: list[tuple[EventId, bytes]] = []
+        for place in range(bisect_left(self.commits, version, key=_version), len(self.commits)):
+            at, texts = self.commits[place]
+            begin = last + 1 if at == version else 0
+            found += [((at, index), texts[index]) for index in range(begin, len(texts))]
+            if len(found) >= limit:
+                break
+        return found[:limit]
+
+
+def _version(commit: tuple[int, tuple[bytes, ...]]) -> int:
+    return commit[0]
 
 
 class MemoryStore:
@@ -115,9 +130,7 @@ class MemoryStore:
     async def events(
         self, task_id: str, after: EventId | None = None, limit: int = 1000
     ) -> Sequence[tuple[EventId, bytes]]:
-        events = self._shelf(task_id).events
-        start = 0 if after is None else bisect_right(events, after, key=lambda pair: pair[0])
-        return events[start : start + limit]
+        return self._shelf(task_id).events(after, limit)
 
     async def changed(self, versions: Mapping[str, int]) -> Mapping[str, int]:
         moved, shelves = {}, self._shelves
@@ -193,8 +206,7 @@ class MemoryStore:
             self._let_go(task_id, _holder(before))
             self._hold(task_id, _holder(after))
         shelf.record = after
-        if events:
-            shelf.append(after.version, events)
+        shelf.append(after.version, events)
 
     def _hold(self, task_id: str, holder: str | None) -> None:
         if holder is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
+from contextvars import copy_context
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -15,6 +16,9 @@ class Owned:
     def __init__(self) -> None:
         self._tasks: dict[asyncio.Task[Any], asyncio.Future[Any] | None] = {}
         """Each with what its caller waits for, if it does."""
+        # Made once: there may be very many tasks.
+        self._ended = self._done
+        self._around = copy_context()
 
     def start(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Begin the work and keep hold of it until it is done."""
@@ -58,7 +62,7 @@ class Owned:
     ) -> asyncio.Task[T]:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks[task] = result
-        task.add_done_callback(self._done)
+        task.add_done_callback(self._ended, context=self._around)
         return task
 
     def _done(self, task: asyncio.Task[Any]) -> None:

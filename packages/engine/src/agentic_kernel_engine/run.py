@@ -20,6 +20,7 @@ from agentic_kernel import (
     apply,
 )
 from agentic_kernel.frozen import EMPTY_DICT, freeze
+from agentic_kernel.transitions import check_note
 
 from . import events as vocabulary
 from . import values
@@ -144,9 +145,8 @@ class Run(Turns):
     def note(self, key: str, value: Any) -> None:
         self.check_alive()
         values.encode(value, f"notes[{ascii(key)[:80]}]")
-        note = freeze({key: value})
-        annotate(self.record.task, note)
-        self._notes = freeze({**self._notes, **note}) if self._notes else note
+        check_note(self.record.task, key)
+        self._notes = freeze({**self._notes, key: value})
 
     def emit(self, event: EventLike) -> None:
         self.check_alive()

@@ -98,7 +98,7 @@ async def test_a_loop_is_one_whatever_the_provider_calls_its_calls(runner: Runne
 async def test_goal_depth(runner: Runner) -> None:
     task = await runner.run(*[PushGoal(f"{n}") for n in range(9)], limits=Limits(max_goal_depth=3))
     assert code(task) == "engine/max_goal_depth"
-    assert (await spent(runner, task)).goals == ["0", "1", "2"]
+    assert (await spent(runner, task)).goals == ("0", "1", "2")
 
 
 async def test_delegation_depth(runner: Runner) -> None:

@@ -117,7 +117,7 @@ async def test_goals_are_a_stack(runner: Runner) -> None:
     )  # fmt: skip
     assert depths == [["outer"], ["outer", "inner"], ["outer"], [], []]
     events = await runner.events(task)
-    assert replay(events).goals == []
+    assert replay(events).goals == ()
     assert replay(events).spent.failures == 1, "there was no goal left to complete"
 
 

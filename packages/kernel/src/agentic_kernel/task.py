@@ -148,17 +148,21 @@ class Task:
         try:
             for name in _TEXTS:
                 value = getattr(self, name)
-                if name != "agent_name" or value is not None:
+                if type(value) is not str and (name != "agent_name" or value is not None):
                     put(self, name, plain_text(value, f"Task.{name}"))
-            put(self, "metadata", freeze_mapping(self.metadata, "Task.metadata"))
-            put(self, "result", freeze(self.result, "Task.result"))
-            put(self, "supplements", _supplements(self.supplements))
-            put(self, "noted", _noted(self.noted))
-            put(self, "status", _status(self.status))
-            put(self, "created_at", to_utc(self.created_at, "Task.created_at"))
-            for name in ("started_at", "ended_at"):
+            if type(self.metadata) is not FrozenDict:
+                put(self, "metadata", freeze_mapping(self.metadata, "Task.metadata"))
+            if self.result is not None:
+                put(self, "result", freeze(self.result, "Task.result"))
+            if type(self.supplements) is not FrozenList:
+                put(self, "supplements", _supplements(self.supplements))
+            if type(self.noted) is not frozenset:
+                put(self, "noted", _noted(self.noted))
+            if type(self.status) is not TaskStatus:
+                put(self, "status", _status(self.status))
+            for name in _STAMPS:
                 stamp = getattr(self, name)
-                if stamp is not None:
+                if stamp is not None or name == "created_at":
                     put(self, name, to_utc(stamp, f"Task.{name}"))
             check_fields(self)
         except InvalidTask:
@@ -219,7 +223,7 @@ def _check_input(task: Task) -> None:
 
 def _check_stamps(task: Task) -> None:
     status, started, ended = task.status, task.started_at, task.ended_at
-    for name in ("created_at", "started_at", "ended_at"):
+    for name in _STAMPS:
         stamp = getattr(task, name)
         if stamp is None and name != "created_at":
             continue
@@ -258,6 +262,7 @@ def to_utc(at: Any, path: str) -> datetime:
 
 
 _TEXTS = ("id", "summary", "instructions", "runtime_kind", "agent_name")
+_STAMPS = ("created_at", "started_at", "ended_at")
 
 
 def _text(value: Any, path: str, *, empty: bool) -> str:

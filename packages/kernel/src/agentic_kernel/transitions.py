@@ -238,15 +238,24 @@ def annotate(task: Task, notes: Mapping[str, Any]) -> Task:
     )  # fmt: skip
 
 
+def check_note(task: Task, key: str) -> None:
+    """Make sure that a Task may get a note of this key.
+
+    Raises:
+        InvalidValue: It is not scoped, or belongs to the Task's input.
+    """
+    if key in task.noted:
+        return
+    check_name(key, f"notes[{shown(key)}]")
+    if key in task.metadata:
+        raise InvalidValue(
+            f"notes[{shown(key)}]", "came in with the Task and is fixed; use another key"
+        )
+
+
 def _with_notes(task: Task, notes: Mapping[str, Any]) -> tuple[Mapping[str, Any], frozenset[str]]:
     for key in notes:
-        if key not in task.noted:
-            check_name(key, f"notes[{shown(key)}]")
-            if key in task.metadata:
-                raise InvalidValue(
-                    f"notes[{shown(key)}]",
-                    "came in with the Task and is fixed; use another key",
-                )
+        check_note(task, key)
     merged = dict.__new__(FrozenDict)
     dict.update(merged, task.metadata)
     dict.update(merged, notes)

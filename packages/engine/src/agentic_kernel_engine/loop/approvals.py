@@ -24,6 +24,8 @@ from .execution import Execution
 from .reasons import STOP_REASON, WAITING_FOR, StopReason
 from .state import AtHand, Judgement
 
+_APPROVE = Route.APPROVE
+
 
 async def authorize(policy: Policy, run: Execution, at_hand: AtHand, context: Context) -> None:
     """Have the policy decide about every action of a plan, once.
@@ -39,7 +41,7 @@ async def authorize(policy: Policy, run: Execution, at_hand: AtHand, context: Co
         except Exception as error:
             decision = deny(f"the policy failed: {type(error).__name__}")
         judgement = Judgement(decision)
-        if ROUTES[decision.verdict][type(action)] is Route.APPROVE:
+        if ROUTES[decision.verdict][type(action)] is _APPROVE:
             judgement.digest = digest(action, f"{run.task.id}:{run.state.step}:{index}")
         at_hand.verdicts.append(judgement)
         decisions.append(decision)

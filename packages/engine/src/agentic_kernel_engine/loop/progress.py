@@ -32,7 +32,7 @@ def judge(run: Execution, plan: Plan, observations: Sequence[Observation]) -> No
         seen.append((action.tool, action.arguments) if isinstance(action, ToolCall) else action)
         seen += observation.output, observation.error, observation.message
     if goals:
-        run.record(vocabulary.STEP_OBSERVED, observations=observations, goals=list(state.goals))
+        run.record(vocabulary.STEP_OBSERVED, observations=observations, goals=state.goals)
     else:
         run.record(vocabulary.STEP_OBSERVED, observations=observations)
     run.transcript.append(Turn(plan, tuple(observations)))

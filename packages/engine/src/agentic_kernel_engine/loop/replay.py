@@ -36,7 +36,7 @@ class Replay(msgspec.Struct):
     """Those that were done; denied and stopped ones are not among them."""
     observations: list[Observation] = []
     """What came of each of these actions."""
-    goals: list[str] = []
+    goals: tuple[str, ...] = ()
     spent: Spent = msgspec.field(default_factory=Spent)
     transcript: list[Entry] = []
     """As the planner saw it last, without the Task's instructions: no event has these."""
@@ -72,7 +72,7 @@ def replay(events: Iterable[Event]) -> Replay:
             case vocabulary.STEP_OBSERVED if plan is not None:
                 _observe(run, plan, event.data["observations"])
                 run.steps += 1
-                run.goals = list(event.data.get("goals", run.goals))
+                run.goals = tuple(event.data.get("goals", run.goals))
                 plan = None
             case vocabulary.RUN_STOPPED:
                 run.reason = StopReason(event.data["reason"])

@@ -52,6 +52,8 @@ DONE: Final = Observation()
 UNFINISHED: Final = Observation(error="unfinished")
 """Stands for a call that is to be made again; it never leaves this module."""
 NOT_BEGUN: Final = Observation(error=SKIPPED, message="the run ended before it was begun")
+# By name: on Python 3.11 a member of an enumeration takes longer to look up than to compare.
+_APPROVE, _CALL, _STOP = Route.APPROVE, Route.CALL, Route.STOP
 
 
 async def carry_out(
@@ -64,25 +66,23 @@ async def carry_out(
     actions = at_hand.plan.actions
     if not actions:
         return []
-    found: dict[int, Observation] = {}
-    for done, observation in at_hand.done.items():
-        found[int(done)] = observation
+    found = {int(done): each for done, each in at_hand.done.items()} if at_hand.done else {}
     routes: list[Route] = []
     calls: list[int] = []
     for index, judgement in enumerate(at_hand.verdicts):
         route = ROUTES[judgement.decision.verdict][type(actions[index])]
-        if route is Route.APPROVE:
+        if route is _APPROVE:
             route = ROUTES["allow" if judgement.granted else "deny"][type(actions[index])]
         routes.append(route)
-        if route is Route.CALL and index not in found:
+        if route is _CALL and index not in found:
             calls.append(index)
-    while calls and run.ending is None and Route.STOP not in routes:
+    while calls and run.ending is None and _STOP not in routes:
         if not await _call(loop, run, at_hand, context, calls, found):
             break
         await _make_way(run, at_hand, found)
         calls = [index for index in calls if index not in found]
     for index, route in enumerate(routes):
-        if route is Route.CALL or index in found:
+        if route is _CALL or index in found:
             continue
         if run.ending is not None or run.after is not None:
             break
@@ -330,11 +330,11 @@ def _on_record(run: Execution, action: Action) -> Observation:
             if len(goals) >= run.limits.max_goal_depth:
                 run.ending = End(StopReason.MAX_GOAL_DEPTH, f"{len(goals)} goals deep already")
                 return NOT_BEGUN
-            goals.append(text)
+            run.state.goals = (*goals, text)
         case CompleteGoal():
             if not goals:
                 return Observation(error=NO_GOAL, message="there is no goal to complete")
-            goals.pop()
+            run.state.goals = goals[:-1]
     return DONE
 
 

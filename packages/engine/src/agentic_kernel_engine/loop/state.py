@@ -85,7 +85,7 @@ class State(msgspec.Struct, gc=False, omit_defaults=True):
     at_hand: AtHand | None = None
     waiting: dict[str, Any] | None = None
     """What a pause waits for, as in the note ``engine/waiting_for``."""
-    goals: list[str] = []
+    goals: tuple[str, ...] = ()
     """The outermost first."""
     variables: dict[str, Any] = {}
     """The host's scratch: kept with the state, not in the log."""
