@@ -16,7 +16,7 @@ from agentic_kernel_engine import Host, Limits, Loop, tool
 from agentic_kernel_engine.loop import Context, FinalAnswer, ToolCall
 
 TURNS = 2_000
-ROUNDS = 7
+ROUNDS = 15
 RUNS = 10_000
 LATENCY = 0.05
 """Seconds that each model call takes where very many runs wait for theirs."""

@@ -86,12 +86,14 @@ class Event(msgspec.Struct, frozen=True):
     """``(version, index)`` once durable; None for an event that is only live so far."""
 
 
-class Checked(msgspec.Struct, frozen=True, gc=False):
+class Checked(msgspec.Struct, gc=False):
     """An event that the engine builds itself; see `values.encode_checked`."""
 
     type: str
     data: Any
     """A mapping, of parts that have a JSON form."""
+    at: int = 0
+    """Microseconds since 1970; `stored` sets it."""
 
 
 def make(event: Any, at: datetime, path: str = "event") -> tuple[Event, bytes]:
@@ -127,15 +129,16 @@ def stored(events: Sequence[Any], at: datetime) -> list[bytes]:
     if not events:
         return []
     stamp = _stamp(at)
-    lines: list[_Stored] = []
+    others = False
     for event in events:
-        if type(event) is not Checked:
-            break
-        lines.append(_Stored(event.type, stamp, event.data))
-    else:
-        return values.encode_lines(lines, "event")
+        if type(event) is Checked:
+            event.at = stamp
+        else:
+            others = True
+    if not others:
+        return values.encode_lines(events, "event")
     return [
-        values.encode_checked(_Stored(event.type, stamp, event.data), "event")
+        values.encode_checked(event, "event")
         if type(event) is Checked
         else make(event, at, f"events[{index}]")[1]
         for index, event in enumerate(events)
