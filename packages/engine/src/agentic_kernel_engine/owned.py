@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine
-from contextvars import copy_context
+from contextvars import Context
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -18,7 +18,7 @@ class Owned:
         """Each with what its caller waits for, if it does."""
         # Made once: there may be very many tasks.
         self._ended = self._done
-        self._around = copy_context()
+        self._around = Context()
 
     def start(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Begin the work and keep hold of it until it is done."""

@@ -34,6 +34,9 @@ LENGTH: Final = 4_000_000
 """How long one answer may get, in characters, before it is taken to be endless; a piece without
 any counts as one."""
 
+Answer = tuple[Plan, msgspec.Raw]
+"""A plan, and its JSON form as it is now: what it holds is handed to others."""
+
 _CUT: Final = object()
 _fitting = msgspec.json.Decoder(Plan).decode
 
@@ -89,16 +92,17 @@ class Answering:
             run.state.reserved = worst
             await run.commit()
 
-    async def _hooked(self, run: Execution, context: Context) -> Plan | None:
+    async def _hooked(self, run: Execution, context: Context) -> Answer | None:
         """The answer, with what middleware does before it and after it."""
         for hook in self._hooks.before_model:
             await hook(context)
         if self._hooks.before_model and context.response is None:
             await self.reserve(run, context)  # What they added may use up more.
         preset = context.response
-        plan = await self._answer(run, context) if preset is None else plan_of(preset)
-        if plan is None:
+        answer = await self._answer(run, context) if preset is None else answer_of(preset)
+        if answer is None:
             return None
+        plan, _ = answer
         try:
             for hook in self._hooks.after_model:
                 changed = await hook(context, plan)
@@ -107,9 +111,9 @@ class Answering:
             run.ending = end
         except PlannerError as fault:
             run.ending = End(StopReason.ERROR, fault.message, code=fault.code)
-        return plan
+        return plan, values.snapshot(plan)
 
-    async def _answer(self, run: Execution, context: Context) -> Plan | None:
+    async def _answer(self, run: Execution, context: Context) -> Answer | None:
         """The answer of the planner whose turn it is; where all fail, the Loop's own failure."""
         own: Exception | None = None
         for _ in range(RETRIES):
@@ -118,8 +122,8 @@ class Answering:
                 if hasattr(answer, "__aiter__"):
                     answer = self._stream(run, cast("AsyncIterator[Any]", answer))
                     last = await answer
-                    return None if last is _CUT else plan_of(last)
-                return plan_of(await answer)
+                    return None if last is _CUT else answer_of(last)
+                return answer_of(await answer)
             except (End, asyncio.CancelledError):
                 raise
             except Exception as error:
@@ -130,9 +134,9 @@ class Answering:
                         raise
                     raise own from error
                 if recovery.verb == "skip":
-                    return Plan(())
+                    return answer_of(())
                 if recovery.plan is not None:
-                    return plan_of(recovery.plan)
+                    return answer_of(recovery.plan)
                 context.planner = recovery.planner or context.planner
                 await self._wait(run, recovery.delay)
                 await self.reserve(run, context)
@@ -248,7 +252,12 @@ def _covers(reserved: Usage, worst: Usage) -> bool:
 
 
 def plan_of(answer: Any) -> Plan:
-    """A plan from whatever a planner may return, fit to be stored.
+    """The plan of `answer_of`."""
+    return answer_of(answer)[0]
+
+
+def answer_of(answer: Any) -> Answer:
+    """A plan from whatever a planner may return, fit to be stored, with its form in the store.
 
     Raises:
         PlannerError: It is nothing of the kind.
@@ -280,10 +289,11 @@ def plan_of(answer: Any) -> Plan:
             values.check(plan.provider, "provider")
         if plan.usage is not NOTHING_USED:
             _check_usage(plan.usage, "engine/bad_plan")
-        _fitting(values.encode_checked(plan, "plan"))  # It is read back when the run goes on.
+        form = values.encode_checked(plan, "plan")
+        _fitting(form)  # It is read back when the run goes on.
     except (InvalidValue, TypeError, RecursionError, msgspec.MsgspecError) as error:
         raise PlannerError("engine/bad_plan", f"the answer cannot be stored: {error}") from error
-    return plan
+    return plan, msgspec.Raw(form)
 
 
 def _check_usage(usage: Any, code: str) -> None:

@@ -10,7 +10,6 @@ import msgspec
 from agentic_kernel import Task
 
 from .. import events as host
-from .. import values
 from ..events import Checked, Event
 from ..job import Job
 from . import vocabulary
@@ -103,8 +102,11 @@ class Execution:
         else:
             self.events = [Checked(type, data)]
 
-    def planned(self, plan: Plan) -> AtHand:
+    def planned(self, plan: Plan, form: msgspec.Raw) -> AtHand:
         """Take a plan in hand: what it used up takes the place of what was reserved (R17).
+
+        Args:
+            form: The JSON form that goes on record.
 
         Raises:
             End: The run is over because of it.
@@ -114,8 +116,7 @@ class Execution:
         state.spent.bank(plan.usage)
         state.reserved = None
         state.said = ""
-        # As it is now: what it holds is handed to others.
-        made = Checked(vocabulary.PLAN_MADE, values.snapshot(plan))
+        made = Checked(vocabulary.PLAN_MADE, form)
         self.events = [*self.events, made] if self.events else [made]
         if self.ending is not None:
             raise self.ending

@@ -206,10 +206,10 @@ class Loop:
         at_hand = run.state.at_hand
         if at_hand is None:
             await self._answering.reserve(run, context)
-            plan = await self._answering.ask(run, context)
-            if plan is None:
+            answer = await self._answering.ask(run, context)
+            if answer is None:
                 return  # It was cut short.
-            at_hand = run.planned(plan)
+            at_hand = run.planned(*answer)
         await approvals.authorize(self.policy, run, at_hand, context)
         await approvals.wait_for_people(run, at_hand)
         observations = await routing.carry_out(self, run, at_hand, context)

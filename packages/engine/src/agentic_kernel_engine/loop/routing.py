@@ -114,7 +114,9 @@ async def carry_out(
                 found[index] = _sleep(run, cast("Schedule", action))
         if found[index].done:
             run.state.spent.count(action, found[index])
-    observations = [found.get(index, NOT_BEGUN) for index in range(len(actions))]
+    observations = [NOT_BEGUN] * len(actions)
+    for index, observation in found.items():
+        observations[index] = observation
     run.state.at_hand = None
     return observations
 
