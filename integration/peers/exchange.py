@@ -47,6 +47,8 @@ class Exchange:
         self.wire = wire
         self._connection = connection
         self._held = held
+        self.keeps = False
+        """Whether an answer leaves the connection open, as far as it says."""
         try:
             asked = request.json
         except ValueError:
@@ -77,7 +79,9 @@ class Exchange:
         lines = [f"HTTP/1.1 {status} {_REASONS.get(status, 'Fault')}".encode()]
         lines += [f"Content-Type: {kind}".encode(), b"Transfer-Encoding: chunked"]
         lines += [name.encode() + b": " + value for name, value in headers]
-        lines += [b"x-request-id: req_peer", b"request-id: req_peer", b"Connection: close"]
+        lines += [b"x-request-id: req_peer", b"request-id: req_peer"]
+        if not self.keeps:
+            lines.append(b"Connection: close")
         self.send(b"\r\n".join(lines) + b"\r\n\r\n")
 
     def chunk(self, data: bytes) -> None:

@@ -134,19 +134,26 @@ class FaultyServer:
 
     def _serve(self, connection: socket.socket) -> None:
         try:
-            # Whoever leaves in the middle is no error here.
-            with contextlib.suppress(OSError), connection.makefile("rb") as stream:
-                request = read_request(stream)
-                if request is not None:
-                    self._answer(request, connection)
-                    with contextlib.suppress(OSError):
-                        connection.shutdown(socket.SHUT_WR)
+            self._converse(connection)
         finally:
             connection.close()
             with self._changed:
                 del self._open[connection]
                 self.closed_at.append(time.perf_counter())
                 self._changed.notify_all()
+
+    def _converse(self, connection: socket.socket) -> None:
+        """Serve one connection; whoever leaves in the middle is no error here."""
+        with contextlib.suppress(OSError), connection.makefile("rb") as stream:
+            request = read_request(stream)
+            if request is not None:
+                self._answer(request, connection)
+                with contextlib.suppress(OSError):
+                    connection.shutdown(socket.SHUT_WR)
+
+    def _receive(self, request: Request) -> None:
+        with self._changed:
+            self.requests.append(request)
 
     def _answer(self, request: Request, connection: socket.socket) -> None:
         wire = wire_of(request)

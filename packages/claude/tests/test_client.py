@@ -16,6 +16,7 @@ from agentic_kernel_conformance.planner_contexts import QUESTION, context
 from agentic_kernel_engine.loop import FinalAnswer, PlannerError
 from integration.peers.aimock import Aimock
 from integration.peers.faulty import FaultyServer
+from integration.peers.lapsing import LapsingServer
 
 TASK = Task.new(summary="", instructions="Hi", runtime_kind="claude")
 
@@ -78,6 +79,26 @@ async def test_what_is_no_key_is_refused(
     for key in ("", "a\nb", "a b"):
         with pytest.raises(InvalidValue, match="api_key"):
             ClaudePlanner("m", api_key=key)
+
+
+async def test_a_request_that_meets_the_closing_of_a_kept_connection_is_sent_again() -> None:
+    with LapsingServer() as server:
+        planner = ClaudePlanner("m", api_key="none", base_url=server.url)
+        for _ in range(3):
+            assert (await ask(planner, context(QUESTION, []))).text == "All is well."
+        await planner.close()
+    # Each but the first was sent twice: into the closing, and on a connection of its own.
+    assert (server.accepted, len(server.requests)) == (3, 5)
+
+
+async def test_a_request_on_a_new_connection_is_sent_once() -> None:
+    with LapsingServer(answers=0) as server:
+        planner = ClaudePlanner("m", api_key="none", base_url=server.url)
+        with pytest.raises(PlannerError) as caught:
+            await ask(planner, context(QUESTION, []))
+        await planner.close()
+    assert caught.value.code == "claude/connection"
+    assert (server.accepted, len(server.requests)) == (1, 1)
 
 
 async def test_a_closed_planner_makes_another_client_when_it_is_asked(aimock: Aimock) -> None:

@@ -10,9 +10,11 @@ import pytest
 from agentic_kernel import Task, TaskStatus
 from agentic_kernel_engine import Event
 from agentic_kernel_engine.events import RUN_DELTA
+from agentic_kernel_engine.loop import PlannerError
 from agentic_kernel_openai import OpenAIRuntime
 from integration.peers.aimock import Aimock
 from integration.peers.faulty import FaultyServer
+from integration.peers.lapsing import LapsingServer
 
 from .asking import KEY, PLANNERS, planning, without_tools
 
@@ -107,6 +109,30 @@ async def test_a_pause_takes_effect_at_the_next_piece_and_another_answer_follows
     assert done.result == "Another."
     last = aimock.requests()[1].body["messages"][-1]
     assert "Shorter, please." in str(last["content"])
+
+
+@every_api
+async def test_a_request_that_meets_the_closing_of_a_kept_connection_is_sent_again(
+    api: str,
+) -> None:
+    with LapsingServer() as server:
+        async with planning(api, server.url) as planner:
+            for _ in range(3):
+                *_, plan = [piece async for piece in planner.plan(without_tools())]
+                assert plan.actions[0].output == "All is well."
+    # Each but the first was sent twice: into the closing, and on a connection of its own.
+    assert (server.accepted, len(server.requests)) == (3, 5)
+
+
+@every_api
+async def test_a_request_on_a_new_connection_is_sent_once(api: str) -> None:
+    with LapsingServer(answers=0) as server:
+        async with planning(api, server.url) as planner:
+            with pytest.raises(PlannerError) as caught:
+                async for _ in planner.plan(without_tools()):
+                    pass
+        assert caught.value.code == "openai/connection"
+    assert (server.accepted, len(server.requests)) == (1, 1)
 
 
 @every_api

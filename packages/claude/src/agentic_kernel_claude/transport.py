@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import Final
+from typing import Any, Final
 
 import httpx2
+
+from agentic_kernel_engine.providers.connection import TRIES, Sent
 
 CONNECT_SECONDS: Final = 10.0
 CONNECTIONS: Final = 1_000
@@ -28,7 +30,7 @@ def http_client(timeout: float) -> httpx2.AsyncClient:
     Args:
         timeout: Seconds without anything from the server, or without anything that it takes.
     """
-    return httpx2.AsyncClient(
+    return _Client(
         timeout=httpx2.Timeout(timeout, connect=CONNECT_SECONDS),
         limits=httpx2.Limits(
             max_connections=CONNECTIONS,
@@ -39,6 +41,22 @@ def http_client(timeout: float) -> httpx2.AsyncClient:
         follow_redirects=False,
         event_hooks={"response": [_bound]},
     )
+
+
+class _Client(httpx2.AsyncClient):
+    """Sends a request again that met the closing of a kept connection; see `Sent`."""
+
+    async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
+        tries = 0
+        while True:
+            tries += 1
+            sent = Sent()
+            request.extensions = {**request.extensions, "trace": sent}
+            try:
+                return await super().send(request, **options)
+            except (httpx2.NetworkError, httpx2.RemoteProtocolError):
+                if tries == TRIES or not sent.lapsed:
+                    raise
 
 
 async def _bound(response: httpx2.Response) -> None:

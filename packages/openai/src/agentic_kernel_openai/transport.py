@@ -8,9 +8,11 @@ from __future__ import annotations
 import ssl
 from collections.abc import AsyncIterator
 from functools import cache
-from typing import Final
+from typing import Any, Final
 
 import httpx2
+
+from agentic_kernel_engine.providers.connection import TRIES, Sent
 
 MAX_BYTES: Final = 64 * 1024 * 1024
 """How long one response may be."""
@@ -36,7 +38,7 @@ def http_client(timeout: float) -> httpx2.AsyncClient:
     Args:
         timeout: Seconds between two pieces of a response.
     """
-    return httpx2.AsyncClient(
+    return _Client(
         verify=_certificates(),
         headers={"Accept-Encoding": "identity"},
         timeout=httpx2.Timeout(timeout, connect=min(CONNECT_SECONDS, timeout)),
@@ -48,6 +50,22 @@ def http_client(timeout: float) -> httpx2.AsyncClient:
         follow_redirects=False,
         event_hooks={"response": [_guard]},
     )
+
+
+class _Client(httpx2.AsyncClient):
+    """Sends a request again that met the closing of a kept connection; see `Sent`."""
+
+    async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
+        tries = 0
+        while True:
+            tries += 1
+            sent = Sent()
+            request.extensions = {**request.extensions, "trace": sent}
+            try:
+                return await super().send(request, **options)
+            except (httpx2.NetworkError, httpx2.RemoteProtocolError):
+                if tries == TRIES or not sent.lapsed:
+                    raise
 
 
 @cache
