@@ -58,8 +58,9 @@ class Contest:
         )
         wire = Wire(store, script)
         self._host = partial(
-            host, self, wire, interval=_NEVER, claims=False, grace=5.0, unwind_timeout=5.0
-        )
+            host, self, wire, interval=_NEVER, claims=False, grace=5.0, unwind_timeout=5.0,
+            max_attempts=None,  # No history is about a Task that is what ends its workers.
+        )  # fmt: skip
         self._part = part
         self._extras = count()
         self._runs = count()
