@@ -14,8 +14,10 @@ from agentic_kernel import Task
 from agentic_kernel_copilot import find_cli
 from agentic_kernel_engine.loop import Action, Context, Decision
 from integration.peers.aimock import Aimock
-from integration.peers.fixtures import aimock, aimock_process, llama  # noqa: F401
+from integration.peers.fixtures import aimock, aimock_process, llama
 from integration.peers.node import installed
+
+__all__ = ["aimock", "aimock_process", "llama"]
 
 KEY = "sk-loopback-0123456789"
 MARK = ("AGENTIC_KERNEL_TESTS", secrets.token_hex(8))
@@ -45,7 +47,7 @@ def place(cli_path: Path, cli_home: Path, tmp_path: Path) -> Mapping[str, Any]:
 
 
 @pytest.fixture
-def scripted(place: Mapping[str, Any], aimock: Aimock) -> Mapping[str, Any]:  # noqa: F811
+def scripted(place: Mapping[str, Any], aimock: Aimock) -> Mapping[str, Any]:
     """Keywords for a runtime whose provider is aimock."""
     provider = {
         "type": "openai",

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Any, Final
 
 import httpx2
 
-from agentic_kernel_engine.providers.connection import TRIES, Sent
+from agentic_kernel_engine.providers.connection import sent
 
 CONNECT_SECONDS: Final = 10.0
 CONNECTIONS: Final = 1_000
@@ -18,6 +19,7 @@ IDLE_SECONDS: Final = 4.0
 """How long. Common servers close theirs after five: a request must not meet that."""
 LARGEST: Final = 64 * 2**20
 """Bytes of one response at most."""
+_LOST: Final = (httpx2.NetworkError, httpx2.RemoteProtocolError)
 
 
 class Refused(httpx2.TransportError):
@@ -44,19 +46,10 @@ def http_client(timeout: float) -> httpx2.AsyncClient:
 
 
 class _Client(httpx2.AsyncClient):
-    """Sends a request again that met the closing of a kept connection; see `Sent`."""
+    """Sends a request again that met the closing of a kept connection."""
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
-        tries = 0
-        while True:
-            tries += 1
-            sent = Sent()
-            request.extensions = {**request.extensions, "trace": sent}
-            try:
-                return await super().send(request, **options)
-            except (httpx2.NetworkError, httpx2.RemoteProtocolError):
-                if tries == TRIES or not sent.lapsed:
-                    raise
+        return await sent(request, partial(super().send, request, **options), _LOST)
 
 
 async def _bound(response: httpx2.Response) -> None:

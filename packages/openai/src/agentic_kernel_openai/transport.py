@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import AsyncIterator
-from functools import cache
+from functools import cache, partial
 from typing import Any, Final
 
 import httpx2
 
-from agentic_kernel_engine.providers.connection import TRIES, Sent
+from agentic_kernel_engine.providers.connection import sent
 
 MAX_BYTES: Final = 64 * 1024 * 1024
 """How long one response may be."""
@@ -23,6 +23,7 @@ KEPT_SECONDS: Final = 4.0
 that meets the closing is lost."""
 CONNECTIONS: Final = 1_000
 """Connections at once."""
+_LOST: Final = (httpx2.NetworkError, httpx2.RemoteProtocolError)
 
 
 class Refused(httpx2.DecodingError):
@@ -53,19 +54,10 @@ def http_client(timeout: float) -> httpx2.AsyncClient:
 
 
 class _Client(httpx2.AsyncClient):
-    """Sends a request again that met the closing of a kept connection; see `Sent`."""
+    """Sends a request again that met the closing of a kept connection."""
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
-        tries = 0
-        while True:
-            tries += 1
-            sent = Sent()
-            request.extensions = {**request.extensions, "trace": sent}
-            try:
-                return await super().send(request, **options)
-            except (httpx2.NetworkError, httpx2.RemoteProtocolError):
-                if tries == TRIES or not sent.lapsed:
-                    raise
+        return await sent(request, partial(super().send, request, **options), _LOST)
 
 
 @cache
