@@ -177,3 +177,57 @@ async def test_what_was_acquired_while_the_host_began_to_drain_does_not_run(
     assert (record.task.status, record.owner) == (TaskStatus.RUNNING, None)
     assert entries == before
     assert not host._runs.live
+
+
+@pytest.mark.parametrize("verb", ["dispatch", "run"])
+@pytest.mark.parametrize("shielded", [False, True])
+async def test_what_the_substrate_accepts_when_the_host_drains_already_is_refused(
+    new_task: NewTask, until: Until, *, verb: str, shielded: bool
+) -> None:
+    thinking, go_on = asyncio.Event(), asyncio.Event()
+
+    class Slow:
+        async def accept(self, task: Any) -> None:
+            thinking.set()
+            await go_on.wait()
+
+        async def execute(self, job: Job) -> Any:
+            return None
+
+    store = TappedStore() if shielded else engine.MemoryStore()
+    host = Host(Slow(), store, unwind_timeout=1)
+    starting = asyncio.ensure_future(getattr(host, verb)(new_task()))
+    await thinking.wait()
+    closing = asyncio.ensure_future(host.close())
+    await until(lambda: host._runs.slots.closed)
+    go_on.set()
+    with pytest.raises(CannotStart, match="draining"):
+        await starting
+    await closing
+    assert await store.find() == []
+
+
+@pytest.mark.rule("R4")
+@pytest.mark.parametrize("shielded", [False, True])
+async def test_a_caller_who_gives_up_while_the_substrate_thinks_leaves_nothing(
+    new_task: NewTask, *, shielded: bool
+) -> None:
+    thinking, go_on = asyncio.Event(), asyncio.Event()
+
+    class Slow:
+        async def accept(self, task: Any) -> None:
+            thinking.set()
+            await go_on.wait()
+
+        async def execute(self, job: Job) -> Any:
+            return "done"
+
+    store = TappedStore() if shielded else engine.MemoryStore()
+    async with Host(Slow(), store, max_in_flight=1) as host:
+        starting = asyncio.create_task(host.dispatch(new_task()))
+        await thinking.wait()
+        starting.cancel()
+        await asyncio.wait([starting])
+        go_on.set()
+        assert await store.find() == []
+        assert (await host.run(new_task())).result == "done", "a slot was lost"

@@ -71,3 +71,62 @@ async def test_nobody_is_told_of_an_error_that_nobody_waits_for() -> None:
     await asyncio.sleep(0)
     gc.collect()
     assert reported == []
+
+
+async def test_work_that_waits_for_nothing_is_done_at_once() -> None:
+    owned, done = Owned(), list[Any]()
+
+    async def work() -> None:
+        done.append("work")
+
+    owned.at_once(work())
+    assert done == ["work"]
+    assert await owned.idle(0)
+
+
+async def test_work_that_was_begun_at_once_and_waits_goes_on_in_a_task() -> None:
+    owned, go_on, done = Owned(), asyncio.Event(), list[Any]()
+
+    async def work() -> None:
+        done.append(asyncio.current_task() is began)
+        await asyncio.sleep(0)
+        await go_on.wait()
+        async with asyncio.timeout(5):
+            with pytest.raises(ValueError, match="on purpose"):
+                await _given(ValueError("on purpose"))
+        done.append(asyncio.current_task() is not began)
+
+    began = asyncio.current_task()
+    owned.at_once(work())
+    assert done == [True]
+    await asyncio.sleep(0.01)
+    go_on.set()
+    assert await owned.idle(5)
+    assert done == [True, True]
+
+
+async def test_work_that_was_begun_at_once_can_be_cancelled_where_it_waits() -> None:
+    owned, done = Owned(), list[str]()
+
+    async def work() -> None:
+        try:
+            await asyncio.sleep(60)
+        finally:
+            await asyncio.sleep(0)
+            done.append("cleaned up")
+
+    owned.at_once(work())
+    (task,) = asyncio.all_tasks() - {asyncio.current_task()}
+    await asyncio.sleep(0)
+    task.cancel()
+    assert await owned.idle(5)
+    assert task.cancelled()
+    assert done == ["cleaned up"]
+
+
+async def test_an_error_of_work_that_was_begun_at_once_is_for_who_began_it() -> None:
+    async def work() -> None:
+        raise ValueError("on purpose")
+
+    with pytest.raises(ValueError, match="on purpose"):
+        Owned().at_once(work())

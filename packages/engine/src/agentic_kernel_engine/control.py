@@ -41,7 +41,8 @@ Inbox = tuple[Mapping[str, Any], ...]
 
 
 class Control:
-    """What a Host does to Tasks. Its methods are not shielded; the Host runs them in its own tasks.
+    """What a Host does to Tasks. But for `dispatch` its methods are not shielded: the Host runs
+    them in its own tasks.
 
     Every method raises `TaskNotFound` for an unknown id and `StoreError` if the store fails.
     """
@@ -94,10 +95,23 @@ class Control:
     async def dispatch(self, task: Task, *, parent: str | None, in_slot: bool) -> Receipt:
         """Store the Task as ``running`` and owned by this host, and run it.
 
-        The slot was taken by the caller; it is given back if nothing is stored.
+        The slot was taken by the caller; it is given back if nothing is stored. Until the
+        substrate has accepted the Task a cancellation leaves nothing behind; what comes then is
+        shielded from it, if there is anything that it could interrupt (R4).
         """
         try:
             await self._runs.accept(task)
+            if in_slot:
+                self._runs.slots.check_open(task.id)  # The substrate may have thought for long.
+        except BaseException:
+            if in_slot:
+                self._runs.slots.give_back()
+            raise
+        work = self._begin(task, parent, in_slot=in_slot)
+        return await (work if self._hub.immediate else self._hub.owned.run(work))
+
+    async def _begin(self, task: Task, parent: str | None, *, in_slot: bool) -> Receipt:
+        try:
             now = self._hub.clock()
             record = Record(
                 apply(task, Dispatch(), now), owner=owner_name(self._hub.name, 1), attempts=1,

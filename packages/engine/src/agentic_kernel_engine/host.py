@@ -53,8 +53,9 @@ class Host(Decisions, Queries):
     """A Runtime and a Query over one store, with or without a substrate to run Tasks on.
 
     The store is the only channel: every verb loads, decides, commits if nothing moved, and else
-    looks again, so the same code is right for one process and for many on one store. Verbs run in
-    asyncio tasks of the Host's own: a caller that times out leaves no Task half changed (R4).
+    looks again, so the same code is right for one process and for many on one store. What a verb
+    writes is written in asyncio tasks of the Host's own: a caller that times out leaves no Task
+    half changed (R4).
     Without a substrate a Host is a control plane: it reads, pauses, resumes and kills, and leaves
     running to others.
 
@@ -159,7 +160,7 @@ class Host(Decisions, Queries):
         self._check_start(task)
         await self._join()
         self._runs.slots.take(task.id)
-        return await self._own(self._control.dispatch(task, parent=None, in_slot=True))
+        return await self._control.dispatch(task, parent=None, in_slot=True)
 
     async def spawn(self, task: Task, parent: str) -> Receipt:
         """`dispatch` a Task as the child of one that another Host may run; a kill sweeps it (R13).
@@ -177,7 +178,7 @@ class Host(Decisions, Queries):
         in_slot = not self._control.family.houses(parent)
         if in_slot:
             self._runs.slots.take(task.id)
-        return await self._own(self._control.dispatch(task, parent=parent, in_slot=in_slot))
+        return await self._control.dispatch(task, parent=parent, in_slot=in_slot)
 
     async def pause(self, task_id: str) -> Receipt:
         """Ask for a pause; it takes effect at the owner's next safe point.
@@ -251,10 +252,15 @@ class Host(Decisions, Queries):
         self._check_start(task)
         await self._join()
         await self._runs.slots.wait(task.id)
-        await self._own(self._control.dispatch(task, parent=None, in_slot=True))
         task_id = task.id
-        del task  # The record has it; what waits holds as little as it can.
-        return await self._hub.wait(task_id)
+        end = self._hub.end_of(task_id)
+        try:
+            await self._control.dispatch(task, parent=None, in_slot=True)
+            del task  # The record has it; what waits holds as little as it can.
+            ended = await end
+        finally:
+            self._hub.leave(end)
+        return ended or await self._hub.wait(task_id)
 
     def as_tool(
         self,

@@ -14,6 +14,7 @@ from agentic_kernel import Task, TaskStatus
 
 from .errors import HostClosed
 from .events import Event, from_stored
+from .memory_store import MemoryStore
 from .observer import Observer
 from .owned import Owned
 from .record import Record
@@ -43,12 +44,15 @@ class Hub:
         self.name = secrets.token_hex(8)
         self.acts = itertools.count(1)
         self.owned = Owned()
+        self.immediate = type(store) is MemoryStore
+        """Whether no method of the store ever waits, so that no cancellation can interrupt one:
+        what is written needs no task of its own then. What derives from that store may wait."""
         self.closed = False
         self.desk: Desk | None = None
         """Told of every commit, where people are to learn of what is asked."""
         self._observer = observer
         self._faulty = False
-        self._waiting: dict[str, set[_Waiter]] = {}
+        self._waiting: dict[str, Waiter | set[Waiter]] = {}
 
     @property
     def observed(self) -> bool:
@@ -87,25 +91,27 @@ class Hub:
                 self.tell(task_id, from_stored((after.version, index), written[index]))
         if self.desk is not None:
             self.desk.saw(after)
-        if task_id in self._waiting:
-            self.wake(task_id, after)
+        waiters = self._waiting.get(task_id)
+        if waiters is not None:
+            for waiter in _each(waiters):
+                waiter.news(after)
 
     def close(self) -> None:
         """End every wait: from now on there is no news."""
         self.closed = True
         for waiters in self._waiting.values():
-            for waiter in waiters:
+            for waiter in _each(waiters):
                 waiter.give_up()
 
-    def wake(self, task_id: str, record: Record | None = None) -> None:
+    def wake(self, task_id: str) -> None:
         """Let those who wait for this Task look again."""
-        for waiter in self._waiting.get(task_id, ()):
-            waiter.news(record)
+        for waiter in _each(self._waiting.get(task_id, ())):
+            waiter.news(None)
 
     def watched(self, known: Container[str]) -> list[tuple[str, int]]:
         """The other Tasks that somebody waits for, each with the version last seen."""
         return [
-            (task_id, min(waiter.version for waiter in waiters))
+            (task_id, min(waiter.version for waiter in _each(waiters)))
             for task_id, waiters in self._waiting.items()
             if task_id not in known
         ]
@@ -117,15 +123,19 @@ class Hub:
             TaskNotFound: No such Task is stored, or it was pruned meanwhile.
         """
         wanted = (_TERMINAL | frozenset(statuses)) if statuses else _TERMINAL
-        waiter = _Waiter(self, self._waiting, task_id, wanted)
-        try:
-            while True:
+        seen = 0
+        while True:
+            waiter = self._waiter(task_id, seen, wanted)
+            try:
                 record = await self.store.load(task_id)
                 if record.task.status in wanted:
                     return record.task
-                await waiter.after(record.version)
-        finally:
-            waiter.leave()
+                seen = record.version
+                task = await self._after(waiter, seen)
+                if task is not None:
+                    return task
+            finally:
+                self.leave(waiter)
 
     async def stream(self, task_id: str, after: EventId | None) -> AsyncIterator[Event]:
         """Durable events after a cursor, each once and in order, until the Task is terminal.
@@ -133,9 +143,10 @@ class Hub:
         Raises:
             TaskNotFound: No such Task is stored, or it was pruned meanwhile.
         """
-        waiter = _Waiter(self, self._waiting, task_id, None)
-        try:
-            while True:
+        seen = 0
+        while True:
+            waiter = self._waiter(task_id, seen)
+            try:
                 # The record first: events read after it include all that it ended with.
                 record = await self.store.load(task_id)
                 page = await self.store.events(task_id, after, _PAGE)
@@ -146,9 +157,48 @@ class Hub:
                     continue
                 if record.task.status.terminal:
                     return
-                await waiter.after(record.version)
-        finally:
-            waiter.leave()
+                seen = record.version
+                await self._after(waiter, seen)
+            finally:
+                self.leave(waiter)
+
+    def end_of(self, task_id: str) -> Waiter:
+        """What a Task that will be dispatched ends as, or None when somebody has to look.
+
+        Registered before the Task is there, so that its end is not missed; see `leave`.
+        """
+        return self._waiter(task_id, 0, _TERMINAL)
+
+    def _after(self, waiter: Waiter, version: int) -> Waiter:
+        """Done once there is news of a record later than this one, which was looked at.
+
+        Raises:
+            HostClosed: There will be none.
+        """
+        if self.closed:
+            raise HostClosed
+        waiter.version = max(waiter.version, version)
+        return waiter
+
+    def _waiter(
+        self, task_id: str, seen: int, wanted: frozenset[TaskStatus] | None = None
+    ) -> Waiter:
+        """A wait for news, registered before the next look."""
+        waiter = Waiter(task_id, seen, wanted)
+        others = self._waiting.setdefault(task_id, waiter)
+        if isinstance(others, set):
+            others.add(waiter)
+        elif others is not waiter:
+            self._waiting[task_id] = {others, waiter}
+        return waiter
+
+    def leave(self, waiter: Waiter) -> None:
+        """Wait no more."""
+        waiters = self._waiting[waiter.task_id]
+        if isinstance(waiters, set):
+            waiters.discard(waiter)
+        if not waiters or waiters is waiter:
+            del self._waiting[waiter.task_id]
 
     async def history(self, task_id: str, after: EventId | None = None) -> list[Event]:
         """All durable events after a cursor, in order."""
@@ -164,64 +214,40 @@ class Hub:
 _TERMINAL = frozenset(status for status in TaskStatus if status.terminal)
 
 
-class _Waiter:
-    """Somebody's wait for news of one Task, registered before the first look at it.
+class Waiter(asyncio.Future[Task | None]):
+    """Somebody's wait for one piece of news of a Task: its snapshot, or None for a reason to look.
+
+    Very many may wait, so there is no more to it than the future.
 
     Args:
+        version: The latest that was seen; 0 for none.
         wanted: Statuses, the terminal ones among them, whose news wakes; None for all news.
     """
 
-    __slots__ = ("_all", "_future", "_hub", "_task_id", "_wanted", "version")
+    __slots__ = ("_wanted", "task_id", "version")
 
-    def __init__(
-        self,
-        hub: Hub,
-        waiting: dict[str, set[_Waiter]],
-        task_id: str,
-        wanted: frozenset[TaskStatus] | None,
-    ) -> None:
-        self._hub = hub
-        self._all = waiting
-        self._task_id = task_id
+    def __init__(self, task_id: str, version: int, wanted: frozenset[TaskStatus] | None) -> None:
+        super().__init__()
+        self.task_id = task_id
+        self.version = version
         self._wanted = wanted
-        self._future: asyncio.Future[None] | None = None
-        self.version = 0
-        waiting.setdefault(task_id, set()).add(self)
-
-    def leave(self) -> None:
-        waiters = self._all[self._task_id]
-        waiters.discard(self)
-        if not waiters:
-            del self._all[self._task_id]
 
     def news(self, record: Record | None) -> None:
-        """A later record, or an unknown one; a status nobody waits for wakes nobody."""
+        """A later record, or an unknown one; a status that is not waited for wakes nobody."""
         if record is not None:
             if record.version <= self.version:
                 return
             self.version = record.version
             if self._wanted is not None and record.task.status not in self._wanted:
                 return
-        else:
-            self.version = 0
-        if self._future is not None and not self._future.done():
-            self._future.set_result(None)
+        if not self.done():
+            self.set_result(None if record is None else record.task)
 
     def give_up(self) -> None:
-        if self._future is not None and not self._future.done():
-            self._future.set_exception(HostClosed())
+        if not self.done():
+            self.set_exception(HostClosed())
+            self.exception()  # Who does not wait any more need not hear of it.
 
-    def after(self, version: int) -> asyncio.Future[None]:
-        """Done once there is news of a record later than this one.
 
-        Raises:
-            HostClosed: There will be none.
-        """
-        if self._hub.closed:
-            raise HostClosed
-        self._future = asyncio.get_running_loop().create_future()
-        if self.version > version:
-            self._future.set_result(None)
-        else:
-            self.version = version
-        return self._future
+def _each(waiters: Waiter | Collection[Waiter]) -> Collection[Waiter]:
+    return (waiters,) if isinstance(waiters, Waiter) else waiters

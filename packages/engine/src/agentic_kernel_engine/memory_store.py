@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from bisect import bisect_left, bisect_right, insort
+from bisect import bisect_right, insort
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 
@@ -20,30 +20,38 @@ _TERMINAL = frozenset(status for status in TaskStatus if status.terminal)
 _NONE: frozenset[str] = frozenset()
 
 
+class _Line(msgspec.Struct, frozen=True, gc=False):
+    """One event."""
+
+    version: int
+    index: int
+    text: bytes
+
+    @property
+    def id(self) -> EventId:
+        return self.version, self.index
+
+
 class _Shelf(msgspec.Struct, gc=False):
-    """One Task: its record, and its events as they were given, commit by commit."""
+    """One Task: its record, and its events in order.
+
+    There may be very many, so of all this the garbage collector knows the list alone.
+    """
 
     record: Record
-    commits: list[tuple[int, tuple[bytes, ...]]] = []
+    lines: list[_Line] = []
 
     def append(self, version: int, events: Sequence[bytes]) -> None:
-        if events:
-            self.commits.append((version, tuple(events)))
+        # In one go: a reader in another thread sees all of a commit's events, or none.
+        self.lines += [_Line(version, index, text) for index, text in enumerate(events)]
 
     def events(self, after: EventId | None, limit: int) -> list[tuple[EventId, bytes]]:
-        version, last = after or (0, -1)
-        found: list[tuple[EventId, bytes]] = []
-        for place in range(bisect_left(self.commits, version, key=_version), len(self.commits)):
-            at, texts = self.commits[place]
-            begin = last + 1 if at == version else 0
-            found += [((at, index), texts[index]) for index in range(begin, len(texts))]
-            if len(found) >= limit:
-                break
-        return found[:limit]
+        start = 0 if after is None else bisect_right(self.lines, after, key=_id)
+        return [(line.id, line.text) for line in self.lines[start : start + limit]]
 
 
-def _version(commit: tuple[int, tuple[bytes, ...]]) -> int:
-    return commit[0]
+def _id(line: _Line) -> EventId:
+    return line.id
 
 
 class MemoryStore:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Generator
 from contextvars import Context
+from types import coroutine
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -23,6 +24,17 @@ class Owned:
     def start(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """Begin the work and keep hold of it until it is done."""
         return self._started(work, None)
+
+    def at_once(self, work: Coroutine[Any, Any, None]) -> None:
+        """Begin the work here and now, in nobody's task; for what as a rule waits for nothing.
+
+        Where it does wait, it goes on in a task of its own.
+        """
+        try:
+            waits_for = work.send(None)
+        except StopIteration:
+            return
+        self.start(_rest(work, waits_for))
 
     def run(self, work: Coroutine[Any, Any, T]) -> asyncio.Future[T]:
         """The work's result; if the caller is cancelled, the work goes on without it."""
@@ -80,3 +92,18 @@ class Owned:
             result.set_result(task.result())
         else:
             result.set_exception(fault)
+
+
+@coroutine
+def _rest(work: Coroutine[Any, Any, None], waits_for: Any) -> Generator[Any, Any, None]:
+    """What is left of work that has begun, and waits for something."""
+    try:
+        while True:
+            try:
+                yield waits_for
+            except BaseException as fault:
+                waits_for = work.throw(fault)
+            else:
+                waits_for = work.send(None)
+    except StopIteration:
+        return

@@ -201,7 +201,8 @@ class Runs:
         elif fault is not None and not isinstance(fault, Exception):
             self.hub.owned.start(self._let_go(run))
         else:
-            self.hub.owned.start(self._finish(run, root))
+            finish = self.hub.owned.at_once if self.hub.immediate else self.hub.owned.start
+            finish(self._finish(run, root))
 
     def _forget(self, run: Run) -> None:
         self.live.pop((run.task_id, run.owner), None)

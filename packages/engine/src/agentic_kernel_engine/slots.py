@@ -33,8 +33,7 @@ class Slots:
         Raises:
             CannotStart: All are taken, or the Host is draining.
         """
-        if self.closed:
-            raise CannotStart("this Host is draining and starts nothing more", task_id)
+        self.check_open(task_id)
         if not self.free:
             raise CannotStart(
                 f"{self._taken} Tasks are in flight and max_in_flight is {self._limit}; "
@@ -42,6 +41,15 @@ class Slots:
                 task_id,
             )
         self._taken += 1
+
+    def check_open(self, task_id: str) -> None:
+        """Make sure that there are any.
+
+        Raises:
+            CannotStart: The Host is draining.
+        """
+        if self.closed:
+            raise CannotStart("this Host is draining and starts nothing more", task_id)
 
     async def wait(self, task_id: str) -> None:
         """Take one as soon as there is one, first come first served.
@@ -64,7 +72,7 @@ class Slots:
             raise
         if self.closed:
             self.give_back()
-            self.take(task_id)
+            self.check_open(task_id)
 
     def give_back(self) -> None:
         """Return one; the first who waits gets it."""

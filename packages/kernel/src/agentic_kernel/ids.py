@@ -24,8 +24,8 @@ def new_id() -> str:
         if value <= _last:
             value = _last + 1 + (noise & 0xFFFF_FFFF)
         _last = value
-    text = f"{value >> 74:012x}7{value >> 62 & 0xFFF:03x}{0x8000 | value >> 48 & 0x3FFF:04x}"
-    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{value & 0xFFFF_FFFF_FFFF:012x}"
+    text = f"{value >> 62:015x}{0x8000 << 48 | value & _VARIED:016x}"
+    return f"{text[:8]}-{text[8:12]}-7{text[12:15]}-{text[15:19]}-{text[19:]}"
 
 
 def _after_fork() -> None:
@@ -35,5 +35,6 @@ def _after_fork() -> None:
 
 
 _RANDOM = (1 << 74) - 1
+_VARIED = (1 << 62) - 1
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)

@@ -246,7 +246,10 @@ def check_note(task: Task, key: str) -> None:
     """
     if key in task.noted:
         return
-    check_name(key, f"notes[{shown(key)}]")
+    try:
+        check_name(key, "notes")
+    except InvalidValue as wrong:
+        raise InvalidValue(f"notes[{shown(key)}]", wrong.reason) from None
     if key in task.metadata:
         raise InvalidValue(
             f"notes[{shown(key)}]", "came in with the Task and is fixed; use another key"

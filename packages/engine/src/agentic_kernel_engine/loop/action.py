@@ -22,7 +22,9 @@ class ToolCall(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="type"
     """The provider's name for this call, handed back with its result."""
 
 
-class Delegate(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="type", tag="delegate"):
+class Delegate(
+    msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag_field="type", tag="delegate"
+):
     """Give work to a child Task, wait for one, or end one."""
 
     verb: Literal["spawn", "join", "cancel"]
@@ -34,20 +36,20 @@ class Delegate(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="type"
     """Whom to give it to, by the name of an Agent."""
 
 
-class Thought(msgspec.Struct, frozen=True, tag_field="type", tag="thought"):
+class Thought(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag="thought"):
     """Say something to nobody, and go on."""
 
     text: str
 
 
-class PushGoal(msgspec.Struct, frozen=True, tag_field="type", tag="goal_push"):
+class PushGoal(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag="goal_push"):
     """Take on a goal below the current one."""
 
     text: str
 
 
 class CompleteGoal(
-    msgspec.Struct, frozen=True, omit_defaults=True, tag_field="type", tag="goal_complete"
+    msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag_field="type", tag="goal_complete"
 ):
     """The current goal is reached."""
 
@@ -62,13 +64,15 @@ class FinalAnswer(
     output: Any
 
 
-class AskUser(msgspec.Struct, frozen=True, tag_field="type", tag="ask_user"):
+class AskUser(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag="ask_user"):
     """Pause until a person answers."""
 
     question: str
 
 
-class Schedule(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="type", tag="schedule"):
+class Schedule(
+    msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag_field="type", tag="schedule"
+):
     """Pause, and go on not before a moment."""
 
     at: str
@@ -76,7 +80,7 @@ class Schedule(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="type"
     reason: str = ""
 
 
-class Stop(msgspec.Struct, frozen=True, tag_field="type", tag="stop"):
+class Stop(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag="stop"):
     """End the Task without an answer."""
 
     reason: str = ""

@@ -32,7 +32,7 @@ from .action import (
 Verdict = Literal["allow", "deny", "stop", "require_approval"]
 
 
-class Decision(msgspec.Struct, frozen=True, omit_defaults=True):
+class Decision(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """What a policy says about one action."""
 
     verdict: Verdict

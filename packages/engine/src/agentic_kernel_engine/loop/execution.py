@@ -35,15 +35,16 @@ class Execution:
         job: What the Host gave.
         limits: As configured; those that were changed on the running Task are applied on top.
         clock: Measures how long the run works.
+        compacts: Whether its transcript is ever compacted; where it may be cut is noted then.
     """
 
     __slots__ = (
-        "_base", "_began", "_clock", "after", "consumed", "ending", "events", "in_the_dark",
-        "instructions", "job", "limits", "one_step", "opening", "scope", "state", "task", "tools",
-        "transcript",
+        "_base", "_began", "_clock", "_compacts", "after", "consumed", "ending", "events",
+        "in_the_dark", "instructions", "job", "limits", "one_step", "opening", "scope", "state",
+        "task", "tools", "transcript",
     )  # fmt: skip
 
-    def __init__(self, job: Job, limits: Limits, clock: Clock) -> None:
+    def __init__(self, job: Job, limits: Limits, clock: Clock, *, compacts: bool) -> None:
         self.job = job
         self.task: Task = job.task
         self.state = State(VERSION) if job.state is None else load(job.state)
@@ -70,6 +71,7 @@ class Execution:
         self._base = limits
         self.limits = limits.changed(self.state.limits) if self.state.limits else limits
         self._clock = clock
+        self._compacts = compacts
         self._began = clock()
 
     async def enter(self) -> bool:
@@ -165,7 +167,7 @@ class Execution:
         """Put on record what is about to happen, and go on."""
         events, consumed = self._settle()
         cursor = await self.job.commit(dump(self.state), events, consumed=consumed, progress=False)
-        if self.state.at_hand is None:
+        if self._compacts and self.state.at_hand is None:
             self.transcript.may_be_cut(cursor)
 
     async def checkpoint(self) -> None:
@@ -178,7 +180,7 @@ class Execution:
         cursor = await self.job.checkpoint(
             dump(self.state), events, consumed=consumed, if_paused=_IF_PAUSED, progress=progress
         )
-        if self.state.at_hand is None:
+        if self._compacts and self.state.at_hand is None:
             self.transcript.may_be_cut(cursor)
 
     async def pause(self, reason: str, due: Any = None) -> None:

@@ -156,7 +156,7 @@ def _over(limit: float, spent: float, more: float) -> bool:
     return spent + more > limit or spent >= limit
 
 
-class Remaining(msgspec.Struct, frozen=True, omit_defaults=True):
+class Remaining(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """What is left of the limits, for a planner that adapts to it; None is no limit."""
 
     iterations: int

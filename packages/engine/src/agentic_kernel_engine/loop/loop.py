@@ -159,7 +159,8 @@ class Loop:
 
     async def execute(self, job: Job) -> Any:
         """Run the Task on from where it is, step by step, to its end."""
-        run = Execution(job, self.limits, self._clock)
+        compacts = self.compactor is not None
+        run = Execution(job, self.limits, self._clock, compacts=compacts)
         try:
             if await run.enter():
                 run.record(

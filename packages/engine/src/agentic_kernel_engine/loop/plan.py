@@ -10,7 +10,7 @@ import msgspec
 from .action import Action
 
 
-class Usage(msgspec.Struct, frozen=True, omit_defaults=True):
+class Usage(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """What one call of a model used up, or may use up at most."""
 
     input_tokens: int = 0
@@ -29,7 +29,7 @@ LARGEST: Final = 10**12
 """How much of anything one call may use up: more is a mistake, and could not be added up."""
 
 
-class Delta(msgspec.Struct, frozen=True, omit_defaults=True):
+class Delta(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A piece of an answer that is on its way."""
 
     text: str

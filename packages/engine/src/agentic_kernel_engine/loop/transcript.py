@@ -21,7 +21,7 @@ from .observation import Observation
 from .plan import Plan
 
 
-class UserMessage(msgspec.Struct, frozen=True, tag="user", tag_field="entry"):
+class UserMessage(msgspec.Struct, frozen=True, gc=False, tag="user", tag_field="entry"):
     """What the user said: the instructions, an extra of a resume, an answer to a question."""
 
     text: str
@@ -35,13 +35,13 @@ class Turn(msgspec.Struct, frozen=True, gc=False, tag="turn", tag_field="entry")
     """In the order of the plan's actions."""
 
 
-class Notice(msgspec.Struct, frozen=True, tag="notice", tag_field="entry"):
+class Notice(msgspec.Struct, frozen=True, gc=False, tag="notice", tag_field="entry"):
     """What the Loop tells the planner: that it is stalled, say."""
 
     text: str
 
 
-class Summary(msgspec.Struct, frozen=True, tag="summary", tag_field="entry"):
+class Summary(msgspec.Struct, frozen=True, gc=False, tag="summary", tag_field="entry"):
     """What stands for entries that are no longer shown."""
 
     text: str
