@@ -18,6 +18,8 @@ from agentic_kernel_engine.loop import Context, FinalAnswer, ToolCall
 TURNS = 2_000
 ROUNDS = 15
 RUNS = 10_000
+TIMES = 5
+"""How often all of them are run, in a process of their own each time; the quickest counts."""
 LATENCY = 0.05
 """Seconds that each model call takes where very many runs wait for theirs."""
 
@@ -90,7 +92,7 @@ def _turn() -> tuple[Figure, Figure]:
 
 
 def _side_by_side() -> list[Figure]:
-    ours, limit = (_program(each) for each in (LOOPS, BARE))
+    ours, limit = (min(map(_program, [each] * TIMES), key=_seconds) for each in (LOOPS, BARE))
     return [
         Figure(
             name=f"{RUNS:,} runs at once of two model calls of {LATENCY * 1000:g} ms",
@@ -103,6 +105,10 @@ def _side_by_side() -> list[Figure]:
             limit_is="a bare asyncio task that sleeps",
         ),
     ]  # fmt: skip
+
+
+def _seconds(found: dict[str, float]) -> float:
+    return found["seconds"]
 
 
 def _program(program: str) -> dict[str, float]:
