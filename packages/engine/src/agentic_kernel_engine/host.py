@@ -148,7 +148,8 @@ class Host(Decisions, Queries):
     async def dispatch(self, task: Task) -> Receipt:
         """Enter ``running``, or raise and leave no trace.
 
-        Never queues: a slot is taken before anything is durable (R9); `run` waits for one.
+        Never queues: a slot is taken before anything is durable (R9); `run` waits for one. A
+        caller that is cancelled while the substrate still thinks it over leaves no trace either.
 
         Raises:
             InvalidValue: The Task carries something that may not be stored; the path is named.
@@ -244,7 +245,8 @@ class Host(Decisions, Queries):
     async def run(self, task: Task) -> Task:
         """Dispatch the Task as soon as a slot is free, and wait for its terminal snapshot.
 
-        If the caller is cancelled the Task runs on; kill it if that is not wanted.
+        If the caller is cancelled the Task runs on, once the substrate has accepted it; kill it if
+        that is not wanted.
 
         Raises:
             As `dispatch`; but it waits for a slot.
