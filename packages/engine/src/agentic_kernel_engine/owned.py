@@ -94,9 +94,13 @@ class Owned:
             result.set_exception(fault)
 
 
-@coroutine
-def _rest(work: Coroutine[Any, Any, None], waits_for: Any) -> Generator[Any, Any, None]:
+async def _rest(work: Coroutine[Any, Any, None], waits_for: Any) -> None:
     """What is left of work that has begun, and waits for something."""
+    await _driven(work, waits_for)
+
+
+@coroutine
+def _driven(work: Coroutine[Any, Any, None], waits_for: Any) -> Generator[Any, Any, None]:
     try:
         while True:
             try:
