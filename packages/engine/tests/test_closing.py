@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import agentic_kernel_engine as engine
-from agentic_kernel import CannotStart, TaskStatus
+from agentic_kernel import CannotStart, Task, TaskStatus
 from agentic_kernel_engine import Event, HostClosed, Job
 
 from .conftest import Acting, NewTask, TappedStore, Until
@@ -179,28 +179,34 @@ async def test_what_was_acquired_while_the_host_began_to_drain_does_not_run(
     assert not host._runs.live
 
 
+class Thinking:
+    """A substrate that thinks over whether it accepts a Task, until it is to go on."""
+
+    def __init__(self) -> None:
+        self.thinks = asyncio.Event()
+        self.go_on = asyncio.Event()
+
+    async def accept(self, task: Task) -> None:
+        self.thinks.set()
+        await self.go_on.wait()
+
+    async def execute(self, job: Job) -> str:
+        return "done"
+
+
 @pytest.mark.parametrize("verb", ["dispatch", "run"])
 @pytest.mark.parametrize("shielded", [False, True])
 async def test_what_the_substrate_accepts_when_the_host_drains_already_is_refused(
     new_task: NewTask, until: Until, *, verb: str, shielded: bool
 ) -> None:
-    thinking, go_on = asyncio.Event(), asyncio.Event()
-
-    class Slow:
-        async def accept(self, task: Any) -> None:
-            thinking.set()
-            await go_on.wait()
-
-        async def execute(self, job: Job) -> Any:
-            return None
-
+    substrate = Thinking()
     store = TappedStore() if shielded else engine.MemoryStore()
-    host = Host(Slow(), store, unwind_timeout=1)
+    host = Host(substrate, store, unwind_timeout=1)
     starting = asyncio.ensure_future(getattr(host, verb)(new_task()))
-    await thinking.wait()
+    await substrate.thinks.wait()
     closing = asyncio.ensure_future(host.close())
     await until(lambda: host._runs.slots.closed)
-    go_on.set()
+    substrate.go_on.set()
     with pytest.raises(CannotStart, match="draining"):
         await starting
     await closing
@@ -212,22 +218,13 @@ async def test_what_the_substrate_accepts_when_the_host_drains_already_is_refuse
 async def test_a_caller_who_gives_up_while_the_substrate_thinks_leaves_nothing(
     new_task: NewTask, *, shielded: bool
 ) -> None:
-    thinking, go_on = asyncio.Event(), asyncio.Event()
-
-    class Slow:
-        async def accept(self, task: Any) -> None:
-            thinking.set()
-            await go_on.wait()
-
-        async def execute(self, job: Job) -> Any:
-            return "done"
-
+    substrate = Thinking()
     store = TappedStore() if shielded else engine.MemoryStore()
-    async with Host(Slow(), store, max_in_flight=1) as host:
+    async with Host(substrate, store, max_in_flight=1) as host:
         starting = asyncio.create_task(host.dispatch(new_task()))
-        await thinking.wait()
+        await substrate.thinks.wait()
         starting.cancel()
         await asyncio.wait([starting])
-        go_on.set()
+        substrate.go_on.set()
         assert await store.find() == []
         assert (await host.run(new_task())).result == "done", "a slot was lost"

@@ -54,10 +54,9 @@ class Host(Decisions, Queries):
 
     The store is the only channel: every verb loads, decides, commits if nothing moved, and else
     looks again, so the same code is right for one process and for many on one store. What a verb
-    writes is written in asyncio tasks of the Host's own: a caller that times out leaves no Task
-    half changed (R4).
-    Without a substrate a Host is a control plane: it reads, pauses, resumes and kills, and leaves
-    running to others.
+    writes is out of reach of its caller's timeout: no Task is left half changed (R4). Without a
+    substrate a Host is a control plane: it reads, pauses, resumes and kills, and leaves running to
+    others.
 
     A Host belongs to the event loop that it is first used on. ``async with`` closes it: runs let
     go at their next safe point, and their Tasks stay claimable.

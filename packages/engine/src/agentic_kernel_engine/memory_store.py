@@ -27,9 +27,9 @@ class _Line(msgspec.Struct, frozen=True, gc=False):
     index: int
     text: bytes
 
-    @property
-    def id(self) -> EventId:
-        return self.version, self.index
+
+def _id(line: _Line) -> EventId:
+    return line.version, line.index
 
 
 class _Shelf(msgspec.Struct, gc=False):
@@ -47,11 +47,7 @@ class _Shelf(msgspec.Struct, gc=False):
 
     def events(self, after: EventId | None, limit: int) -> list[tuple[EventId, bytes]]:
         start = 0 if after is None else bisect_right(self.lines, after, key=_id)
-        return [(line.id, line.text) for line in self.lines[start : start + limit]]
-
-
-def _id(line: _Line) -> EventId:
-    return line.id
+        return [(_id(line), line.text) for line in self.lines[start : start + limit]]
 
 
 class MemoryStore:
