@@ -128,7 +128,7 @@ def crash() -> Crash:
         host._hub.store = Gone()
         host._hub.closed = True
         host._runs.control._store = host._takeover._store = host._hub.store
-        for run in list(host._runs.live.values()):
+        for run in list(host._runs.live):
             run.end("lost")
         await asyncio.sleep(0)
         await real.leave(host.name)

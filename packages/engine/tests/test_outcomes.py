@@ -10,7 +10,7 @@ import pytest
 
 import agentic_kernel_engine as engine
 from agentic_kernel import Dispatch, TaskStatus, apply
-from agentic_kernel_engine import Job, Record, StoreError, UnknownOutcome
+from agentic_kernel_engine import Job, MemoryStore, Record, StoreError, UnknownOutcome
 
 from .conftest import Acting, NewTask, TappedStore
 
@@ -78,6 +78,35 @@ async def test_the_reaper_runs_what_the_host_owns_and_nobody_runs(
         started = apply(task, Dispatch(), task.created_at)
         await host.store.insert(Record(started, owner=f"{host.name}:1"))
         assert (await host.wait(task.id)).result == "reaped"
+
+
+@pytest.mark.rule("R4")
+async def test_the_reaper_does_not_run_again_what_has_ended_while_it_looked(
+    new_task: NewTask, acting: type[Acting]
+) -> None:
+    entries: list[str] = []
+    looked, ended = asyncio.Event(), asyncio.Event()
+
+    class Slow(MemoryStore):
+        """One whose answer about the Tasks of an owner is on its way for long."""
+
+        async def find(self, **which: Any) -> Any:
+            page = await super().find(**which)
+            if which.get("owner") and page:
+                looked.set()
+                await ended.wait()
+            return page
+
+    async def act(job: Job) -> Any:
+        entries.append(job.task.id)
+        await looked.wait()
+
+    async with Host(acting(act), Slow(), interval=0.01) as host:
+        task = new_task()
+        await host.run(task)
+        ended.set()
+        await asyncio.sleep(0.1)
+    assert entries == [task.id]
 
 
 @pytest.mark.rule("R5")

@@ -62,7 +62,7 @@ class Runs:
         self.slots = Slots(max_in_flight)
         self.max_attempts = max_attempts
         self.unwind_timeout = unwind_timeout
-        self.live: dict[tuple[str, str], Run] = {}
+        self.live: set[Run] = set()
         self.current: dict[str, Run] = {}
         self._substrate = substrate
         self._direct = iscoroutinefunction(getattr(substrate, "execute", None))
@@ -119,7 +119,8 @@ class Runs:
     def knows(self, record: Record) -> bool:
         """Whether this record's owner is a run that is live, or being set up."""
         task_id = record.task.id
-        return task_id in self._arriving or (task_id, record.owner) in self.live
+        run = self.current.get(task_id)
+        return task_id in self._arriving or (run is not None and run.owner == record.owner)
 
     async def enter(self, record: Record, *, in_slot: bool) -> None:
         """Run a Task that this host has just acquired, unless it must not run.
@@ -152,7 +153,7 @@ class Runs:
             self.hub.owned.start(self._let_go_of(record))
             return
         run = Run(self, record, in_slot=in_slot)
-        self.live[run.task_id, run.owner] = run
+        self.live.add(run)
         self.current[run.task_id] = run
         around = copy_context()
         run.root = asyncio.get_running_loop().create_task(self._work(run), context=around)
@@ -205,7 +206,7 @@ class Runs:
             finish(self._finish(run, root))
 
     def _forget(self, run: Run) -> None:
-        self.live.pop((run.task_id, run.owner), None)
+        self.live.discard(run)
         if self.current.get(run.task_id) is run:
             del self.current[run.task_id]
 
@@ -322,7 +323,7 @@ class Runs:
     async def drain(self, *, pause: bool, timeout: float) -> None:
         """Let every run go at its next safe point; after ``timeout``, from its last commit."""
         self.slots.close()
-        runs = list(self.live.values())
+        runs = list(self.live)
         for run in runs:
             run.leave("paused" if pause else "released")
         await _until_done(runs, timeout)

@@ -163,11 +163,18 @@ class TakeOver:
         await self._control.family.look_again(page)
 
     async def restart(self, record: Record) -> None:
-        """Run what this host owns and does not run."""
-        if self._runs.knows(record) or self._hub.closed:
+        """Run what this host owns and does not run.
+
+        A run that has ended since the record was read leaves nobody here who knows it. So what
+        nobody knows is read once more: from then on the store tells of that end.
+        """
+        if self._runs.knows(record):
             return
-        with suppress(CannotStart):
-            await self._runs.enter(record, in_slot=self._take_slot(record))
+        with suppress(CannotStart, TaskNotFound):
+            latest = await self._store.load(record.task.id)
+            if latest.owner != record.owner or self._runs.knows(latest) or self._hub.closed:
+                return
+            await self._runs.enter(latest, in_slot=self._take_slot(latest))
 
 
 def _unchanged(record: Record) -> Receipt:

@@ -153,7 +153,7 @@ class Execution:
         Raises:
             InvalidValue: There is no such limit, or its value is none.
         """
-        wanted = {**self.state.limits, **changes}
+        wanted = {**(self.state.limits or {}), **changes}
         self.limits = self._base.changed(wanted)
         self.state.limits = wanted
 

@@ -89,7 +89,7 @@ class State(msgspec.Struct, gc=False, omit_defaults=True):
     """The outermost first."""
     variables: dict[str, Any] = {}
     """The host's scratch: kept with the state, not in the log."""
-    limits: dict[str, Any] = {}
+    limits: dict[str, Any] | None = None
     """Limits that were changed while the Task ran."""
     non_progress: int = 0
     reflections: int = 0
