@@ -38,6 +38,7 @@ from .runs import Runs
 from .waiting import WAITING_FOR
 
 Inbox = tuple[Mapping[str, Any], ...]
+_DISPATCH = Dispatch()
 
 
 class Control:
@@ -114,11 +115,11 @@ class Control:
         try:
             now = self._hub.clock()
             record = Record(
-                apply(task, Dispatch(), now), owner=owner_name(self._hub.name, 1), attempts=1,
+                apply(task, _DISPATCH, now), owner=owner_name(self._hub.name, 1), attempts=1,
                 parent=parent,
             )  # fmt: skip
-            dispatched = Event(vocabulary.TASK_DISPATCHED, {"by": record.owner})
-            made = by_act(dispatched, next(self._hub.acts), now)
+            by = {"by": record.owner}
+            made = by_act(vocabulary.TASK_DISPATCHED, by, next(self._hub.acts), now)
             with self._runs.arriving(task.id):
                 await self._insert(record, made)
                 self._hub.published(record, [made])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import datetime
@@ -85,8 +85,9 @@ async def change(
             decided = await decide(before)
             if decided is not None:
                 after, happened = decided
+                now = hub.clock()
                 texts = [
-                    event if isinstance(event, bytes) else by_act(event, act, hub.clock())
+                    event if isinstance(event, bytes) else by_act(event.type, event.data, act, now)
                     for event in happened
                 ]
                 try:
@@ -126,9 +127,9 @@ async def acknowledged(store: Store, task_id: str, version: int) -> None:
             return
 
 
-def by_act(event: Event, act: int, at: datetime) -> bytes:
+def by_act(type: str, data: Mapping[str, Any], act: int, at: datetime) -> bytes:
     """The stored form of a host's event, marked with the number of the act that it belongs to."""
-    return vocabulary.stored([Checked(event.type, {**event.data, "act": act})], at)[0]
+    return vocabulary.stored([Checked(type, {**data, "act": act})], at)[0]
 
 
 async def landed(store: Store, after: Record, texts: Sequence[bytes]) -> bool:

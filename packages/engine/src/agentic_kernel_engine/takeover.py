@@ -9,7 +9,6 @@ from agentic_kernel import CannotStart, IllegalTransition, TaskNotFound, TaskSta
 
 from . import events as vocabulary
 from .errors import UnknownOutcome
-from .events import Event
 from .hub import Hub
 from .mutators import by_act, read_back
 from .receipt import Receipt
@@ -79,8 +78,8 @@ class TakeOver:
             self._runs.slots.give_back()
 
     async def _claim(self, task_id: str) -> Record | None:
-        claim = Event(vocabulary.TASK_CLAIMED, {"by": self._hub.name})
-        made = by_act(claim, next(self._hub.acts), self._hub.clock())
+        by = {"by": self._hub.name}
+        made = by_act(vocabulary.TASK_CLAIMED, by, next(self._hub.acts), self._hub.clock())
         try:
             claimed = await self._store.claim(task_id, self._hub.name, [made])
         except UnknownOutcome:
