@@ -10,23 +10,25 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from typing import Any, TypeVar
 
 import pytest
 
 from agentic_kernel import IllegalTransition, Task, TaskStatus
 from agentic_kernel.invariants import check, follows
-from agentic_kernel_engine import Host, Job, MemoryStore, Record, UnknownOutcome
+from agentic_kernel_engine import EventId, Host, Job, MemoryStore, Record, UnknownOutcome
 
 from .conftest import Crash
+
+T = TypeVar("T")
 
 HISTORIES = 500
 STEPS = 6
 
 
 class JitteryStore(MemoryStore):
-    """Waits at random before and after its writes, and sometimes gives no answer."""
+    """Waits at random before and after whatever it does; sometimes a write gives no answer."""
 
     def __init__(self, chance: random.Random) -> None:
         super().__init__()
@@ -41,9 +43,31 @@ class JitteryStore(MemoryStore):
         if self._chance.random() < 0.05:
             raise UnknownOutcome("no answer")
 
-    async def load(self, task_id: str) -> Record:
+    async def _late(self, read_it: Callable[..., Awaitable[T]], *args: Any, **which: Any) -> T:
         await self._jitter()
-        return await super().load(task_id)
+        read = await read_it(*args, **which)
+        await self._jitter()
+        return read
+
+    async def load(self, task_id: str) -> Record:
+        return await self._late(super().load, task_id)
+
+    async def load_many(self, task_ids: Collection[str]) -> Mapping[str, Record]:
+        return await self._late(super().load_many, task_ids)
+
+    async def changed(self, versions: Mapping[str, int]) -> Mapping[str, int]:
+        return await self._late(super().changed, versions)
+
+    async def events(
+        self, task_id: str, after: EventId | None = None, limit: int = 1000
+    ) -> Sequence[tuple[EventId, bytes]]:
+        return await self._late(super().events, task_id, after, limit)
+
+    async def find(self, **which: Any) -> Sequence[Record]:
+        return await self._late(super().find, **which)
+
+    async def alive(self, owner: str) -> bool:
+        return await self._late(super().alive, owner)
 
     async def commit(self, before: Record, after: Record, events: Sequence[bytes] = ()) -> None:
         await self._answer()
@@ -68,8 +92,11 @@ class Walk:
         self.offered: list[str] = []
         self.changes: Counter[str] = Counter()
         self.seen: list[Task] = []
+        self.runs: Counter[str] = Counter()
+        """How often a run began, by its owner."""
 
     async def execute(self, job: Job) -> Any:
+        self.runs[job._run.owner] += 1
         step = job.state or 0
         swallows = self.chance.random() < 0.2
         while step < STEPS:
@@ -165,6 +192,7 @@ class Walk:
             assert len(steps) == STEPS
         assert all(follows(seen, final.task) for seen in self.seen)
         assert final.task.failure is None, final.task.failure
+        assert set(self.runs.values()) <= {1}, "a run began twice"
 
 
 @pytest.mark.rule("R1")
