@@ -119,6 +119,32 @@ async def test_a_question_is_a_request_too(desks: Desks, until: Until) -> None:
         await until(lambda: told.verbs == ["wanted", "settled"])
 
 
+async def test_what_was_read_before_it_was_asked_does_not_settle_it(
+    desks: Desks, until: Until
+) -> None:
+    """The answer of the store may be late: of a pause that was answered, and another follows."""
+    told = Told()
+    planner = ScriptedPlanner(write("a"), write("b"), FinalAnswer("done"))
+    async with desks.host(told, planner) as host:
+        task = new_task()
+        await host.dispatch(task)
+        first = await host.wait(task.id, TaskStatus.PAUSED)
+        await until(lambda: told.calls)
+        late = await desks.store.load(task.id)
+        assert late.task == first
+        await host.approve(task.id, told.calls[0][1].digest)
+        await until(lambda: told.verbs == ["wanted", "settled", "wanted"])
+        assert host._hub.desk is not None
+        host._hub.desk.saw(late)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert len(told.calls) == 3
+        await host.approve(task.id, told.calls[2][1].digest)
+        await host.wait(task.id)
+        await until(lambda: len(told.calls) == 4)
+    assert told.calls[3] == ("settled", told.calls[2][1])
+
+
 async def test_a_kill_withdraws_the_request(desks: Desks, until: Until) -> None:
     told = Told()
     async with desks.host(told) as host:

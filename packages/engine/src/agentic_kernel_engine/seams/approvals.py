@@ -123,8 +123,8 @@ class Desk:
         self._approvals = approvals
         self._store = store
         self._kinds = kinds
-        self._open: dict[str, tuple[Request, int]] = {}
-        """By digest, with the depth of the Task that it is asked at."""
+        self._open: dict[str, _Open] = {}
+        """By digest."""
         self._asked: dict[str, set[str]] = {}
         """The digests that each Task asks for: a commit of one is nothing to the others."""
         self._done: dict[str, None] = {}
@@ -150,17 +150,18 @@ class Desk:
             await asyncio.wait([telling], timeout=timeout)
 
     def saw(self, record: Record) -> None:
-        """Take note of a record that is durable."""
+        """Take note of a record that is durable; there may be later ones already."""
         task = record.task
         if self._kinds is not None and task.runtime_kind not in self._kinds:
             return
         for request in requests(task):
-            self._want(request, depth(task))
+            self._want(_Open(request, depth(task), record.version))
         for digest in list(self._asked.get(task.id, ())):
-            request = self._open[digest][0]
-            if not _waits(record, request):
+            known = self._open[digest]
+            # A record from before it was asked, which was on its way for long, settles nothing.
+            if record.version > known.version and not _waits(record, known.request):
                 killed = task.status is TaskStatus.CANCELLED
-                self._close(request, "withdrawn" if killed else "settled")
+                self._close(known.request, "withdrawn" if killed else "settled")
 
     async def look(self) -> None:
         """Look at every paused Task, and at what was open and is not among them.
@@ -182,22 +183,22 @@ class Desk:
             after = page[-1].task.id
         others = self._asked.keys() - paused
         found = await self._store.load_many(others) if others else {}
-        for request, _ in list(self._open.values()):
+        for request in [known.request for known in self._open.values()]:
             if request.task_id in found:
                 self.saw(found[request.task_id])
             elif request.task_id in others:
                 self._close(request, "withdrawn")
         for digest in self._untold & self._open.keys():
             self._untold.discard(digest)
-            self._queue.put_nowait(("wanted", self._open[digest][0]))
+            self._queue.put_nowait(("wanted", self._open[digest].request))
 
-    def _want(self, request: Request, level: int) -> None:
-        known = self._open.get(request.digest)
-        if request.digest in self._done or (known is not None and known[1] <= level):
+    def _want(self, new: _Open) -> None:
+        request, known = new.request, self._open.get(new.request.digest)
+        if request.digest in self._done or (known is not None and known.depth <= new.depth):
             return
         if known is not None:
-            self._forget(known[0])
-        self._open[request.digest] = request, level
+            self._forget(known.request)
+        self._open[request.digest] = new
         self._asked.setdefault(request.task_id, set()).add(request.digest)
         self._queue.put_nowait(("wanted", request))
 
@@ -233,6 +234,16 @@ class Desk:
                 if not self._faulty:
                     self._faulty = True
                     _log.exception("the approvals transport failed; this is reported once")
+
+
+class _Open(msgspec.Struct, frozen=True):
+    """A request that is not decided, as far as is known."""
+
+    request: Request
+    depth: int
+    """Of the Task that it is asked at."""
+    version: int
+    """Of the record that was first seen to ask."""
 
 
 def requests(task: Task) -> list[Request]:
