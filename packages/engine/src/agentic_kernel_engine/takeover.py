@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from agentic_kernel import CannotStart, IllegalTransition, TaskNotFound, TaskStatus
 
@@ -122,7 +123,7 @@ class TakeOver:
         return taken
 
     async def adopt(self) -> None:
-        """Take up claimable children of the runs that are here, in their slots (R9).
+        """Take up claimable children of the runs that are here, and wake them, in their slots (R9).
 
         A parent that holds the last slot and waits for its child would else wait for ever.
         """
@@ -135,23 +136,26 @@ class TakeOver:
                     await self.claim(record.task.id)
                 except (CannotStart, TaskNotFound):  # the parent, or the child, is gone meanwhile
                     continue
+            await self._wake(parent=run.task_id)
 
     async def wake(self) -> None:
-        """Resume the paused Tasks of the kinds served whose moment has come."""
+        """Resume the paused Tasks of the kinds served whose moment has come, as slots are free."""
         after: str | None = None
         while self._runs.slots.free:
-            page = await self._store.find(
-                status=TaskStatus.PAUSED, due=self._hub.clock(), kinds=self._kinds, after=after,
-                limit=_PAGE,
-            )  # fmt: skip
-            for record in page:
-                try:
-                    await self._control.resume(record.task.id, None, record.version)
-                except (TaskNotFound, IllegalTransition):
-                    continue
+            page = await self._wake(after=after)
             if len(page) < _PAGE:
                 return
             after = page[-1].task.id
+
+    async def _wake(self, **which: Any) -> Sequence[Record]:
+        """Resume one page of them."""
+        page = await self._store.find(
+            status=TaskStatus.PAUSED, due=self._hub.clock(), kinds=self._kinds, limit=_PAGE, **which
+        )
+        for record in page:
+            with suppress(TaskNotFound, IllegalTransition):
+                await self._control.resume(record.task.id, None, record.version)
+        return page
 
     async def look_again(self) -> None:
         """Look at one page of the paused Tasks of the kinds served; see `Family.look_again`."""

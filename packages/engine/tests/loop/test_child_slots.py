@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from agentic_kernel import TaskStatus
 from agentic_kernel_engine import Host, Limits, Loop, MemoryStore
-from agentic_kernel_engine.loop.action import FinalAnswer, ToolCall
+from agentic_kernel_engine.loop.action import FinalAnswer, Schedule, ToolCall
 from agentic_kernel_engine.loop.context import Context
 
 from ..conftest import Crash
@@ -74,6 +75,17 @@ async def test_what_is_claimed_by_hand_brings_its_children(crash: Crash) -> None
     ):
         await second.claim(task.id)
         assert deepest((await second.wait(task.id)).result) == "it"
+
+
+async def test_a_child_wakes_in_the_slot_of_its_parent() -> None:
+    """It sleeps until a moment, while its parent holds the one slot and waits for it."""
+
+    def sleep(context: Context) -> Any:
+        return Schedule((datetime.now(UTC) + timedelta(milliseconds=50)).isoformat())
+
+    planner = Roles(root=[spawn("child"), join, told], child=[sleep, FinalAnswer("awake")])
+    async with one(Loop(planner), MemoryStore()) as host, asyncio.timeout(10):
+        assert deepest((await host.run(new_task(instructions="root"))).result) == "awake"
 
 
 async def test_a_child_that_was_let_go_elsewhere_is_taken_into_its_parents_slot() -> None:
