@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 WAITING_FOR: Final = "engine/waiting_for"
 """The note that says what a Task paused with the reason ``interrupt`` waits for."""
+ANSWER: Final = "engine/answer"
+"""A decision in the inbox that answers a question. Data: ``text``, ``by``."""
 
 
 def waiting_for(task: Task) -> Mapping[str, Any] | None:
@@ -62,13 +64,23 @@ def waits_in_vain(paused: Record, children: Mapping[str, Task]) -> bool:
     waiting = asked(paused.task)
     if waiting is None:
         return False
-    wanted = set(digests(waiting))
-    if any(entry.get("digest") in wanted for entry in paused.inbox):
+    wanted = digests(waiting)
+    if any(decides(entry, waiting["kind"], each) for entry in paused.inbox for each in wanted):
         return True
     for child in waiting.get("children", ()):
-        if child in children and wanted.isdisjoint(digests(asked(children[child]) or {})):
+        if child in children and set(wanted).isdisjoint(digests(asked(children[child]) or {})):
             return True
     return False
+
+
+def decides(entry: Mapping[str, Any], kind: str, digest: str) -> bool:
+    """Whether an entry of an inbox decides about what is asked for.
+
+    A person's answer names no digest: it is one to whatever question the Task shows.
+    """
+    if kind == "question" and entry["type"] == ANSWER:
+        return bool(entry.get("digest", digest) == digest)
+    return bool(entry.get("digest") == digest)
 
 
 def digests(waiting: Mapping[str, Any]) -> list[str]:

@@ -9,7 +9,7 @@ import pytest
 
 from agentic_kernel import Kill, Pause, Task, TaskStatus, apply
 from agentic_kernel_engine import Host, Loop, MemoryStore, Record
-from agentic_kernel_engine.loop.action import FinalAnswer, ToolCall
+from agentic_kernel_engine.loop.action import AskUser, FinalAnswer, ToolCall
 from agentic_kernel_engine.mutators import successor
 
 from ..conftest import Crash, TappedStore
@@ -39,6 +39,22 @@ async def test_a_decision_that_lands_with_the_pause_lets_the_task_go_on(world: W
         async with asyncio.timeout(10):
             assert (await host.wait(task.id)).result == "both"
     assert world.done == ["write a", "write b"]
+
+
+async def test_an_answer_that_lands_with_the_pause_lets_the_task_go_on() -> None:
+    store = TappedStore()
+    loop = Loop(Roles(it=[AskUser("which?"), FinalAnswer("answered")]))
+    async with Host(loop, store, grace=0, interval=0.01) as host, Host(store=store) as control:
+        task = new_task(instructions="it")
+
+        async def late(record: Record) -> None:
+            if record.task.status is TaskStatus.PAUSED:
+                store.before_commit = None
+                await control.answer(task.id, "this")
+
+        store.before_commit = late
+        async with asyncio.timeout(10):
+            assert (await host.run(task)).result == "answered"
 
 
 def let_go(record: Record) -> bool:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from ..waiting import ANSWER as ANSWER
+
 RUN_STARTED: Final = "run.started"
 """The first entry. Data: ``limits``, those that differ from the defaults; ``principal``, if any."""
 RUN_ENTERED: Final = "run.entered"
@@ -80,8 +82,6 @@ LOOP_EVENTS: Final = frozenset(
 
 APPROVAL: Final = "engine/approval"
 """A decision in the inbox about one action. Data: ``digest``, ``granted``, ``by``, ``why``."""
-ANSWER: Final = "engine/answer"
-"""A decision in the inbox that answers a question. Data: ``text``, ``by``."""
 RETUNE: Final = "engine/retune"
 """A decision in the inbox that changes limits. Data: ``limits``, ``by``."""
 STEP: Final = "engine/step"

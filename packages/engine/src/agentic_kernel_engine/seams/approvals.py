@@ -15,8 +15,7 @@ import msgspec
 
 from agentic_kernel import Task, TaskStatus
 
-from ..loop import vocabulary
-from ..waiting import asked, digests, waiting_for
+from ..waiting import asked, decides, digests, waiting_for
 from .delegation import depth
 
 if TYPE_CHECKING:
@@ -271,9 +270,6 @@ def _waits(record: Record, request: Request) -> bool:
     note = waiting_for(record.task)
     if record.task.status.terminal or note is None:
         return False
-    for entry in record.inbox:
-        if entry.get("digest") == request.digest:
-            return False
-        if request.kind == "question" and entry["type"] == vocabulary.ANSWER:
-            return False
+    if any(decides(entry, request.kind, request.digest) for entry in record.inbox):
+        return False
     return request.digest in digests(note)
