@@ -11,6 +11,8 @@ from agentic_kernel import Kill, Pause, Task, TaskStatus, apply
 from agentic_kernel_engine import Host, Loop, MemoryStore, Record
 from agentic_kernel_engine.loop.action import AskUser, FinalAnswer, ToolCall
 from agentic_kernel_engine.mutators import successor
+from agentic_kernel_engine.seams.tools import tool
+from agentic_kernel_engine.waiting import asked
 
 from ..conftest import Crash, TappedStore
 from .conftest import Runner, World, new_task
@@ -55,6 +57,40 @@ async def test_an_answer_that_lands_with_the_pause_lets_the_task_go_on() -> None
         store.before_commit = late
         async with asyncio.timeout(10):
             assert (await host.run(task)).result == "answered"
+
+
+@pytest.mark.parametrize("decided", ["approved", "answered"])
+async def test_who_dies_after_a_decision_leaves_no_task_that_asks_for_it_again(
+    decided: str, crash: Crash
+) -> None:
+    """It was to pause as well: so it does, and says nothing of a decision that was used."""
+    reached, store = asyncio.Event(), MemoryStore()
+
+    @tool(effect="write", name="write")
+    async def never(text: str) -> None:
+        """Write a text, for ever."""
+        reached.set()
+        await asyncio.Event().wait()
+
+    plans = {"approved": [write("a")], "answered": [AskUser("which?"), write("a")]}
+    planner = Roles(it=[*plans[decided], FinalAnswer("done")])
+    loop = Loop(planner, [never], AskForWrites() if decided == "approved" else None)
+    first = Host(loop, store, grace=0, interval=0.01)
+    task = new_task(instructions="it")
+    async with Host(store=store) as control, asyncio.timeout(10):
+        await first.dispatch(task)
+        waiting = await asks(first, task)
+        if decided == "approved":
+            await control.approve(task.id, waiting["requests"][0]["digest"])
+        else:
+            await control.answer(task.id, "this")
+        await reached.wait()
+        await crash(first)
+        await control.pause(task.id)
+        async with Host(loop, store, grace=0, interval=0.01) as second:
+            assert asked(await second.wait(task.id, TaskStatus.PAUSED)) is None
+            await second.resume(task.id)
+            assert (await second.wait(task.id)).result == "done"
 
 
 def let_go(record: Record) -> bool:

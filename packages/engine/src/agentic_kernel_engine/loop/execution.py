@@ -78,7 +78,8 @@ class Execution:
         """Read the history behind the cursor, once (R15); settle the last reservation (R17).
 
         A reservation counts as spent if the call may have been made: not if the commit that
-        carries it is the one that let the Task go.
+        carries it is the one that let the Task go. The next commit, whichever it is, no longer says
+        that the Task waits; what the run still waits for, it asks for again.
 
         Returns:
             Whether this is the first entry of all.
@@ -90,6 +91,8 @@ class Execution:
         self.transcript = read(history, [self.opening])
         if self.job.state is None:
             return True
+        if state.waiting is not None:
+            self.job.note(WAITING_FOR, None)
         if state.reserved is not None and not _let_go(history):
             state.spent.iterations += 1
             state.spent.bank(state.reserved)
