@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
@@ -22,7 +22,6 @@ from agentic_kernel_engine import Host, Job, Record
 from .conftest import Crash
 from .jitter import JitteryStore
 
-HISTORIES = 500
 STEPS = 6
 
 
@@ -142,7 +141,17 @@ class Walk:
 
 @pytest.mark.rule("R1")
 async def test_random_histories_lose_nothing_and_do_nothing_twice(crash: Crash) -> None:
-    for seed in range(HISTORIES):
+    await walk(range(500), crash)
+
+
+@pytest.mark.torture
+@pytest.mark.rule("R1")
+async def test_ten_thousand_random_histories(crash: Crash) -> None:
+    await walk(range(10_000, 20_000), crash)
+
+
+async def walk(seeds: Iterable[int], crash: Crash) -> None:
+    for seed in seeds:
         try:
             async with asyncio.timeout(20):
                 await Walk(seed).run(crash)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Iterable, Iterator
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any
@@ -49,7 +49,6 @@ from ..conftest import Crash
 from ..jitter import JitteryStore
 from .conftest import new_task
 
-HISTORIES = 150
 PATIENCE = 20.0
 
 
@@ -257,7 +256,17 @@ def unjoined(context: Context) -> Iterator[str]:
 
 @pytest.mark.rule("R13")
 async def test_random_families_end_and_do_nothing_twice(crash: Crash) -> None:
-    for seed in range(HISTORIES):
+    await walk(range(150), crash)
+
+
+@pytest.mark.torture
+@pytest.mark.rule("R13")
+async def test_five_thousand_random_families_end_and_do_nothing_twice(crash: Crash) -> None:
+    await walk(range(10_000, 15_000), crash)
+
+
+async def walk(seeds: Iterable[int], crash: Crash) -> None:
+    for seed in seeds:
         try:
             async with asyncio.timeout(PATIENCE):
                 await Walk(seed, crash).run()
