@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
-
-import msgspec
 
 from agentic_kernel import Task
 
 Effect = Literal["transition", "requested", "withdrawn", "claimed", "none"]
 
 
-class Receipt(msgspec.Struct, frozen=True, gc=False):
+@dataclass(frozen=True, slots=True)
+class Receipt:
     """What one verb did, as its caller may rely on it (R3).
 
     Of several callers that race for one transition, exactly one gets ``changed=True``: the one
