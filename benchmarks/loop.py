@@ -16,10 +16,11 @@ from agentic_kernel_engine import Host, Limits, Loop, tool
 from agentic_kernel_engine.loop import Context, FinalAnswer, ToolCall
 
 TURNS = 2_000
-ROUNDS = 15
+ROUNDS = 30
 RUNS = 10_000
-TIMES = 5
-"""How often all of them are run, in a process of their own each time; the quickest counts."""
+TIMES = 10
+"""How often all of them are run, in a process of their own each time; the quickest counts, for
+whatever else goes on in the machine only ever adds."""
 LATENCY = 0.05
 """Seconds that each model call takes where very many runs wait for theirs."""
 
