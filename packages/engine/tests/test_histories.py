@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -20,7 +20,7 @@ from agentic_kernel.invariants import check, follows
 from agentic_kernel_engine import Host, Job, Record
 
 from .conftest import Crash
-from .jitter import JitteryStore
+from .histories import JitteryStore, play
 
 STEPS = 6
 
@@ -141,20 +141,10 @@ class Walk:
 
 @pytest.mark.rule("R1")
 async def test_random_histories_lose_nothing_and_do_nothing_twice(crash: Crash) -> None:
-    await walk(range(500), crash)
+    await play(range(500), lambda seed: Walk(seed).run(crash))
 
 
 @pytest.mark.torture
 @pytest.mark.rule("R1")
 async def test_ten_thousand_random_histories(crash: Crash) -> None:
-    await walk(range(10_000, 20_000), crash)
-
-
-async def walk(seeds: Iterable[int], crash: Crash) -> None:
-    for seed in seeds:
-        try:
-            async with asyncio.timeout(20):
-                await Walk(seed).run(crash)
-        except BaseException as broken:
-            broken.add_note(f"seed {seed}")
-            raise
+    await play(range(10_000, 20_000), lambda seed: Walk(seed).run(crash))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Iterator
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any
@@ -46,10 +46,8 @@ from agentic_kernel_engine.seams.tools import Tool, ToolContext, tool
 from agentic_kernel_engine.waiting import asked
 
 from ..conftest import Crash
-from ..jitter import JitteryStore
+from ..histories import JitteryStore, play
 from .conftest import new_task
-
-PATIENCE = 20.0
 
 
 class Walk:
@@ -256,20 +254,10 @@ def unjoined(context: Context) -> Iterator[str]:
 
 @pytest.mark.rule("R13")
 async def test_random_families_end_and_do_nothing_twice(crash: Crash) -> None:
-    await walk(range(150), crash)
+    await play(range(150), lambda seed: Walk(seed, crash).run())
 
 
 @pytest.mark.torture
 @pytest.mark.rule("R13")
 async def test_five_thousand_random_families_end_and_do_nothing_twice(crash: Crash) -> None:
-    await walk(range(10_000, 15_000), crash)
-
-
-async def walk(seeds: Iterable[int], crash: Crash) -> None:
-    for seed in seeds:
-        try:
-            async with asyncio.timeout(PATIENCE):
-                await Walk(seed, crash).run()
-        except BaseException as broken:
-            broken.add_note(f"seed {seed}")
-            raise
+    await play(range(10_000, 15_000), lambda seed: Walk(seed, crash).run())

@@ -94,7 +94,7 @@ async def _join(
     if decisions:
         await delegation.tell(run.job, child, decisions)
     at_hand.awaited.pop(slot, None)
-    run.wait_no_more()
+    run.state.waiting = None
     run.state.at_hand = at_hand
 
     def leaving() -> bool:

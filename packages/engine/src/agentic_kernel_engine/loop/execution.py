@@ -160,12 +160,6 @@ class Execution:
         self.limits = self._base.changed(wanted)
         self.state.limits = wanted
 
-    def wait_no_more(self) -> None:
-        """What the Task waited for is there: its next commit no longer says that it waits."""
-        if self.state.waiting is not None:
-            self.state.waiting = None
-            self.job.note(WAITING_FOR, None)
-
     async def commit(self) -> None:
         """Put on record what is about to happen, and go on."""
         events, consumed = self._settle()

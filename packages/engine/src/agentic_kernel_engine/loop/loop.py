@@ -293,8 +293,7 @@ class Loop:
     async def _commit(self, run: Execution, context: Context) -> None:
         """One durable write, with the reservation for the next call; then a safe point."""
         run.state.step += 1
-        if run.state.waiting is not None:
-            run.wait_no_more()
+        run.state.waiting = None
         if run.ending is not None:
             raise run.ending
         if run.after is not None:

@@ -200,7 +200,7 @@ async def _make_way(run: Execution, at_hand: AtHand, found: dict[int, Observatio
     _keep(at_hand, found)
     at_hand.prepared = False  # What is open is called again by its tool's own wish.
     run.state.at_hand = at_hand
-    run.wait_no_more()
+    run.state.waiting = None
     if await ask_for_children(run, at_hand):
         return
     await run.checkpoint()

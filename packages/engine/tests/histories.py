@@ -1,15 +1,28 @@
-"""A store whose answers come late, for random histories."""
+"""What random histories share: a store whose answers come late, and the seed of what broke."""
 
 from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from agentic_kernel_engine import EventId, MemoryStore, Record, UnknownOutcome
 
 T = TypeVar("T")
+PATIENCE = 20.0
+"""Seconds that one history may take."""
+
+
+async def play(seeds: Iterable[int], history: Callable[[int], Awaitable[None]]) -> None:
+    """One history after the other; what breaks one says its seed."""
+    for seed in seeds:
+        try:
+            async with asyncio.timeout(PATIENCE):
+                await history(seed)
+        except BaseException as broken:
+            broken.add_note(f"seed {seed}")
+            raise
 
 
 class JitteryStore(MemoryStore):
