@@ -70,7 +70,6 @@ HOST_EVENTS: Final = frozenset(
 )
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
 
 
 class Event(msgspec.Struct, frozen=True):
@@ -146,7 +145,8 @@ def stored(events: Sequence[Any], at: datetime) -> list[bytes]:
 
 
 def _stamp(at: datetime) -> int:
-    return (at - _EPOCH) // _MICROSECOND
+    since = at - _EPOCH
+    return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
 
 
 _types: dict[str, bytes] = {}

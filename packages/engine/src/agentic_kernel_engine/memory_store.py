@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from bisect import bisect_right, insort
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 
@@ -20,16 +20,15 @@ _TERMINAL = frozenset(status for status in TaskStatus if status.terminal)
 _NONE: frozenset[str] = frozenset()
 
 
-class _Line(msgspec.Struct, frozen=True, gc=False):
-    """One event."""
+class _Commit(msgspec.Struct, frozen=True, gc=False):
+    """The events of one commit, in order."""
 
     version: int
-    index: int
-    text: bytes
+    events: tuple[bytes, ...]
 
 
-def _id(line: _Line) -> EventId:
-    return line.version, line.index
+def _version(commit: _Commit) -> int:
+    return commit.version
 
 
 class _Shelf(msgspec.Struct, gc=False):
@@ -39,15 +38,25 @@ class _Shelf(msgspec.Struct, gc=False):
     """
 
     record: Record
-    lines: list[_Line] = []
+    commits: list[_Commit] = []
+    """Those that wrote events."""
 
     def append(self, version: int, events: Sequence[bytes]) -> None:
         # In one go: a reader in another thread sees all of a commit's events, or none.
-        self.lines += [_Line(version, index, text) for index, text in enumerate(events)]
+        if events:
+            self.commits.append(_Commit(version, tuple(events)))
 
     def events(self, after: EventId | None, limit: int) -> list[tuple[EventId, bytes]]:
-        start = 0 if after is None else bisect_right(self.lines, after, key=_id)
-        return [(_id(line), line.text) for line in self.lines[start : start + limit]]
+        found: list[tuple[EventId, bytes]] = []
+        start = 0 if after is None else bisect_left(self.commits, after[0], key=_version)
+        for commit in self.commits[start : start + limit + 1]:
+            for index, text in enumerate(commit.events):
+                id = commit.version, index
+                if after is None or id > after:
+                    found.append((id, text))
+            if len(found) >= limit:
+                break
+        return found[:limit]
 
 
 class MemoryStore:

@@ -287,7 +287,7 @@ class Loop:
             state.said,
         )  # fmt: skip
         if self._visible is not None:
-            context.tools = [tool for tool in context.tools if self._visible(tool, context)]
+            context.tools = _those(self._visible, context)
         return context
 
     async def _commit(self, run: Execution, context: Context) -> None:
@@ -333,3 +333,8 @@ class Loop:
         if end.reason is StopReason.FINAL:
             return end.output
         raise TaskFailed(end.code, end.message or end.reason.value, end.metadata)
+
+
+def _those(visible: Callable[[Tool, Context], bool], context: Context) -> list[Tool]:
+    """The tools that a policy lets a planner see."""
+    return [tool for tool in context.tools if visible(tool, context)]
