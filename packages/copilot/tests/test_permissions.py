@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from agentic_kernel import TaskStatus
 from agentic_kernel_copilot import CopilotRuntime
 from agentic_kernel_engine import Host, MemoryStore
 from agentic_kernel_engine.loop import ALLOW, Decision, deny, stop
-from agentic_kernel_engine.seams import BasicPolicy
+from agentic_kernel_engine.seams import BasicPolicy, tool
 from integration.peers.aimock import Aimock
 
 from .conftest import Recorded, asked
@@ -109,3 +110,31 @@ async def test_a_person_decides_elsewhere_after_the_host_is_gone(
     assert (tmp_path / "made.txt").exists() is granted
     assert ("approval.given" if granted else "approval.refused") in events
     assert len(aimock.requests()) == 2, "the model was not asked for the call again"
+
+
+async def test_while_an_approved_call_runs_nobody_is_asked_for_it_again(
+    scripted: Mapping[str, Any], aimock: Aimock
+) -> None:
+    """Else who dies in it with a pause waiting would leave a Task that asks for what was used."""
+    begun, may_end = asyncio.Event(), asyncio.Event()
+
+    @tool(effect="write")
+    async def write() -> str:
+        """Write."""
+        begun.set()
+        await may_end.wait()
+        return "written"
+
+    aimock.load([after(0, calls(("write", {}))), after(1, says("done"))])
+    async with (
+        asyncio.timeout(60),
+        CopilotRuntime(**scripted, tools=[write], policy=BasicPolicy()) as runtime,
+    ):
+        task = (await runtime.dispatch(asked("Write."))).snapshot
+        paused = await runtime.wait(task.id, TaskStatus.PAUSED)
+        (request,) = paused.metadata["engine/waiting_for"]["requests"]
+        await runtime.approve(task.id, request["digest"], by="somebody")
+        await begun.wait()
+        assert (await runtime.get(task.id)).metadata["engine/waiting_for"] is None
+        may_end.set()
+        assert (await runtime.wait(task.id)).result == "done"

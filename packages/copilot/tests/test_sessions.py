@@ -342,6 +342,16 @@ async def test_a_task_that_continues_another_one_is_refused(scripted: Mapping[st
         assert runtime.substrate.cli.starts == 0
 
 
+@pytest.mark.parametrize("note", [SESSION, "engine/stop_reason", "engine/waiting_for"])
+async def test_a_task_that_comes_with_what_its_run_is_to_note_is_refused(
+    scripted: Mapping[str, Any], note: str
+) -> None:
+    async with CopilotRuntime(**scripted) as runtime:
+        with pytest.raises(CannotStart, match=f"'{note}' is a note"):
+            await runtime.dispatch(asked("Hello.", **{note: "mine"}))
+        assert runtime.substrate.cli.starts == 0
+
+
 @pytest.mark.torture
 async def test_twenty_sessions_share_one_process(
     scripted: Mapping[str, Any], aimock: Aimock, cli_path: Path

@@ -37,6 +37,9 @@ _IF_PAUSED: Final = {STOP_REASON: StopReason.INTERRUPT.value}
 class Entry:
     """A job, its state, and what the next commit will say.
 
+    That is first of all that the Task no longer waits for anything: who dies behind a decision
+    leaves none that asks for it again.
+
     Args:
         job: What the Host gave.
         state: What the last commit left, or a new one.
@@ -56,6 +59,9 @@ class Entry:
         self._heeded: set[int] = set()
         """Decisions that were acted on; the inbox shows them until the commit has landed."""
         self._began = time.monotonic()
+        if self.task.metadata.get(WAITING_FOR) is not None:
+            # What it still waits for it asks for again.
+            job.note(WAITING_FOR, None)
 
     def record(self, type: str, **data: Any) -> None:
         """Say something with the next commit."""
@@ -151,7 +157,6 @@ class Entry:
         state.step += 1
         state.plan = None
         state.calls = []
-        self.wait_no_more()
 
     def heed(self) -> None:
         """Act on the decisions in the inbox; the next commit consumes them."""
@@ -164,12 +169,6 @@ class Entry:
                 self._decided(said)
             elif said["type"] == vocabulary.RETUNE:
                 self._retune(said)
-
-    def wait_no_more(self) -> None:
-        """What the Task waited for is there: its next commit no longer says that it waits."""
-        if self.state.waiting is not None:
-            self.state.waiting = None
-            self.job.note(WAITING_FOR, None)
 
     async def commit(self, *, progress: bool = True) -> None:
         """Make what was said durable, and go on."""
@@ -210,7 +209,6 @@ class Entry:
             if call.waits
         ]
         waiting = {"kind": "approval", "requests": requests}
-        self.state.waiting = waiting
         self.record(vocabulary.RUN_WAITS, **waiting)
         self.job.note(WAITING_FOR, waiting)
         await self.pause(StopReason.INTERRUPT.value)
@@ -225,7 +223,6 @@ class Entry:
             vocabulary.RUN_STOPPED, reason=end.reason.value, message=end.message,
             steps=self.state.step, usage=msgspec.to_builtins(self.state.spent.usage),
         )  # fmt: skip
-        self.wait_no_more()
         self.job.report(self._events)
         self.job.note(STOP_REASON, end.reason.value)
         if end.reason is StopReason.FINAL:

@@ -63,8 +63,6 @@ class State(msgspec.Struct, omit_defaults=True):
     """What the turn at hand asks for."""
     calls: list[Call] = []
     """Its calls, in the order of the plan's actions."""
-    waiting: dict[str, Any] | None = None
-    """What a pause waits for, as in the note ``engine/waiting_for``."""
     limits: dict[str, Any] = {}
     """Limits that were changed while the Task ran."""
 
