@@ -161,7 +161,11 @@ async def _step(store: Store, records: list[Record]) -> None:
 
 
 async def _among(place: str) -> dict[str, list[Point]]:
-    """Microseconds of a commit, and of two listings, by the number of Tasks that run."""
+    """Microseconds of a commit, and of two listings, by the number of Tasks that run.
+
+    Of some medians the quickest counts: what the server has on hand besides, once it has taken in
+    very many rows, only ever adds.
+    """
     found: dict[str, list[Point]] = {}
     async with PostgresStore(place) as store:
         await store.join("bench")
@@ -177,7 +181,11 @@ async def _among(place: str) -> dict[str, list[Point]]:
                 more = [begun() for _ in range(min(AT_ONCE, tasks - len(records)))]
                 await asyncio.gather(*(store.insert(each) for each in more))
                 records += more
-            for name, call in asked.items():
-                times = [await _seconds(call) for _ in range(SAMPLES)]
-                found.setdefault(name, []).append((tasks, 1e6 * statistics.median(times)))
+            medians: dict[str, list[float]] = {name: [] for name in asked}
+            for _ in range(ROUNDS):
+                for name, call in asked.items():
+                    times = [await _seconds(call) for _ in range(SAMPLES)]
+                    medians[name].append(1e6 * statistics.median(times))
+            for name in asked:
+                found.setdefault(name, []).append((tasks, min(medians[name])))
     return found
