@@ -35,7 +35,7 @@ from .receipt import Effect, Receipt
 from .record import Record, owner_name
 from .run import PAUSE, pause_waits, without_pause
 from .runs import Runs
-from .waiting import WAITING_FOR
+from .waiting import ANSWER, WAITING_FOR, waiting_for
 
 Inbox = tuple[Mapping[str, Any], ...]
 _DISPATCH = Dispatch()
@@ -322,9 +322,16 @@ class Control:
 
 
 def _with(decision: Mapping[str, Any] | None, before: Record, inbox: Inbox) -> Inbox:
-    """An inbox with the decision behind the others, its id the version that carries it (R12)."""
+    """An inbox with the decision behind the others, its id the version that carries it (R12).
+
+    A person's answer is one to the question that the Task shows, so it never answers another (R3).
+    """
     if decision is None:
         return inbox
+    if decision["type"] == ANSWER and "digest" not in decision:
+        shown = waiting_for(before.task) or {}
+        if shown.get("kind") == "question" and "digest" in shown:
+            decision = {**decision, "digest": shown["digest"]}
     return (*inbox, freeze({**decision, "id": before.version + 1}))
 
 

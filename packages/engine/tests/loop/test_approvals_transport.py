@@ -145,6 +145,26 @@ async def test_what_was_read_before_it_was_asked_does_not_settle_it(
     assert told.calls[3] == ("settled", told.calls[2][1])
 
 
+async def test_what_was_decided_in_vain_is_wanted_again(desks: Desks, until: Until) -> None:
+    """The decision is gone from the inbox, and the Task asks for the same once more."""
+    told = Told()
+    async with desks.host(told) as host:
+        task = new_task()
+        await host.dispatch(task)
+        await host.wait(task.id, TaskStatus.PAUSED)
+        asking = await desks.store.load(task.id)
+        await until(lambda: told.calls)
+        digest = told.calls[0][1].digest
+        await host.approve(task.id, digest)
+        await until(lambda: told.verbs == ["wanted", "settled"])
+        desk = host._hub.desk
+        assert desk is not None
+        for version in (asking.version, asking.version + 1, asking.version + 2):
+            desk.saw(asking.changed(version=version))
+        await until(lambda: len(told.calls) > 2)
+        assert told.calls[2] == told.calls[0]
+
+
 async def test_a_kill_withdraws_the_request(desks: Desks, until: Until) -> None:
     told = Told()
     async with desks.host(told) as host:

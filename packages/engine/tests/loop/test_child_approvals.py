@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
@@ -118,6 +118,21 @@ async def asks(host: Host, task: Task, digests: set[str] | None = None) -> Any:
                 found = {each["digest"] for each in note.get("requests", [note])}
                 if found - (digests or set()):
                     return note
+    raise AssertionError(await host.get(task.id))
+
+
+async def ignored(host: Host, task: Task) -> list[str]:
+    """Whose decisions came to nothing."""
+    events = (await host.outcome(task.id)).events
+    return [event.data["by"] for event in events if event.type == "approval.ignored"]
+
+
+async def paused_for_nothing(host: Host, task: Task) -> Task:
+    """The Task, once somebody's pause took effect."""
+    async with asyncio.timeout(30):
+        async for event in host.stream(task.id):
+            if event.type == "task.paused" and event.data["reason"] == "requested":
+                return await host.get(task.id)
     raise AssertionError(await host.get(task.id))
 
 
@@ -242,10 +257,71 @@ async def test_a_resume_without_a_decision_asks_again(way: str, world: World) ->
         assert again == note
         await host.approve(task.id, "0" * 64, by="mallory")
         await host.wait(task.id, TaskStatus.PAUSED)
-        ignored = [e.data["by"] for e in (await host.outcome(task.id)).events
-                   if e.type == "approval.ignored"]  # fmt: skip
-        assert ignored == ["mallory"]
-    assert world.done == []
+        assert await asks(host, task) == note
+        assert world.done == []
+        await host.approve(task.id, note["requests"][0]["digest"], by="ann")
+        await host.wait(task.id)
+        assert await ignored(host, task) == ["mallory"], "once no child may ask for it any more"
+    assert world.done == ["write a"]
+
+
+@WAYS
+async def test_a_decision_that_comes_while_the_child_has_another_one_is_kept_over_a_pause(
+    way: str, world: World
+) -> None:
+    """It was given while the Task asked for it; before the child asks again, the Task pauses."""
+    store = TappedStore()
+    family = Family(way, 1, world, store)
+    async with family.hosts() as (host, *_), asyncio.timeout(10):
+        task = new_task(instructions="writes a batch")
+        await host.dispatch(task)
+        one, other = (await asks(host, task))["requests"]
+
+        async def meanwhile(record: Record) -> None:
+            if record.parent is not None and record.task.status is TaskStatus.RUNNING:
+                store.after_commit = None
+                await host.approve(task.id, other["digest"])
+                await host.pause(task.id)
+
+        store.after_commit = meanwhile
+        await host.approve(task.id, one["digest"])
+        paused = await paused_for_nothing(host, task)
+        await host.resume(task.id, at_version=(await store.load(paused.id)).version)
+        assert (await host.wait(task.id)).status is TaskStatus.SUCCESS
+        assert await ignored(host, task) == []
+    assert world.done == ["write a", "write b"]
+
+
+class LateLoads(MemoryStore):
+    """Lets something happen while a record is read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.before_load: Callable[[str], Awaitable[None]] | None = None
+
+    async def load(self, task_id: str) -> Record:
+        if self.before_load is not None:
+            await self.before_load(task_id)
+        return await super().load(task_id)
+
+
+async def test_an_answer_that_comes_as_the_task_asks_again_is_the_childs(world: World) -> None:
+    """Resumed without an answer, the Task looks at its child; then somebody answers."""
+    store = LateLoads()
+    family = Family("spawn", 1, world, store)
+    async with family.hosts() as (host, *_), asyncio.timeout(10):
+        task = new_task(instructions="asks")
+        await host.dispatch(task)
+        child = (await asks(host, task))["task"]
+
+        async def meanwhile(task_id: str) -> None:
+            if task_id == child:
+                store.before_load = None
+                await host.answer(task.id, "this")
+
+        store.before_load = meanwhile
+        await host.resume(task.id)
+        assert (await host.wait(task.id)).result == ["this"]
 
 
 @WAYS

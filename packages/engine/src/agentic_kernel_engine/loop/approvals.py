@@ -14,10 +14,11 @@ import msgspec
 
 from agentic_kernel import InvalidValue
 
+from ..seams.agent_tool import AgentTool
 from ..seams.policy import Policy
 from ..waiting import digests
 from . import vocabulary
-from .action import digest, kind_of
+from .action import Action, Delegate, ToolCall, digest, kind_of
 from .context import Context
 from .decision import ROUTES, Decision, Route, deny
 from .execution import Execution
@@ -116,24 +117,40 @@ async def suspend(run: Execution, waiting: Mapping[str, Any], due: Any = None) -
 
 
 def heed(run: Execution) -> None:
-    """Act on the decisions in the inbox; the next commit consumes them."""
+    """Act on the decisions in the inbox; the next commit consumes them.
+
+    One that fits nothing is put on record as ignored; but it stays in the inbox while a child may
+    ask for it: what was decided is not lost because a pause came before the child asked again.
+    """
     for entry in run.job.inbox:
         if entry["id"] in run.consumed:
             continue
-        run.consumed = (*run.consumed, entry["id"])
+        fits = True
         match entry["type"]:
             case vocabulary.APPROVAL:
-                _decide(run, entry)
+                fits = _decide(run, entry)
             case vocabulary.ANSWER:
-                _answered(run, entry)
+                fits = _answered(run, entry)
             case vocabulary.RETUNE:
                 _retune(run, entry)
             case vocabulary.STEP:
                 run.one_step = True
+        if not fits:
+            if _children_may_ask(run):
+                continue
+            run.record(
+                vocabulary.APPROVAL_IGNORED, digest=entry.get("digest", ""), by=_by(entry),
+                why=entry.get("text", entry.get("why", "")),
+            )  # fmt: skip
+        run.consumed = (*run.consumed, entry["id"])
 
 
-def _decide(run: Execution, entry: Mapping[str, Any]) -> None:
-    """One person's decision about one action: the first one about this digest counts, once."""
+def _decide(run: Execution, entry: Mapping[str, Any]) -> bool:
+    """One person's decision about one action: the first one about this digest counts, once.
+
+    Returns:
+        Whether it is about anything.
+    """
     said = {"digest": entry.get("digest", ""), "by": _by(entry), "why": entry.get("why", "")}
     at_hand = run.state.at_hand
     for judgement in () if at_hand is None else at_hand.verdicts:
@@ -142,26 +159,45 @@ def _decide(run: Execution, entry: Mapping[str, Any]) -> None:
             judgement.by, judgement.why = said["by"], said["why"]
             event = vocabulary.APPROVAL_GIVEN if judgement.granted else vocabulary.APPROVAL_REFUSED
             run.record(event, **said)
-            return
-    if not _hand_on(run, {**said, "type": entry["type"], "granted": entry.get("granted") is True}):
-        run.record(vocabulary.APPROVAL_IGNORED, **said)
+            return True
+    granted = entry.get("granted") is True
+    return _hand_on(run, {**said, "type": entry["type"], "granted": granted})
 
 
-def _answered(run: Execution, entry: Mapping[str, Any]) -> None:
+def _answered(run: Execution, entry: Mapping[str, Any]) -> bool:
     """An answer: to the question of this Task, or of a child; a later one is no answer to either.
 
-    A person answers what the Task shows; a parent says by its digest which question it means.
+    It names the digest of the question that it is meant for; one that names none came when nothing
+    was asked, and is something that the user says.
+
+    Returns:
+        Whether it is an answer to anything.
     """
     waiting, text = run.state.waiting or {}, str(entry.get("text", ""))
-    said = {"digest": entry.get("digest", waiting.get("digest", "")), "by": _by(entry)}
-    if said["digest"] != waiting.get("digest", ""):
-        run.record(vocabulary.APPROVAL_IGNORED, **said, why=text)
-    elif waiting.get("kind") != "question" or "children" not in waiting:
-        run.tell(vocabulary.QUESTION_ANSWERED, text, by=said["by"])
-        if "digest" in entry:
-            waiting["digest"] = ""
-    elif not _hand_on(run, {**said, "type": entry["type"], "text": text}):
-        run.record(vocabulary.APPROVAL_IGNORED, **said, why=text)
+    asks = waiting.get("kind") == "question"
+    wanted = waiting.get("digest", "") if asks else ""
+    digest, by = entry.get("digest", wanted), _by(entry)
+    if digest != wanted or (asks and "children" in waiting):
+        return _hand_on(run, {"digest": digest, "by": by, "type": entry["type"], "text": text})
+    run.tell(vocabulary.QUESTION_ANSWERED, text, by=by)
+    if "digest" in entry:
+        waiting["digest"] = ""
+    return True
+
+
+def _children_may_ask(run: Execution) -> bool:
+    """Whether the plan at hand waits for a child, or will."""
+    at_hand = run.state.at_hand
+    return at_hand is not None and any(
+        str(index) not in at_hand.done and _waits_for_child(run, action)
+        for index, action in enumerate(at_hand.plan.actions)
+    )
+
+
+def _waits_for_child(run: Execution, action: Action) -> bool:
+    if isinstance(action, ToolCall):
+        return isinstance(run.tools.find(action.tool), AgentTool)
+    return isinstance(action, Delegate) and action.verb == "join"
 
 
 def _hand_on(run: Execution, decision: dict[str, Any]) -> bool:

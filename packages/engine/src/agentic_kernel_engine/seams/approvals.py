@@ -126,7 +126,8 @@ class Desk:
         """By digest."""
         self._asked: dict[str, set[str]] = {}
         """The digests that each Task asks for: a commit of one is nothing to the others."""
-        self._done: dict[str, None] = {}
+        self._done: dict[str, tuple[str, int]] = {}
+        """By digest, the Task at which it was settled, and the version of its record."""
         self._untold: set[str] = set()
         self._queue: asyncio.Queue[tuple[str, Request]] = asyncio.Queue()
         self._telling: asyncio.Task[None] | None = None
@@ -154,13 +155,14 @@ class Desk:
         if self._kinds is not None and task.runtime_kind not in self._kinds:
             return
         for request in requests(task):
-            self._want(_Open(request, depth(task), record.version))
+            if _waits(record, request):
+                self._want(_Open(request, depth(task), record.version))
         for digest in list(self._asked.get(task.id, ())):
             known = self._open[digest]
             # A record from before it was asked, which was on its way for long, settles nothing.
             if record.version > known.version and not _waits(record, known.request):
                 killed = task.status is TaskStatus.CANCELLED
-                self._close(known.request, "withdrawn" if killed else "settled")
+                self._close(known.request, "withdrawn" if killed else "settled", record.version)
 
     async def look(self) -> None:
         """Look at every paused Task, and at what was open and is not among them.
@@ -182,18 +184,22 @@ class Desk:
             after = page[-1].task.id
         others = self._asked.keys() - paused
         found = await self._store.load_many(others) if others else {}
-        for request in [known.request for known in self._open.values()]:
+        for known in list(self._open.values()):
+            request = known.request
             if request.task_id in found:
                 self.saw(found[request.task_id])
             elif request.task_id in others:
-                self._close(request, "withdrawn")
+                self._close(request, "withdrawn", known.version)
         for digest in self._untold & self._open.keys():
             self._untold.discard(digest)
             self._queue.put_nowait(("wanted", self._open[digest].request))
 
     def _want(self, new: _Open) -> None:
         request, known = new.request, self._open.get(new.request.digest)
-        if request.digest in self._done or (known is not None and known.depth <= new.depth):
+        at, version = self._done.get(request.digest, (request.task_id, 0))
+        if at != request.task_id or new.version <= version:
+            return
+        if known is not None and known.depth <= new.depth:
             return
         if known is not None:
             self._forget(known.request)
@@ -201,9 +207,9 @@ class Desk:
         self._asked.setdefault(request.task_id, set()).add(request.digest)
         self._queue.put_nowait(("wanted", request))
 
-    def _close(self, request: Request, how: str) -> None:
+    def _close(self, request: Request, how: str, version: int) -> None:
         self._forget(request)
-        self._done[request.digest] = None
+        self._done[request.digest] = request.task_id, version
         if len(self._done) > REMEMBERED:
             del self._done[next(iter(self._done))]
         self._queue.put_nowait((how, request))

@@ -294,14 +294,15 @@ def refuse_cycle(parent: Task, child: Task) -> None:
 
 
 def _wanted(child: Task, decisions: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Those decisions that a child may still need: not what it has certainly had (R3)."""
+    """What a child may still need, none of it if it has ended; last what lets it go on.
+
+    A child that does not ask for something just now may ask again: it waits for its own children
+    one at a time.
+    """
     if child.status.terminal:
         return []
-    waiting = asked(child)
-    if waiting is None:
-        return list(decisions)
-    open_ = digests(waiting)
-    return [decision for decision in decisions if decision.get("digest") in open_]
+    open_ = digests(asked(child) or {})
+    return sorted(decisions, key=lambda decision: decision.get("digest") in open_)
 
 
 async def _settled(wait: Callable[..., Awaitable[Task]], child: str) -> Task:
