@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -13,6 +14,7 @@ import pytest
 from agentic_kernel import Task
 from agentic_kernel_copilot import find_cli
 from agentic_kernel_engine.loop import Action, Context, Decision
+from agentic_kernel_engine.seams import Tool, tool
 from integration.peers.aimock import Aimock
 from integration.peers.fixtures import aimock, aimock_process, llama
 from integration.peers.node import installed
@@ -105,6 +107,24 @@ class Recorded:
         tool = context.tools[-1]
         self.asked.append((tool.name, tool.effect))
         return self._decision
+
+
+class HeldWrite:
+    """A tool that writes, once it may."""
+
+    def __init__(self) -> None:
+        self.begun = asyncio.Event()
+        self.may_end = asyncio.Event()
+
+    def tool(self) -> Tool:
+        @tool(effect="write")
+        async def write() -> str:
+            """Write."""
+            self.begun.set()
+            await self.may_end.wait()
+            return "written"
+
+        return write
 
 
 def asked(instructions: str, **metadata: Any) -> Task:

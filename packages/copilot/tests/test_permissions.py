@@ -13,10 +13,10 @@ from agentic_kernel import TaskStatus
 from agentic_kernel_copilot import CopilotRuntime
 from agentic_kernel_engine import Host, MemoryStore
 from agentic_kernel_engine.loop import ALLOW, Decision, deny, stop
-from agentic_kernel_engine.seams import BasicPolicy, tool
+from agentic_kernel_engine.seams import BasicPolicy
 from integration.peers.aimock import Aimock
 
-from .conftest import Recorded, asked
+from .conftest import HeldWrite, Recorded, asked
 from .scripts import after, calls, says
 
 TOUCH = ("bash", {"command": "touch made.txt", "description": "make a file"})
@@ -116,25 +116,17 @@ async def test_while_an_approved_call_runs_nobody_is_asked_for_it_again(
     scripted: Mapping[str, Any], aimock: Aimock
 ) -> None:
     """Else who dies in it with a pause waiting would leave a Task that asks for what was used."""
-    begun, may_end = asyncio.Event(), asyncio.Event()
-
-    @tool(effect="write")
-    async def write() -> str:
-        """Write."""
-        begun.set()
-        await may_end.wait()
-        return "written"
-
+    held = HeldWrite()
     aimock.load([after(0, calls(("write", {}))), after(1, says("done"))])
     async with (
         asyncio.timeout(60),
-        CopilotRuntime(**scripted, tools=[write], policy=BasicPolicy()) as runtime,
+        CopilotRuntime(**scripted, tools=[held.tool()], policy=BasicPolicy()) as runtime,
     ):
         task = (await runtime.dispatch(asked("Write."))).snapshot
         paused = await runtime.wait(task.id, TaskStatus.PAUSED)
         (request,) = paused.metadata["engine/waiting_for"]["requests"]
         await runtime.approve(task.id, request["digest"], by="somebody")
-        await begun.wait()
+        await held.begun.wait()
         assert (await runtime.get(task.id)).metadata["engine/waiting_for"] is None
-        may_end.set()
+        held.may_end.set()
         assert (await runtime.wait(task.id)).result == "done"

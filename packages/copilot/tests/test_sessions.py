@@ -19,7 +19,7 @@ from agentic_kernel_engine import Event, Job, Limits, MemoryStore, tool
 from agentic_kernel_engine.seams import BasicPolicy, InMemoryApprovals, ToolContext
 from integration.peers.aimock import Aimock
 
-from .conftest import asked, processes
+from .conftest import HeldWrite, asked, processes
 from .scripts import after, calls, says, story
 
 pytestmark = pytest.mark.slow
@@ -97,23 +97,15 @@ async def test_a_task_waits_for_a_person_though_something_happened_just_before(
 async def test_a_pause_waits_for_a_call_that_runs(
     scripted: Mapping[str, Any], aimock: Aimock
 ) -> None:
-    begun, may_end = asyncio.Event(), asyncio.Event()
-
-    @tool(effect="write")
-    async def write() -> str:
-        """Write."""
-        begun.set()
-        await may_end.wait()
-        return "written"
-
+    held = HeldWrite()
     aimock.load([after(0, calls(("write", {}))), after(1, says("done"))])
-    async with CopilotRuntime(**scripted, tools=[write]) as runtime:
+    async with CopilotRuntime(**scripted, tools=[held.tool()]) as runtime:
         task = (await runtime.dispatch(asked("Write."))).snapshot
         async with asyncio.timeout(60):
-            await begun.wait()
+            await held.begun.wait()
         await runtime.pause(task.id)
         assert (await runtime.get(task.id)).status is TaskStatus.RUNNING
-        may_end.set()
+        held.may_end.set()
         settled = await runtime.wait(task.id, TaskStatus.PAUSED)
         if settled.status is TaskStatus.PAUSED:
             await runtime.resume(task.id)

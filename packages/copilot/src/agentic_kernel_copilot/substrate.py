@@ -25,7 +25,7 @@ from agentic_kernel_engine import Event, Job, Limits, TaskFailed
 from agentic_kernel_engine.loop import End, Principal, StopReason, vocabulary
 from agentic_kernel_engine.loop.context import NOBODY
 from agentic_kernel_engine.loop.ending import unhandled
-from agentic_kernel_engine.loop.reasons import STOP_REASON, WAITING_FOR
+from agentic_kernel_engine.loop.reasons import STOP_REASON, WAITING_FOR, refuse_notes
 from agentic_kernel_engine.loop.session import CONTINUES
 from agentic_kernel_engine.seams import AgentTool, AllowAll, Policy, Tool, Tools
 
@@ -171,9 +171,7 @@ class CopilotSubstrate:
                 that it may reach, or no model; a session would have to begin with what was said
                 in another one; or the metadata has what is noted here. Says what to do.
         """
-        for note in (SESSION, STOP_REASON, WAITING_FOR):
-            if note in task.metadata:
-                raise CannotStart(f"the metadata {note!r} is a note of its run; omit it", task.id)
+        refuse_notes(task, SESSION, STOP_REASON, WAITING_FOR)
         if CONTINUES in task.metadata:
             raise CannotStart(
                 f"a session of the Copilot CLI belongs to one Task and cannot begin with another "

@@ -6,6 +6,7 @@ import threading
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import islice
 
 import msgspec
 
@@ -47,16 +48,13 @@ class _Shelf(msgspec.Struct, gc=False):
             self.commits.append(_Commit(version, tuple(events)))
 
     def events(self, after: EventId | None, limit: int) -> list[tuple[EventId, bytes]]:
-        found: list[tuple[EventId, bytes]] = []
         start = 0 if after is None else bisect_left(self.commits, after[0], key=_version)
-        for commit in self.commits[start : start + limit + 1]:
-            for index, text in enumerate(commit.events):
-                id = commit.version, index
-                if after is None or id > after:
-                    found.append((id, text))
-            if len(found) >= limit:
-                break
-        return found[:limit]
+        found = (
+            ((commit.version, index), text)
+            for commit in self.commits[start : start + limit + 1]
+            for index, text in enumerate(commit.events)
+        )
+        return list(islice((each for each in found if after is None or each[0] > after), limit))
 
 
 class MemoryStore:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import pytest
 
 from agentic_kernel import Task, TaskStatus
-from agentic_kernel_engine import Host, Loop, MemoryStore, Record, Store
+from agentic_kernel_engine import Host, Loop, MemoryStore, Store
 from agentic_kernel_engine.loop.action import AskUser, FinalAnswer, ToolCall
 from agentic_kernel_engine.loop.context import Context
 from agentic_kernel_engine.loop.transcript import UserMessage
 
-from ..conftest import Crash, TappedStore
 from .conftest import World, new_task
 from .delegating import Roles, join, last, spawn, told
 from .test_approvals import AskForWrites, write
@@ -125,15 +124,6 @@ async def ignored(host: Host, task: Task) -> list[str]:
     """Whose decisions came to nothing."""
     events = (await host.outcome(task.id)).events
     return [event.data["by"] for event in events if event.type == "approval.ignored"]
-
-
-async def paused_for_nothing(host: Host, task: Task) -> Task:
-    """The Task, once somebody's pause took effect."""
-    async with asyncio.timeout(30):
-        async for event in host.stream(task.id):
-            if event.type == "task.paused" and event.data["reason"] == "requested":
-                return await host.get(task.id)
-    raise AssertionError(await host.get(task.id))
 
 
 @WAYS
@@ -266,65 +256,6 @@ async def test_a_resume_without_a_decision_asks_again(way: str, world: World) ->
 
 
 @WAYS
-async def test_a_decision_that_comes_while_the_child_has_another_one_is_kept_over_a_pause(
-    way: str, world: World
-) -> None:
-    """It was given while the Task asked for it; before the child asks again, the Task pauses."""
-    store = TappedStore()
-    family = Family(way, 1, world, store)
-    async with family.hosts() as (host, *_), asyncio.timeout(10):
-        task = new_task(instructions="writes a batch")
-        await host.dispatch(task)
-        one, other = (await asks(host, task))["requests"]
-
-        async def meanwhile(record: Record) -> None:
-            if record.parent is not None and record.task.status is TaskStatus.RUNNING:
-                store.after_commit = None
-                await host.approve(task.id, other["digest"])
-                await host.pause(task.id)
-
-        store.after_commit = meanwhile
-        await host.approve(task.id, one["digest"])
-        paused = await paused_for_nothing(host, task)
-        await host.resume(task.id, at_version=(await store.load(paused.id)).version)
-        assert (await host.wait(task.id)).status is TaskStatus.SUCCESS
-        assert await ignored(host, task) == []
-    assert world.done == ["write a", "write b"]
-
-
-class LateLoads(MemoryStore):
-    """Lets something happen while a record is read."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.before_load: Callable[[str], Awaitable[None]] | None = None
-
-    async def load(self, task_id: str) -> Record:
-        if self.before_load is not None:
-            await self.before_load(task_id)
-        return await super().load(task_id)
-
-
-async def test_an_answer_that_comes_as_the_task_asks_again_is_the_childs(world: World) -> None:
-    """Resumed without an answer, the Task looks at its child; then somebody answers."""
-    store = LateLoads()
-    family = Family("spawn", 1, world, store)
-    async with family.hosts() as (host, *_), asyncio.timeout(10):
-        task = new_task(instructions="asks")
-        await host.dispatch(task)
-        child = (await asks(host, task))["task"]
-
-        async def meanwhile(task_id: str) -> None:
-            if task_id == child:
-                store.before_load = None
-                await host.answer(task.id, "this")
-
-        store.before_load = meanwhile
-        await host.resume(task.id)
-        assert (await host.wait(task.id)).result == ["this"]
-
-
-@WAYS
 async def test_a_child_that_is_decided_about_directly_lets_its_parents_go_on(
     way: str, world: World
 ) -> None:
@@ -374,61 +305,6 @@ async def test_other_processes_take_it_up_where_it_was(way: str, world: World) -
     async with family.hosts() as (host, *_):
         assert (await host.wait(task.id)).result[0] == ""
     assert world.done == ["write a"]
-
-
-Landed = Callable[[Record], bool]
-
-
-def told_child(record: Record) -> bool:
-    """The child has the decision."""
-    return record.parent is not None and any(e["type"] == "engine/answer" for e in record.inbox)
-
-
-def child_took_it(record: Record) -> bool:
-    """The child has acted on it, and asks the next thing."""
-    note: Any = record.task.metadata.get("engine/waiting_for") or {}
-    return record.parent is not None and note.get("question") == "and then?"
-
-
-def root_has_it(record: Record) -> bool:
-    """The root has been told, and nobody else has."""
-    return record.parent is None and any(e["type"] == "engine/answer" for e in record.inbox)
-
-
-@pytest.mark.parametrize("landed", [root_has_it, told_child, child_took_it])
-@WAYS
-async def test_a_crash_on_the_way_loses_no_answer_and_gives_none_twice(
-    way: str, landed: Landed, world: World, crash: Crash
-) -> None:
-    store = TappedStore()
-    family = Family(way, 1, world, store)
-    task = new_task(instructions="asks twice")
-
-    async with family.hosts() as hosts:
-        await hosts[0].dispatch(task)
-        first = await asks(hosts[0], task)
-
-        reached, gone = asyncio.Event(), asyncio.Event()
-
-        async def cut(record: Record) -> None:
-            if not reached.is_set() and landed(record):
-                reached.set()
-                await gone.wait()
-
-        store.after_commit = cut
-        async with Host(store=store) as control:
-            answering = asyncio.create_task(control.answer(task.id, "this"))
-            async with asyncio.timeout(30):
-                await reached.wait()
-            for host in hosts:
-                await crash(host)
-            gone.set()
-            await answering
-            async with family.hosts() as (second, *_):
-                note = await asks(second, task, {first["digest"]})
-                assert note["question"] == "and then?"
-                await control.answer(task.id, "that")
-                assert (await second.wait(task.id)).result == ["this", "that"]
 
 
 async def test_agents_that_ask_side_by_side_ask_together(world: World) -> None:

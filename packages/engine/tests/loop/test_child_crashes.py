@@ -1,8 +1,9 @@
-"""A power cut after every single commit of a family that asks people."""
+"""A power cut after every single commit of a family that asks people, or on a decision's way."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -13,7 +14,7 @@ from agentic_kernel_engine import Host, Record
 
 from ..conftest import Crash, TappedStore
 from .conftest import World, new_task
-from .test_child_approvals import WAYS, Family, approval
+from .test_child_approvals import WAYS, Family, approval, asks
 
 ANSWERS = {"which?": "this", "and then?": "that"}
 
@@ -110,3 +111,58 @@ async def test_a_power_cut_after_any_commit_loses_nothing_and_doubles_nothing(
             assert done.result == ["this", "that"], cuts
         assert len(world.done) == len(set(world.done)), (cuts, world.done)
     assert cuts > 10
+
+
+Landed = Callable[[Record], bool]
+
+
+def told_child(record: Record) -> bool:
+    """The child has the decision."""
+    return record.parent is not None and any(e["type"] == "engine/answer" for e in record.inbox)
+
+
+def child_took_it(record: Record) -> bool:
+    """The child has acted on it, and asks the next thing."""
+    note: Any = record.task.metadata.get("engine/waiting_for") or {}
+    return record.parent is not None and note.get("question") == "and then?"
+
+
+def root_has_it(record: Record) -> bool:
+    """The root has been told, and nobody else has."""
+    return record.parent is None and any(e["type"] == "engine/answer" for e in record.inbox)
+
+
+@pytest.mark.parametrize("landed", [root_has_it, told_child, child_took_it])
+@WAYS
+async def test_a_crash_on_the_way_loses_no_answer_and_gives_none_twice(
+    way: str, landed: Landed, world: World, crash: Crash
+) -> None:
+    store = TappedStore()
+    family = Family(way, 1, world, store)
+    task = new_task(instructions="asks twice")
+
+    async with family.hosts() as hosts:
+        await hosts[0].dispatch(task)
+        first = await asks(hosts[0], task)
+
+        reached, gone = asyncio.Event(), asyncio.Event()
+
+        async def cut(record: Record) -> None:
+            if not reached.is_set() and landed(record):
+                reached.set()
+                await gone.wait()
+
+        store.after_commit = cut
+        async with Host(store=store) as control:
+            answering = asyncio.create_task(control.answer(task.id, "this"))
+            async with asyncio.timeout(30):
+                await reached.wait()
+            for host in hosts:
+                await crash(host)
+            gone.set()
+            await answering
+            async with family.hosts() as (second, *_):
+                note = await asks(second, task, {first["digest"]})
+                assert note["question"] == "and then?"
+                await control.answer(task.id, "that")
+                assert (await second.wait(task.id)).result == ["this", "that"]

@@ -35,7 +35,7 @@ from .ending import End, unhandled
 from .execution import Clock, Execution
 from .limits import Limits, exceeded
 from .progress import judge
-from .reasons import STOP_REASON, WAITING_FOR, StopReason
+from .reasons import STOP_REASON, WAITING_FOR, StopReason, refuse_notes
 from .remembering import Remembering, seeds
 from .state import load
 
@@ -139,9 +139,7 @@ class Loop:
                 session that it names is none, its metadata has what only the Loop may note, or
                 the planner does not accept it.
         """
-        for note in (STOP_REASON, WAITING_FOR):
-            if note in task.metadata:
-                raise CannotStart(f"the metadata {note!r} is the Loop's to note; omit it", task.id)
+        refuse_notes(task, STOP_REASON, WAITING_FOR)
         try:
             await self._equipped(task)
             if self._remembering is not None:
@@ -287,7 +285,7 @@ class Loop:
             state.said,
         )  # fmt: skip
         if self._visible is not None:
-            context.tools = _those(self._visible, context)
+            context.tools = _visible_tools(self._visible, context)
         return context
 
     async def _commit(self, run: Execution, context: Context) -> None:
@@ -335,6 +333,6 @@ class Loop:
         raise TaskFailed(end.code, end.message or end.reason.value, end.metadata)
 
 
-def _those(visible: Callable[[Tool, Context], bool], context: Context) -> list[Tool]:
+def _visible_tools(visible: Callable[[Tool, Context], bool], context: Context) -> list[Tool]:
     """The tools that a policy lets a planner see."""
     return [tool for tool in context.tools if visible(tool, context)]

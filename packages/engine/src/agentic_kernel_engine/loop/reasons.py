@@ -5,6 +5,8 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Final
 
+from agentic_kernel import CannotStart, Task
+
 from ..waiting import WAITING_FOR as WAITING_FOR
 
 STOP_REASON: Final = "engine/stop_reason"
@@ -41,3 +43,14 @@ class StopReason(StrEnum):
     """Paused by the run's own ``should_cancel``."""
     ERROR = "error"
     """A fault; the Task's failure has the code of whatever failed."""
+
+
+def refuse_notes(task: Task, *notes: str) -> None:
+    """Refuse a Task that came with what its run is to note.
+
+    Raises:
+        CannotStart: Its metadata has one of these keys.
+    """
+    for note in notes:
+        if note in task.metadata:
+            raise CannotStart(f"the metadata {note!r} is a note of its run; omit it", task.id)
