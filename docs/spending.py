@@ -21,6 +21,7 @@ from agentic_kernel_engine.loop import (
     Usage,
     replay,
 )
+from agentic_kernel_engine.seams import ToolError
 
 ASKED: Final = 40
 """Answers, at most; each cap is reached before."""
@@ -116,7 +117,7 @@ async def run(ask: Ask, size: int) -> tuple[float, str]:
     @tool(effect="none", inline=True)
     def fail(number: int) -> int:
         ran.append("fail")
-        raise ValueError(number)
+        raise ToolError(str(number))
 
     @tool(effect="none", inline=True)
     def same() -> str:

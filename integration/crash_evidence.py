@@ -98,6 +98,7 @@ async def gather(kind: str, folder: Path, codes: Mapping[str, int]) -> Evidence:
                 logs[task_id] = [from_stored(place, text) for place, text in found]
             except Exception as fault:  # whatever it is, the Task does not read
                 unreadable.append(f"{task_id}: {type(fault).__name__}: {fault}")
+        unreadable += [f"{bad.task_id}: {bad}" for bad in await store.unreadable()]
     except Exception as fault:
         unreadable.append(f"find: {type(fault).__name__}: {fault}")
     finally:

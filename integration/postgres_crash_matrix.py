@@ -119,6 +119,7 @@ class Trials:
                     logs[task_id] = [from_stored(place, text) for place, text in found]
                 except Exception as fault:  # whatever it is, the Task does not read
                     unreadable.append(f"{task_id}: {type(fault).__name__}: {fault}")
+            unreadable += [f"{bad.task_id}: {bad}" for bad in await store.unreadable()]
         done = folder / "effects"
         effects = [line.split() for line in done.read_text().splitlines()] if done.exists() else []
         return Evidence(

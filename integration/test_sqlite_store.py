@@ -8,11 +8,14 @@ import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, closing, contextmanager
+from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 import pytest_asyncio
 
+from agentic_kernel import Dispatch, Task, apply
 from agentic_kernel_conformance import (
     QueryContract,
     RuntimeContract,
@@ -23,8 +26,17 @@ from agentic_kernel_conformance import (
     StoreFactory,
     StoreFeatures,
 )
-from agentic_kernel_conformance.records import after, owned
-from agentic_kernel_engine import Host, StoreError
+from agentic_kernel_conformance.records import AT, after, owned
+from agentic_kernel_conformance.storage import Damage
+from agentic_kernel_engine import (
+    Conflict,
+    Host,
+    MemoryStore,
+    Record,
+    Store,
+    StoreError,
+    Unreadable,
+)
 
 from .levels import conformance_level as conformance_level
 from .sqlite_store import SQLiteStore
@@ -33,7 +45,9 @@ pytestmark = pytest.mark.slow
 
 
 class TestSQLiteStore(StoreContract):
-    features = StoreFeatures(durable=True, processes=True, threads=True, leases=True, holdable=True)
+    features = StoreFeatures(
+        durable=True, processes=True, threads=True, leases=True, holdable=True, damageable=True
+    )
 
     @pytest.fixture
     def path(self, tmp_path: Path) -> Path:
@@ -70,6 +84,14 @@ class TestSQLiteStore(StoreContract):
         return run_out
 
     @pytest.fixture
+    def damage(self, path: Path) -> Damage:
+        async def damage(store: Store, task_id: str) -> Store:
+            spoil(path, task_id)
+            return store
+
+        return damage
+
+    @pytest.fixture
     def hold(self, path: Path) -> Callable[[], object]:
         @asynccontextmanager
         async def hold() -> AsyncIterator[None]:
@@ -77,6 +99,12 @@ class TestSQLiteStore(StoreContract):
                 yield
 
         return hold
+
+
+def spoil(path: Path, task_id: str) -> None:
+    """Make a record unreadable."""
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("UPDATE tasks SET head = '{' WHERE id = ?", [task_id])
 
 
 def expire(path: Path, host: str) -> None:
@@ -147,7 +175,7 @@ async def test_what_cannot_be_opened_is_a_typed_error_and_stays_as_it_is(tmp_pat
     text = tmp_path / "letter.txt"
     text.write_text("Dear reader, this is no database. " * 100)
     with closing(sqlite3.connect(tmp_path / "newer.db")) as db:
-        db.execute("PRAGMA user_version = 2")
+        db.execute("PRAGMA user_version = 3")
     for name in ("letter.txt", "newer.db", "no folder/state.db"):
         with closing(SQLiteStore(tmp_path / name)) as store:
             for call in (store.load("a"), store.insert(owned("a")), store.join("h")):
@@ -167,3 +195,52 @@ async def test_a_closed_store_says_so_and_leaves_no_thread(tmp_path: Path) -> No
     with pytest.raises(StoreError, match="closed"):
         await store.load("a")
     assert not (tmp_path / "state.db-wal").exists()
+
+
+@pytest.mark.rule("R22")
+async def test_one_record_that_cannot_be_read_hides_no_other(tmp_path: Path) -> None:
+    with closing(SQLiteStore(tmp_path / "state.db")) as store:
+        for name in ("a", "b", "c"):
+            await store.insert(owned(name), [b"1"])
+        spoil(store.path, "b")
+        with pytest.raises(Unreadable):
+            await store.load("b")
+        assert [each.task.id for each in await store.find(limit=2)] == ["a", "c"]
+        assert [each.task.id for each in await store.find(newest=True, limit=2)] == ["c", "a"]
+        assert set(await store.load_many(["a", "b"])) == {"a"}
+        (bad,) = await store.unreadable()
+        grave = await store.bury("b", bad.version, [b"2"])
+        assert await store.load("b") == grave
+        assert [text for _, text in await store.events("b")] == [b"1", b"2"]
+        assert await store.unreadable() == []
+        with pytest.raises(Conflict):
+            await store.bury("a", 1)
+
+
+async def test_tasks_are_found_by_agent_realm_label_and_age(tmp_path: Path) -> None:
+    """As the reference finds them, in both orders."""
+    reference = MemoryStore()
+    with closing(SQLiteStore(tmp_path / "state.db")) as store:
+        for n in range(24):
+            given = Task.new(
+                id=f"{n:02}", summary="", instructions="", runtime_kind="k",
+                agent_name=("acme/ann", None)[n % 2], metadata={"label/team": f"{n % 3}"},
+                at=AT + timedelta(minutes=n * 5 % 24),
+            )  # fmt: skip
+            record = Record(apply(given, Dispatch(), AT), realm=("", "acme")[n % 4 // 2])
+            for each in (store, reference):
+                await each.insert(record)
+        asked: list[dict[str, Any]] = [
+            {}, {"agent": "acme/ann"}, {"realms": ["acme"]}, {"realms": [""], "limit": 3},
+            {"labels": {"team": "1"}}, {"labels": {"team": "1"}, "agent": "acme/ann"},
+            {"created_from": AT + timedelta(minutes=7), "created_before": AT + timedelta(hours=9)},
+            {"limit": 0}, {"limit": 5},
+        ]  # fmt: skip
+        for options in asked:
+            for newest in (False, True):
+                found = await store.find(**options, newest=newest)
+                assert found == await reference.find(**options, newest=newest)
+        place = (AT + timedelta(minutes=9), "11")
+        assert await store.find(newest=True, after=place) == await reference.find(
+            newest=True, after=place
+        )

@@ -7,12 +7,14 @@ import time
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
-from agentic_kernel import TaskNotFound, TaskStatus
+from agentic_kernel import Task, TaskNotFound, TaskStatus
 from agentic_kernel_engine import Conflict, EventId, MemoryStore, Record
 from agentic_kernel_engine.record import host_of, owner_name
+
+from .fragile_store import FragileStore
 
 Events = Sequence[bytes]
 
@@ -194,7 +196,7 @@ class UnorderedPages(MemoryStore):
 class OverlappingPages(MemoryStore):
     """Begins a page with the id that ended the one before."""
 
-    async def find(self, *, after: str | None = None, **filters: Any) -> Sequence[Record]:
+    async def find(self, *, after: Any = None, **filters: Any) -> Sequence[Record]:
         if after is not None:
             after = after[:-1] + chr(max(0, ord(after[-1]) - 1))
         return await super().find(after=after, **filters)
@@ -203,7 +205,7 @@ class OverlappingPages(MemoryStore):
 class CollatedIds(MemoryStore):
     """Orders ids as a dictionary for people would."""
 
-    async def find(self, *, after: str | None = None, limit: int = 100, **filters: Any) -> Any:
+    async def find(self, *, after: Any = None, limit: int = 100, **filters: Any) -> Any:
         found = sorted(
             await super().find(limit=1_000_000, **filters),
             key=lambda record: record.task.id.casefold(),
@@ -348,6 +350,111 @@ class Unjoined(MemoryStore):
 
     async def alive(self, owner: str) -> bool:
         return any(host.startswith(host_of(owner)) for host in self._hosts)
+
+
+class LabelBlind(MemoryStore):
+    """Takes every label for the one that is asked for."""
+
+    async def find(self, *, labels: Any = None, **filters: Any) -> Sequence[Record]:
+        return await super().find(**filters)
+
+
+class NewestById(MemoryStore):
+    """Takes the greatest id for the newest."""
+
+    async def find(self, **options: Any) -> Sequence[Record]:
+        page = await super().find(**options)
+        if not options.get("newest"):
+            return page
+        return sorted(page, key=lambda record: record.task.id, reverse=True)
+
+
+class LostTerms(MemoryStore):
+    """Keeps what it writes once, the terms, with the insert alone."""
+
+    async def commit(self, before: Record, after: Record, events: Sequence[bytes] = ()) -> None:
+        await super().commit(before, after.changed(terms=None), events)
+
+
+class Rejoining(MemoryStore):
+    """Lets a host that left come back under its name."""
+
+    async def join(self, host: str) -> None:
+        self._left.discard(host)
+        await super().join(host)
+
+
+class OneAtLeast(MemoryStore):
+    """Looks whether the page is full when it has put a record on it."""
+
+    async def find(self, *, limit: int = 100, **filters: Any) -> Sequence[Record]:
+        return await super().find(limit=limit or 1, **filters)
+
+
+class NaiveMoments(MemoryStore):
+    """Takes a naive datetime for one in UTC."""
+
+    async def find(self, **options: Any) -> Sequence[Record]:
+        moments = ("due", "created_from", "created_before")
+        for name in moments:
+            given = options.get(name)
+            if isinstance(given, datetime) and given.utcoffset() is None:
+                options[name] = given.replace(tzinfo=UTC)
+        return await super().find(**options)
+
+
+class StraySuccessor(MemoryStore):
+    """Does not look whose record it is that follows."""
+
+    async def commit(self, before: Record, after: Record, events: Sequence[bytes] = ()) -> None:
+        with self._lock:
+            stored = self._shelf(before.task.id)
+            record = stored.record
+            if record.version != before.version or record.owner != before.owner:
+                raise Conflict(before.task.id, record)
+            if record.task.status.terminal or after.version != before.version + 1:
+                raise Conflict(before.task.id, record)
+            self._replace(stored, after, events)
+
+
+class EqualIsSame(MemoryStore):
+    """Writes what differs by ``!=``, and so takes 1 for True."""
+
+    async def commit(self, before: Record, after: Record, events: Sequence[bytes] = ()) -> None:
+        old, new = before.task, after.task
+        if old.metadata == new.metadata and old.noted == new.noted:
+            fields = {name: getattr(new, name) for name in Task.__slots__}
+            after = after.changed(task=Task(**{**fields, "metadata": old.metadata}))
+        await super().commit(before, after, events)
+
+
+class StoppedByTheBad(FragileStore):
+    """Gives up a page at the first record that it cannot read."""
+
+    async def find(self, **options: Any) -> Sequence[Record]:
+        page = await MemoryStore.find(self, **options)
+        for record in page:
+            if record.task.id in self.bad:
+                raise self.refusal(record.task.id)
+        return page
+
+
+class ShortOfTheBad(FragileStore):
+    """Goes past a record that it cannot read, and does not fill the page."""
+
+    async def find(self, **options: Any) -> Sequence[Record]:
+        page = await MemoryStore.find(self, **options)
+        return [record for record in page if record.task.id not in self.bad]
+
+
+class BuriesTheHeld(FragileStore):
+    """Buries a bad record whoever holds it."""
+
+    async def bury(self, task_id: str, version: int, *rest: Any, **more: Any) -> Record:
+        if task_id in self.bad:
+            shelf = self._shelf(task_id)
+            shelf.record = shelf.record.changed(owner=None)
+        return await super().bury(task_id, version, *rest, **more)
 
 
 class LimitlessPages(MemoryStore):

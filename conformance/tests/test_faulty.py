@@ -27,7 +27,7 @@ def matrix(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         [*command, "--once-is-enough", f"--conformance-report={report}", str(_FILE)],
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=580,
         check=False,
     )
     assert done.returncode == pytest.ExitCode.TESTS_FAILED, done.stdout[-4000:] + done.stderr

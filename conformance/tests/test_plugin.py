@@ -177,7 +177,7 @@ def test_the_report_is_written_as_json_and_markdown(pytester: pytest.Pytester, n
     assert row["contract"] == "StoreContract"
     assert row["features"] == {
         "durable": False, "processes": False, "threads": False, "leases": False,
-        "holdable": False,
+        "holdable": False, "damageable": False,
     }  # fmt: skip
     assert (row["total"], row["passed"], row["closed"], row["failed"]) == (2, 1, 1, 0)
     assert row["rules"] == {"C6": "passed", "durable": "closed"}
@@ -359,3 +359,110 @@ def test_a_finding_among_histories_at_the_same_time_ends_them_all(
     result = run(pytester, at_once, "racing_hosts", "--tb=short", module=module)
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["*the disk is gone*"])
+
+
+_LEAKING = '''
+import asyncio
+import pytest
+import pytest_asyncio
+from agentic_kernel_conformance import (
+    RuntimeContract, RuntimeFeatures, ScriptedSubstrate, ScriptedWork
+)
+from agentic_kernel_engine import Host
+
+class LeakedSlot(Host):
+    """Takes a slot for every end from outside, and does not give it back."""
+
+    slots = 1
+
+    async def fail(self, task_id, failure):
+        return await self.leak(super().fail(task_id, failure))
+
+    async def complete(self, task_id, result):
+        return await self.leak(super().complete(task_id, result))
+
+    async def leak(self, end):
+        if not self.slots:
+            end.close()
+            await asyncio.Event().wait()
+        self.slots -= 1
+        return await end
+
+class TestAcmeHost(RuntimeContract):
+    features = RuntimeFeatures(pauses=True, keeps_partial_output=True, refuses=True)
+    patience = 0.5
+    {body}
+
+    @pytest.fixture
+    def work(self):
+        return ScriptedWork()
+
+    @pytest_asyncio.fixture
+    async def runtime(self, work):
+        async with LeakedSlot(ScriptedSubstrate(work), interval=0.01) as host:
+            yield host
+'''
+_DEAF = """
+    @pytest_asyncio.fixture(autouse=True)
+    async def deaf(self):
+        yield
+        await asyncio.Event().wait()
+"""
+
+
+def test_a_test_that_hangs_fails_with_its_rule_and_the_next_one_runs(
+    pytester: pytest.Pytester,
+) -> None:
+    """A host that leaks a slot: what waits for it is named, and where it waits."""
+    hangs, runs = "test_the_end_of_one_task_changes_no_other", "test_tasks_that_hang_delay_no_other"
+    result = run(pytester, "pass", f"{hangs} or {runs}", "-p", "no:timeout", module=_LEAKING)
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(
+        [f"rule clause1: {hangs} did not end within 5 s; it waits in Event.wait (locks.py, line *"]
+    )
+    result.stdout.fnmatch_lines(["*rule clause1 (Tasks do not affect each other) is broken*"])
+
+
+def test_fixtures_that_do_not_end_are_named_and_the_run_ends(pytester: pytest.Pytester) -> None:
+    pytester.makeini(_STRICT)
+    pytester.makepyfile(_LEAKING.replace("{body}", _DEAF))
+    options = ("-p", "no:timeout", "-p", "no:cacheprovider")
+    result = pytester.runpytest_subprocess("-k", "hang_delay_no_other", *options, timeout=60)
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    result.stdout.fnmatch_lines(
+        ["the end of the fixtures of *test_tasks_that_hang_delay_no_other did not end within 5 s*"]
+    )
+
+
+_KEEPING = """
+import pytest
+from agentic_kernel_conformance import StoreContract, StoreFeatures
+from agentic_kernel_engine import MemoryStore
+
+class Keeping(MemoryStore):
+    async def reopened(self):
+        again = Keeping()
+        for record in await self.find():
+            await again.insert(record.changed(inbox=()))
+        return again
+
+class TestAcmeStore(StoreContract):
+    features = StoreFeatures(durable=True)
+    {body}
+
+    @pytest.fixture
+    def store(self):
+        return Keeping()
+
+    @pytest.fixture
+    def reopen(self):
+        return Keeping.reopened
+"""
+
+
+def test_a_store_that_keeps_what_it_was_given_is_judged_by_what_it_wrote(
+    pytester: pytest.Pytester,
+) -> None:
+    result = run(pytester, "pass", "every_field_of_a_commit_survives", module=_KEEPING)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*rule durable (durability) is broken*"])

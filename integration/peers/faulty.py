@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from .exchange import Exchange, Request, read_request, wire_of
-from .faults import FAULTS
+from .faults import FAULTS, Fault
 from .wires import WIRES
 
 _WAIT_SECONDS: Final = 10.0
@@ -25,11 +25,11 @@ class FaultyServer:
     in it, and not counted.
     """
 
-    def __init__(self, fault: str, *, times: int | None = None) -> None:
+    def __init__(self, fault: str | Fault, *, times: int | None = None) -> None:
         """Nothing is started yet.
 
         Args:
-            fault: A name of `FAULTS`.
+            fault: A name of `FAULTS`, or one of its own.
             times: How many requests meet it; the later ones get a good answer. None for all.
 
         Raises:
@@ -80,10 +80,10 @@ class FaultyServer:
                 connection.shutdown(socket.SHUT_RDWR)
             thread.join()
 
-    def play(self, fault: str, *, times: int | None = None) -> None:
+    def play(self, fault: str | Fault, *, times: int | None = None) -> None:
         """Answer with this fault from now on; see the constructor. Forgets earlier requests."""
         with self._changed:
-            self._fault = FAULTS[fault]
+            self._fault = FAULTS[fault] if isinstance(fault, str) else fault
             self._times = times
             self.requests: list[Request] = []
             """What was received, in order."""

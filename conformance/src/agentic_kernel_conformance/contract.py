@@ -30,7 +30,11 @@ class Contract:
     features: ClassVar[Features] = Features()
     """What the implementation declares that it can do."""
     patience: ClassVar[float] = 20.0
-    """Seconds after which something that must happen in finite time is taken not to happen."""
+    """Seconds after which something that must happen in finite time is taken not to happen.
+
+    A test that hangs elsewhere fails with its rule after ten times as long (a random test: without
+    another trial), and the run is interrupted if the fixtures then do not end in as long.
+    """
     fixtures: ClassVar[frozenset[str]] = frozenset()
     """The fixtures that the implementation supplies, the optional ones included."""
 

@@ -54,6 +54,8 @@ class StoreFeatures(Features):
     fixture."""
     holdable: bool = False
     """The ``hold`` fixture can keep writes from completing. Needs that fixture."""
+    damageable: bool = False
+    """The ``damage`` fixture can make one stored record unreadable. Needs that fixture."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

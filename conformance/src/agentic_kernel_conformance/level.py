@@ -27,6 +27,8 @@ class Level:
     """Random histories by several processes, and by callers of a Runtime."""
     examples: int
     """Random sequences of verbs, one after the other, held against `apply`."""
+    patiences: int
+    """The factor of the bound on a whole test, which does as much more work."""
 
 
 LEVELS: Final = {
@@ -41,6 +43,7 @@ LEVELS: Final = {
         durable_histories=100,
         shared_histories=10,
         examples=10,
+        patiences=1,
     ),
     "quick": Level(
         "quick",
@@ -52,6 +55,7 @@ LEVELS: Final = {
         durable_histories=2_000,
         shared_histories=60,
         examples=60,
+        patiences=1,
     ),
     "full": Level(
         "full",
@@ -63,5 +67,6 @@ LEVELS: Final = {
         durable_histories=20_000,
         shared_histories=2_000,
         examples=2_000,
+        patiences=20,
     ),
 }

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import shlex
 import time
 from collections.abc import Generator, Iterator
 from contextlib import nullcontext
 from dataclasses import asdict
-from functools import partial
+from functools import partial, wraps
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -17,12 +18,14 @@ import pytest
 
 from .contract import Contract, disarmed
 from .level import LEVELS, Level
+from .overrun import PATIENCES, Overrun, ended_in_time
 from .report import Report
 from .rules import RuleError
 from .trials import Campaign, Tally, Trials
 
 _CLOSED = "feature closed: "
 _CAMPAIGN = pytest.StashKey[Campaign]()
+_OVERRUN = pytest.StashKey[Overrun]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -116,7 +119,9 @@ def conformance_trials(
     adapter = "" if cls is None else cls.__name__.removeprefix("Test")
     again = f"pytest {shlex.quote(item.nodeid)}{harder} --conformance-seed="
     begun = time.monotonic()
-    yield campaign.trials(item.nodeid, adapter, item.name, again)
+    overrun = item.stash.get(_OVERRUN, None)
+    progress = None if overrun is None else overrun.renew
+    yield campaign.trials(item.nodeid, adapter, item.name, again, progress)
     campaign.over(item.nodeid, time.monotonic() - begun)
 
 
@@ -157,6 +162,42 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
             )
         if not is_open:
             pytest.skip(f"{_CLOSED}{name}")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Give a contract test its bound."""
+    cls = _adapter(item)
+    if cls is not None and inspect.iscoroutinefunction(test := getattr(item, "obj", None)):
+        marks = [name for mark in item.iter_markers("rule") for name in mark.args]
+        seconds = _bound(item.config, cls)
+        say = partial(_news, item.config)
+        overrun = Overrun(item.name, marks[0] if marks else "kit", seconds, cls.patience, say)
+        item.stash[_OVERRUN] = overrun
+
+        @wraps(test)
+        async def bounded(*args: Any, **kwargs: Any) -> None:
+            __tracebackhide__ = True
+            await overrun.bound(test(*args, **kwargs))
+
+        vars(item)["_obj"] = bounded
+    return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object]:
+    """Bound the end of an adapter's fixtures."""
+    cls = _adapter(item)
+    if cls is None:
+        return (yield)
+    say = partial(_news, item.config)
+    with ended_in_time(f"the end of the fixtures of {item.nodeid}", _bound(item.config, cls), say):
+        return (yield)
+
+
+def _bound(config: pytest.Config, cls: type[Contract]) -> float:
+    """Seconds in which a contract's test has to get somewhere."""
+    return cls.patience * PATIENCES * _level(config).patiences
 
 
 @pytest.hookimpl(wrapper=True)

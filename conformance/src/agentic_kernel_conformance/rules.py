@@ -73,6 +73,11 @@ _ALL = (
     Rule("R8", "noticing", "one `changed` tells exactly which records moved"),
     Rule("R14", "liveness", "a claim tests the owner's liveness and takes over in one atomic act"),
     Rule("R15", "events", "events are ordered by (version, index) and kept with their commit"),
+    Rule(
+        "R22",
+        "one bad record",
+        "a record that cannot be read hides no other, is listed, and can be buried",
+    ),
     Rule("observer", "observing", "an observer takes every event, and a fault stays inside it"),
     Rule(
         "plan",

@@ -18,13 +18,16 @@ Reopen = Callable[[Store], Awaitable[Store]]
 """Gives up the handle it is given, as closing or crashing would, and opens the place anew."""
 Expire = Callable[[str], Awaitable[None]]
 """Lets the lease of the host that it is given run out, while its process lives."""
+Damage = Callable[[Store, str], Awaitable[Store]]
+"""Makes the stored record of one Task unreadable, and nothing else: its bytes are there, and they
+make no sense. Returns a handle on the same place, which may be the one that it is given."""
 
 
 class StoreSuite(Contract):
     """One store, empty at the start of every test."""
 
     features: ClassVar[StoreFeatures] = StoreFeatures()
-    fixtures = frozenset({"store", "reopen", "factory", "expire", "hold"})
+    fixtures = frozenset({"store", "reopen", "factory", "expire", "hold", "damage"})
 
     store: Any = supplied("store")
     """An empty `Store` for each test. Supplied by the adapter."""
@@ -36,6 +39,8 @@ class StoreSuite(Contract):
     """An `Expire`. Supplied by the adapter for the feature ``leases``."""
     hold: Any = supplied("hold", "holdable")
     """A `Hold`. Supplied by the adapter for the feature ``holdable``."""
+    damage: Any = supplied("damage", "damageable")
+    """A `Damage`. Supplied by the adapter for the feature ``damageable``."""
 
     @pytest.mark.rule("kit")
     @pytest.mark.parametrize("harness", ["one", "another"])

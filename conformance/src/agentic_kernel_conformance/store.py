@@ -19,11 +19,13 @@ A third party subclasses it and supplies an empty store for each test::
 from __future__ import annotations
 
 from .store_claims import StoreClaims
+from .store_damage import StoreDamage
 from .store_events import StoreEvents
 from .store_histories import StoreHistories
 from .store_pages import StorePages
 from .store_processes import StoreProcesses
 from .store_reads import StoreReads
+from .store_searches import StoreSearches
 from .store_sequences import StoreSequences
 from .store_values import StoreValues
 from .store_writes import StoreWrites
@@ -33,7 +35,9 @@ class StoreContract(
     StoreWrites,
     StoreEvents,
     StorePages,
+    StoreSearches,
     StoreClaims,
+    StoreDamage,
     StoreReads,
     StoreValues,
     StoreProcesses,
@@ -42,8 +46,8 @@ class StoreContract(
 ):
     """Conditional writes, whole reads, one question of liveness.
 
-    Fixtures: ``store``, empty for each test; ``reopen``, ``factory``, ``expire`` and ``hold`` for
-    the features that need them. Features: `StoreFeatures`.
+    Fixtures: ``store``, empty for each test; ``reopen``, ``factory``, ``expire``, ``hold`` and
+    ``damage`` for the features that need them. Features: `StoreFeatures`.
     """
 
     contract = "StoreContract"

@@ -71,15 +71,22 @@ class Trials:
         again: The command that repeats this test, but for the seed.
         seconds: How long they go on; None if a count ends them.
         news: Takes a line about what is going on, now and then.
+        progress: Called before each trial.
     """
 
     def __init__(
-        self, tally: Tally, again: str, seconds: float | None, news: Callable[[str], None]
+        self,
+        tally: Tally,
+        again: str,
+        seconds: float | None,
+        news: Callable[[str], None],
+        progress: Callable[[], None] | None = None,
     ) -> None:
         self.tally = tally
         self._again = again
         self._seconds = seconds
         self._news = news
+        self._progress = progress
         self._drawn = tally.first_seed
         self._open: set[int] = set()
 
@@ -100,6 +107,8 @@ class Trials:
                 self._news(self.tally.line())
             seed, self._drawn = self._drawn, self._drawn + 1
             self._open.add(seed)
+            if self._progress is not None:
+                self._progress()
             yield Trial(self, seed, f"trial {number + 1}{of}")
 
     def ended(self, trial: Trial, error: BaseException | None) -> None:
@@ -142,11 +151,18 @@ class Campaign:
         weight = self._weights.get(test_id, 1.0)
         return self.seconds * weight / (sum(self._weights.values()) or weight)
 
-    def trials(self, test_id: str, adapter: str, test: str, again: str) -> Trials:
+    def trials(
+        self,
+        test_id: str,
+        adapter: str,
+        test: str,
+        again: str,
+        progress: Callable[[], None] | None = None,
+    ) -> Trials:
         """The trials of a test that begins now."""
         tally = Tally(adapter, test, self.first_seed, self.first_seed)
         self.tallies[test_id] = tally
-        return Trials(tally, again, self.share(test_id), self.news)
+        return Trials(tally, again, self.share(test_id), self.news, progress)
 
     def over(self, test_id: str, seconds: float) -> None:
         """A test has ended after so long; what it left of its share is for the others."""

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from agentic_kernel_conformance import StoreContract, StoreFeatures
+from agentic_kernel_conformance.storage import Damage
 from agentic_kernel_conformance.system import Hold
 
 from .. import faulty_stores
@@ -40,6 +41,17 @@ STORES = {
     "Forgetful": "durable",
     "Unjoined": "R14",
     "LimitlessPages": "find",
+    "LabelBlind": "find",
+    "NewestById": "find",
+    "LostTerms": "C6",
+    "Rejoining": "R14",
+    "OneAtLeast": "find",
+    "NaiveMoments": "edges",
+    "StraySuccessor": "R1",
+    "EqualIsSame": "values",
+    "StoppedByTheBad": "R22",
+    "ShortOfTheBad": "R22",
+    "BuriesTheHeld": "R22",
 }
 THREADED = {"OneThreadOnly": "C2", "LoopBound": "C2"}
 """What shows in threads alone; which rule of a race shows first, chance decides."""
@@ -47,6 +59,9 @@ RACES = {"C2", "C7", "R1", "R5", "R15"}
 FEATURES = {
     "SlowReaders": StoreFeatures(holdable=True),
     "Forgetful": StoreFeatures(durable=True),
+    "StoppedByTheBad": StoreFeatures(damageable=True),
+    "ShortOfTheBad": StoreFeatures(damageable=True),
+    "BuriesTheHeld": StoreFeatures(damageable=True),
 }
 
 
@@ -68,6 +83,14 @@ class _StoreAdapter(FaultyAdapter, StoreContract):
             return store.reopened()
 
         return reopened
+
+    @pytest.fixture
+    def damage(self) -> Damage:
+        async def spoilt(store: Any, task_id: str) -> Any:
+            await store.spoil(task_id)
+            return store
+
+        return spoilt
 
 
 class _ThreadedAdapter(_StoreAdapter):

@@ -127,6 +127,21 @@ def test_calls_in_order_and_the_text_beside_them() -> None:
     assert (plan.text, plan.provider) == ("So:", None)
 
 
+def test_a_key_twice_in_the_arguments_is_refused_and_the_other_calls_are_not() -> None:
+    whole = {**CALL, "id": "toolu_2", "input": {"a": 1, "b": 2}}
+    reply, _ = taken(
+        began(),
+        *part(0, CALL, arguments('{"a": 1, "b": {"deep": 1'), arguments(', "deep": 2}}')),
+        *part(1, whole),
+        *ended("tool_use"),
+    )
+    refused, done = planned(reply).actions
+    assert isinstance(refused, ToolCall)
+    assert (refused.tool, refused.arguments, refused.id) == ("add", {}, "toolu_1")
+    assert "have the key 'deep' twice in one object; nothing was done" in refused.refused
+    assert done == ToolCall("add", {"a": 1, "b": 2}, "toolu_2")
+
+
 def test_an_offer_is_an_action_and_its_call_keeps_its_name() -> None:
     asked = {**CALL, "name": "ask_user"}
     reply, _ = taken(

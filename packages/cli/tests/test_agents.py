@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 from pathlib import Path
 
 import pytest
 
 from agentic_kernel import Task, TaskStatus
 from agentic_kernel_cli.agents import AgentHost
+from agentic_kernel_cli.deciding import process_user
+from agentic_kernel_cli.grants import grant_of
 from agentic_kernel_engine import Host, InMemoryObserver, Job, MemoryStore
 
 from .terminals import Terminals
@@ -55,12 +58,18 @@ def test_a_write_waits_for_an_approval_from_another_process(
     asked = terminals.call("run", *words, "Write hello to the file note.txt.", code=3)
     assert "waits for approval of " in asked.err
     assert "note.txt" in asked.err
-    assert asked.err.rstrip().endswith("approve it")
     assert list(workspace.iterdir()) == []
-    done = terminals.call("approve", "it", "--by", "ada", "--json")
+    proposed = shlex.split(asked.err.splitlines()[-1].partition("go on with: ")[2])
+    assert proposed[3:5] == ["approve", "it"]
+    refused = terminals.call("approve", "it", proposed[5], code=5)
+    assert "--tools write --workspace " in refused.err
+    assert list(workspace.iterdir()) == []
+    done = terminals.call(*proposed[3:], "--by", "ada", "--json")
     assert (workspace / "note.txt").read_text()
     given = [line["data"]["by"] for line in done.lines if line.get("type") == "approval.given"]
-    assert given == ["ada"]
+    assert given == [f"ada (claimed by {process_user()})"]
+    shown = terminals.call("show", "it").out
+    assert f"decided: approved by ada (claimed by {process_user()})" in shown
     assert done.lines[-1]["status"] == "success"
 
 
@@ -74,24 +83,30 @@ class Sleeper:
 
 
 @pytest.mark.parametrize(
-    ("tools", "model", "why"),
-    [("write", None, "--workspace: must be a folder"), ("calculator", "none.gguf", "not a file")],
+    ("tools", "granted", "model", "why"),
+    [
+        ("write", True, None, "it asks for the tools write, writing in /gone"),
+        ("calculator", False, None, "this command was not told to run it"),
+        ("calculator", True, "none.gguf", "not a file"),
+    ],
 )
 async def test_what_is_missing_where_it_goes_on_pauses_the_task(
-    tools: str, model: str | None, why: str, tmp_path: Path
+    tools: str, granted: bool, model: str | None, why: str, tmp_path: Path
 ) -> None:
     store = MemoryStore()
     task = Task.new(
         summary="",
         instructions="",
         runtime_kind="local-tools",
-        metadata={"cli/tools": [tools], "cli/workspace": str(tmp_path / "gone")},
+        metadata={"cli/tools": [tools], "cli/workspace": "/gone", "cli/yes": True},
     )
     async with Host(Sleeper(), store) as before:
         await before.dispatch(task)
         await before.drain()
-    path = None if model is None else tmp_path / model
-    async with AgentHost(store, path, InMemoryObserver()) as host:
+    path = None if model is None else str(tmp_path / model)
+    grant = grant_of(model=path, tools="calculator,write", workspace=tmp_path)
+    grants = {task.id: grant} if granted else {}
+    async with AgentHost(store, grants, InMemoryObserver()) as host:
         assert (await host.claim(task.id)).effect == "claimed"
         assert (await host.wait(task.id, TaskStatus.PAUSED)).status is TaskStatus.PAUSED
         events = (await host.outcome(task.id)).events

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 from contextlib import suppress
 from pathlib import Path
@@ -63,7 +64,9 @@ def test_a_task_is_paused_and_resumed_elsewhere_and_survives_the_death_of_the_cl
     copilot.call("pause", "it", "--json")
     assert first.end() == 3, first.err
     assert copilot.task("it")["status"] == "paused"
-    second = copilot.start("resume", "it", "--extra", "Tell a long story about a lighthouse.")
+    more = ("--extra", "Tell a long story about a lighthouse.")
+    copilot.call("resume", "it", *more, code=5)
+    second = copilot.start("resume", "it", *more, "--runtime", "copilot")
     second.until(out=len(first.out) + 20)
     for pid in alive(program, copilot.env["COPILOT_HOME"]):
         os.kill(pid, signal.SIGKILL)
@@ -92,7 +95,8 @@ def test_a_call_is_approved_from_another_terminal(
     asked = copilot.call("run", *words, "--id", "it", "Write it.", code=3)
     assert "waits for approval of " in asked.err
     assert list(workspace.iterdir()) == []
-    done = copilot.call("approve", "it", "--by", "ada")
+    proposed = shlex.split(asked.err.splitlines()[-1].partition("go on with: ")[2])
+    done = copilot.call(*proposed[3:])
     assert "It is written." in done.out
     assert (workspace / "note.txt").read_text() == "hello"
     assert alive(program, copilot.env["COPILOT_HOME"]) == []

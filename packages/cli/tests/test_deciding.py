@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import pty
+import shlex
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -14,6 +15,7 @@ import pytest
 import pytest_asyncio
 
 from agentic_kernel import Task, TaskStatus
+from agentic_kernel_cli.deciding import process_user
 from agentic_kernel_engine import Host, Limits, Loop, tool
 from agentic_kernel_engine.loop import (
     ALLOW,
@@ -74,6 +76,20 @@ class Elsewhere:
         events = (await self.host.outcome("it")).events
         return [dict(event.data) for event in events if event.type == kind]
 
+    async def digests(self) -> list[str]:
+        """Of the actions that it waits for."""
+        assert self.host is not None
+        note: Any = (await self.host.get("it")).metadata["engine/waiting_for"]
+        return [request["digest"] for request in note["requests"]]
+
+    async def waits(self, times: int) -> None:
+        """Until it is paused for the so manieth time."""
+        assert self.host is not None
+        async for event in self.host.stream("it"):
+            times -= event.type == "task.paused"
+            if not times:
+                return
+
     async def call(self, *words: str, code: int = 0) -> Command:
         """A command to its end, while this process goes on."""
         return await asyncio.to_thread(self.terminals.call, *words, code=code)
@@ -112,40 +128,97 @@ async def test_one_request_is_listed_approved_and_carried_out(elsewhere: Elsewhe
     row = (await elsewhere.call("list")).out.rstrip("\n").split("\t")
     assert row[-1].startswith("approval of ")
     assert elsewhere.written == []
-    approved = await elsewhere.call("approve", "it", "--by", "ada", "--why", "I read it")
+    (digest,) = await elsewhere.digests()
+    place = f"--state {elsewhere.terminals.state}"
+    assert f"go on with: agentic-kernel {place} approve it {digest}\n" in shown.out
+    said_so = ("--by", "ada", "--why", "I read it")
+    approved = await elsewhere.call("approve", "it", digest[:8], *said_so)
     assert approved.out == "it: approved; it goes on where scripted is served\n"
     assert approved.err.rstrip("\n") == said.removeprefix("waits for: approval of ")
     assert (await elsewhere.ended()).result == "done"
     assert elsewhere.written == [HOSTILE]
     given = await elsewhere.history("approval.given")
-    assert [(each["by"], each["why"]) for each in given] == [("ada", "I read it")]
+    claimed = f"ada (claimed by {process_user()})"
+    assert [(each["by"], each["why"]) for each in given] == [(claimed, "I read it")]
+    decided = (await elsewhere.call("show", "it")).out
+    assert f"decided: approved by {claimed}, {digest[:12]}: I read it\n" in decided
 
 
-async def test_several_requests_want_a_word_for_all_or_a_digest(
+@pytest.mark.parametrize("verb", [("approve",), ("deny", "--reason", "no")])
+async def test_what_nobody_has_seen_is_not_decided(
+    elsewhere: Elsewhere, terminals: Terminals, verb: tuple[str, ...]
+) -> None:
+    await elsewhere.paused(write("one"), FinalAnswer("done"))
+    refused = await elsewhere.call(*verb, "it", code=2)
+    (digest,) = await elsewhere.digests()
+    assert 'write {"text": "one"}' in refused.err
+    assert f" {verb[0]} it {digest}" in refused.err
+    assert await asyncio.to_thread(typed, terminals, "n\n", *verb, "it") == 1
+    assert await elsewhere.history("approval.given") == []
+    assert await elsewhere.history("approval.refused") == []
+    assert await asyncio.to_thread(typed, terminals, "y\n", *verb, "it") == 0
+    await elsewhere.ended()
+    assert elsewhere.written == (["one"] if verb[0] == "approve" else [])
+
+
+async def test_a_proposed_command_never_decides_about_the_next_request(
+    elsewhere: Elsewhere,
+) -> None:
+    await elsewhere.paused(write("shown"), write("never shown"), FinalAnswer("done"))
+    watched = await elsewhere.call("watch", "it", code=3)
+    proposed = shlex.split(watched.err.splitlines()[-1].partition("go on with: ")[2])
+    (shown,) = await elsewhere.digests()
+    assert proposed[-2:] == ["it", shown]
+    await elsewhere.call("deny", "it", shown, "--reason", "a colleague says no")
+    await elsewhere.waits(2)
+    refused = await elsewhere.call(*proposed[3:], code=1)
+    assert "asks about no action" in refused.err
+    assert elsewhere.written == []
+    (next_one,) = await elsewhere.digests()
+    await elsewhere.call("approve", "it", next_one)
+    await elsewhere.ended()
+    assert elsewhere.written == ["never shown"]
+
+
+async def test_who_decides_is_the_user_of_the_process_whatever_the_environment_says(
     elsewhere: Elsewhere, terminals: Terminals
 ) -> None:
-    task = await elsewhere.paused([write("one"), write("two")], FinalAnswer("done"))
+    terminals.env |= dict.fromkeys(("LOGNAME", "USER", "LNAME", "USERNAME"), "chief")
+    await elsewhere.paused(write("one"), FinalAnswer("done"))
+    (digest,) = await elsewhere.digests()
+    for odd in ("", " ", "a\x1b[2J", "root (claimed by root)", "x" * 101, "a\u3164"):
+        refused = await elsewhere.call("approve", "it", digest, "--by", odd, code=2)
+        assert "--by" in refused.err
+    await elsewhere.call("approve", "it", digest)
+    await elsewhere.ended()
+    given = await elsewhere.history("approval.given")
+    assert [each["by"] for each in given] == [process_user()]
+
+
+async def test_several_requests_want_their_digests(
+    elsewhere: Elsewhere, terminals: Terminals
+) -> None:
+    await elsewhere.paused([write("one"), write("two")], FinalAnswer("done"))
     assert await asyncio.to_thread(typed, terminals, "n\n", "approve", "it") == 1
     refused = await elsewhere.call("approve", "it", code=2)
-    assert "2 approvals" in refused.err
     assert [line.split("  ")[1] for line in refused.err.splitlines()[:2]] == [
         'write {"text": "one"}',
         'write {"text": "two"}',
     ]
-    requests: Any = task.metadata["engine/waiting_for"]
-    first = requests["requests"][0]["digest"]
+    first, second = await elsewhere.digests()
+    assert f"approve it {first} {second}" in refused.err
     await elsewhere.call("deny", "it", "--reason", "not this", "--digest", first[:8])
     # It goes on with the one decision, and waits again for the other.
-    while len(await elsewhere.history("run.waits")) < 2:
-        await asyncio.sleep(0.01)
-    await elsewhere.call("approve", "it", "--yes", "--json")
+    await elsewhere.waits(2)
+    await elsewhere.call("approve", "it", second, "--json")
     await elsewhere.ended()
     assert elsewhere.written == ["two"]
 
 
-async def test_several_requests_are_approved_with_one_word(elsewhere: Elsewhere) -> None:
+async def test_several_requests_are_approved_with_one_command(elsewhere: Elsewhere) -> None:
     await elsewhere.paused([write("one"), write("two")], FinalAnswer("done"))
-    approved = await elsewhere.call("approve", "it", "--yes", "--json")
+    one, two = await elsewhere.digests()
+    approved = await elsewhere.call("approve", "it", one[:8], "--digest", two, "--json")
     assert [line["kind"] for line in approved.lines] == ["request", "request", "task"]
     assert approved.lines[0]["action"]["arguments"] == {"text": "one"}
     assert approved.err == ""
@@ -156,11 +229,14 @@ async def test_several_requests_are_approved_with_one_word(elsewhere: Elsewhere)
 
 async def test_a_refused_action_is_not_done_and_the_reason_is_told(elsewhere: Elsewhere) -> None:
     await elsewhere.paused(write("one"), FinalAnswer("went without"))
-    await elsewhere.call("deny", "it", "--reason", "too early", "--by", "ada")
+    (digest,) = await elsewhere.digests()
+    await elsewhere.call("deny", "it", digest, "--reason", "too early", "--by", "ada")
     assert (await elsewhere.ended()).result == "went without"
     assert elsewhere.written == []
     observed = await elsewhere.history("step.observed")
-    assert observed[0]["observations"][0]["message"] == "ada refused it: too early"
+    assert observed[0]["observations"][0]["message"] == (
+        f"ada (claimed by {process_user()}) refused it: too early"
+    )
 
 
 async def test_a_question_is_answered(elsewhere: Elsewhere) -> None:
@@ -170,8 +246,12 @@ async def test_a_question_is_answered(elsewhere: Elsewhere) -> None:
     )
     watched = await elsewhere.call("watch", "it", code=3)
     assert r"waits for an answer to: Which?a\x1b[2J\nb\u202e" in watched.err
-    assert " answer it TEXT" in watched.err
-    await elsewhere.call("answer", "it", "the second")
+    proposed = shlex.split(watched.err.splitlines()[-1].partition("go on with: ")[2])
+    assert proposed[3:7] == ["answer", "it", "TEXT", "--digest"]
+    refused = await elsewhere.call("answer", "it", "x", "--digest", "0" * 64, code=1)
+    assert "asks another question" in refused.err
+    proposed[5] = "the second"
+    await elsewhere.call(*proposed[3:])
     assert (await elsewhere.ended()).result == "the second"
 
 
@@ -179,7 +259,7 @@ async def test_a_limit_is_changed_from_another_process(elsewhere: Elsewhere) -> 
     await elsewhere.paused(write("one"), write("two"), FinalAnswer("done"))
     retuned = await elsewhere.call("retune", "it", "--max-iterations", "1", "--max-seconds", "9.5")
     assert retuned.out == "it: from its next step on: max_iterations 1, max_seconds 9.5\n"
-    await elsewhere.call("approve", "it")
+    await elsewhere.call("approve", "it", *await elsewhere.digests())
     failure = (await elsewhere.ended()).failure
     assert failure is not None
     assert failure.code == "engine/max_iterations"

@@ -10,6 +10,7 @@ import signal
 from collections.abc import Iterator
 from pathlib import Path
 from secrets import token_hex
+from typing import Any
 
 import psycopg
 import pytest
@@ -154,12 +155,14 @@ async def test_decisions_from_another_terminal_reach_the_process(
         )
         for words, told in (
             (["retune", "it", "--max-iterations", "9"], "max_iterations 9"),
-            (["approve", "it", "--by", "ada"], "approved; it goes on"),
-            (["deny", "it", "--reason", "too early"], "denied; it goes on"),
+            (["approve", "it", "DIGEST", "--by", "ada"], "approved; it goes on"),
+            (["deny", "it", "DIGEST", "--reason", "too early"], "denied; it goes on"),
             (["answer", "it", "the second"], "answered; it goes on"),
         ):
-            await host.wait("it", TaskStatus.PAUSED)
-            said = await asyncio.to_thread(terminals.call, *words)
+            note: Any = (await host.wait("it", TaskStatus.PAUSED)).metadata["engine/waiting_for"]
+            digest = note.get("digest") or note["requests"][0]["digest"]
+            exact = [digest if word == "DIGEST" else word for word in words]
+            said = await asyncio.to_thread(terminals.call, *exact)
             assert told in said.out
         assert (await host.wait("it")).result == "the second"
         watched = await asyncio.to_thread(terminals.call, "watch", "it")

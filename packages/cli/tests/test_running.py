@@ -11,6 +11,7 @@ import pytest
 
 from agentic_kernel import Task
 from agentic_kernel_cli.agents import open_runtime
+from agentic_kernel_cli.grants import Grant
 from agentic_kernel_cli.place import Folder
 from agentic_kernel_engine import InMemoryObserver
 
@@ -148,7 +149,8 @@ def test_rerun_is_a_new_task_that_names_the_old_one(terminals: Terminals) -> Non
 async def test_run_leaves_other_tasks_alone_and_recover_takes_them_all(
     terminals: Terminals,
 ) -> None:
-    async with open_runtime(Folder(terminals.state), None, InMemoryObserver()) as host:
+    granted = {name: Grant() for name in ("one", "two")}
+    async with open_runtime(Folder(terminals.state), granted, InMemoryObserver()) as host:
         for name in ("one", "two"):
             await host.dispatch(
                 Task.new(

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 from agentic_kernel import Complete, Dispatch, Fail, Failure, Kill, Mutation, Pause, Task, apply
+from agentic_kernel_cli import rendering
 from agentic_kernel_cli.place import Folder
+from agentic_kernel_cli.proposals import proposal
 from agentic_kernel_cli.streaming import JsonScreen, TextScreen
 from agentic_kernel_engine import Event
 
@@ -100,15 +102,44 @@ def test_the_way_on_is_a_command_for_this_folder(
     assert f"agentic-kernel --state 'my state' {verb} it" in capsys.readouterr().err
 
 
+def test_tasks_whose_ids_differ_by_an_escape_are_shown_and_proposed_apart(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for task_id, shown, word in (
+        ("pay\x1b", "pay\\x1b", "$'pay\\x1b'"),
+        ("pay\\x1b", "pay\\\\x1b", "'pay\\x1b'"),
+    ):
+        task = a_task(Pause(), id=task_id)
+        way_on = proposal(Folder(Path("here"), named=True), task)
+        assert way_on == f"agentic-kernel --state here resume {word}"
+        rendering.task_details(rendering.Paper(), task, said="", orphaned=False, way_on=way_on)
+        details = capsys.readouterr().out.splitlines()
+        assert details[0] == f"id: {shown}"
+        assert details[-1] == f"go on with: {way_on}"
+        rendering.task_table(rendering.Paper(), [task])
+        assert capsys.readouterr().out.startswith(f"{shown}\t")
+        screen = text_screen()
+        screen.begin([(task, "")])
+        screen.end([task])
+        told = capsys.readouterr().err
+        assert f"task {shown}  " in told
+        assert told.endswith(f" resume {word}\n")
+
+
 @pytest.mark.parametrize(
     ("note", "says", "way_on"),
     [
         (
             {"kind": "approval", "requests": [{"digest": "d" * 64, "action": {"type": "stop"}}]},
             "waits for approval of dddddddddddd  stop {}",
-            "approve it",
+            f"approve it {'d' * 64}",
         ),
         ({"kind": "question", "question": "?"}, "waits for an answer to: ?", "answer it TEXT"),
+        (
+            {"kind": "question", "question": "?", "digest": "e" * 64},
+            "waits for an answer to: ?",
+            f"answer it TEXT --digest {'e' * 64}",
+        ),
         ({"kind": "schedule", "at": "2999"}, "waits for the moment 2999", "resume it"),
     ],
 )

@@ -7,7 +7,11 @@ from pathlib import Path
 import pytest
 
 from agentic_kernel import InvalidValue, Task
+from agentic_kernel_cli.grants import Wish
 from agentic_kernel_cli.toolbox import Toolbox, write_new
+from agentic_kernel_engine import Host, Loop
+from agentic_kernel_engine.loop import Context, FinalAnswer, ToolCall, Turn
+from agentic_kernel_engine.seams import ScriptedPlanner
 
 
 @pytest.fixture
@@ -54,13 +58,13 @@ def test_a_path_that_cannot_be_is_an_error(workspace: Path, path: str) -> None:
     assert list(workspace.iterdir()) == []
 
 
-def test_a_task_keeps_which_tools_it_has(workspace: Path) -> None:
+def test_a_task_says_which_tools_it_asks_for(workspace: Path) -> None:
     box = Toolbox(("calculator", "write"), workspace, yes=True)
-    task = Task.new(summary="", instructions="", runtime_kind="x", metadata=box.metadata())
-    again = Toolbox.of(task)
-    assert (again.names, again.workspace, again.yes) == (box.names, workspace.resolve(), True)
-    assert [tool.name for tool in again.tools()] == ["calculator", "write_file"]
-    assert [tool.has_effect for tool in again.tools()] == [False, True]
+    task = Task.new(summary="", instructions="", runtime_kind="openai", metadata=box.metadata())
+    wish = Wish.of(task)
+    assert (wish.tools, wish.workspace, wish.yes) == (box.names, str(workspace.resolve()), True)
+    assert [tool.name for tool in box.tools()] == ["calculator", "write_file"]
+    assert [tool.has_effect for tool in box.tools()] == [False, True]
 
 
 @pytest.mark.parametrize("names", [(), ("odd",), ("write",), ("calculator", "write")])
@@ -69,11 +73,46 @@ def test_what_is_no_tool_or_has_no_folder_is_refused(names: tuple[str, ...]) -> 
         Toolbox(names)
 
 
+def test_a_workspace_that_is_no_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for name in ("file", "none", "a\0b"):
+        with pytest.raises(InvalidValue, match="must be a folder"):
+            Toolbox(("write",), tmp_path / name)
+
+
 @pytest.mark.parametrize(
-    "metadata",
-    [{}, {"cli/tools": "write"}, {"cli/tools": [1]}, {"cli/tools": ["write"]},
-     {"cli/tools": ["write"], "cli/workspace": "not/there"}],
-)  # fmt: skip
-def test_a_task_without_its_tools_is_refused(metadata: dict[str, object]) -> None:
-    with pytest.raises(InvalidValue):
-        Toolbox.of(Task.new(summary="", instructions="", runtime_kind="x", metadata=metadata))
+    ("tool", "arguments", "told"),
+    [
+        ("write", {"path": "../out.txt", "content": "x"}, "leads out of the workspace"),
+        ("write", {"path": "a.txt", "content": "x"}, "is there already, and no file is replaced"),
+        ("write", {"path": "none/a.txt", "content": "x"}, "No such file or directory"),
+        ("write", {"path": "a\u202eb", "content": "x"}, "cannot be seen"),
+        ("calculator", {"expression": "1 / 0"}, "has no value"),
+        ("calculator", {"expression": "one"}, "is no number and no operator"),
+    ],
+)
+async def test_what_a_tool_refuses_is_told_to_the_planner_and_is_no_bug(
+    workspace: Path,
+    caplog: pytest.LogCaptureFixture,
+    tool: str,
+    arguments: dict[str, str],
+    told: str,
+) -> None:
+    (workspace / "a.txt").write_text("mine")
+    box = Toolbox((tool,), workspace, yes=True)
+    [only] = box.tools()
+
+    def see(context: Context) -> FinalAnswer:
+        turn = context.transcript[-1]
+        assert isinstance(turn, Turn)
+        [seen] = turn.observations
+        return FinalAnswer([seen.error, seen.message])
+
+    planner = ScriptedPlanner(ToolCall(only.name, arguments), see)
+    async with Host(Loop(planner, [only])) as host:
+        done = await host.run(Task.new(summary="", instructions="", runtime_kind="scripted"))
+    assert done.failure is None, done.failure
+    assert done.result[0] == "handler_error"
+    assert told in done.result[1]
+    assert str(workspace) not in done.result[1]
+    assert caplog.records == []

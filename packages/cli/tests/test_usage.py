@@ -67,6 +67,18 @@ def test_global_options_may_stand_anywhere(words: str, options: str, rest: str) 
         ["run", "text", "--yes"],
         ["run", "text", "--session", "before"],
         ["retune", "nobody"],
+        ["retune", "nobody", "--max-seconds", "nan"],
+        ["retune", "nobody", "--max-cost", "inf"],
+        ["retune", "nobody", "--max-cost", "1e999"],
+        ["retune", "nobody", "--max-iterations", "1" + "0" * 400],
+        ["pause", "nobody", "--wait", "nan"],
+        ["run", "text", "--max-tokens", "1" + "0" * 400],
+        ["run", "text", "--tools", "write", "--workspace", "no\u202esuch\nfolder"],
+        ["recover", "--runtime", "odd\x1b[2J"],
+        ["recover", "--tools", "odd"],
+        ["recover", "--yes"],
+        ["resume", "nobody", "--workspace", "."],
+        ["approve", "nobody", "--yes"],
     ],
 )
 def test_wrong_usage_is_one_line_and_exit_code_2(terminals: Terminals, words: list[str]) -> None:

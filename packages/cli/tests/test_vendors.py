@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import pytest
@@ -58,7 +59,12 @@ def test_a_write_waits_for_an_approval_and_goes_on_with_the_same_model(
         "run", *words, "--workspace", str(tmp_path), "--id", "it", "Write it.", code=3
     )
     assert "waits for approval of " in asked.err
-    done = scripted.call("approve", "it", "--by", "ada")
+    proposed = shlex.split(asked.err.splitlines()[-1].partition("go on with: ")[2])
+    flags = ["--runtime", runtime, "--model", "scripted", "--tools", "write"]
+    assert proposed[6:-2] == flags
+    refused = scripted.call("approve", *proposed[4:6], *flags[4:], "--workspace", ".", code=5)
+    assert f"the runtime {runtime}, the model scripted" in refused.err
+    done = scripted.call(*proposed[3:])
     assert done.out.strip() == "It is written."
     assert (tmp_path / "note.txt").read_text() == "hello"
     assert [each.body["model"] for each in aimock.requests()] == ["scripted", "scripted"]

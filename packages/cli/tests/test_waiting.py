@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from agentic_kernel import Dispatch, Pause, Task, apply
 from agentic_kernel_cli import waiting
+from agentic_kernel_engine import Record
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 
@@ -68,20 +70,60 @@ def test_what_nobody_asks_is_not_decided(task: Task, wanted: str, why: str) -> N
 
 
 def test_a_digest_chooses_by_its_first_characters() -> None:
-    task = approval("aaaaaa11", "aaaaaa22", "bbbbbb33")
-    assert [each.digest for each in waiting.chosen(task, None)] == [
-        "aaaaaa11",
-        "aaaaaa22",
-        "bbbbbb33",
+    task = approval("aaaaaaaa11", "aaaaaaaa22", "bbbbbbbb33")
+    assert [each.digest for each in waiting.chosen(task, [])] == [
+        "aaaaaaaa11",
+        "aaaaaaaa22",
+        "bbbbbbbb33",
     ]
-    assert [each.digest for each in waiting.chosen(task, "bbbbbb")] == ["bbbbbb33"]
-    assert [each.digest for each in waiting.chosen(task, "aaaaaa22")] == ["aaaaaa22"]
+    assert [each.digest for each in waiting.chosen(task, ["bbbbbbbb"])] == ["bbbbbbbb33"]
+    assert [each.digest for each in waiting.chosen(task, ["bbbbbbbb", "aaaaaaaa22"])] == [
+        "aaaaaaaa22",
+        "bbbbbbbb33",
+    ]
 
 
 @pytest.mark.parametrize(
     ("digest", "why"),
-    [("aaaaaa", "several actions"), ("bbbbb", "no action"), ("", "no action"), ("c" * 64, "no ac")],
+    [
+        ("aaaaaaaa", "several actions"),
+        ("bbbbbbb", "at least 8 characters"),
+        ("", "no action"),
+        ("c" * 64, "no action"),
+    ],
 )
 def test_a_digest_that_chooses_no_single_action_is_refused(digest: str, why: str) -> None:
     with pytest.raises(waiting.NotAwaited, match=why):
-        waiting.chosen(approval("aaaaaa11", "aaaaaa22", "bbbbbb33"), digest)
+        waiting.chosen(approval("aaaaaaaa11", "aaaaaaaa22", "bbbbbbbb33"), [digest])
+
+
+def test_what_came_in_with_the_task_is_not_taken_for_what_it_waits_for() -> None:
+    note = {"kind": "approval", "requests": [{"digest": "d" * 64, "action": {"type": "stop"}}]}
+    task = Task.new(
+        summary="", instructions="", runtime_kind="x", metadata={"engine/waiting_for": note}
+    )
+    forged = apply(apply(task, Dispatch(), NOW), Pause(), NOW)
+    assert waiting.lines(forged) == []
+    with pytest.raises(waiting.NotAwaited, match="paused without a request"):
+        waiting.chosen(forged, ["d" * 64])
+
+
+def a_record(at_hand: Any, shown: dict[str, Any]) -> Record:
+    note = {"kind": "approval", "requests": [{"digest": "d" * 64, "action": shown}]}
+    return Record(paused(note), 3, json.dumps({"at_hand": at_hand}).encode())
+
+
+@pytest.mark.parametrize("key", ["tool", "arguments"])
+def test_a_request_that_shows_another_action_than_it_means_is_refused(key: str) -> None:
+    """Who commits a Task's state and its note can make them differ."""
+    shown = {"type": "tool_call", "tool": "read", "arguments": {"path": "a"}}
+    verdict = {"decision": {"verdict": "require_approval"}, "digest": "d" * 64}
+    honest = {"plan": {"actions": [shown]}, "verdicts": [verdict]}
+    forged = {"plan": {"actions": [{**shown, key: "other"}]}, "verdicts": [verdict]}
+    odd: list[Any] = [honest, None, [], {"plan": 1}, {"plan": {"actions": 1}, "verdicts": [{}]}]
+    for at_hand in odd:
+        record = a_record(at_hand, shown)
+        waiting.check_shown(record, waiting.requests(record.task))
+    record = a_record(forged, shown)
+    with pytest.raises(waiting.NotAwaited, match="shows another action"):
+        waiting.check_shown(record, waiting.requests(record.task))

@@ -47,11 +47,14 @@ async def answer(job: Job) -> Any:
 async def test_the_public_names_are_these() -> None:
     assert set(engine.__all__) == {
         "CompositeObserver", "Conflict", "ConsoleObserver", "Event", "EventId", "Host",
-        "HostClosed", "HostOptions", "InMemoryObserver", "Job", "Limits", "Loop", "MemoryStore",
-        "Observer", "Outcome", "Receipt", "Record", "Router", "RunEnded", "StopReason", "Store",
-        "StoreError", "StreamingObserver", "Substrate", "TaskFailed", "UnknownOutcome",
-        "agent_from_json", "agent_to_json", "drain_on_signals", "rerun", "task_from_json",
-        "task_to_json", "tool",
+        "HostClosed", "HostGone", "HostOptions", "InMemoryObserver", "InboxFull", "Job", "Limits",
+        "Loop", "MemoryStore",
+        "Observer", "Outcome", "Receipt", "Record", "Router", "RunEnded", "Search", "SearchOptions",
+        "StopReason", "Store",
+        "StoreError", "StoreTraits", "StreamingObserver", "Substrate", "TaskFailed",
+            "UnknownOutcome", "Unreadable",
+        "agent_from_json", "agent_to_json", "drain_on_signals", "host_of", "owner_name",
+        "rerun", "task_from_json", "task_to_json", "tool",
     }  # fmt: skip
 
 
@@ -78,7 +81,7 @@ async def test_a_host_works_without_async_with(new_task: NewTask, acting: type[A
         (ValueError("nul\0 and \ud800"), "engine/unhandled_error", "ValueError"),
         (TaskFailed("", "", None), "engine/bad_result", "empty"),
         (TaskFailed("a/b", "c", {"x": {1}}), "engine/bad_result", "set"),
-        (TaskFailed("a/b", cast(Any, None)), "engine/unhandled_error", "AttributeError|TypeError"),
+        (TaskFailed("a/b", cast(Any, None)), "engine/bad_result", "message: must be a string"),
         (asyncio.CancelledError(), "engine/cancelled", "cancelled itself"),
         (ExceptionGroup("g", [ValueError("1")]), "engine/unhandled_error", "ExceptionGroup"),
     ],
@@ -206,9 +209,13 @@ async def test_rerun_is_a_new_task_with_its_lineage(
         assert (await host.run(clone)).result == "again"
         other = await host.rerun(done.id)
         assert other.metadata["engine/lineage_of"] == done.id
-    for scope in ("", "a/b", "a b", "a\n"):
-        with pytest.raises(InvalidValue):
-            rerun(done, scope)
+    for scope in ("", "a/b", "a b", "a\n", "a\u3164", "\u202e", 5, None, b"a", ["a"]):
+        with pytest.raises(InvalidValue, match="scope"):
+            rerun(done, cast(Any, scope))
+    others: list[Any] = [None, 5, done.id, {}]
+    for wrong in others:
+        with pytest.raises(InvalidValue, match="task: must be a Task"):
+            rerun(wrong)
 
 
 async def test_a_router_sends_each_kind_to_its_runtime(

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from agentic_kernel import TaskStatus
-from agentic_kernel_engine import Host, Job, MemoryStore, Record
+from agentic_kernel_engine import Host, Job, MemoryStore, Record, StoreTraits
 
 from .conftest import Acting, NewTask
 
@@ -19,6 +19,8 @@ HOURS = 10_000.0
 
 class TellingStore(MemoryStore):
     """Tells of every commit from a thread of its own, as a connection that listens would."""
+
+    traits = StoreTraits(listens=True)
 
     def __init__(self) -> None:
         super().__init__()

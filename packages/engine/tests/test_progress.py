@@ -54,6 +54,26 @@ async def test_a_kill_keeps_the_text_in_progress(
 
 
 @pytest.mark.rule("R11")
+@pytest.mark.parametrize("kind", ["\u3164", "a\ufe0f", "a b", "a/b", "\u202e", "k\n"], ids=ascii)
+async def test_a_kind_that_is_no_scope_keeps_no_task_from_being_killed(
+    new_task: NewTask, acting: type[Acting], kind: str
+) -> None:
+    said = asyncio.Event()
+
+    async def act(job: Job) -> Any:
+        job.emit({"type": "run.delta", "text": "half"})
+        said.set()
+        await asyncio.Event().wait()
+
+    async with Host(acting(act)) as host:
+        task = new_task(runtime_kind=kind)
+        await host.dispatch(task)
+        await said.wait()
+        done = (await host.kill(task.id)).snapshot
+    assert done.metadata["engine/partial_output"] == "half"
+
+
+@pytest.mark.rule("R11")
 async def test_text_in_progress_is_stored_once_and_deltas_in_a_row_as_one(
     new_task: NewTask, acting: type[Acting]
 ) -> None:

@@ -198,7 +198,7 @@ class NoCoroutine:
         return 5
 
 
-@pytest.mark.parametrize("substrate", [NoJob, AtOnce, NoCoroutine, object])
+@pytest.mark.parametrize("substrate", [NoJob, AtOnce, NoCoroutine])
 async def test_a_substrate_that_cannot_begin_ends_the_run_and_not_its_dispatch(
     substrate: Any, new_task: NewTask
 ) -> None:

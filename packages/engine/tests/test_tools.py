@@ -59,7 +59,19 @@ def test_a_name_that_providers_do_not_take_is_refused(name: Any) -> None:
         ({"timeout": 0}, "timeout: is 0"),
         ({"timeout": float("nan")}, "timeout: is nan"),
         ({"timeout": float("inf")}, "timeout: is inf"),
-        ({"scopes": "files"}, "scopes: is one string"),
+        ({"timeout": -1}, "timeout: is -1; use a number of seconds above 0"),
+        ({"timeout": True}, "timeout: is True"),
+        ({"timeout": "3"}, "timeout: is '3'"),
+        ({"timeout": 10**400}, "timeout: is a number of 1329 bits"),
+        ({"description": None}, "description: must be a string, not NoneType"),
+        ({"description": "a\ud800"}, "description: holds the lone surrogate"),
+        ({"description": "a\0"}, "description: holds a NUL character"),
+        ({"description": "a\x1b[2J"}, "description: has the invisible character U+001B at index 1"),
+        ({"description": "a\u202eb"}, "the invisible character U+202E"),
+        ({"description": "a\u3164b"}, "the invisible character U+3164"),
+        ({"description": "a\u200bb"}, "the invisible character U+200B"),
+        ({"description": "hi\U000e0041"}, "the invisible character U+E0041"),
+        ({"scopes": "files"}, "scopes: is 'files'; give a list of up to"),
         ({"input_schema": []}, "input_schema: must be a mapping"),
         ({"input_schema": {}}, 'input_schema: must have "type": "object"'),
         ({"input_schema": {"type": "object", "const": object()}}, "input_schema['const']"),
@@ -75,6 +87,13 @@ def test_a_tool_that_could_not_be_used_is_refused_when_it_is_made(
     with pytest.raises(InvalidValue) as caught:
         Tool(**{"name": "a", "handler": print, "input_schema": ANYTHING, **wrong})
     assert words in str(caught.value)
+
+
+def test_a_description_may_have_lines_and_any_script() -> None:
+    said = (
+        "Finds files.\n\t- \u26a0\ufe0f \u0645\u06cc\u200c\u062e, \u200f\u05d0, \u4e2d\u3000\u6587"
+    )
+    assert Tool("a", print, input_schema=ANYTHING, description=said).description == said
 
 
 # Where tools are found

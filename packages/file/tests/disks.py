@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from agentic_kernel_file import Files
+from agentic_kernel_file.files import Identity
 
 
 class UnsyncedFiles(Files):
@@ -63,6 +64,7 @@ class FailingFiles(UnsyncedFiles):
         self._lock = threading.Lock()
         self.failed: list[str] = []
         self.fail_next_sync = False
+        self._looks = 0
 
     def arm(self, at: int, error: int, *, stays: bool) -> None:
         """Let the operation number ``at`` from now fail, 0 being the next one."""
@@ -116,6 +118,11 @@ class FailingFiles(UnsyncedFiles):
         if self.fail_next_sync:
             self.fail_next_sync = False
             raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    def look(self, path: str, folder: int | None = None) -> Identity:
+        self._operation("look")
+        self._looks += 1  # always another stamp, so that every look goes through the whole folder
+        return super().look(path, folder)._replace(changed=self._looks)
 
     def rename(self, folder: int, old: str, new: str) -> None:
         self._operation("rename")
@@ -210,8 +217,8 @@ class RecordingFiles(UnsyncedFiles):
         with self._lock:
             prefix = self._paths[folder]
             super().rename(folder, old, new)
-            self._inodes[prefix + new] = self._inodes.pop(prefix + old)
-            self.trace.append(("rename", prefix + old, prefix + new))
+            inode = self._inodes[prefix + new] = self._inodes.pop(prefix + old)
+            self.trace.append(("rename", prefix + old, prefix + new, inode))
 
     def remove(self, folder: int, name: str) -> None:
         with self._lock:
@@ -287,8 +294,9 @@ def _renamed(names: dict[str, int], operations: list[Operation]) -> dict[str, in
             names[path] = rest[0]
         elif kind == "remove":
             names.pop(path, None)
-        elif path in names:
-            names[rest[0]] = names.pop(path)
+        else:
+            names.pop(path, None)
+            names[rest[0]] = rest[1]
     return names
 
 
@@ -298,8 +306,9 @@ def crash_states(
     """What a crash after each operation may leave: its place, the way, and the files.
 
     The ways: the machine keeps nothing that was not synced, all of it (as after a mere SIGKILL),
-    all but the second half of the last write to each file, or an arbitrary part, in which lost
-    writes read as zeros where the file was extended.
+    all but the second half of the last write to each file, an arbitrary part, in which lost
+    writes read as zeros where the file was extended, or, of what was not synced, the renames and
+    removals alone: a file system may keep names in any order.
     """
     disk = _Disk()
     dice = random.Random(seed)
@@ -313,6 +322,8 @@ def crash_states(
             "everything": lambda operations: operations,
             "torn": _torn,
             "some": lambda operations: _some(dice, operations),
+            "renames alone": lambda operations: _only(operations, "rename"),
+            "removals alone": lambda operations: _only(operations, "remove"),
         }
         for way, keep in ways.items():
             yield place, way, disk.crashed(keep)
@@ -325,9 +336,15 @@ def _torn(operations: list[Operation]) -> list[Operation]:
     return [*before, (kind, inode, what, place, text[: len(text) // 2])]
 
 
+def _only(operations: list[Operation], kind: str) -> list[Operation]:
+    return [operation for operation in operations if operation[0] == kind]
+
+
 def _some(dice: random.Random, operations: list[Operation]) -> list[Operation]:
-    if operations and operations[0][0] != "data":  # a journal: names change in order
-        return operations[: dice.randrange(len(operations) + 1)]
+    if operations and operations[0][0] != "data":
+        if dice.random() < 0.5:  # a journal: names change in order
+            return operations[: dice.randrange(len(operations) + 1)]
+        return [operation for operation in operations if dice.random() < 0.5]
     kept = []
     for kind, inode, what, place, text in operations:
         if what == "write" and dice.random() < 0.5:  # lost, but the file has its length

@@ -6,11 +6,16 @@ import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from agentic_kernel_conformance import StoreContract, StoreFactory, StoreFeatures
+from agentic_kernel_conformance.storage import Damage
 from agentic_kernel_file import Files, FileStore, Sizes
+from agentic_kernel_file.frames import HEAD_SIZE
+from agentic_kernel_file.log import segment_name
+from agentic_kernel_file.table import BLOCK
 
 
 class HeldFiles(Files):
@@ -26,7 +31,13 @@ class HeldFiles(Files):
 
 
 class TestFileStore(StoreContract):
-    features = StoreFeatures(durable=True, processes=True, threads=True, holdable=True)
+    features = StoreFeatures(
+        durable=True, processes=True, threads=True, holdable=True, damageable=True
+    )
+
+    @pytest.fixture
+    def damage(self) -> Damage:
+        return _damage
 
     @pytest.fixture
     def files(self) -> HeldFiles:
@@ -61,11 +72,14 @@ class TestFileStore(StoreContract):
 
 # One interpreter is enough for the same contract twice.
 @pytest.mark.slow
-@pytest.mark.slow
 class TestCompactingFileStore(StoreContract):
     """The same while the log is compacted all the time."""
 
-    features = StoreFeatures(durable=True, processes=True, threads=True)
+    features = StoreFeatures(durable=True, processes=True, threads=True, damageable=True)
+
+    @pytest.fixture
+    def damage(self) -> Damage:
+        return _damage
 
     @pytest.fixture
     def store(self, tmp_path: Path) -> Iterator[FileStore]:
@@ -80,6 +94,30 @@ class TestCompactingFileStore(StoreContract):
     @pytest.fixture
     def factory(self, tmp_path: Path) -> StoreFactory:
         return StoreFactory("agentic_kernel_file:FileStore", (str(tmp_path / "state"),))
+
+
+async def _damage(store: Any, task_id: str) -> FileStore:
+    """Change the first byte of the latest record's text on the disk."""
+    opened = store._open
+    catalog = opened.reader.current()
+    entry = catalog.latest(task_id)
+    if entry.at:
+        frame = catalog.log.frame(entry.at)
+        entries = opened.reader.manifest.segments
+        segment = max(
+            (each for each in entries if each.start <= entry.at), key=lambda each: each.start
+        )
+        name = segment_name(segment.number)
+        at = 32 + entry.at - segment.start + HEAD_SIZE
+        at += frame.head.id_length + frame.head.facts_length
+    else:
+        name = catalog.table.file.name
+        at = catalog.table.find(task_id).offset + BLOCK.size + len(task_id)
+    store.close()
+    with (store.folder / name).open("r+b") as file:
+        file.seek(at)
+        file.write(b"\xff")
+    return FileStore(store.folder, files=store._files, sizes=store._sizes)
 
 
 async def _reopen(store: FileStore) -> FileStore:

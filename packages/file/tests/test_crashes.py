@@ -70,12 +70,19 @@ async def everything(work: Workload) -> None:
     await work.prune(done.task.id)
     await work.insert(running(done.task.id, owner="h:1"))
     await work.claim(await work.insert(running("nobody's")), "h")
-    for _ in range(5):
+    for n in range(5):
         kept = [await work.commit(record, step(record)) for record in kept[-2:]]
+        if n % 2:
+            kept[0] = await work.commit(kept[0], _grown(kept[0]))
     await work.commit(kept[0], ended(kept[0]))
 
 
-SMALL = Sizes(segment=1 << 11, tail=1 << 12)
+def _grown(before: Record) -> Record:
+    """The Task after a commit with a state that is kept apart."""
+    return step(before).changed(state=b'"%s"' % (b"x" * 300))
+
+
+SMALL = Sizes(segment=1 << 11, tail=1 << 12, apart=200)
 
 
 class Crashes:
@@ -114,7 +121,10 @@ async def test_no_crash_loses_what_was_acknowledged(tmp_path: Path) -> None:
     crashes = Crashes(tmp_path, RecordingFiles(tmp_path / "state"))
     await crashes.work()
     done = {(operation[0], str(operation[1])[:5]) for operation in crashes.files.trace}
-    assert done >= {("create", "table"), ("remove", "log-0"), ("sync folder", "")}
+    assert done >= {
+        ("create", "table"), ("remove", "log-0"), ("sync folder", ""), ("create", "state"),
+        ("remove", "state"), ("sync folder", "state"),
+    }  # fmt: skip
     looked = await crashes.look()
     assert set(looked) == {"opening", "insert", "commit", "claim", "prune", "compaction"}
     assert looked.total() > 500
@@ -164,6 +174,7 @@ def _write_out(folder: Path, state: dict[str, bytes]) -> Path:
             (folder / path).mkdir()
     for path, content in state.items():
         if not path.endswith("/"):
+            (folder / path).parent.mkdir(exist_ok=True)
             (folder / path).write_bytes(content)
     return folder
 

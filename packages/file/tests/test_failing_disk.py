@@ -13,11 +13,12 @@ import pytest
 from agentic_kernel import TaskNotFound
 from agentic_kernel_engine import Conflict, Record, StoreError, UnknownOutcome
 from agentic_kernel_file import FileStore, Sizes
+from agentic_kernel_file.tip import Tip
 
 from .disks import FailingFiles, HeldFiles, UnsyncedFiles
 from .records import LATER, all_events, ended, events, running, step
 
-ENOUGH = 60
+ENOUGH = 120
 ROOMY = Sizes()
 CROWDED = Sizes(segment=1, tail=1 << 30)
 """Every batch begins a segment."""
@@ -177,3 +178,64 @@ async def test_what_another_process_gave_up_meanwhile_is_not_acknowledged(
     assert await bench.store.load("mine") == step(mine)
     slow.close()
     bench.store.close()
+
+
+class HeldFailing(HeldFiles):
+    """A disk whose held sync fails in the end."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fails = False
+
+    def sync_data(self, fd: int) -> None:
+        super().sync_data(fd)
+        if self.fails:
+            self.fails = False
+            raise OSError(errno.EIO, "Input/output error")
+
+
+async def test_what_was_written_behind_a_batch_that_is_given_up_is_given_up_too(
+    tmp_path: Path,
+) -> None:
+    """Its positions are not used again, so nobody takes another batch for it."""
+    bench = Bench(tmp_path / "state", ROOMY)
+    await bench.prepare()
+    disks = HeldFailing(), HeldFiles()
+    first, behind = (FileStore(bench.folder, files=disk) for disk in disks)
+    mine, free = await first.load("mine"), await behind.load("free")
+    writing = []
+    for store, disk, record in zip((first, behind), disks, (mine, free), strict=True):
+        disk.hold = True
+        writing.append(asyncio.create_task(store.commit(record, step(record), [b"lost"])))
+        assert await asyncio.to_thread(disk.reached.wait, 10)
+    disks[0].fails = True
+    for disk, commit in zip(disks, writing, strict=True):
+        disk.go.set()
+        with pytest.raises(StoreError) as raised:
+            await commit
+        assert not isinstance(raised.value, UnknownOutcome)
+    for record in (mine, free):
+        assert await bench.store.load(record.task.id) == record
+        await first.commit(record, step(record), events(step(record)))
+        assert await behind.load(record.task.id) == step(record)
+    for store in (first, behind, bench.store):
+        store.close()
+
+
+async def test_a_defect_of_the_writer_hangs_no_later_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = FileStore(tmp_path / "state")
+    await store.insert(running("one"))
+
+    def broken(*_: object) -> None:
+        monkeypatch.undo()
+        raise ValueError("a defect behind the sync")
+
+    monkeypatch.setattr(Tip, "settle", broken)
+    outcome = await asyncio.gather(store.insert(running("two")), return_exceptions=True)
+    assert outcome[0] is None or isinstance(outcome[0], UnknownOutcome)
+    await store.insert(running("three"))
+    found = [record.task.id for record in await FileStore(tmp_path / "state").find()]
+    assert found == ["one", "three", "two"]
+    store.close()

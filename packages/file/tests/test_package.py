@@ -11,6 +11,8 @@ def test_the_names_are_these() -> None:
         "Damaged",
         "FileStore",
         "Files",
+        "FolderGone",
+        "FolderGoneMidway",
         "ForeignFolder",
         "ReadOnly",
         "SchemaTooNew",
@@ -20,5 +22,8 @@ def test_the_names_are_these() -> None:
 
 
 def test_every_error_is_a_store_error() -> None:
-    for name in ("Damaged", "ForeignFolder", "ReadOnly", "SchemaTooNew", "StoreBusy"):
+    for name in agentic_kernel_file.__all__:
+        thing = getattr(agentic_kernel_file, name)
+        if not issubclass(thing, Exception):
+            continue
         assert issubclass(getattr(agentic_kernel_file, name), StoreError)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from agentic_kernel_engine import Conflict, StoreError
+from agentic_kernel_engine import Conflict, HostGone, StoreError
 from agentic_kernel_file import FileStore, Sizes
 
 from .disks import UnsyncedFiles
@@ -165,14 +165,15 @@ async def test_a_host_that_left_or_died_does_not_come_back(tmp_path: Path) -> No
     store, other = FileStore(tmp_path / "state"), FileStore(tmp_path / "state")
     await store.join("h")
     await store.join("h")
-    with pytest.raises(StoreError, match="fresh random"):
+    with pytest.raises(StoreError, match="fresh random") as in_use:
         await other.join("h")
+    assert not isinstance(in_use.value, HostGone)
     await store.leave("h")
     assert not await other.alive("h:1")
-    with pytest.raises(StoreError, match="fresh random"):
-        await store.join("h")
-    with pytest.raises(StoreError, match="fresh random"):
-        await other.join("h")
+    for late in (store, other):
+        with pytest.raises(HostGone, match="fresh random") as gone:
+            await late.join("h")
+        assert gone.value.host == "h"
     store.close()
     other.close()
 

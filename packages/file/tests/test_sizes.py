@@ -149,8 +149,8 @@ async def test_following_the_log_decodes_no_record(
     record = running("a")
     await writing.insert(record, events(record))
     assert await following.changed({"a": 0}) == {"a": 1}
-    monkeypatch.setattr("agentic_kernel_file.catalog.decode_change", None)
-    monkeypatch.setattr("agentic_kernel_file.catalog.decode_record", None)
+    monkeypatch.setattr("agentic_kernel_file.stored.decode_change", None)
+    monkeypatch.setattr("agentic_kernel_file.stored.decode_record", None)
     for _ in range(50):
         await writing.commit(record, step(record), events(step(record)))
         record = step(record)
@@ -193,7 +193,7 @@ async def test_a_refusal_costs_no_more_after_a_long_history(
         decoded.append(text)
         return decode_change(before, text)
 
-    monkeypatch.setattr("agentic_kernel_file.catalog.decode_change", counted)
+    monkeypatch.setattr("agentic_kernel_file.stored.decode_change", counted)
     try:
         with pytest.raises(Conflict) as refused:
             await ours.commit(record, step(record))

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import copy
 import pickle
+import sys
+import unicodedata
+from collections import UserList
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-from agentic_kernel import Agent, Capability, InvalidValue, Task
+from agentic_kernel import Agent, Capability, InvalidValue, Task, annotate
 
 GOOD = [
     "a/b",
@@ -45,6 +49,18 @@ BAD = {
     "bidi": "acme/\u202eclerk",
     "soft-hyphen": "acme/cl\u00aderk",
     "surrogate": "acme/\ud800",
+    "hangul-filler": "acme/\u3164",
+    "hangul-choseong-filler": "acme/cl\u115ferk",
+    "hangul-jungseong-filler": "acme/cl\u1160erk",
+    "halfwidth-filler": "\uffa0/clerk",
+    "braille-blank": "acme/\u2800",
+    "variation-selector": "acme/clerk\ufe0f",
+    "grapheme-joiner": "acme/cl\u034ferk",
+    "khmer-vowel": "acme/cl\u17b4erk",
+    "mongolian-selector": "acme/cl\u180berk",
+    "tag": "acme/clerk\U000e0041",
+    "variation-selector-256": "acme/clerk\U000e01ef",
+    "null-notehead": "acme/\U0001d159",
     "relative": "../../etc/passwd",
 }
 
@@ -71,6 +87,45 @@ def test_other_names_are_refused_everywhere(name: str) -> None:
         assert str(caught.value).isprintable()
 
 
+HIDDEN = {"Cc", "Cf", "Cs", "Co", "Cn", "Zs", "Zl", "Zp"}
+IGNORABLE = [
+    *range(0x034F, 0x0350), 0x061C, *range(0x115F, 0x1161), *range(0x17B4, 0x17B6),
+    *range(0x180B, 0x1810), *range(0x200B, 0x2010), *range(0x202A, 0x202F),
+    *range(0x2060, 0x2070), 0x3164, *range(0xFE00, 0xFE10), 0xFEFF, 0xFFA0,
+    *range(0xFFF0, 0xFFF9), *range(0x1BCA0, 0x1BCA4), *range(0x1D173, 0x1D17B),
+    *range(0xE0000, 0xE1000),
+]  # fmt: skip
+"""Default_Ignorable_Code_Point of the Unicode Character Database."""
+
+
+def test_no_character_that_a_reader_cannot_see_is_part_of_a_name() -> None:
+    """Every code point, so that no list of examples stands for the kind."""
+    unseen = {*IGNORABLE, 0x2800, 0x1D159, 0x13441, 0x13442, 0x16FE4}
+    seen = []
+    for code in range(sys.maxunicode + 1):
+        category = unicodedata.category(chr(code))
+        if code not in unseen and category not in HIDDEN:
+            seen.append(chr(code))
+        elif code in unseen or category not in ("Cn", "Co") or code % 997 == 0:
+            with pytest.raises(InvalidValue):
+                Capability(f"a/b{chr(code)}c")
+    Capability("a/" + "".join(seen).replace("/", ""))
+
+
+def test_an_invisible_character_is_named() -> None:
+    with pytest.raises(InvalidValue, match=r"U\+3164; remove it"):
+        Capability("acme/\u3164")
+    task = Task.new(summary="", instructions="", runtime_kind="k")
+    with pytest.raises(InvalidValue, match=r"U\+FE0F; remove it"):
+        annotate(task, {"acme/x\ufe0f": 1})
+
+
+def test_a_snapshot_keeps_a_name_that_an_earlier_version_accepted() -> None:
+    """Rule 2: one that was stored is read; a new one is refused."""
+    task = Task("t", "", "", "k", "acme/\u3164", created_at=datetime.now(UTC))
+    assert task.agent_name == "acme/\u3164"
+
+
 @pytest.mark.parametrize("name", [None, 1, b"acme/clerk", ["acme", "clerk"], ("acme/clerk",)])
 def test_a_name_is_text(name: Any) -> None:
     with pytest.raises(InvalidValue, match=r"Capability.name: must be a string"):
@@ -92,8 +147,11 @@ def test_order_and_duplicates_of_capabilities_are_kept() -> None:
     assert agent.capabilities == tuple(Capability(name) for name in names)
 
 
-@pytest.mark.parametrize("capabilities", ["acme/clerk", None, 1, b"bytes"])
-def test_capabilities_are_a_sequence(capabilities: Any) -> None:
+NO_LISTS = ["acme/clerk", None, 1, b"bytes", range(10**9), {"a/b": 1}, {"a/b"}, UserList(["a/b"])]
+
+
+@pytest.mark.parametrize("capabilities", NO_LISTS, ids=map(str, range(len(NO_LISTS))))
+def test_capabilities_are_a_list_or_tuple(capabilities: Any) -> None:
     with pytest.raises(InvalidValue, match="capabilities"):
         Agent("acme/clerk", capabilities)
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import json
 import math
 import pickle
+import sys
 from collections import ChainMap, OrderedDict, UserDict, UserList, UserString, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum, IntEnum
@@ -17,6 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentic_kernel import InvalidValue
+from agentic_kernel import frozen as frozen_module
 from agentic_kernel.frozen import FrozenDict, FrozenList, freeze
 
 PLAIN = st.recursive(
@@ -309,6 +312,136 @@ def test_cycles_are_refused() -> None:
         with pytest.raises(InvalidValue, match="contains itself") as caught:
             freeze(value)
         assert caught.value.path == path
+
+
+class Forever(Sequence[Any]):
+    """A sequence without an end, of what ``make`` makes."""
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self.make = make
+        self.reads = 0
+
+    def __len__(self) -> int:
+        return 1
+
+    def __getitem__(self, index: Any) -> Any:
+        self.reads += 1
+        return self.make()
+
+
+class Posing(list[Any]):
+    """A list that is not what it holds."""
+
+    def __iter__(self) -> Iterator[Any]:
+        return itertools.count()
+
+
+class Endlessly(Mapping[str, Any]):
+    """A mapping without an end."""
+
+    def __len__(self) -> int:
+        return 1
+
+    def __iter__(self) -> Iterator[str]:
+        return map(str, itertools.count())
+
+    def __getitem__(self, key: str) -> Any:
+        return key
+
+
+def deeper() -> Any:
+    return Forever(deeper)
+
+
+ENDLESS: dict[str, Callable[[], Any]] = {
+    "range": lambda: range(10**9),
+    "huge-range": lambda: range(10**30),
+    "sequence": lambda: Forever(lambda: 1),
+    "of-lists": lambda: Forever(lambda: [1]),
+    "ever-deeper": deeper,
+    "list-subclass": Posing,
+    "mapping": Endlessly,
+    "many-short-ones": lambda: [range(n) for n in range(2_000)],
+}
+
+
+@pytest.mark.parametrize("make", ENDLESS.values(), ids=ENDLESS)
+def test_what_does_not_end_is_refused(make: Callable[[], Any]) -> None:
+    for value in (make(), {"a/b": make()}):
+        with pytest.raises(InvalidValue, match=r"yields over 100,000 items; copy") as caught:
+            freeze(value, "metadata")
+        assert caught.value.path.startswith("metadata")
+        assert len(str(caught.value)) < 500
+
+
+class Broken(Sequence[Any]):
+    """Fails where it is told to."""
+
+    def __init__(self, where: str) -> None:
+        self.where = where
+
+    def __len__(self) -> int:
+        return 2
+
+    def __getitem__(self, index: Any) -> Any:
+        if self.where == "item" or index == 1:
+            raise RuntimeError("no")
+        return index
+
+    def __iter__(self) -> Iterator[Any]:
+        if self.where == "iter":
+            raise RuntimeError("no")
+        return super().__iter__()
+
+
+class NoPairs(dict[str, Any]):
+    def items(self) -> Any:
+        return iter([1, 2])
+
+
+@pytest.mark.parametrize("value", [Broken("item"), Broken("iter"), Broken("late"), NoPairs(a=1)])
+def test_a_container_that_cannot_be_read_is_refused(value: Any) -> None:
+    with pytest.raises(InvalidValue, match=r"value\['a'\]"):
+        freeze({"a": value})
+
+
+def test_the_walk_is_linear_in_what_is_there() -> None:
+    """Counted in lines that run: a shared part is walked once, however often it occurs."""
+
+    def lines(value: Any) -> int:
+        ran = 0
+
+        def count(frame: Any, event: str, _: Any) -> Any:
+            nonlocal ran
+            ran += event == "line"
+            return count if frame.f_code.co_filename == frozen_module.__file__ else None
+
+        before = sys.gettrace()
+        sys.settrace(count)
+        try:
+            freeze(value)
+        finally:
+            sys.settrace(before)
+        return ran
+
+    def doubled(levels: int) -> Any:
+        value: list[Any] = [1]
+        for _ in range(levels):
+            value = [value, value]
+        return value
+
+    def nested(levels: int) -> Any:
+        value: list[Any] = [1]
+        for _ in range(levels):
+            value = [value]
+        return value
+
+    shapes: list[Callable[[int], Any]] = [
+        doubled, nested, lambda n: [[index] for index in range(n)],
+        lambda n: {str(index): {"a": [index]} for index in range(n)}, lambda n: [range(n)],
+    ]  # fmt: skip
+    for shape in shapes:
+        assert lines(shape(2_000)) <= 2.2 * lines(shape(1_000))
 
 
 def test_mappings_are_read_once() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agentic_kernel import CannotStart
+from agentic_kernel import CannotStart, InvalidValue
 from agentic_kernel_local import MODEL_PACKAGE, MODEL_VARIABLE, find_model, model
 
 
@@ -78,7 +78,7 @@ def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path) -> None:
 
 
 def test_a_name_that_no_file_can_have_is_refused() -> None:
-    with pytest.raises(CannotStart, match="not a file"):
+    with pytest.raises(InvalidValue, match="which no file can have"):
         find_model("a\0b.gguf")
     with pytest.raises(CannotStart, match="cannot be read"):
         find_model("x" * 5000)

@@ -21,7 +21,7 @@ from agentic_kernel_engine.loop import (
     UserMessage,
 )
 from agentic_kernel_engine.seams import Tool
-from agentic_kernel_local.prompting import Example, action_of, action_schema, messages
+from agentic_kernel_local.prompting import Example, action_in, action_of, action_schema, messages
 
 ADD = Tool(
     "add",
@@ -104,3 +104,17 @@ def test_without_tools_only_an_answer_is_asked_for() -> None:
     assert [message["role"] for message in chat] == ["system", "user"]
     assert "call a tool" not in chat[0]["content"]
     assert len(action_schema((), None)["oneOf"]) == 1
+
+
+def test_a_key_twice_in_a_call_is_refused_so_that_nothing_runs() -> None:
+    action = action_in('{"tool": "add", "arguments": {"numbers": [{"a": 1, "a": 2}]}}')
+    assert isinstance(action, ToolCall)
+    assert (action.tool, action.arguments) == ("add", {})
+    assert "have the key 'a' twice in one object; nothing was done" in action.refused
+    fine = '{"tool": "add", "arguments": {"numbers": [{"a": 1}, {"a": 2}]}}'
+    assert action_in(fine) == ToolCall("add", {"numbers": [{"a": 1}, {"a": 2}]})
+
+
+def test_a_key_twice_in_a_final_answer_loses_no_part_of_it() -> None:
+    text = '{"answer": {"count": 1, "count": 2}}'
+    assert action_in(text) == FinalAnswer(text)

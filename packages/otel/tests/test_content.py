@@ -124,3 +124,35 @@ def test_odd_values_are_of_bounded_size_too(telemetry: Telemetry) -> None:
     for log in telemetry.logs():
         for value in dict(log.log_record.attributes or {}).values():
             assert len(str(value)) <= MOST_CONTENT
+
+
+async def test_no_text_of_an_exception_is_told_unless_content_is(
+    telemetry: Telemetry, new_task: NewTask
+) -> None:
+    @tool(effect="none")
+    def broken(text: str) -> str:
+        """Fail."""
+        raise ValueError(f"TOOL {text}")
+
+    otel = telemetry.observer()
+    for fault in (PlannerError("acme/refused", "FAULT"), RuntimeError("FAULT")):
+        planner = ScriptedPlanner(ToolCall("broken", {"text": "FAULT"}, "call_1"), fault)
+        loop = Loop(planner, [broken], middleware=[otel.middleware])
+        async with Host(otel.traced(loop), observer=otel) as host:
+            task = await host.run(new_task())
+        assert task.failure is not None
+        assert "FAULT" in task.failure.message
+    otel.observe("t", Event("task.paused", {"by": "host", "reason": "FAULT of a pause"}))
+    otel.observe("t", Event("run.retuned", {"by": "host", "refused": "FAULT"}))
+    otel.observe("t", Event("task.paused", {"by": "host", "reason": "requested"}))
+    exported = telemetry.everything()
+    assert "acme/refused" in exported
+    assert "requested" in exported
+    assert "FAULT" not in exported
+
+
+async def test_the_id_of_a_call_is_redacted(telemetry: Telemetry, new_task: NewTask) -> None:
+    await _run(telemetry, new_task(), ToolCall("echo", {"text": "a"}, SECRET), FinalAnswer("b"))
+    call = attributes(telemetry.span("execute_tool"))
+    assert call["gen_ai.tool.call.id"] == "[redacted]"
+    assert SECRET not in telemetry.everything()

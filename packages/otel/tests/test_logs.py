@@ -38,7 +38,7 @@ async def test_a_failure_is_logged_in_its_trace(telemetry: Telemetry, new_task: 
     told = dict(record.attributes or {})
     assert told["agentic_kernel.task.id"] == task.id
     assert told["agentic_kernel.code"] == "acme/broken"
-    assert told["agentic_kernel.message"] == "no luck"
+    assert "agentic_kernel.message" not in told
 
 
 async def test_what_the_policy_denied_is_logged_and_what_it_allowed_is_not(

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import string
+import sys
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -10,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentic_kernel_otel import redacted
-from agentic_kernel_otel.redaction import MOST_CONTENT, MOST_TEXT, REDACTED, Redaction
+from agentic_kernel_otel.forms import REDACTED, _tokens
+from agentic_kernel_otel.redaction import MOST_CONTENT, MOST_TEXT, Redaction
 
 SECRETS = {
     "openai": ("sk-proj-abcdefghijklmnopqrst", "the key {} is refused"),
@@ -108,3 +113,106 @@ def test_every_text_becomes_one_line(text: str) -> None:
     assert line.isprintable()
     assert len(line) <= MOST_TEXT
     line.encode()
+
+
+def lines(work: Callable[[], Any]) -> int:
+    """How many lines of Python some work takes, with all that it calls."""
+    count = 0
+
+    def step(frame: Any, event: str, _: Any) -> Any:
+        nonlocal count
+        count += event == "line"
+        return step
+
+    before = sys.gettrace()
+    sys.settrace(step)
+    try:
+        work()
+    finally:
+        sys.settrace(before)
+    return count
+
+
+HOSTILE = {
+    **{character: character for character in string.punctuation + " \n\t0aZ_\u20ac"},
+    "names": "password",
+    "names and slashes": "\\password",
+    "names and blanks": "secret ",
+    "names and dots": "secret.",
+    "values": "token=",
+    "quoted values": 'secret="',
+    "escaped quotes": 'token=\\"',
+    "schemes": "bearer ",
+    "schemes in a row": "bearer basic",
+    "addresses": "://a:",
+    "addresses with at": "://a:b@",
+    "keys": "sk-",
+    "long keys": "sk-aaaaaaaaaaaaaaaaaaaaaaaa-",
+    "web tokens": "eyJ-",
+    "web tokens and dots": "eyJaaaaaaaaa.",
+    "blocks": "-----BEGIN ",
+    "private blocks": "-----BEGIN PRIVATE KEY-----",
+    "quotes and slashes": "\\\"'",
+    "hints and slashes": "key\\\\",
+}
+
+
+@pytest.mark.parametrize("part", HOSTILE.values(), ids=map(ascii, HOSTILE))
+@pytest.mark.parametrize("before", ["", "password", 'secret: "', "token=\\", "https://", "bearer "])
+def test_twice_the_text_is_twice_the_work(part: str, before: str) -> None:
+    half, whole = (
+        lines(partial(redacted, before + "secret " + (part * length)[:length]))
+        for length in (4_000, 8_000)
+    )
+    assert whole <= 2.2 * half + 200
+    assert whole <= 60 * 8_000
+
+
+@given(st.text(string.punctuation + "keysecret \n", max_size=200))
+def test_each_character_is_in_one_token(text: str) -> None:
+    assert "".join(_tokens(text)) == text
+
+
+def _shared() -> Any:
+    part: Any = ["x" * 100]
+    for _ in range(26):
+        part = [part, part]
+    return part
+
+
+def _cyclic() -> Any:
+    part: dict[str, Any] = {}
+    part["again"] = [part] * 1_000
+    return part
+
+
+def _deep() -> Any:
+    part: Any = "x"
+    for _ in range(100_000):
+        part = {"k": part}
+    return part
+
+
+ODD: dict[str, Callable[[], Any]] = {
+    "shared": _shared,
+    "cyclic": _cyclic,
+    "deep": _deep,
+    "wide": lambda: {f"key {n}" * 600: n for n in range(5_000)},
+    "long": lambda: ["x" * 1_000_000] * 1_000,
+    "secrets": lambda: ["sk-" + "k" * 12_000] * 100_000,
+    "names": lambda: [{"password": 1}] * 100_000,
+}
+
+
+@pytest.mark.parametrize("odd", ODD.values(), ids=ODD)
+def test_a_value_of_any_shape_takes_bounded_work(odd: Callable[[], Any]) -> None:
+    looked: list[int] = []
+
+    def redact(text: str) -> str:
+        looked.append(len(text))
+        return redacted(text)
+
+    value, redaction = odd(), Redaction(redact)
+    assert lines(lambda: redaction.content(value)) < 600_000
+    assert sum(looked) < 60_000
+    assert len(redaction.content(value)) <= MOST_CONTENT

@@ -24,7 +24,7 @@ NEXT: Final = Migration(
     len(migrations()) + 1,
     1,
     """ALTER TABLE @schema@.heads ADD COLUMN IF NOT EXISTS later text DEFAULT 'later';
-    CREATE OR REPLACE FUNCTION @schema@.step_2(_id text) RETURNS text LANGUAGE sql AS
+    CREATE OR REPLACE FUNCTION @schema@.step_3(_id text) RETURNS text LANGUAGE sql AS
     $$ UPDATE @schema@.heads SET later = 'stepped' WHERE id = _id RETURNING later $$;""",
 )
 """A step of the schema as a later version may bring it: what is there stays as it is."""

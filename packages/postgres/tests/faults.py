@@ -22,8 +22,8 @@ RENAMES: Final = Migration(
 REPLACES: Final = Migration(
     NEXT.version,
     1,
-    """DROP FUNCTION IF EXISTS @schema@.step_1;
-    CREATE OR REPLACE FUNCTION @schema@.step_1(_id text) RETURNS boolean LANGUAGE sql AS
+    """DROP FUNCTION IF EXISTS @schema@.step_2;
+    CREATE OR REPLACE FUNCTION @schema@.step_2(_id text) RETURNS boolean LANGUAGE sql AS
     $$ SELECT true $$;""",
 )
 """Gives a function other parameters under the name that the version before calls."""

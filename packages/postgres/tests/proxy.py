@@ -14,7 +14,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 _READY = b"Z\0\0\0\5I"
 """How the server ends an answer, outside a transaction."""
-_WRITE = re.compile(rb"\b(write|step)_1\b")
+_WRITE = re.compile(rb"\b(write|step)_2\b")
 
 
 class Cut(Enum):

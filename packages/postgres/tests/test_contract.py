@@ -10,6 +10,8 @@ import pytest
 import pytest_asyncio
 
 from agentic_kernel_conformance import StoreContract, StoreFactory, StoreFeatures
+from agentic_kernel_conformance.storage import Damage
+from agentic_kernel_engine import Store
 from agentic_kernel_postgres import PostgresStore
 
 from .opening import opened
@@ -18,7 +20,9 @@ pytestmark = pytest.mark.slow
 
 
 class TestPostgresStore(StoreContract):
-    features = StoreFeatures(durable=True, processes=True, threads=True, leases=True, holdable=True)
+    features = StoreFeatures(
+        durable=True, processes=True, threads=True, leases=True, holdable=True, damageable=True
+    )
 
     @pytest_asyncio.fixture
     async def store(self, server: str, schema: str) -> AsyncIterator[PostgresStore]:
@@ -52,6 +56,16 @@ class TestPostgresStore(StoreContract):
                 connection.execute(run_out, [host])
 
         return expire
+
+    @pytest.fixture
+    def damage(self, server: str, schema: str) -> Damage:
+        async def damage(store: Store, task_id: str) -> Store:
+            with psycopg.connect(server) as connection:
+                spoil = f"UPDATE {schema}.heads SET head = '{{' WHERE id = %s"
+                connection.execute(spoil, [task_id])
+            return store
+
+        return damage
 
     @pytest.fixture
     def hold(self, server: str, schema: str) -> Callable[[], object]:

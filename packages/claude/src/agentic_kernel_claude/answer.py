@@ -53,7 +53,11 @@ def plan_of(
     if reply.stop in _BEFORE_ITS_END:
         raise _cut(reply, text, failures)
     reply.close()
-    calls = [_asked(each) for each in reply.blocks if each["type"] == "tool_use"]
+    calls = [
+        _asked(block, reply.arguments(index))
+        for index, block in enumerate(reply.blocks)
+        if block["type"] == "tool_use"
+    ]
     actions, called = actions_of(calls, request.functions)
     paused = reply.stop == "pause_turn" and not calls
     if paused:
@@ -108,11 +112,12 @@ def _cut(reply: Reply, text: str, failures: Failures) -> Exception:
     return failures.failure(name, message, text=text or explained, category=category)
 
 
-def _asked(block: Mapping[str, Any]) -> Asked:
+def _asked(block: Mapping[str, Any], said: str) -> Asked:
     id, name, arguments = block.get("id"), block.get("name"), block.get("input")
     if not isinstance(id, str) or not isinstance(name, str) or not isinstance(arguments, dict):
         raise Inconsistent("a call has no id, no name, or no arguments")
-    return Asked(id, name, msgspec.json.encode(arguments).decode())
+    # The text itself, because parsing it drops a key that the model wrote twice.
+    return Asked(id, name, said or msgspec.json.encode(arguments).decode())
 
 
 def _plain(block: Mapping[str, Any]) -> bool:

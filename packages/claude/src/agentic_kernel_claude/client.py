@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import asyncio
-import re
+import os
 import sys
 from importlib import import_module
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from agentic_kernel import CannotStart, InvalidValue
+from agentic_kernel_engine.providers import Secrets
+from agentic_kernel_engine.providers.edges import (
+    address_problem,
+    check_address,
+    check_key,
+    key_problem,
+)
+from agentic_kernel_engine.providers.logs import mask
+from agentic_kernel_engine.providers.secrets import keys_in, secrets_of
 
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic
 
 KEY_VARIABLE: Final = "ANTHROPIC_API_KEY"
-_KEY: Final = re.compile(r"[\x21-\x7e]+")
+TOKEN_VARIABLE: Final = "ANTHROPIC_AUTH_TOKEN"
+ADDRESS_VARIABLE: Final = "ANTHROPIC_BASE_URL"
 
 
 class Client:
@@ -39,15 +49,16 @@ class Client:
         base_url: str | None,
         timeout: float,
     ) -> None:
-        if api_key is not None and not (isinstance(api_key, str) and _KEY.fullmatch(api_key)):
-            raise InvalidValue(
-                "api_key", "has blanks, line breaks or nothing at all, and is no key"
-            )
-        if base_url is not None and not str(base_url).startswith(("http://", "https://")):
-            raise InvalidValue("base_url", "must begin with https:// or http://")
+        if api_key is not None:
+            check_key(api_key)
+        if base_url is not None:
+            check_address(base_url)
         if own is not None:
-            if isinstance(own, import_module("anthropic").Anthropic):
+            vendor: Any = import_module("anthropic")
+            if isinstance(own, vendor.Anthropic):
                 raise InvalidValue("client", "cannot be awaited; give an AsyncAnthropic")
+            if not hasattr(own, "messages") or not hasattr(own, "with_options"):
+                raise InvalidValue("client", f"is a {type(own).__name__}; give an AsyncAnthropic")
             if api_key is not None or base_url is not None:
                 raise InvalidValue("client", "has its own key and address; give those or a client")
         self._own = own
@@ -68,11 +79,17 @@ class Client:
                 await asyncio.to_thread(import_module, "anthropic")
             if self._client is None:
                 self._client = self._make()
+                mask("anthropic", "httpx2", "httpcore2", "httpx", "httpcore")
         return self._client
 
-    def secrets(self) -> list[str]:
+    def secrets(self) -> Secrets:
         """What the client sends that nobody may see."""
-        return self._keys(self._client)
+        client = self._client or self._own
+        keys = self._keys(client)
+        keys += (os.environ.get(name, "") for name in (KEY_VARIABLE, TOKEN_VARIABLE))
+        if client is not None:
+            keys += keys_in(getattr(client, "_custom_headers", {}))
+        return secrets_of(*sorted(set(filter(None, keys))))
 
     async def close(self) -> None:
         """Let go of the connections; idempotent. The user's own client is left as it is."""
@@ -91,6 +108,10 @@ class Client:
             return self._own.with_options(max_retries=0)
         from .transport import http_client
 
+        address = os.environ.get(ADDRESS_VARIABLE)
+        problem = address_problem(address) if address and self._base_url is None else ""
+        if problem:
+            raise CannotStart(f"the environment variable {ADDRESS_VARIABLE} {problem}")
         http = http_client(self._timeout)
         try:
             client = AsyncAnthropic(
@@ -109,6 +130,7 @@ class Client:
                 f"there is no API key: set the environment variable {KEY_VARIABLE}, or give "
                 "api_key=; for a server that wants none, give any text"
             )
-        if not all(map(_KEY.fullmatch, self._keys(client))):
-            raise CannotStart(f"the environment variable {KEY_VARIABLE} holds what is no key")
+        problem = next(filter(None, map(key_problem, self._keys(client))), "")
+        if problem:
+            raise CannotStart(f"the environment variable {KEY_VARIABLE} {problem}")
         return client

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 from collections.abc import AsyncIterator, Awaitable, Collection, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, TypedDict
@@ -17,10 +16,17 @@ from agentic_kernel_engine.providers import (
     AnswerOptions,
     Failures,
     Price,
+    Redactor,
     input_bound,
     offered,
 )
 from agentic_kernel_engine.providers import failures as names
+from agentic_kernel_engine.providers.edges import (
+    check_flag,
+    check_model,
+    check_prices,
+    check_seconds,
+)
 
 from .answer import plan_of, usage_of
 from .client import Client
@@ -124,16 +130,14 @@ class ClaudePlanner:
         cache: bool = False,
         extra_body: Mapping[str, Any] = {},
     ) -> None:
-        if not isinstance(model, str) or not model:
-            raise InvalidValue("model", "must be the name of a model")
-        if type(timeout) not in (int, float) or not 0 < timeout < math.inf:
-            raise InvalidValue("timeout", "must be a number of seconds, more than 0")
+        check_model(model)
+        check_seconds(timeout)
+        check_prices(prices)
         if context_tokens is not None and (type(context_tokens) is not int or context_tokens < 1):
             raise InvalidValue("context_tokens", "must be a whole number of at least 1, or None")
         flags = (("stream", stream), ("parallel_tool_calls", parallel_tool_calls), ("cache", cache))
         for name, flag in flags:
-            if type(flag) is not bool:
-                raise InvalidValue(name, "must be True or False")
+            check_flag(flag, name)
         self._answer = AnswerOptions(max_tokens, temperature, system, tool_choice)
         self._model = model
         self._stream = stream
@@ -197,6 +201,7 @@ class ClaudePlanner:
     async def _streamed(self, context: Context) -> AsyncIterator[Delta | Plan]:
         client, request = await self._ready(context)
         reply, stream = Reply(), None
+        redactor = Redactor(self._client.secrets())
         caught = expected()
         try:
             stream = await client.messages.create(**request.body, stream=True)
@@ -206,8 +211,9 @@ class ClaudePlanner:
                 if event is None:
                     break
                 delta = reply.take(event)
-                if delta is not None:
-                    yield delta
+                told = None if delta is None else redactor.take(delta)
+                if told is not None:
+                    yield told
             plan = self._plan(reply, request, context)
             # Read to its end, the connection serves the next call.
             with suppress(*caught):
@@ -219,6 +225,8 @@ class ClaudePlanner:
         finally:
             if stream is not None:
                 await stream.close()
+        for rest in redactor.rest():
+            yield rest
         yield plan
 
     async def _whole(self, context: Context) -> Plan:
@@ -248,7 +256,7 @@ class ClaudePlanner:
             left = context.remaining
             limited = (left.input_tokens, left.output_tokens, left.cost) != (None, None, None)
             usage = self.worst_case(context) if limited else NOTHING_USED
-        return msgspec.structs.replace(plan, usage=usage)
+        return self._client.secrets().plan(msgspec.structs.replace(plan, usage=usage))
 
     def _options(self, context: Context) -> AnswerOptions:
         try:

@@ -103,6 +103,10 @@ class Reply:
             if said:
                 self.blocks[index]["input"] = _json(said)
 
+    def arguments(self, index: int) -> str:
+        """The arguments of a call as the model wrote them; "" if a block brought them parsed."""
+        return self._arguments.get(index, "")
+
     def text(self) -> str:
         """What the model says."""
         return self._said("text")
@@ -131,8 +135,8 @@ class Reply:
             if kind == "signature_delta":
                 block["signature"] = _part(delta, "signature", str)
             elif kind == "citations_delta":
-                citations = [*(block.get("citations") or ()), _plain(delta.citation)]
-                block["citations"] = citations
+                block["citations"] = citations = block.get("citations") or []
+                citations.append(_plain(delta.citation))
             return None
         part, grows, channel = known
         if grows not in block:

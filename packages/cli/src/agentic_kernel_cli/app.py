@@ -1,19 +1,18 @@
 """The entry point: every end of the command becomes an exit code, every error one clear line.
 
-0  success                    3    paused from elsewhere, or for a decision
-1  failure, or an error       4    cancelled
-2  usage                      130  interrupted by Ctrl-C; the Task is then paused
-                              143  ended by SIGTERM; the Task is then paused
-                              141  the reader of the output left; the Task is then paused
+0  success                    4    cancelled
+1  failure, or an error       5    left as it is: it asks for more than the flags grant,
+2  usage                           or for a Host that serves another kind
+                              130  interrupted by Ctrl-C; the Task is then paused
+3  paused from elsewhere,     143  ended by SIGTERM; the Task is then paused
+   or for a decision          141  the reader of the output left; the Task is then paused
 """
 
 from __future__ import annotations
 
 import io
-import logging
 import os
 import sys
-import traceback
 from collections.abc import Iterable
 from itertools import islice
 
@@ -22,9 +21,11 @@ import typer
 from agentic_kernel import InvalidValue, KernelError
 
 from .commands import app
+from .grants import LEFT, NotGranted
+from .logs import begin_logging, traceback_lines
 from .rendering import json_line
 from .stop import READER_GONE
-from .text import label
+from .text import label, line
 
 INTERRUPTED = 130
 
@@ -35,7 +36,7 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    logging.basicConfig(level=logging.DEBUG if "--debug" in options else logging.CRITICAL)
+    begin_logging(debug="--debug" in options)
     code = _run(options, rest)
     try:
         sys.stdout.flush()
@@ -71,12 +72,13 @@ def _run(options: list[str], rest: list[str]) -> int:
         return INTERRUPTED
     except Exception as error:
         if "--debug" in options:
-            traceback.print_exc()
+            for line in traceback_lines(error):
+                typer.echo(line, err=True)
         return _report(error, as_json="--json" in options)
 
 
 def _report(error: Exception, *, as_json: bool) -> int:
-    code, message = 1, str(error)
+    code, message = 1, _said(error)
     if isinstance(error, typer.TyperException):
         code, message = error.exit_code, error.format_message()
         context = getattr(error, "ctx", None)
@@ -84,9 +86,22 @@ def _report(error: Exception, *, as_json: bool) -> int:
             message += f" (see {context.command_path} --help)"
     elif isinstance(error, InvalidValue):
         code = 2
+    elif isinstance(error, NotGranted):
+        code = LEFT
     elif not isinstance(error, (KernelError, OSError)):
         message = f"unexpected {type(error).__name__}: {message} (--debug shows where)"
-    typer.echo(f"agentic-kernel: {label(message)}", err=True)
+    # Messages of this project show foreign text as a label or a repr, and may hold a command.
+    shown = (
+        line(message) if isinstance(error, (KernelError, typer.TyperException)) else label(message)
+    )
+    typer.echo(f"agentic-kernel: {shown}", err=True)
     if as_json:
         json_line("error", {"type": type(error).__name__, "message": message, "code": code})
     return code
+
+
+def _said(error: Exception) -> str:
+    try:
+        return str(error)
+    except Exception:
+        return "an error that cannot be told as text"

@@ -4,31 +4,41 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import timedelta
 from importlib.metadata import version
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 from typer.core import TyperGroup
 
-from agentic_kernel import Task, TaskStatus
-from agentic_kernel_engine import Host
+from agentic_kernel import CannotStart, IllegalTransition, Task, TaskStatus
+from agentic_kernel_engine import Host, Unreadable
 from agentic_kernel_engine import rerun as again
 from agentic_kernel_engine.loop.session import lineage
 
 from . import control, deciding, doctor, rendering, upkeep
 from .database import Database
+from .grants import API_KEY, LEFT, MODEL_KEY, Grant, NotGranted, grant_of
 from .invocation import Invocation, place_of
-from .kinds import COPILOT, LOCAL, LOCAL_TOOLS, RUNTIMES
-from .parameters import Model, TaskId, invocation
-from .place import STATE_VARIABLE, find_task, history, orphaned, text_of
+from .kinds import COPILOT, LOCAL, LOCAL_TOOLS
+from .parameters import (
+    LARGEST,
+    Granted,
+    Model,
+    Runtime,
+    TaskId,
+    Tools,
+    Workspace,
+    Yes,
+    finite,
+    invocation,
+)
+from .place import STATE_VARIABLE, find_task, history, orphaned, text_of, unreadable
+from .proposals import proposal
 from .stop import READER_GONE, Stop
-from .text import label, seconds
-from .toolbox import Toolbox
-from .vendors import API_KEY, MODEL_KEY
+from .text import command_line, label, line, seconds
 
 
 class Commands(TyperGroup):
@@ -83,15 +93,14 @@ def run(
     context: typer.Context,
     text: Annotated[str, typer.Argument(metavar="TEXT", help="What to do; - reads it from stdin.")],
     max_tokens: Annotated[
-        int | None, typer.Option(min=1, help="End the answer after this many tokens.")
+        int | None,
+        typer.Option(min=1, max=LARGEST, help="End the answer after this many tokens."),
     ] = None,
     system: Annotated[
         str | None, typer.Option(help="How the model is to behave, before the instructions.")
     ] = None,
     summary: Annotated[str, typer.Option(help="A short title for lists.")] = "",
-    runtime: Annotated[
-        str, typer.Option(metavar="NAME", help=f"Who runs it: {', '.join(RUNTIMES)}.")
-    ] = LOCAL,
+    runtime: Runtime = LOCAL,
     model: Model = None,
     api: Annotated[
         str | None, typer.Option(metavar="API", help="For openai: responses (default) or chat.")
@@ -99,34 +108,21 @@ def run(
     task_id: Annotated[
         str | None, typer.Option("--id", help="An id of your own; it is used once.")
     ] = None,
-    tools: Annotated[
-        str | None,
-        typer.Option(metavar="NAMES", help="Tools for the model: calculator,write."),
-    ] = None,
-    workspace: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="The only folder that the tool write writes in."),
-    ] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Write without an approval.")] = False,
+    tools: Tools = None,
+    workspace: Workspace = None,
+    yes: Yes = False,
     session: Annotated[
         str | None,
         typer.Option(metavar="ID", help="Go on with the conversation of this Task, which ended."),
     ] = None,
 ) -> int:
     """Run a new Task and stream its answer. Ctrl-C pauses it."""
-    if runtime not in RUNTIMES:
-        raise typer.BadParameter(
-            f"is {runtime!r}; use {', '.join(RUNTIMES)}", param_hint="--runtime"
-        )
     if runtime == COPILOT and max_tokens is not None:
         raise typer.BadParameter("--max-tokens cannot be said to the Copilot CLI")
     if runtime == LOCAL and api is not None:
         raise typer.BadParameter("--api is for --runtime openai")
-    box = None
-    if tools is not None:
-        box = Toolbox(tuple(filter(None, tools.split(","))), workspace, yes)
-    elif workspace is not None or yes:
-        raise typer.BadParameter("--workspace and --yes are for --tools")
+    grant = grant_of(runtime, model, tools, workspace, yes)
+    box = grant.box
     if session is not None and (runtime == COPILOT or (runtime == LOCAL and box is None)):
         raise typer.BadParameter("--session is for --tools, or for another runtime than this one")
     before = {}
@@ -144,7 +140,7 @@ def run(
         },
         id=task_id,
     )
-    return asyncio.run(invocation(context).foreground(model).launch(task))
+    return asyncio.run(invocation(context).foreground({task.id: grant}).launch(task))
 
 
 @app.command("list")
@@ -159,14 +155,22 @@ def list_tasks(
     """List Tasks, oldest first."""
     called = invocation(context)
     wanted = None if status is None else TaskStatus(status)
-    tasks = called.controlled(lambda host: host.find(wanted, after, limit))
+
+    async def listing(host: Host) -> tuple[Sequence[Task], list[Unreadable]]:
+        return await host.find(wanted, after, limit), await unreadable(host)
+
+    tasks, damaged = called.controlled(listing)
     if called.as_json:
         for task in tasks:
             rendering.task_line(task)
+        for each in damaged:
+            rendering.unreadable_line(each)
         return 0
     rendering.task_table(rendering.Paper(), tasks)
     if len(tasks) == limit:
-        _note(f"more: add --after {label(tasks[-1].id)}")
+        _note(f"more: add --after {command_line([tasks[-1].id])}")
+    for told in rendering.unreadable_lines(damaged):
+        _note(told)
     return 0
 
 
@@ -190,7 +194,16 @@ def show(
         if called.as_json:
             rendering.task_line(task, said=said, orphaned=gone)
         else:
-            rendering.task_details(console, task, said=said, orphaned=gone)
+            rendering.task_details(
+                console,
+                task,
+                said=said,
+                orphaned=gone,
+                decisions=list(rendering.decision_lines(happened)),
+                way_on=proposal(called.place, task)
+                if gone or task.status is TaskStatus.PAUSED
+                else None,
+            )
         for event in happened if events else ():
             if called.as_json:
                 rendering.event_line(task.id, event)
@@ -220,7 +233,10 @@ def pause(
     context: typer.Context,
     given: TaskId,
     wait: Annotated[
-        float, typer.Option(min=0, max=3600, help="Seconds to wait for it to take effect.")
+        float,
+        typer.Option(
+            min=0, max=3600, help="Seconds to wait for it to take effect.", callback=finite
+        ),
     ] = 5.0,
 ) -> int:
     """Pause a Task, wherever it runs."""
@@ -238,23 +254,36 @@ def resume(
     context: typer.Context,
     given: TaskId,
     extra: Annotated[str | None, typer.Option(help="A further instruction to go on with.")] = None,
+    runtime: Granted = LOCAL,
     model: Model = None,
+    tools: Tools = None,
+    workspace: Workspace = None,
+    yes: Yes = False,
 ) -> int:
-    """Let a paused Task go on, here in the foreground."""
-    called = invocation(context)
+    """Let a paused Task go on, here in the foreground, with what these flags grant."""
+    called, grant = invocation(context), grant_of(runtime, model, tools, workspace, yes)
     record = called.controlled(lambda host: find_task(host, given))
-    return asyncio.run(called.foreground(model).resume(record, extra))
+    if record.task.status is not TaskStatus.PAUSED:
+        raise IllegalTransition(record.task.id, record.task.status, "resume")
+    grants = called.granted(record.task, grant)
+    return asyncio.run(called.foreground(grants).resume(record, extra))
 
 
 @app.command()
-def kill(context: typer.Context, given: TaskId) -> int:
-    """End a Task for good, wherever it runs; the text so far is kept."""
+def kill(
+    context: typer.Context,
+    given: TaskId,
+    force: Annotated[
+        bool,
+        typer.Option("--force", help="Also one that only a newer version of this command reads."),
+    ] = False,
+) -> int:
+    """End a Task for good, wherever it runs; the text so far is kept.
+
+    A Task that cannot be read is buried: a cancelled one takes its place.
+    """
     called = invocation(context)
-
-    async def killing(host: Host) -> tuple[Task, str]:
-        return await control.kill(host, (await find_task(host, given)).task.id)
-
-    called.report(*called.controlled(killing))
+    called.report(*called.controlled(lambda host: control.kill(host, given, force=force)))
     return 0
 
 
@@ -268,10 +297,14 @@ def recover(
     given: Annotated[
         list[str] | None, typer.Argument(metavar="[ID]...", help="Only these; default: all.")
     ] = None,
+    runtime: Granted = LOCAL,
     model: Model = None,
+    tools: Tools = None,
+    workspace: Workspace = None,
+    yes: Yes = False,
 ) -> int:
-    """Take up Tasks whose process died, and run them on where they were."""
-    called = invocation(context)
+    """Take up Tasks whose process died, as far as these flags grant what they ask for."""
+    called, grant = invocation(context), grant_of(runtime, model, tools, workspace, yes)
     lease = called.place.lease
 
     async def finding(host: Host) -> list[Task]:
@@ -284,15 +317,33 @@ def recover(
         late = f" (a process may count as alive for {lease:g} s after its death)" if lease else ""
         _note(f"nothing to recover{late}")
         return 0
-    return asyncio.run(called.foreground(model).take_up(tasks))
+    grants: dict[str, Grant] = {}
+    for task in tasks:
+        try:
+            grants |= called.granted(task, grant, named=bool(given))
+        except CannotStart as left:
+            _leave(called, left)
+    if not grants:
+        return LEFT
+    taken = [task for task in tasks if task.id in grants]
+    return asyncio.run(called.foreground(grants).take_up(taken))
 
 
 @app.command()
-def rerun(context: typer.Context, given: TaskId, model: Model = None) -> int:
+def rerun(
+    context: typer.Context,
+    given: TaskId,
+    runtime: Granted = LOCAL,
+    model: Model = None,
+    tools: Tools = None,
+    workspace: Workspace = None,
+    yes: Yes = False,
+) -> int:
     """Run a Task's work again as a new Task that names the old one."""
-    called = invocation(context)
+    called, grant = invocation(context), grant_of(runtime, model, tools, workspace, yes)
     record = called.controlled(lambda host: find_task(host, given))
-    return asyncio.run(called.foreground(model).launch(again(record.task, "cli")))
+    task = again(record.task, "cli")
+    return asyncio.run(called.foreground(called.granted(task, grant)).launch(task))
 
 
 @app.command()
@@ -340,17 +391,11 @@ def migrate(context: typer.Context) -> int:
 @app.command("doctor")
 def examine(
     context: typer.Context,
-    runtime: Annotated[
-        str, typer.Option(metavar="NAME", help=f"Which must work: {', '.join(RUNTIMES)}.")
-    ] = LOCAL,
+    runtime: Runtime = LOCAL,
     model: Model = None,
 ) -> int:
     """Check that this machine has what is needed, and say what to do when not."""
     called = invocation(context)
-    if runtime not in RUNTIMES:
-        raise typer.BadParameter(
-            f"is {runtime!r}; use {', '.join(RUNTIMES)}", param_hint="--runtime"
-        )
     found = asyncio.run(doctor.findings(called.place, runtime, model))
     for finding in found:
         if called.as_json:
@@ -371,6 +416,17 @@ def _options(
         API_KEY: api,
     }
     return {key: value for key, value in given.items() if value is not None}
+
+
+def _leave(called: Invocation, left: CannotStart) -> None:
+    """Say of a Task that it is not taken up, and why."""
+    if called.as_json:
+        words = left.words if isinstance(left, NotGranted) else ()
+        rendering.json_line(
+            "left", {"task_id": left.task_id, "reason": left.reason, "grant": words}
+        )
+    else:
+        _note(line(f"left: task {label(str(left.task_id))}: {left.reason}"))
 
 
 def _note(text: str) -> None:

@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 
 from agentic_kernel import CannotStart, Task, TaskStatus
-from agentic_kernel_engine import Event, Host
+from agentic_kernel_engine import Event, Host, Unreadable
 from agentic_kernel_engine.events import TASK_PAUSED
 
-from .kinds import KINDS
+from .kinds import taker
 from .place import find_task, orphaned
 from .running import CODES
 from .stop import Stop
@@ -39,9 +39,23 @@ async def pause(host: Host, task_id: str, patience: float) -> tuple[Task, str]:
     return task, f"it ended first: {task.status.value}"
 
 
-async def kill(host: Host, task_id: str) -> tuple[Task, str]:
-    """End a Task for good; returns it and what became of the wish."""
-    receipt = await host.kill(task_id)
+async def kill(host: Host, given: str, *, force: bool) -> tuple[Task, str]:
+    """End a Task for good; returns it and what became of the wish.
+
+    One that cannot be read is buried: a cancelled Task takes its place, and its events are kept.
+
+    Args:
+        given: Its id, or the beginning of it.
+        force: Whether to bury also what a newer version can read.
+
+    Raises:
+        Unreadable: A newer version can read it, and there is no force.
+    """
+    try:
+        receipt = await host.kill((await find_task(host, given)).task.id)
+    except Unreadable as bad:
+        buried = await host.store.bury(bad.task_id, bad.version, force=force)
+        return buried.task, "buried: it could not be read; its events are kept"
     task = receipt.snapshot
     if receipt.changed:
         return task, "killed"
@@ -60,11 +74,11 @@ async def prune(host: Host, age: timedelta) -> int:
 
 
 async def left_behind(host: Host) -> list[Task]:
-    """Every Task of this command's runtimes that is running and that nobody runs."""
+    """Every Task that is running and that nobody runs, whatever its runtime kind."""
     found: list[Task] = []
     while True:
         after = found[-1].id if found else None
-        page = await host.store.find(claimable=True, kinds=KINDS, after=after, limit=_PAGE)
+        page = await host.store.find(claimable=True, after=after, limit=_PAGE)
         found += [record.task for record in page]
         if len(page) < _PAGE:
             return found
@@ -102,7 +116,7 @@ async def watch(host: Host, task: Task, screen: Screen, stop: Stop) -> int:
         # A death leaves no event: it can only be looked for.
         while not await orphaned(host, await host.record(task_id)):  # noqa: ASYNC110
             await asyncio.sleep(_ORPHAN_CHECK)
-        screen.tell("nobody runs this Task now; it can be recovered")
+        screen.tell(f"nobody runs this Task now; {taker(task.runtime_kind)}")
 
     jobs = [asyncio.ensure_future(job) for job in (follow(), stop.wait(), mind())]
     following, stopping = jobs[:2]

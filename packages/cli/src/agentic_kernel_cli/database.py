@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib import import_module
@@ -16,6 +15,7 @@ from agentic_kernel import CannotStart, InvalidValue
 from agentic_kernel_engine import Store
 
 from .place import STATE_VARIABLE
+from .text import command_line
 from .vendors import install
 
 SCHEMA: Final = "agentic_kernel"
@@ -62,8 +62,8 @@ class Database:
 
     def command(self, *words: str) -> str:
         if self._variable:
-            return f'agentic-kernel --state "${STATE_VARIABLE}" {shlex.join(words)}'
-        return shlex.join(["agentic-kernel", "--state", self._shown, *words])
+            return f'agentic-kernel --state "${STATE_VARIABLE}" {command_line(words)}'
+        return command_line(["agentic-kernel", "--state", self._shown, *words])
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[Store]:

@@ -3,61 +3,71 @@
 from __future__ import annotations
 
 import asyncio
-import getpass
+import os
+import pwd
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
-from agentic_kernel import Task
+from agentic_kernel import InvalidValue, Task
 from agentic_kernel_engine import Host, Limits, Record
 from agentic_kernel_engine.loop import vocabulary
 
 from . import rendering, waiting
+from .grants import Grant, grant_of
 from .invocation import Invocation
-from .kinds import serves
-from .parameters import Model, TaskId, invocation
+from .kinds import LOCAL, serves
+from .parameters import LARGEST, Granted, Model, TaskId, Tools, Workspace, Yes, finite, invocation
 from .place import find_task
 from .running import settle
-from .text import label
+from .text import label, visible
 
-_Digest = Annotated[
-    str | None,
-    typer.Option(
-        metavar="D", help="Only the action with this digest, or its first characters (at least 6)."
+LONGEST_NAME: Final = 100
+"""Characters of a name that is claimed by ``--by``."""
+
+_Digests = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[DIGEST]...",
+        help="The actions as they were shown: their digests, or the first characters (at least 8).",
     ),
 ]
-_By = Annotated[
-    str | None, typer.Option(metavar="NAME", help="Who decides; default: your user name.")
+_Digest = Annotated[
+    list[str] | None,
+    typer.Option("--digest", metavar="D", help="A digest, as the argument DIGEST."),
 ]
-_Whole = Annotated[int | None, typer.Option(min=0, metavar="N")]
-_Number = Annotated[float | None, typer.Option(min=0, metavar="N")]
+_By = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="The name to record as the one who decides. Your user name is always recorded; "
+        "without --by, only that.",
+    ),
+]
+_Whole = Annotated[int | None, typer.Option(min=0, max=LARGEST, metavar="N")]
+_Number = Annotated[float | None, typer.Option(min=0, metavar="N", callback=finite)]
 
 
 def approve(
     context: typer.Context,
     given: TaskId,
+    digests: _Digests = None,
     digest: _Digest = None,
     by: _By = None,
     why: Annotated[str, typer.Option(metavar="TEXT", help="Why it is allowed.")] = "",
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask, even for several.")] = False,
+    runtime: Granted = LOCAL,
     model: Model = None,
+    tools: Tools = None,
+    workspace: Workspace = None,
 ) -> int:
     """Approve what a paused Task asks for, and let it go on."""
-    called = invocation(context)
-    record = _found(called, given)
-    wanted = waiting.chosen(record.task, digest)
-    _list(called, record.task, wanted)
-    if len(wanted) > 1 and not yes:
-        if not sys.stdin.isatty():
-            raise typer.BadParameter(
-                f"it asks for {len(wanted)} approvals; say --yes for all, or --digest for one"
-            )
-        if not typer.confirm(f"Approve all {len(wanted)}?", err=True):
-            return 1
-    return _decide(called, record, _approvals(wanted, True, by, why), "approved", model)
+    called, grant = invocation(context), grant_of(runtime, model, tools, workspace)
+    record, wanted = _seen(called, "approve", given, [*(digests or ()), *(digest or ())])
+    decisions = _approvals(wanted, True, by, why)
+    return 1 if not wanted else _decide(called, record, decisions, "approved", grant)
 
 
 def deny(
@@ -66,32 +76,50 @@ def deny(
     reason: Annotated[
         str, typer.Option(metavar="TEXT", help="Why it is refused; the Task is told.")
     ],
+    digests: _Digests = None,
     digest: _Digest = None,
     by: _By = None,
+    runtime: Granted = LOCAL,
     model: Model = None,
+    tools: Tools = None,
+    workspace: Workspace = None,
 ) -> int:
     """Refuse what a paused Task asks for, and let it go on without."""
-    called = invocation(context)
-    record = _found(called, given)
-    refused = waiting.chosen(record.task, digest)
-    _list(called, record.task, refused)
-    return _decide(called, record, _approvals(refused, False, by, reason), "denied", model)
+    called, grant = invocation(context), grant_of(runtime, model, tools, workspace)
+    record, refused = _seen(called, "deny", given, [*(digests or ()), *(digest or ())])
+    decisions = _approvals(refused, False, by, reason)
+    return 1 if not refused else _decide(called, record, decisions, "denied", grant)
 
 
 def answer(
     context: typer.Context,
     given: TaskId,
     text: Annotated[str, typer.Argument(metavar="TEXT", help="The answer; - reads it from stdin.")],
+    digest: Annotated[
+        str | None,
+        typer.Option(metavar="D", help="Only if this question is asked; show says its digest."),
+    ] = None,
     by: _By = None,
+    runtime: Granted = LOCAL,
     model: Model = None,
+    tools: Tools = None,
+    workspace: Workspace = None,
+    yes: Yes = False,
 ) -> int:
     """Answer the question of a paused Task, and let it go on."""
-    called = invocation(context)
+    called, grant = invocation(context), grant_of(runtime, model, tools, workspace, yes)
     record = _found(called, given)
     waiting.check(record.task, "question")
+    asked = waiting.question_digest(record.task)
+    if digest is not None and digest != asked:
+        raise waiting.NotAwaited(
+            record.task.id, "asks another question than the one with this digest; see it with show"
+        )
     said = sys.stdin.read() if text == "-" else text
     decision = {"type": vocabulary.ANSWER, "text": said, "by": _name(by)}
-    return _decide(called, record, [decision], "answered", model)
+    if asked:
+        decision["digest"] = asked
+    return _decide(called, record, [decision], "answered", grant)
 
 
 def retune(
@@ -100,6 +128,7 @@ def retune(
     by: _By = None,
     max_iterations: _Whole = None,
     max_tool_calls: _Whole = None,
+    max_calls_per_answer: _Whole = None,
     max_failures: _Whole = None,
     max_non_progress: _Whole = None,
     max_reflections: _Whole = None,
@@ -137,13 +166,31 @@ def _found(called: Invocation, given: str) -> Record:
     return called.controlled(lambda host: find_task(host, given))
 
 
-def _list(called: Invocation, task: Task, found: Sequence[waiting.Request]) -> None:
-    """Show what is about to be decided, before it is."""
-    for request in found:
+def _seen(
+    called: Invocation, verb: str, given: str, digests: Sequence[str]
+) -> tuple[Record, list[waiting.Request]]:
+    """The Task, and what a person has seen of what it asks for; nothing if they say no.
+
+    Raises:
+        BadParameter: Nothing says that a person has seen it: no digest is given, and there is no
+            terminal to ask on.
+        NotAwaited: A digest names nothing that it asks for.
+    """
+    record = _found(called, given)
+    wanted = waiting.chosen(record.task, digests)
+    waiting.check_shown(record, wanted)
+    for request in wanted:
         if called.as_json:
-            rendering.json_line("request", {"task_id": task.id, **asdict(request)})
+            rendering.json_line("request", {"task_id": record.task.id, **asdict(request)})
         else:
             typer.echo(str(request), err=True)
+    if digests:
+        return record, wanted
+    if not sys.stdin.isatty():
+        words = called.place.command(verb, record.task.id, *(each.digest for each in wanted))
+        raise typer.BadParameter(f"say which by its digest, once you have read it: {words}")
+    every = f"all {len(wanted)}" if len(wanted) > 1 else "it"
+    return record, wanted if typer.confirm(f"{verb.capitalize()} {every}?", err=True) else []
 
 
 def _approvals(
@@ -158,15 +205,16 @@ def _decide(
     record: Record,
     decisions: Sequence[Mapping[str, Any]],
     outcome: str,
-    model: str | None,
+    grant: Grant,
 ) -> int:
     """Leave the decisions, and run the Task on: here, or by whoever serves its runtime."""
     task = record.task
     if serves(task.runtime_kind):
-        return asyncio.run(called.foreground(model).decide(task, decisions))
+        foreground = called.foreground(called.granted(task, grant))
+        return asyncio.run(foreground.decide(record, decisions))
 
     async def deciding(host: Host) -> Task:
-        return await settle(host, task, decisions)
+        return await settle(host, record, decisions)
 
     after = called.controlled(deciding)
     called.report(after, f"{outcome}; it goes on where {label(task.runtime_kind)} is served")
@@ -174,9 +222,25 @@ def _decide(
 
 
 def _name(by: str | None) -> str:
-    if by is not None:
-        return by
+    """Who decides: the user of this process; a name that is only claimed stands beside that.
+
+    Raises:
+        InvalidValue: The claimed name cannot be shown as it is.
+    """
+    user = process_user()
+    if by is None or by == user:
+        return user
+    if not by.strip() or len(by) > LONGEST_NAME or not visible(by) or set("()") & set(by):
+        raise InvalidValue(
+            "--by",
+            f"must be a name of 1 to {LONGEST_NAME} visible characters without parentheses",
+        )
+    return f"{by} (claimed by {user})"
+
+
+def process_user() -> str:
+    """The name of the user that this process runs as; the environment is not asked."""
     try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # A user without a name, as in some containers.
-        return ""
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:  # A user without a name, as in some containers.
+        return f"uid {os.getuid()}"

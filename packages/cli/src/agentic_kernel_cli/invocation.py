@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
@@ -18,8 +19,9 @@ from agentic_kernel_engine import Host
 from . import rendering
 from .agents import open_runtime
 from .database import Database, is_address
+from .grants import Grant, Grants, NotGranted, Wish
 from .place import Folder, Place
-from .running import Foreground
+from .running import Foreground, check_served
 from .stop import READER_GONE, Stop
 from .streaming import JsonScreen, Screen, TextScreen
 from .text import label
@@ -54,9 +56,31 @@ class Invocation:
         closed = partial(stop.wish, READER_GONE)
         return JsonScreen(closed) if self.as_json else TextScreen(self.place, closed)
 
-    def foreground(self, model: str | None) -> Foreground:
-        """How Tasks are run, in this process and on this model."""
-        return Foreground(self.screen, partial(open_runtime, self.place, model))
+    def foreground(self, grants: Grants) -> Foreground:
+        """How Tasks are run: in this process, and with what each of them is granted."""
+        return Foreground(self.screen, partial(open_runtime, self.place, grants))
+
+    def granted(self, task: Task, grant: Grant, *, named: bool = True) -> dict[str, Grant]:
+        """What a stored Task may use: what the flags grant, or what the person here confirms.
+
+        Args:
+            named: Whether the person named this Task. If so, the person is asked about what the
+                flags do not grant, and ``--model`` may be another one than the Task asks for.
+
+        Raises:
+            NotGranted: It asks for more, and no person confirms it.
+            CannotStart: It asks for what is malformed, or this command does not run its kind.
+        """
+        check_served(task)
+        wish = Wish.of(task)
+        if grant.covers(wish) and (named or wish.model in (None, grant.model_of(wish))):
+            return {task.id: grant}
+        if named and sys.stdin.isatty():
+            for line in wish.lines():
+                typer.echo(f"{label(task.id)} asks for {line}", err=True)
+            if typer.confirm("Grant it?", err=True):
+                return {task.id: grant.confirmed(wish)}
+        raise NotGranted(task.id, wish)
 
     def controlled(self, work: Callable[[Host], Awaitable[T]]) -> T:
         """Do something that needs no model, and never loads one."""

@@ -18,6 +18,11 @@ RUNTIMES: Final = (LOCAL, *VENDORS, COPILOT)
 """What can be chosen for a new Task."""
 
 
+def taker(kind: str) -> str:
+    """Who can run a Task of this runtime kind that no process runs now."""
+    return "recover it" if serves(kind) else f"a Host that serves {kind!r} must take it up"
+
+
 def serves(kind: str) -> bool:
     """Whether this command runs Tasks of this runtime kind."""
     return kind in KINDS

@@ -55,7 +55,7 @@ def find_model(given: str | Path | None) -> Path:
 
 
 class LocalWork:
-    """A substrate: the Task's runtime kind says whether it is a conversation or has tools.
+    """Tasks on the local model: the runtime kind says whether it is a conversation or has tools.
 
     Raises:
         CannotStart: The package of the local model is not installed.
@@ -72,27 +72,28 @@ class LocalWork:
         examples = [Example(*parts) for parts in _EXAMPLES]
         self._planner = LocalPlanner(model_path=path, answer=self._options, examples=examples)
 
-    async def accept(self, task: Task) -> None:
+    async def accept(self, task: Task, box: Toolbox | None) -> None:
         """Refuse a Task whose options are not valid, or for which no model can be loaded."""
         if task.runtime_kind != LOCAL_TOOLS:
             await self._talk.accept(task)
             return
+        if box is None:
+            raise CannotStart("it has no tools, and its runtime is for tools", task.id)
         try:
-            Toolbox.of(task)
             self._options.of(task)
         except InvalidValue as error:
             raise CannotStart(str(error), task.id) from error
         await self._planner.open()
 
-    async def execute(self, job: Job) -> Any:
+    async def execute(self, job: Job, box: Toolbox | None) -> Any:
         if job.task.runtime_kind != LOCAL_TOOLS:
             return await self._talk.execute(job)
         try:
-            await self.accept(job.task)
+            await self.accept(job.task, box)
         except CannotStart as error:
             # What is missing here may be there elsewhere, or tomorrow.
             await job.pause(job.state, reason=str(error))
-        box = Toolbox.of(job.task)
+        assert box is not None  # It was accepted with its tools.
         return await Loop(self._planner, box.tools(), box.policy(), limits=LIMITS).execute(job)
 
     async def close(self) -> None:

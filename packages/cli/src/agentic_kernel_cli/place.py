@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-import shlex
 from collections.abc import AsyncIterator, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
@@ -11,9 +10,11 @@ from pathlib import Path
 from typing import ClassVar, Final, Protocol
 
 from agentic_kernel import InvalidValue, TaskNotFound, TaskStatus
-from agentic_kernel_engine import Event, Host, Record, Store
+from agentic_kernel_engine import Event, Host, Record, Store, Unreadable
 from agentic_kernel_engine.events import RUN_DELTA, RUN_TURN, from_stored
 from agentic_kernel_file import FileStore
+
+from .text import command_line, label
 
 STATE_VARIABLE: Final = "AGENTIC_KERNEL_STATE"
 """The environment variable that names the place."""
@@ -56,7 +57,7 @@ class Folder:
 
     def command(self, *words: str) -> str:
         where = ["--state", str(self.path)] if self.named else []
-        return shlex.join(["agentic-kernel", *where, *words])
+        return command_line(["agentic-kernel", *where, *words])
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[Store]:
@@ -84,19 +85,32 @@ async def find_task(host: Host, given: str) -> Record:
     Raises:
         TaskNotFound: None does.
         InvalidValue: Several do; the message names some of them.
+        Unreadable: It is stored, and this version cannot read it.
     """
     try:
         return await host.record(given)
     except TaskNotFound:
         if len(given) < MIN_PREFIX:
             raise
-    page = await host.find(after=given, limit=_LISTED)
-    found = [task.id for task in page if task.id.startswith(given)]
+    tasks = await host.find(after=given, limit=_LISTED)
+    damaged = await host.store.unreadable(after=given, limit=_LISTED)
+    ids = sorted([task.id for task in tasks] + [each.task_id for each in damaged])
+    found = [task_id for task_id in ids if task_id.startswith(given)]
     if not found:
         raise TaskNotFound(given)
     if len(found) > 1:
-        raise InvalidValue("ID", f"{given} begins {', '.join(found)}; give more characters")
+        raise InvalidValue(
+            "ID", f"{label(given)} begins {', '.join(map(label, found))}; give more characters"
+        )
     return await host.record(found[0])
+
+
+async def unreadable(host: Host) -> list[Unreadable]:
+    """Every Task that this version cannot read, in ascending order of id."""
+    found: list[Unreadable] = []
+    while page := await host.store.unreadable(found[-1].task_id if found else None, _PAGE):
+        found += page
+    return found
 
 
 async def orphaned(host: Host, record: Record) -> bool:

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from agentic_kernel import Task, TaskStatus
-from agentic_kernel_engine import Event
+from agentic_kernel import Failure, Task, TaskStatus
+from agentic_kernel_engine import Event, Unreadable
 from agentic_kernel_engine.codec import task_to_dict
+from agentic_kernel_engine.loop import vocabulary as loop
 from agentic_kernel_engine.loop.reasons import WAITING_FOR
 
 from . import waiting
-from .text import content, label
+from .kinds import taker
+from .text import as_json, content, cut, label, line
 
 COLOURS: Mapping[str, str] = {
     TaskStatus.RUNNING: "cyan",
@@ -27,6 +29,17 @@ COLOURS: Mapping[str, str] = {
     TaskStatus.SUCCESS: "green",
     TaskStatus.FAILURE: "red",
     TaskStatus.CANCELLED: "magenta",
+}
+
+
+_NAMED: Final = 20
+"""How many Tasks that cannot be read are named."""
+_DECIDED: Final[Mapping[str, str]] = {
+    loop.APPROVAL_GIVEN: "approved",
+    loop.APPROVAL_REFUSED: "denied",
+    loop.APPROVAL_IGNORED: "ignored",
+    loop.QUESTION_ANSWERED: "answered",
+    loop.RUN_RETUNED: "retuned",
 }
 
 
@@ -42,13 +55,21 @@ def json_line(kind: str, fields: Mapping[str, Any]) -> None:
 
     ASCII only, so that no character of it can drive a terminal.
     """
-    sys.stdout.write(json.dumps({"kind": kind, **fields}) + "\n")
+    # DEL is the one control character that JSON lets through.
+    line = json.dumps({"kind": kind, **fields}).replace("\x7f", "\\u007f")
+    sys.stdout.write(line + "\n")
     sys.stdout.flush()
 
 
 def task_line(task: Task, **more: Any) -> None:
     """Print a Task as one JSON object."""
     json_line("task", {**task_to_dict(task), **more})
+
+
+def unreadable_line(found: Unreadable) -> None:
+    """Print a record that cannot be read as one JSON object."""
+    fields = {name: getattr(found, name) for name in ("version", "status", "newer", "why")}
+    json_line("unreadable", {"id": found.task_id, **fields})
 
 
 def event_line(task_id: str, event: Event) -> None:
@@ -67,7 +88,7 @@ def task_table(console: Console, tasks: Iterable[Task]) -> None:
             label(task.runtime_kind),
             stamp(task.created_at),
             label(task.summary or task.instructions, 200),
-            label("; ".join(waiting.lines(task)), 200),
+            cut("; ".join(waiting.lines(task)), 200),
         )
         for task in tasks
     ]
@@ -83,27 +104,64 @@ def task_table(console: Console, tasks: Iterable[Task]) -> None:
     console.print(table)
 
 
-def task_details(console: Console, task: Task, *, said: str, orphaned: bool) -> None:
+def unreadable_lines(found: Sequence[Unreadable]) -> Iterator[str]:
+    """What to say of records that cannot be read, once for all of them."""
+    if not found:
+        return
+    count = len(found)
+    some = [label(each.task_id) for each in found[:_NAMED]]
+    more = f" and {count - _NAMED} more" if count > _NAMED else ""
+    yield (
+        f"{count} Task{'' if count == 1 else 's'} cannot be read: {', '.join(some)}{more}; "
+        "show says why, and kill buries one"
+    )
+
+
+def task_details(
+    console: Console,
+    task: Task,
+    *,
+    said: str,
+    orphaned: bool,
+    decisions: Sequence[str] = (),
+    way_on: str | None = None,
+) -> None:
     """Print every fact of one Task.
+
+    In a pipe each fact is one line, its line breaks escaped, so that no text of the Task can look
+    like a fact of its own.
 
     Args:
         said: The text in progress; shown while there is no result.
         orphaned: It is running, and nobody runs it.
+        decisions: What people decided, and who they say they are.
+        way_on: The command that lets it go on.
     """
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="dim", no_wrap=True)
     grid.add_column(overflow="fold")
-    for name, value in _facts(task, said, orphaned):
+    shown = content if console.is_terminal else label
+    facts = list(_facts(task, said, orphaned, shown))
+    facts += [("decided", decision) for decision in decisions]
+    if way_on is not None:
+        facts.append(("go on with", way_on))
+    for name, value in facts:
         if console.is_terminal:
-            grid.add_row(label(name), Text(value))
+            grid.add_row(name, Text(value))
         else:
-            typer.echo(f"{label(name)}: {value}")
+            typer.echo(f"{name}: {value}")
     console.print(grid, end="")
 
 
-def _facts(task: Task, said: str, orphaned: bool) -> Iterator[tuple[str, str]]:
+def _facts(
+    task: Task, said: str, orphaned: bool, shown: Callable[[str], str]
+) -> Iterator[tuple[str, str]]:
+    """Names and values, all of them safe to show; ``shown`` makes a text of several lines so."""
     yield "id", label(task.id)
-    yield "status", task.status + (" (nobody runs it; recover it)" if orphaned else "")
+    yield (
+        "status",
+        line(task.status + (f" (nobody runs it; {taker(task.runtime_kind)})" if orphaned else "")),
+    )
     yield "summary", label(task.summary)
     yield "runtime", label(task.runtime_kind)
     if task.agent_name is not None:
@@ -112,29 +170,29 @@ def _facts(task: Task, said: str, orphaned: bool) -> Iterator[tuple[str, str]]:
         at = getattr(task, f"{name}_at")
         if at is not None:
             yield name, stamp(at)
-    yield "instructions", content(task.instructions)
+    yield "instructions", shown(task.instructions)
     for number, extra in enumerate(task.supplements, 1):
-        yield f"extra {number}", content(extra)
-    for line in waiting.lines(task):
-        yield "waits for", line
+        yield f"extra {number}", shown(extra)
+    for awaited in waiting.lines(task):
+        yield "waits for", awaited
     for key in sorted(task.metadata):
         if key == WAITING_FOR:
             continue  # Shown above while it holds.
-        yield key, content(plain(task.metadata[key]))
+        yield label(key), told(task.metadata[key], shown)
     if task.failure is not None:
-        yield "failure", label(f"{task.failure.code}: {task.failure.message}")
+        yield "failure", label(failure_text(task.failure))
     if task.status is TaskStatus.SUCCESS:
-        yield "result", content(plain(task.result))
+        yield "result", told(task.result, shown)
     elif said:
-        yield f"said ({len(said)} characters)", content(said)
+        yield f"said ({len(said)} characters)", shown(said)
 
 
 def event_row(event: Event) -> None:
     """Print an event as one line for people."""
-    at = "" if event.at is None else event.at.astimezone().strftime("%H:%M:%S.%f")[:-3]
+    at = "" if event.at is None else _here(event.at).strftime("%H:%M:%S.%f")[:-3]
     where = "" if event.id is None else "{}.{}".format(*event.id)
-    data = json.dumps(event.data, ensure_ascii=False) if event.data else ""
-    typer.echo(label(f"{where:>8}  {at}  {event.type:<22} {data}"))
+    data = as_json(event.data) if event.data else ""
+    typer.echo(f"{where:>8}  {at}  {label(event.type):<22} {data}")
 
 
 def finding_line(
@@ -142,13 +200,13 @@ def finding_line(
 ) -> None:
     """Print one finding of the doctor, and what to do about it."""
     if ok:
-        line = Text("ok  ", style="green")
+        found = Text("ok  ", style="green")
     else:
-        line = Text("NO  ", style="bold red") if needed else Text("--  ", style="dim")
-    line.append(f"{name:<22} {label(detail)}", style="default")
-    console.print(line, soft_wrap=True)
+        found = Text("NO  ", style="bold red") if needed else Text("--  ", style="dim")
+    found.append(f"{label(name):<22} {label(detail)}", style="default")
+    console.print(found, soft_wrap=True)
     if not ok:
-        console.print(Text(f"    {label(advice)}", style="yellow"), soft_wrap=True)
+        console.print(Text(f"    {line(advice)}", style="yellow"), soft_wrap=True)
 
 
 def state_text(status: TaskStatus) -> Text:
@@ -163,6 +221,43 @@ def plain(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
+def told(value: Any, shown: Callable[[str], str]) -> str:
+    """The same, safe to show; ``shown`` makes a text so."""
+    if isinstance(value, Mapping) and isinstance(value.get("text"), str):
+        value = value["text"]
+    return shown(value) if isinstance(value, str) else as_json(value)
+
+
+def failure_text(failure: Failure) -> str:
+    """What went wrong; and where in the user's code, if that is known."""
+    said = f"{failure.code}: {failure.message}"
+    file, line = failure.metadata.get("file"), failure.metadata.get("line")
+    if isinstance(file, str) and type(line) is int:
+        return f"{said}  at {file}:{line}"
+    return said
+
+
+def decision_lines(events: Iterable[Event]) -> Iterator[str]:
+    """What people decided about a Task, one line each, in order."""
+    for event in events:
+        made = _DECIDED.get(event.type)
+        if made is None:
+            continue
+        by, why = event.data.get("by") or "unknown", event.data.get("why")
+        about = event.data.get("digest")
+        line = f"{made} by {by}"
+        line += f", {about[: waiting.SHOWN]}" if isinstance(about, str) and about else ""
+        yield label(line + (f": {why}" if why else ""))
+
+
 def stamp(at: datetime) -> str:
     """A moment in the user's own time zone, to the second."""
-    return at.astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    return _here(at).replace(tzinfo=None).isoformat(" ", "seconds")
+
+
+def _here(at: datetime) -> datetime:
+    """A moment in the user's time zone; as it is, if that would be before year 1 or after 9999."""
+    try:
+        return at.astimezone()
+    except (OverflowError, ValueError, OSError):
+        return at

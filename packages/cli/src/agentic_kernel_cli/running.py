@@ -11,10 +11,11 @@ from typing import Any, Final
 from agentic_kernel import CannotStart, IllegalTransition, Task, TaskStatus
 from agentic_kernel_engine import Host, Observer, Record
 
-from .kinds import KINDS, serves
+from .kinds import KINDS, serves, taker
 from .place import history, text_of
 from .stop import Stop
 from .streaming import Screen
+from .waiting import NotAwaited
 
 CODES: Final = {
     TaskStatus.SUCCESS: 0,
@@ -64,18 +65,18 @@ class Foreground:
             raise IllegalTransition(task.id, task.status, "resume")
         return await self._stay([task], begin)
 
-    async def decide(self, task: Task, decisions: Sequence[Mapping[str, Any]]) -> int:
+    async def decide(self, record: Record, decisions: Sequence[Mapping[str, Any]]) -> int:
         """Let a Task that waits for decisions go on here with them; returns the exit code.
 
         Raises:
-            IllegalTransition: It is not paused any more: somebody else was first.
+            As `settle`.
         """
 
         async def begin(host: Host) -> Sequence[str]:
-            await settle(host, task, decisions)
-            return [task.id]
+            await settle(host, record, decisions)
+            return [record.task.id]
 
-        return await self._stay([task], begin)
+        return await self._stay([record.task], begin)
 
     async def take_up(self, tasks: Sequence[Task]) -> int:
         """Run on Tasks that nobody runs any more; returns the exit code.
@@ -97,12 +98,7 @@ class Foreground:
     async def _stay(self, tasks: Sequence[Task], begin: Begin) -> int:
         """Show what the Tasks say until all of them rest, or pause them when a stop is wished."""
         for task in tasks:
-            if not serves(task.runtime_kind):
-                raise CannotStart(
-                    f"it needs the runtime {task.runtime_kind!r}, and this command runs "
-                    + " and ".join(repr(kind) for kind in KINDS),
-                    task.id,
-                )
+            check_served(task)
         stop = Stop()
         screen = self.screen(stop)
         with stop.on_signals():
@@ -133,19 +129,38 @@ class Foreground:
             await asyncio.gather(resting, stopping, return_exceptions=True)
 
 
-async def settle(host: Host, task: Task, decisions: Sequence[Mapping[str, Any]]) -> Task:
+async def settle(host: Host, record: Record, decisions: Sequence[Mapping[str, Any]]) -> Task:
     """Leave decisions for a paused Task; the last of them resumes it in the same write.
 
     Raises:
         IllegalTransition: It is not paused any more: somebody else was first.
+        NotAwaited: It went on and was paused again since it was read.
     """
+    task_id, version = record.task.id, record.version
     *others, last = decisions
     for decision in others:
-        await host.post(task.id, decision)
-    receipt = await host.decide(task.id, last)
-    if not receipt.changed:
-        raise IllegalTransition(task.id, receipt.snapshot.status, "decide about")
-    return receipt.snapshot
+        await host.post(task_id, decision)
+    # Each of the others was a write of its own, after which the version says nothing any more.
+    receipt = await host.decide(task_id, last, at_version=None if others else version)
+    if receipt.changed:
+        return receipt.snapshot
+    if receipt.snapshot.status is TaskStatus.PAUSED:
+        raise NotAwaited(task_id, "has moved on since it was read; look at it again with show")
+    raise IllegalTransition(task_id, receipt.snapshot.status, "decide about")
+
+
+def check_served(task: Task) -> None:
+    """Refuse a Task that this command cannot run.
+
+    Raises:
+        CannotStart: Its runtime kind is another one's.
+    """
+    if not serves(task.runtime_kind):
+        raise CannotStart(
+            f"{taker(task.runtime_kind)}; this command runs only "
+            + ", ".join(repr(kind) for kind in KINDS),
+            task.id,
+        )
 
 
 async def _kept(host: Host, task: Task) -> str:

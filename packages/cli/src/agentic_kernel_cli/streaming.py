@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, Protocol
 
 from rich.text import Text
@@ -16,8 +17,9 @@ from agentic_kernel_engine.loop import vocabulary as loop
 
 from . import waiting
 from .place import Place, spoken
-from .rendering import Paper, event_line, plain, state_text, task_line
-from .text import content, label
+from .proposals import proposal
+from .rendering import Paper, event_line, failure_text, plain, state_text, task_line, told
+from .text import content, cut, label
 
 _NEWS: Final[Mapping[str, str]] = {
     vocabulary.TASK_CLAIMED: "taken up",
@@ -30,15 +32,10 @@ _NEWS: Final[Mapping[str, str]] = {
 }
 
 
-_WAYS_ON: Final[Mapping[str | None, Sequence[str]]] = {
-    "approval": ("approve",),
-    "question": ("answer", "TEXT"),
-}
-"""What to say to a Task that waits for this, with what follows its id; else ``resume``."""
-
-
 _PLAIN: Final = ("requested", "interrupt")
 """Reasons for a pause that the last line tells better."""
+_NEWS_WIDTH: Final = 400
+"""How long one line about a step may be, in characters."""
 
 
 class Screen(Protocol):
@@ -129,7 +126,8 @@ class TextScreen:
         for number, (task, kept) in enumerate(tasks, 1):
             self._voices[task.id] = _Voice(f"[{number}] " if len(tasks) > 1 else "")
             if task.status is not TaskStatus.NOT_STARTED:
-                self._news(task.id, f"task {task.id}  {task.summary or task.instructions}", 120)
+                title = label(task.summary or task.instructions, 120)
+                self._news(task.id, f"task {label(task.id)}  {title}", 120)
             if kept:
                 self._news(task.id, f"{len(kept)} characters kept:")
                 self._say(task.id, kept)
@@ -140,13 +138,15 @@ class TextScreen:
         self._say(task_id, spoken(event, later=self._voice(task_id).said > 0))
         if event.type in _NEWS:
             detail = event.data.get("extra")
-            self._news(task_id, _NEWS[event.type] + (f": {detail}" if detail else ""), 200)
+            self._news(
+                task_id, _NEWS[event.type] + (f": {label(str(detail), 200)}" if detail else ""), 200
+            )
         elif event.type == vocabulary.TASK_DISPATCHED:
-            self._news(task_id, f"task {task_id} is running")
+            self._news(task_id, f"task {label(task_id)} is running")
         elif event.type == vocabulary.TASK_PAUSED and event.data.get("reason") not in _PLAIN:
-            self._news(task_id, f"paused: {event.data.get('reason')}")
+            self._news(task_id, f"paused: {label(str(event.data.get('reason')))}")
         for news in _steps(event):
-            self._news(task_id, news, 400)
+            self._news(task_id, news, _NEWS_WIDTH)
         if self._status is not None:
             said = sum(voice.said for voice in self._voices.values())
             self._status.update(f"{said} characters" if said else "running")
@@ -168,7 +168,7 @@ class TextScreen:
                 self._line(Text(f"{voice.prefix}waits for {awaited}"))
             line = Text(voice.prefix) + state_text(task.status)
             for fact in self._facts(task):
-                line.append(f"  {label(fact)}")
+                line.append(f"  {fact}")
             self._line(line)
 
     def close(self) -> None:
@@ -178,20 +178,18 @@ class TextScreen:
     def _facts(self, task: Task) -> list[str]:
         facts = []
         if task.failure is not None:
-            facts.append(f"{task.failure.code}: {task.failure.message}")
+            facts.append(label(failure_text(task.failure)))
         if isinstance(task.result, Mapping):
             usage = task.result.get("usage")
             if isinstance(usage, Mapping) and "output_tokens" in usage:
-                facts.append(f"{usage['output_tokens']} tokens")
+                facts.append(label(f"{usage['output_tokens']} tokens"))
             if task.result.get("finish_reason") == "length":
                 facts.append("cut at the limit of tokens")
         if task.started_at is not None and task.ended_at is not None:
             facts.append(f"after {(task.ended_at - task.started_at).total_seconds():.1f} s")
-        if task.status is TaskStatus.PAUSED:
-            way_on = _WAYS_ON.get(waiting.kind(task), ("resume",))
-            facts.append("go on with: " + self._place.command(way_on[0], task.id, *way_on[1:]))
-        elif task.status is TaskStatus.RUNNING:
-            facts.append("go on with: " + self._place.command("recover", task.id))
+        way_on = proposal(self._place, task)
+        if way_on is not None:
+            facts.append(f"go on with: {way_on}")
         return facts
 
     def _voice(self, task_id: str) -> _Voice:
@@ -220,7 +218,7 @@ class TextScreen:
         self._midline = not text.endswith("\n")
 
     def _news(self, task_id: str, text: str, width: int | None = None) -> None:
-        self._line(Text(self._voice(task_id).prefix + label(text, width), style="dim"))
+        self._line(Text(self._voice(task_id).prefix + cut(text, width), style="dim"))
 
     def _line(self, line: Text) -> None:
         if self._midline and self._shared:
@@ -245,9 +243,9 @@ def _steps(event: Event) -> list[str]:
         case loop.STEP_OBSERVED:
             observed = [each for each in event.data["observations"] if isinstance(each, Mapping)]
             return [
-                f"< {each['error']}: {each.get('message', '')}"
+                label(f"< {each['error']}: {each.get('message', '')}", _NEWS_WIDTH)
                 if each.get("error")
-                else f"< {plain(each['output'])}"
+                else f"< {told(each['output'], partial(label, width=_NEWS_WIDTH))}"
                 for each in observed
                 if each.get("error") or "output" in each
             ]

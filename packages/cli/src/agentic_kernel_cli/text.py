@@ -1,36 +1,117 @@
 """Text that came from elsewhere, made safe to show.
 
-Ids, errors and summaries are labels: one line, nothing that moves a cursor or turns the reading
-order. A model's text is content: newlines and tabs stay, other control characters go.
+Ids, errors and summaries are labels: one line, and every character of it can be seen. Two different
+labels never look alike, because a backslash is escaped as well. A model's answer is content: its
+lines and tabs stay, and characters that cannot be seen go. A command is a line to paste: the shell
+reads from it exactly the words that were meant.
 """
 
 from __future__ import annotations
 
+import json
 import re
+import shlex
+import unicodedata
+from collections.abc import Iterable
+from typing import Any, Final
 
 from agentic_kernel import InvalidValue
 
-_CONTROLS = {code: None for code in (*range(0x20), *range(0x7F, 0xA0)) if code not in (0x09, 0x0A)}
+_UNSEEN: Final = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0"
+    "\U00016fe4\U0001d159\U000e0100-\U000e01ef]"
+)
+"""Characters without ink that `str.isprintable` takes for printable: fillers, blanks of other
+scripts, and variation selectors."""
+_CONTROLS: Final = {
+    code: None for code in (*range(0x20), *range(0x7F, 0xA0)) if code not in (0x09, 0x0A)
+}
 _SPAN = re.compile(r"([0-9]{1,5})([smhdw])")
 _SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 
 
+def visible(text: str) -> bool:
+    """Whether the text is one line, each character of which can be seen."""
+    return text.isprintable() and (text.isascii() or _UNSEEN.search(text) is None)
+
+
 def label(text: str, width: int | None = None) -> str:
-    """One line without control, formatting or bidirectional characters; those are shown escaped.
+    """One line: controls, line breaks, and invisible or bidirectional characters are escaped.
+
+    The backslash is escaped too, so that no other text has the same label.
 
     Args:
         width: Cut to this many characters, the last of them an ellipsis.
     """
-    if width is not None and len(text) > width:
-        text = text[: width - 1] + "…"
-    if text.isprintable():
+    return line(cut(text, width).replace("\\", r"\\"))
+
+
+def line(text: str) -> str:
+    """One line of which every part is a label, a command or a ``repr`` already.
+
+    Whatever cannot be seen is escaped all the same; a backslash stays, so that a command in the
+    line can be pasted.
+    """
+    if visible(text):
         return text
-    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
+    return "".join(char if visible(char) else ascii(char)[1:-1] for char in text)
+
+
+def cut(text: str, width: int | None) -> str:
+    """The text, or its beginning and an ellipsis in so many characters."""
+    return text if width is None or len(text) <= width else text[: width - 1] + "…"
+
+
+def as_json(value: Any) -> str:
+    """A value as one visible line of JSON; what cannot be seen is escaped as JSON does it."""
+    text = json.dumps(value, ensure_ascii=False)
+    if visible(text):
+        return text
+    return "".join(char if visible(char) else json.dumps(char)[1:-1] for char in text)
+
+
+def command_line(words: Iterable[str]) -> str:
+    """A command line to paste, in which every character can be seen.
+
+    A word with a character that cannot be seen is written as ``$'…'``, its bytes in UTF-8 escaped;
+    bash, zsh and ksh read exactly that word from it, in every locale.
+    """
+    return " ".join(map(_word, words))
+
+
+def _word(text: str) -> str:
+    if visible(text):
+        return shlex.quote(text)
+    return "$'" + "".join(map(_quoted, text)) + "'"
+
+
+def _quoted(char: str) -> str:
+    if char == "\\":
+        return r"\\"
+    if visible(char) and char != "'":
+        return char
+    return "".join(f"\\x{byte:02x}" for byte in char.encode(errors="surrogateescape"))
 
 
 def content(text: str) -> str:
-    """A model's text without the control characters that could drive a terminal."""
-    return text.translate(_CONTROLS)
+    """A model's text without controls, and without invisible or bidirectional characters.
+
+    The separators of lines and paragraphs (U+2028, U+2029) become line breaks.
+    """
+    text = text.translate(_CONTROLS)
+    if text.isascii() or visible(text):
+        return text
+    return "".join(map(_shown, _UNSEEN.sub("", text)))
+
+
+def _shown(char: str) -> str:
+    match unicodedata.category(char):
+        case "Cf":
+            return ""
+        case "Zl" | "Zp":
+            return "\n"
+        case _:
+            return char
 
 
 def seconds(span: str) -> int:

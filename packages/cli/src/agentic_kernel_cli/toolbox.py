@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from agentic_kernel import CannotStart, InvalidValue, Task
+from agentic_kernel import InvalidValue
 from agentic_kernel_engine.loop import ALLOW, Context, Decision, ToolCall, require_approval
 from agentic_kernel_engine.loop.action import Action
-from agentic_kernel_engine.seams import Tool
+from agentic_kernel_engine.seams import Tool, ToolError
 
 from . import arithmetic
+from .text import label
+from .workspace import Identity, identity_of, write_new
+
+__all__ = ["AskBefore", "Toolbox", "write_new"]
 
 TOOLS_KEY: Final = "cli/tools"
 WORKSPACE_KEY: Final = "cli/workspace"
@@ -24,7 +27,10 @@ MAX_CONTENT: Final = 1_000
 
 @dataclass(frozen=True)
 class Toolbox:
-    """Which tools a Task has, as its metadata carries it.
+    """Which tools the person at this terminal lets a Task use, where, and with whose approval.
+
+    It is made from a command line, or from what a person confirmed; never from a stored Task
+    alone.
 
     Raises:
         InvalidValue: There is no such tool, or ``write`` has no folder.
@@ -32,8 +38,11 @@ class Toolbox:
 
     names: tuple[str, ...]
     workspace: Path | None = None
+    """The folder that ``write`` writes in; kept with its links resolved."""
     yes: bool = False
     """Whether writing needs nobody's approval."""
+    identity: Identity | None = field(repr=False, default=None)
+    """Of the workspace when it was granted: a folder that is put in its place later is refused."""
 
     def __post_init__(self) -> None:
         if not self.names:
@@ -43,52 +52,35 @@ class Toolbox:
                 raise InvalidValue(
                     "--tools", f"{ascii(name)[:40]} is no tool; there are {', '.join(_MAKERS)}"
                 )
-        if "write" in self.names and (self.workspace is None or not self.workspace.is_dir()):
+        if self.workspace is not None and self.identity is None:
+            try:
+                folder = self.workspace.resolve(strict=True)
+                identity = identity_of(folder)
+            except (OSError, RuntimeError, ValueError) as error:
+                raise InvalidValue("--workspace", "must be a folder that is there") from error
+            object.__setattr__(self, "workspace", folder)
+            object.__setattr__(self, "identity", identity)
+        elif self.workspace is None and "write" in self.names:
             raise InvalidValue("--workspace", "must be a folder; the tool write needs one")
 
-    @classmethod
-    def of(cls, task: Task) -> Toolbox:
-        """The tools that a Task was dispatched with.
-
-        Raises:
-            InvalidValue: Its metadata does not say so, or the folder is gone.
-        """
-        names, workspace = task.metadata.get(TOOLS_KEY), task.metadata.get(WORKSPACE_KEY)
-        if not isinstance(names, (list, tuple)) or not all(isinstance(each, str) for each in names):
-            raise InvalidValue(f"Task.metadata[{TOOLS_KEY!r}]", "must be a list of names")
-        folder = Path(workspace) if isinstance(workspace, str) else None
-        return cls(tuple(names), folder, task.metadata.get(YES_KEY) is True)
-
     def metadata(self) -> dict[str, Any]:
-        """What a Task's input carries, so that whoever takes it up gives it the same tools."""
+        """What a Task's input carries: what it asks for of the person who takes it up."""
         kept: dict[str, Any] = {TOOLS_KEY: list(self.names), YES_KEY: self.yes}
         if self.workspace is not None:
-            kept[WORKSPACE_KEY] = str(self.workspace.resolve())
+            kept[WORKSPACE_KEY] = str(self.workspace)
         return kept
 
     def policy(self) -> AskBefore:
         """Who is asked before what changes files: a person, unless that was waived."""
-        return AskBefore(
-            [] if self.yes else [tool.name for tool in self.tools() if tool.has_effect]
-        )
+        return AskBefore([] if self.yes else self.writing())
+
+    def writing(self) -> list[str]:
+        """The names of those tools that change files."""
+        return [tool.name for tool in self.tools() if tool.has_effect]
 
     def tools(self) -> list[Tool]:
         """The tools themselves."""
         return [_MAKERS[name](self) for name in dict.fromkeys(self.names)]
-
-
-def box_of(task: Task) -> Toolbox | None:
-    """The tools that a Task was dispatched with; None if it has none.
-
-    Raises:
-        CannotStart: They cannot be had here.
-    """
-    if TOOLS_KEY not in task.metadata:
-        return None
-    try:
-        return Toolbox.of(task)
-    except InvalidValue as error:
-        raise CannotStart(str(error), task.id) from error
 
 
 class AskBefore:
@@ -103,27 +95,12 @@ class AskBefore:
         return ALLOW
 
 
-def write_new(workspace: Path, path: str, content: str) -> str:
-    """Write a new file inside a folder; one that exists is never replaced.
-
-    Raises:
-        ValueError: The path leads out of the folder.
-        OSError: It cannot be written, or is there already.
-    """
-    root = workspace.resolve(strict=True)
-    target = (root / path).resolve()
-    if target == root or not target.is_relative_to(root):
-        raise ValueError("the path leads out of the workspace; name a file inside it")
-    # Exclusive, and so never through a link that was put there meanwhile.
-    descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
-    with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as file:
-        file.write(content)
-    return target.relative_to(root).as_posix()
-
-
 def _calculator(box: Toolbox) -> Tool:
     def calculate(arguments: Mapping[str, Any]) -> str:
-        return arithmetic.evaluate(arguments["expression"])
+        try:
+            return arithmetic.evaluate(arguments["expression"])
+        except arithmetic.NoExpression as error:
+            raise ToolError(f"the expression is refused: {error}") from error
 
     return Tool(
         "calculator",
@@ -140,7 +117,20 @@ def _write(box: Toolbox) -> Tool:
     assert workspace is not None  # Checked when the box was made.
 
     def write(arguments: Mapping[str, Any]) -> str:
-        return write_new(workspace, arguments["path"], arguments["content"])
+        path = arguments["path"]
+        try:
+            return write_new(workspace, path, arguments["content"], identity=box.identity)
+        except FileExistsError as error:
+            raise ToolError(
+                f"{label(path, 80)} is there already, and no file is replaced; use another name"
+            ) from error
+        except OSError as error:
+            raise ToolError(
+                f"{label(path, 80)} cannot be written ({error.strerror}); use a folder that is "
+                "there, or only a name"
+            ) from error
+        except ValueError as error:
+            raise ToolError(str(error)) from error
 
     return Tool(
         "write_file",

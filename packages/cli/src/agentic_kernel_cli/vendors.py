@@ -11,10 +11,9 @@ from agentic_kernel_engine import Job, Limits, Loop
 from agentic_kernel_engine.providers import ProviderPlanner
 from agentic_kernel_engine.providers.runtime import patient
 
-from .toolbox import box_of
+from .grants import API_KEY
+from .toolbox import Toolbox
 
-MODEL_KEY: Final = "cli/model"
-API_KEY: Final = "cli/api"
 LIMITS: Final = Limits(max_iterations=50)
 
 
@@ -49,25 +48,25 @@ def address(kind: str) -> str:
 
 
 class VendorWork:
-    """A substrate: the model that a Task names works on it, with the tools that it names.
+    """Tasks on a vendor's model, with the model and the tools that are granted.
 
     Args:
         kind: One of `VENDORS`.
-        model: Asked instead of the one that the Task names.
+        model: Which one is asked; None if none was granted.
     """
 
     def __init__(self, kind: str, model: str | None) -> None:
         self._kind = kind
         self._model = model
-        self._planners: dict[tuple[str, str | None], ProviderPlanner] = {}
+        self._planners: dict[str | None, ProviderPlanner] = {}
 
-    async def accept(self, task: Task) -> None:
-        """Refuse a Task that names no model, or whose tools, options or key are missing."""
-        await self._loop(task).accept(task)
+    async def accept(self, task: Task, box: Toolbox | None) -> None:
+        """Refuse a Task for which there is no model, or whose options or key are missing."""
+        await self._loop(task, box).accept(task)
 
-    async def execute(self, job: Job) -> Any:
+    async def execute(self, job: Job, box: Toolbox | None) -> Any:
         try:
-            loop = self._loop(job.task)
+            loop = self._loop(job.task, box)
         except CannotStart as error:
             # What is missing here may be there elsewhere, or tomorrow.
             await job.pause(job.state, reason=str(error))
@@ -78,8 +77,7 @@ class VendorWork:
         for planner in self._planners.values():
             await planner.close()
 
-    def _loop(self, task: Task) -> Loop:
-        box = box_of(task)
+    def _loop(self, task: Task, box: Toolbox | None) -> Loop:
         return Loop(
             self._planner(task),
             () if box is None else box.tools(),
@@ -89,19 +87,19 @@ class VendorWork:
         )
 
     def _planner(self, task: Task) -> ProviderPlanner:
-        model, api = self._model or task.metadata.get(MODEL_KEY), task.metadata.get(API_KEY)
-        if not isinstance(model, str) or not model:
-            raise CannotStart(f"it names no model for {self._kind}; add --model NAME", task.id)
+        model, api = self._model, task.metadata.get(API_KEY)
+        if not model:
+            raise CannotStart(f"there is no model for {self._kind}; add --model NAME", task.id)
         if api is not None and not isinstance(api, str):
             raise CannotStart(f"Task.metadata[{API_KEY!r}]: must be a string", task.id)
-        planner = self._planners.get((model, api))
+        planner = self._planners.get(api)
         if planner is None:
             try:
                 planner = _planner(self._kind, model, api)
             except ImportError as error:
                 missing = f"the {self._kind} runtime is not installed: {install(self._kind)}"
                 raise CannotStart(missing, task.id) from error
-            self._planners[model, api] = planner
+            self._planners[api] = planner
         return planner
 
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from agentic_kernel import KernelError, Task, TaskStatus
+from agentic_kernel_engine import Record
 from agentic_kernel_engine.loop.reasons import WAITING_FOR
 
-from .text import label
+from .text import as_json, label
 
-MIN_DIGEST: Final = 6
+MIN_DIGEST: Final = 8
 """How many characters an abbreviated digest needs."""
 SHOWN: Final = 12
 """How many characters of a digest are shown."""
@@ -45,8 +46,8 @@ class Request:
     reason: str
 
     def __str__(self) -> str:
-        why = f"  ({self.reason})" if self.reason else ""
-        return label(f"{self.digest[:SHOWN]}  {said(self.action)}{why}")
+        why = f"  ({label(self.reason)})" if self.reason else ""
+        return f"{label(self.digest[:SHOWN])}  {said(self.action)}{why}"
 
 
 def kind(task: Task) -> str | None:
@@ -65,27 +66,65 @@ def requests(task: Task) -> list[Request]:
     return _requests(_note(task))
 
 
-def chosen(task: Task, digest: str | None) -> list[Request]:
-    """Those requests that a digest, or its first characters, fits; all of them without one.
+def chosen(task: Task, digests: Sequence[str]) -> list[Request]:
+    """The requests that these digests name, each by all or by its first characters.
+
+    Without a digest these are all requests, in the order of the plan.
 
     Raises:
-        NotAwaited: None does, or several do.
+        NotAwaited: A digest fits no request, or several.
     """
     found = requests(task)
-    if digest is None:
+    if not digests:
         return found
-    fitting = [
+    named = [_named(task, found, digest) for digest in digests]
+    return [request for request in found if request in named]
+
+
+def check_shown(record: Record, wanted: Sequence[Request]) -> None:
+    """Refuse a request that shows another action than the one that its approval would let happen.
+
+    What is shown is a note of the run; the Loop acts on its state.
+
+    Raises:
+        NotAwaited: They differ.
+    """
+    try:
+        at_hand = json.loads(record.state or b"{}")["at_hand"]
+        judged = zip(at_hand["plan"]["actions"], at_hand["verdicts"], strict=False)
+        meant = {each["digest"]: action for action, each in judged if each.get("digest")}
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return  # No Loop at an action of its own: the substrate, or a child, knows what it asked.
+    for request in wanted:
+        if request.digest in meant and meant[request.digest] != request.action:
+            raise NotAwaited(
+                record.task.id,
+                f"shows another action than the one with the digest {request.digest[:SHOWN]}; "
+                "do not decide about it: kill it",
+            )
+
+
+def question_digest(task: Task) -> str:
+    """The digest of the question that the Task asks; empty if it has none."""
+    found = _note(task).get("digest")
+    return found if isinstance(found, str) else ""
+
+
+def _named(task: Task, found: Sequence[Request], digest: str) -> Request:
+    fitting = [request for request in found if request.digest == digest] or [
         request
         for request in found
-        if request.digest == digest
-        or (len(digest) >= MIN_DIGEST and request.digest.startswith(digest))
+        if len(digest) >= MIN_DIGEST and request.digest.startswith(digest)
     ]
-    if len(fitting) != 1:
-        many = "several actions" if fitting else "no action"
-        raise NotAwaited(
-            task.id, f"asks about {many} with the digest {digest[:80]!r}; see it with show"
-        )
-    return fitting
+    if len(fitting) == 1:
+        return fitting[0]
+    if fitting:
+        instead = "several actions"
+    elif len(digest) < MIN_DIGEST:
+        instead = f"no action; give at least {MIN_DIGEST} characters of a digest, not"
+    else:
+        instead = "no action"
+    raise NotAwaited(task.id, f"asks about {instead} {digest[:80]!r}; see it with show")
 
 
 def check(task: Task, wanted: str) -> None:
@@ -119,12 +158,14 @@ def lines(task: Task) -> list[str]:
             why = f"  ({note['reason']})" if note.get("reason") else ""
             return [label(f"the moment {note.get('at', '')}{why}")]
         case other:
-            return [label(f"{other}: {_json(note)}")]
+            return [f"{label(str(other))}: {as_json(note)}"]
 
 
 def _note(task: Task) -> Mapping[str, Any]:
     found = task.metadata.get(WAITING_FOR)
-    return found if task.status is TaskStatus.PAUSED and isinstance(found, Mapping) else {}
+    if task.status is not TaskStatus.PAUSED or WAITING_FOR not in task.noted:
+        return {}  # What came in with the Task is not its run's word.
+    return found if isinstance(found, Mapping) else {}
 
 
 def _requests(note: Mapping[str, Any]) -> list[Request]:
@@ -136,14 +177,10 @@ def _requests(note: Mapping[str, Any]) -> list[Request]:
 
 
 def said(action: Mapping[str, Any]) -> str:
-    """An action for people: its type and what it carries; a tool call by the tool's name."""
+    """An action in one visible line: its type, or a tool call's tool, and what it carries."""
     parts = dict(action)
     name = parts.pop("type", "action")
     if name == "tool_call":
         parts.pop("id", None)
-        return f"{parts.get('tool')} {_json(parts.get('arguments', {}))}"
-    return f"{name} {_json(parts)}"
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
+        return f"{label(str(parts.get('tool')))} {as_json(parts.get('arguments', {}))}"
+    return f"{label(str(name))} {as_json(parts)}"

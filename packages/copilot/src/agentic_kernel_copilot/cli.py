@@ -19,6 +19,8 @@ from copilot._jsonrpc import JsonRpcError, ProcessExitedError
 
 from agentic_kernel import CannotStart
 from agentic_kernel_engine import TaskFailed
+from agentic_kernel_engine.faults import log
+from agentic_kernel_engine.observer import printable
 
 from . import failures
 from .program import CLI_VERSION, INSTALL, find_cli
@@ -99,8 +101,8 @@ class Connection:
         """Whoever uses it is told that it is gone, and what is left of it is killed."""
         if self._why:
             return
-        self._why = why or "it ended"
-        _log.warning("the Copilot CLI is lost: %s", self._why)
+        self._why = failures.clean(why) if why else "it ended"
+        _log.warning("the Copilot CLI is lost: %s", printable(self._why))
         self._end = asyncio.get_running_loop().create_task(_kill(self.client))
         for told in list(self.losing):
             told()
@@ -229,8 +231,8 @@ async def _kill(client: CopilotClient) -> None:
     with _pipes(client):
         try:
             await client.force_stop()
-        except Exception:
-            _log.exception("the Copilot CLI could not be ended")
+        except Exception as fault:
+            log(_log, fault, "the Copilot CLI could not be ended")
 
 
 @contextlib.contextmanager

@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from agentic_kernel import InvalidValue, Task
-from agentic_kernel_engine import Job, TaskFailed, values
+from agentic_kernel_engine import Job, TaskFailed, inbox, values
 from agentic_kernel_engine.events import Checked
 from agentic_kernel_engine.loop import (
     Context,
@@ -165,10 +165,16 @@ class Entry:
                 continue
             self._heeded.add(said["id"])
             self._consumed.append(said["id"])
-            if said["type"] == vocabulary.APPROVAL:
-                self._decided(said)
-            elif said["type"] == vocabulary.RETUNE:
+            if said["type"] == vocabulary.RETUNE:
                 self._retune(said)
+            elif (wrong := inbox.fault(said)) is not None:
+                # An earlier version of the engine let it in.
+                self.record(
+                    vocabulary.APPROVAL_IGNORED, digest=inbox.said(said, "digest"),
+                    by=inbox.said(said, "by"), why=wrong,
+                )  # fmt: skip
+            elif said["type"] == vocabulary.APPROVAL:
+                self._decided(said)
 
     async def commit(self, *, progress: bool = True) -> None:
         """Make what was said durable, and go on."""
@@ -232,13 +238,13 @@ class Entry:
     def _decided(self, said: Mapping[str, Any]) -> None:
         """One person's decision about one call: the first one about this digest counts, once."""
         about = {
-            "digest": said.get("digest", ""),
-            "by": said.get("by", ""),
-            "why": said.get("why", ""),
+            "digest": said["digest"],
+            "by": inbox.said(said, "by"),
+            "why": inbox.said(said, "why"),
         }
         for call in self.state.calls:
             if call.waits and call.digest == about["digest"]:
-                call.granted = said.get("granted") is True
+                call.granted = said["granted"]
                 call.by, call.why = about["by"], about["why"]
                 given = vocabulary.APPROVAL_GIVEN if call.granted else vocabulary.APPROVAL_REFUSED
                 self.record(given, **about)
@@ -246,7 +252,7 @@ class Entry:
         self.record(vocabulary.APPROVAL_IGNORED, **about)
 
     def _retune(self, said: Mapping[str, Any]) -> None:
-        changes, by = said.get("limits"), said.get("by", "")
+        changes, by = said.get("limits"), inbox.said(said, "by")
         try:
             if not isinstance(changes, Mapping):
                 raise InvalidValue("limits", "must be a mapping of limits by name")

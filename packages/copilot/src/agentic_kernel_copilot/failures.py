@@ -7,13 +7,13 @@ What the provider behind the CLI does wrong has the names that it has for every 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from copilot.session_events import ModelCallFailureData, SessionErrorData
 
 from agentic_kernel_engine import TaskFailed
-from agentic_kernel_engine.providers import Failures
+from agentic_kernel_engine.providers import Failures, Secrets
 from agentic_kernel_engine.providers.failures import (
     AUTHENTICATION,
     BAD_RESPONSE,
@@ -32,6 +32,7 @@ from agentic_kernel_engine.providers.failures import (
     SERVER_ERROR,
     TIMEOUT,
 )
+from agentic_kernel_engine.providers.secrets import secrets_of
 
 CLI_LOST: Final = "cli_lost"
 """The CLI died or did not answer, again and again."""
@@ -72,7 +73,20 @@ _SAID: Final[tuple[tuple[str, str], ...]] = (
 _LOGIN: Final = "No GitHub OAuth token"
 """A part of what the CLI says where it has neither a login nor a provider."""
 _VAGUE: Final = frozenset({BAD_RESPONSE, INVALID_REQUEST, SERVER_ERROR, NOT_FOUND})
-_failures: Final = Failures("copilot", _CODES)
+_keys: Final[set[str]] = set()
+_failures = Failures("copilot", _CODES)
+
+
+def keep(keys: Iterable[str]) -> None:
+    """From now on these keys are in nothing that this process tells of a session."""
+    global _failures
+    _keys.update(keys)
+    _failures = Failures("copilot", _CODES, secrets())
+
+
+def secrets() -> Secrets:
+    """The keys that this process gave to the CLI."""
+    return secrets_of(*sorted(_keys))
 
 
 def answered(error: SessionErrorData, failed: ModelCallFailureData | None = None) -> TaskFailed:

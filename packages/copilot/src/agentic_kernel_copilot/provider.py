@@ -12,6 +12,8 @@ from typing import Any, Final, cast
 from copilot.session import ProviderConfig
 
 from agentic_kernel import InvalidValue
+from agentic_kernel_engine.providers.edges import check_address, check_key
+from agentic_kernel_engine.providers.secrets import keys_in
 
 BASE_URL: Final = "COPILOT_PROVIDER_BASE_URL"
 MODEL: Final = "COPILOT_MODEL"
@@ -30,6 +32,9 @@ _COUNTS: Final = {
     "max_prompt_tokens": "COPILOT_PROVIDER_MAX_PROMPT_TOKENS",
     "max_output_tokens": "COPILOT_PROVIDER_MAX_OUTPUT_TOKENS",
 }
+_TOKENS: Final = (
+    _TEXTS["api_key"], _TEXTS["bearer_token"], "COPILOT_GITHUB_TOKEN", "GH_TOKEN", "GITHUB_TOKEN",
+)  # fmt: skip
 _AZURE: Final = "COPILOT_PROVIDER_AZURE_API_VERSION"
 _HEADERS: Final = "COPILOT_PROVIDER_HEADERS"
 
@@ -55,6 +60,41 @@ def provider_of(env: Mapping[str, str]) -> ProviderConfig | None:
     if lines := env.get(_HEADERS):
         found["headers"] = dict(map(_header, lines.replace("\\n", "\n").splitlines()))
     return cast(ProviderConfig, found)
+
+
+def check_provider(provider: ProviderConfig) -> None:
+    """Refuse a provider whose address or key no request could be sent with.
+
+    Raises:
+        InvalidValue: One of them; it is named.
+    """
+    check_address(provider.get("base_url"), "provider.base_url")
+    for name in ("api_key", "bearer_token"):
+        key = provider.get(name)
+        if key is not None:
+            check_key(key, f"provider.{name}")
+
+
+def keys_of(
+    provider: Mapping[str, Any] | None,
+    servers: Mapping[str, Any] | None,
+    env: Mapping[str, str],
+) -> set[str]:
+    """What the CLI is given that nobody may see: keys, tokens, and secret headers.
+
+    Args:
+        servers: MCP servers, by name.
+        env: Of the CLI.
+    """
+    given = provider or {}
+    keys = {given.get("api_key"), given.get("bearer_token")}
+    keys.update(env.get(name) for name in _TOKENS)
+    for holder in (given, *(servers or {}).values()):
+        for part in ("headers", "env"):
+            held = holder.get(part) if isinstance(holder, Mapping) else None
+            if isinstance(held, Mapping):
+                keys.update(keys_in(held))
+    return {key for key in keys if isinstance(key, str) and key}
 
 
 def lacking(provider: ProviderConfig | None, model: str | None, offline: bool) -> str:

@@ -34,8 +34,9 @@ from copilot.session_events import (
 
 from agentic_kernel_engine import Event, TaskFailed
 from agentic_kernel_engine.events import RUN_DELTA, RUN_TURN
-from agentic_kernel_engine.loop import End, FinalAnswer, Plan, StopReason, Usage
+from agentic_kernel_engine.loop import Delta, End, FinalAnswer, Plan, StopReason, Usage
 from agentic_kernel_engine.loop.answering import LENGTH
+from agentic_kernel_engine.providers import Redactor
 
 from . import failures
 from .entry import Entry, ended
@@ -88,6 +89,7 @@ class Reading:
         """What came of calls of this answer that the CLI did not tell of."""
         self._length = 0
         """Of the answer on its way, in characters."""
+        self._redactor = Redactor(failures.secrets())
         self._finish = ""
         """Why the model's last answer ended, in the provider's word."""
         self._refusal = ""
@@ -137,7 +139,8 @@ class Reading:
             self.take(event)
         self._known = {event.id for event in log}
         state.offered = None
-        while state.told and state.told[-1][0] not in ids:
+        logged = set(ids)
+        while state.told and state.told[-1][0] not in logged:
             state.told.pop()
         for pending in waiting:
             self._ask(pending)
@@ -226,6 +229,7 @@ class Reading:
 
     def begin_text(self) -> None:
         """What is said from now on is a new text: the last one is finished, or given up."""
+        self._tell(self._redactor.rest())
         if self._said:
             self._said = False
             self._entry.job.emit(Event(RUN_TURN))
@@ -240,14 +244,21 @@ class Reading:
                 code="engine/endless_answer",
             )
 
-    def _emit(self, text: str, **data: Any) -> None:
+    def _emit(self, text: str, channel: str = "") -> None:
         self._grow(text)
-        if text:
+        piece = self._redactor.take(Delta(text, channel)) if text else None
+        if piece is not None:
+            self._tell([piece])
+
+    def _tell(self, pieces: Iterable[Delta]) -> None:
+        for piece in pieces:
             self._said = True
-            self._entry.job.emit(Event(RUN_DELTA, {"text": storable(text), **data}))
+            data = {"channel": piece.channel} if piece.channel else {}
+            self._entry.job.emit(Event(RUN_DELTA, {"text": storable(piece.text), **data}))
 
     def _message(self, data: AssistantMessageData) -> None:
         """The model has answered: with calls, or for good."""
+        self._tell(self._redactor.rest())
         self.unsaid = self.losses = 0
         text = storable(data.content)
         requests = data.tool_requests or []
@@ -260,7 +271,7 @@ class Reading:
         self._state.calls = [
             Call(action_of(each.tool_call_id, each.name, each.arguments)) for each in requests
         ]
-        self._made(text, storable(data.reasoning_text or ""), data.model or "")
+        self._made(text, storable(data.reasoning_text or ""), storable(data.model or ""))
 
     def _misunderstood(self) -> None:
         """The turn is over, and the CLI did not say what the model had answered.

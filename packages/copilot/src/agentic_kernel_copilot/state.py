@@ -28,8 +28,9 @@ class Call(msgspec.Struct, omit_defaults=True):
     """What an approval of it is bound to, where one is required."""
     granted: bool | None = None
     """Whether a person approved it; None while nobody has decided."""
-    by: str = ""
-    why: str = ""
+    by: Any = ""
+    why: Any = ""
+    """Text; the store of an earlier version may hold anything else."""
     begun: bool = False
     """Whether it counts as made."""
     key: str = ""

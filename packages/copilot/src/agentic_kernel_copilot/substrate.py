@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import os
 import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -27,12 +26,14 @@ from agentic_kernel_engine.loop.context import NOBODY
 from agentic_kernel_engine.loop.ending import unhandled
 from agentic_kernel_engine.loop.reasons import STOP_REASON, WAITING_FOR, refuse_notes
 from agentic_kernel_engine.loop.session import CONTINUES
+from agentic_kernel_engine.providers.edges import check_model, check_seconds
 from agentic_kernel_engine.seams import AgentTool, AllowAll, Policy, Tool, Tools
 
+from . import failures
 from .calls import Calls
 from .cli import PATIENCE, Cli, default_home
 from .entry import Entry, ended
-from .provider import MODEL, lacking, provider_of
+from .provider import MODEL, check_provider, keys_of, lacking, provider_of
 from .session import SessionMissing, missing, offered
 from .state import VERSION, State, load
 from .turns import Turns
@@ -116,14 +117,18 @@ class CopilotSubstrate:
             raise InvalidValue("on_kill", f"is {on_kill!r}; use {' or '.join(get_args(OnKill))}")
         if provider is not None and not provider.get("base_url"):
             raise InvalidValue("provider", "has no base_url")
-        if type(timeout) not in (int, float) or not 0 < timeout < math.inf:
-            raise InvalidValue("timeout", "must be a number of seconds above 0")
+        check_seconds(timeout)
+        if model is not None:
+            check_model(model)
         known = {**os.environ, **(env or {})}
         named = model or known.get(MODEL)
         if provider is not None and not (named or provider.get("model_id")):
             raise InvalidValue("model", "is not given; a provider of your own needs its name")
         if provider is None:
             provider = provider_of(known)
+        if provider is not None:
+            check_provider(provider)
+        failures.keep(keys_of(provider, mcp_servers, known))
         self._lacks = lacking(provider, named, offline)
         self._timeout = timeout
         self._tools = Tools(*tools)

@@ -52,6 +52,7 @@ def action_of(id: str, name: str, arguments: Any) -> ToolCall:
         values.check(arguments, "arguments")
     except InvalidValue:
         arguments = None
+    arguments = failures.secrets().value(arguments)
     return ToolCall(
         storable(name)[:200], arguments if isinstance(arguments, dict) else {}, storable(id)
     )
@@ -97,5 +98,6 @@ def _count(tokens: Any) -> int:
 
 
 def storable(text: str) -> str:
-    """A text from outside, whole and in a form that can be stored."""
+    """A text from outside, whole, without keys and in a form that can be stored."""
+    text = failures.secrets().clean(text)
     return text.replace("\0", "\\0").encode("utf-8", "backslashreplace").decode()

@@ -1,7 +1,16 @@
 """The engine: a Host that runs any Substrate over any Store, and the ports that it stands on."""
 
 from .codec import agent_from_json, agent_to_json, task_from_json, task_to_json
-from .errors import Conflict, HostClosed, StoreError, TaskFailed, UnknownOutcome
+from .errors import (
+    Conflict,
+    HostClosed,
+    HostGone,
+    InboxFull,
+    StoreError,
+    TaskFailed,
+    UnknownOutcome,
+    Unreadable,
+)
 from .events import Event
 from .host import Host, HostOptions
 from .job import Job
@@ -15,13 +24,14 @@ from .observer import (
     StreamingObserver,
 )
 from .receipt import Receipt
-from .record import Record
+from .record import Record, host_of, owner_name
 from .rerun import rerun
 from .router import Router
 from .run import RunEnded
 from .seams import tool
+from .search import Search, SearchOptions
 from .signals import drain_on_signals
-from .store import EventId, Store
+from .store import EventId, Store, StoreTraits
 from .substrate import Substrate
 
 __all__ = [
@@ -32,8 +42,10 @@ __all__ = [
     "EventId",
     "Host",
     "HostClosed",
+    "HostGone",
     "HostOptions",
     "InMemoryObserver",
+    "InboxFull",
     "Job",
     "Limits",
     "Loop",
@@ -44,16 +56,22 @@ __all__ = [
     "Record",
     "Router",
     "RunEnded",
+    "Search",
+    "SearchOptions",
     "StopReason",
     "Store",
     "StoreError",
+    "StoreTraits",
     "StreamingObserver",
     "Substrate",
     "TaskFailed",
     "UnknownOutcome",
+    "Unreadable",
     "agent_from_json",
     "agent_to_json",
     "drain_on_signals",
+    "host_of",
+    "owner_name",
     "rerun",
     "task_from_json",
     "task_to_json",

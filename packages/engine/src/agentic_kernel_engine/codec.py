@@ -9,19 +9,23 @@ are written as the appended tail, and what stayed the same is left out.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from datetime import UTC, datetime
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 import msgspec
 
-from agentic_kernel import Agent, Capability, Failure, InvalidTask, InvalidValue, Task, TaskStatus
+from agentic_kernel import Agent, Failure, InvalidTask, InvalidValue, Task, TaskStatus
+from agentic_kernel.catalog import check_name
+from agentic_kernel.frozen import freeze, same, shown
 
-from . import values
+from . import edges, moments, values
+from .errors import Unreadable
 from .record import Record
 
-SCHEMA = 1
-"""Version of the stored form; written with every record, migrated on load."""
+SCHEMA = 2
+"""The newest version of the stored form that this code reads. A record is written in the oldest
+version that holds all of it (`Record.needs_schema`), so that older code reads what it can."""
 
 
 def task_to_json(task: Task) -> str:
@@ -30,7 +34,20 @@ def task_to_json(task: Task) -> str:
     Raises:
         InvalidValue: The Task carries something JSON cannot hold; its path is named.
     """
-    return values.encode(task_to_dict(task), "task").decode()
+    if not isinstance(task, Task):
+        raise InvalidValue("task", f"must be a Task, not {type(task).__name__}")
+    # Each part by itself: what may be stored is no deeper and no longer in this document.
+    fields = task_to_dict(task)
+    for name, part in fields.items():
+        if name not in ("metadata", "failure"):
+            values.encode(part, f"task.{name}")
+    for key, note in task.metadata.items():
+        values.encode({key: None}, "task.metadata")
+        values.encode(note, f"task.metadata[{shown(key)}]")
+    if task.failure is not None:
+        values.encode(task.failure.metadata, "task.failure.metadata")
+        values.encode([task.failure.code, task.failure.message], "task.failure")
+    return msgspec.json.encode(fields).decode()
 
 
 def task_to_dict(task: Task) -> dict[str, Any]:
@@ -76,7 +93,8 @@ def task_from_dict(fields: Any) -> Task:
         raise InvalidTask("task", "must be a JSON object")
     unknown = fields.keys() - _TASK_FIELDS
     if unknown:
-        raise InvalidTask("task", f"has unknown fields: {', '.join(sorted(map(ascii, unknown)))}")
+        some = ", ".join(sorted(map(shown, unknown))[:5])
+        raise InvalidTask("task", f"has {len(unknown):,} unknown fields: {some}")
     given = dict(fields)
     try:
         for name in ("created_at", "started_at", "ended_at"):
@@ -84,16 +102,23 @@ def task_from_dict(fields: Any) -> Task:
                 given[name] = _moment(given[name], f"task.{name}")
         if given.get("failure") is not None:
             given["failure"] = _to_failure(given["failure"])
-        return Task(**given)
+        missing = [name for name in _NEEDED if name not in given]
+        if missing:
+            raise InvalidTask("task", f"lacks {', '.join(missing)}")
+        task = Task(**given)
+        if task.agent_name is not None:
+            check_name(task.agent_name, "task.agent_name")
+        for key in task.noted:
+            check_name(key, "task.noted")
+        return task
     except InvalidTask:
         raise
     except InvalidValue as error:
         raise InvalidTask(error.path, error.reason) from None
-    except TypeError as error:
-        raise InvalidTask("task", f"lacks a field: {error}") from None
 
 
 _TASK_FIELDS = frozenset(Task.__slots__)
+_NEEDED = ("id", "summary", "instructions", "runtime_kind", "created_at")
 
 
 def agent_to_json(agent: Agent) -> str:
@@ -102,6 +127,8 @@ def agent_to_json(agent: Agent) -> str:
     Raises:
         InvalidValue: Its metadata holds something JSON cannot.
     """
+    if not isinstance(agent, Agent):
+        raise InvalidValue("agent", f"must be an Agent, not {type(agent).__name__}")
     document = {
         "name": agent.name,
         "capabilities": [capability.name for capability in agent.capabilities],
@@ -122,11 +149,7 @@ def agent_from_json(text: str | bytes) -> Agent:
     capabilities = fields.get("capabilities", [])
     if not isinstance(capabilities, list):
         raise InvalidValue("agent.capabilities", "must be a list of names")
-    return Agent(
-        fields.get("name", ""),
-        tuple(Capability(name) for name in capabilities),
-        fields.get("metadata", {}),
-    )
+    return Agent(fields.get("name", ""), tuple(capabilities), fields.get("metadata", {}))
 
 
 class _Head(msgspec.Struct, omit_defaults=True):
@@ -148,6 +171,20 @@ class _Head(msgspec.Struct, omit_defaults=True):
     sup: list[str] | None = None
     start: str | None = None
     end: str | None = None
+    terms: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    realm: str = ""
+    form: str | None = None
+
+
+_UNFIT = (
+    msgspec.MsgspecError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError,
+    RecursionError,
+)  # fmt: skip
+"""What bytes that are no stored form can raise; bytes that are no UTF-8 raise a ValueError."""
+
+
+class NewerForm(InvalidValue):
+    """A stored form that a newer version of this code wrote, and only that reads."""
 
 
 _encode = msgspec.json.Encoder().encode
@@ -160,7 +197,7 @@ def encode_record(record: Record) -> bytes:
     head = _Head(
         v=record.version,
         i={
-            "schema": SCHEMA,
+            "schema": record.needs_schema,
             "id": task.id,
             "summary": task.summary,
             "instructions": task.instructions,
@@ -180,9 +217,13 @@ def encode_record(record: Record) -> bytes:
         sup=list(task.supplements),
         start=_stamp(task.started_at),
         end=_stamp(task.ended_at),
+        realm=record.realm,
+        form=record.form or None,
     )
     if record.state is not None:
         head.state = msgspec.Raw(record.state)
+    if record.terms is not None:
+        head.terms = msgspec.Raw(record.terms)
     _put_outcome(head, task)
     return _encode(head)
 
@@ -191,21 +232,31 @@ def decode_record(text: bytes) -> Record:
     """The Record behind its stored form.
 
     Raises:
-        InvalidValue: Not a stored record, or one of a newer schema.
+        NewerForm: It was written by a newer version of this code.
+        InvalidValue: It is not a stored record.
     """
-    try:
-        head = _decode_head(text)
-    except msgspec.MsgspecError as error:
-        raise InvalidValue("record", f"is damaged: {error}") from None
+    head = _head("record", text)
     if head.i is None:
         raise InvalidValue("record", "has no input; it is a change, not a whole record")
-    given = dict(head.i)
-    schema = given.pop("schema", None)
-    if schema != SCHEMA:
-        raise InvalidValue(
+    schema = head.i.get("schema")
+    if isinstance(schema, int) and schema > SCHEMA:
+        raise NewerForm(
             "record.schema",
-            f"is {ascii(schema)}, and this version reads {SCHEMA}; upgrade agentic-kernel-engine",
+            f"is {schema}, and this version reads 1 to {SCHEMA}; upgrade agentic-kernel-engine",
         )
+    if schema not in range(1, SCHEMA + 1):
+        raise InvalidValue("record.schema", f"is {edges.came(schema)}; use 1 to {SCHEMA}")
+    try:
+        return _record(head, head.i)
+    except InvalidValue:
+        raise
+    except KeyError as error:
+        raise InvalidValue("record", f"lacks the field {error}") from None
+    except _UNFIT as error:
+        raise InvalidValue("record", f"is damaged: {error}") from None
+
+
+def _record(head: _Head, given: Mapping[str, Any]) -> Record:
     task = Task(
         id=given["id"],
         summary=given["summary"],
@@ -218,9 +269,9 @@ def decode_record(text: bytes) -> Record:
         result=None if head.res is msgspec.UNSET else head.res,
         failure=None if head.fail is None else _to_failure(head.fail),
         supplements=head.sup or [],
-        created_at=_moment(given["created_at"], "record.created_at"),
-        started_at=None if head.start is None else _moment(head.start, "record.start"),
-        ended_at=None if head.end is None else _moment(head.end, "record.end"),
+        created_at=moments.stored("record.created_at", given["created_at"]),
+        started_at=None if head.start is None else moments.stored("record.start", head.start),
+        ended_at=None if head.end is None else moments.stored("record.end", head.end),
     )
     return Record(
         task=task,
@@ -232,7 +283,74 @@ def decode_record(text: bytes) -> Record:
         attempts=head.tries or 0,
         due_at=_due(head.due),
         parent=head.parent,
+        terms=None if head.terms is msgspec.UNSET else bytes(head.terms),
+        realm=head.realm,
+        form=head.form or "",
     )
+
+
+def buried(task_id: str, version: int, at: datetime) -> Record:
+    """The record that `Store.bury` puts in the place of one that cannot be read.
+
+    It is constant but for the id, the version and the moment: a ``cancelled`` Task of which
+    nothing else is known.
+    """
+    note = {"engine/unreadable": "the record could not be read and was buried"}
+    task = Task(
+        id=task_id,
+        summary="unreadable",
+        instructions="",
+        runtime_kind="unreadable",
+        metadata=note,
+        noted=frozenset(note),
+        status=TaskStatus.CANCELLED,
+        created_at=at,
+        started_at=at,
+        ended_at=at,
+    )
+    return Record(task, version)
+
+
+def unreadable(task_id: str, version: int, fault: InvalidValue, *texts: bytes) -> Unreadable:
+    """The error of a store for a record that `decode_record` or `decode_change` refused.
+
+    Args:
+        texts: The stored whole record, then its changes, oldest first: the latest status that is
+            still legible in them is told.
+    """
+    status: TaskStatus | None = None
+    for text in texts:
+        found = _legible(text, "st")
+        if isinstance(found, str) and found in _STATUSES:
+            status = TaskStatus(found)
+    newer = isinstance(fault, NewerForm)
+    return Unreadable(task_id, version, status, newer=newer, why=f"{fault.path} {fault.reason}")
+
+
+def owner_in(*texts: bytes) -> str | None:
+    """The owner of an unreadable record, as far as it is legible; None if there is none."""
+    owner: Any = None
+    for text in texts:
+        owner = _legible(text, "owner", owner)
+    return owner if isinstance(owner, str) else None
+
+
+_STATUSES = frozenset(status.value for status in TaskStatus)
+
+
+def _legible(text: bytes, name: str, default: Any = None) -> Any:
+    try:
+        fields = values.decode(text)
+    except _UNFIT:
+        return default
+    return fields.get(name, default) if isinstance(fields, dict) else default
+
+
+def _head(path: str, text: bytes) -> _Head:
+    try:
+        return _decode_head(text)
+    except _UNFIT as error:
+        raise InvalidValue(path, f"is damaged: {error}") from None
 
 
 def encode_change(before: Record, after: Record) -> bytes:
@@ -241,7 +359,7 @@ def encode_change(before: Record, after: Record) -> bytes:
     head = _Head(v=after.version)
     if after.state != before.state:
         head.state = msgspec.Raw(b"null" if after.state is None else after.state)
-    if after.inbox != before.inbox:
+    if after.inbox is not before.inbox and not _same_inbox(before.inbox, after.inbox):
         head.inbox = list(after.inbox)  # type: ignore[arg-type]
     if after.owner != before.owner:
         head.owner = after.owner
@@ -251,6 +369,8 @@ def encode_change(before: Record, after: Record) -> bytes:
         head.tries = after.attempts
     if after.due_at != before.due_at:
         head.due = _stamp(after.due_at)
+    if after.form != before.form:
+        head.form = after.form
     if new is not old:
         if new.status is not old.status:
             head.st = new.status.value
@@ -259,7 +379,7 @@ def encode_change(before: Record, after: Record) -> bytes:
             head.notes = {
                 key: new.metadata[key]
                 for key in new.noted
-                if key not in old.metadata or new.metadata[key] != old.metadata[key]
+                if key not in old.metadata or not same(new.metadata[key], old.metadata[key])
             }
         if len(new.supplements) > len(old.supplements):
             head.sup = list(new.supplements[len(old.supplements) :])
@@ -275,12 +395,18 @@ def decode_change(before: Record, text: bytes) -> Record:
     Raises:
         InvalidValue: The text is damaged, or is no change of this record.
     """
-    try:
-        head = _decode_head(text)
-    except msgspec.MsgspecError as error:
-        raise InvalidValue("change", f"is damaged: {error}") from None
+    head = _head("change", text)
     if head.v != before.version + 1:
         raise InvalidValue("change", f"leads to version {head.v} and not {before.version + 1}")
+    try:
+        return _changed(before, head)
+    except InvalidValue:
+        raise
+    except _UNFIT as error:
+        raise InvalidValue("change", f"is damaged: {error}") from None
+
+
+def _changed(before: Record, head: _Head) -> Record:
     task = before.task
     if head.st is not None or head.notes or head.sup or head.start or head.end:
         task = Task(
@@ -296,8 +422,8 @@ def decode_change(before: Record, text: bytes) -> Record:
             failure=None if head.fail is None else _to_failure(head.fail),
             supplements=[*task.supplements, *head.sup] if head.sup else task.supplements,
             created_at=task.created_at,
-            started_at=_moment(head.start, "change.start") if head.start else task.started_at,
-            ended_at=_moment(head.end, "change.end") if head.end else task.ended_at,
+            started_at=_later("change.start", head.start, task.started_at),
+            ended_at=_later("change.end", head.end, task.ended_at),
         )
     unset = msgspec.UNSET
     return Record(
@@ -310,7 +436,18 @@ def decode_change(before: Record, text: bytes) -> Record:
         attempts=before.attempts if head.tries is None else head.tries,
         due_at=before.due_at if head.due is unset else _due(head.due),
         parent=before.parent,
+        terms=before.terms,
+        realm=before.realm,
+        form=before.form if head.form is None else head.form,
     )
+
+
+def _later(name: str, text: str | None, before: datetime | None) -> datetime | None:
+    return moments.stored(name, text) if text else before
+
+
+def _same_inbox(one: Sequence[Any], other: Sequence[Any]) -> bool:
+    return len(one) == len(other) and all(map(same, freeze(list(one)), freeze(list(other))))
 
 
 def _raw_state(text: bytes) -> bytes | None:
@@ -343,18 +480,21 @@ def _stamp(at: datetime | None) -> str | None:
 
 
 def _due(text: Any) -> datetime | None:
-    return None if text is None or text is msgspec.UNSET else _moment(text, "due")
+    return None if text is None or text is msgspec.UNSET else moments.stored("due", text)
 
 
 def _moment(text: Any, path: str) -> datetime:
     try:
-        return datetime.fromisoformat(text).astimezone(UTC)
-    except (TypeError, ValueError, OverflowError):
-        raise InvalidValue(path, f"{ascii(text)[:60]} is not an ISO 8601 date and time") from None
+        moment = datetime.fromisoformat(text)
+    except (TypeError, ValueError):
+        raise InvalidValue(path, f"is {shown(text)}, not an ISO 8601 date and time") from None
+    return moments.aware(path, moment)
 
 
 def _strict(text: str | bytes) -> Any:
     """Parsed JSON from outside; what a lenient parser would change in silence is refused."""
+    if not isinstance(text, (str, bytes, bytearray)):
+        raise InvalidValue("document", f"must be JSON text, not {type(text).__name__}")
     try:
         value = json.loads(
             text,
@@ -376,7 +516,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     made: dict[str, Any] = {}
     for key, value in pairs:
         if key in made:
-            raise InvalidValue("document", f"has the key {ascii(key)[:60]} twice")
+            raise InvalidValue("document", f"has the key {shown(key)} twice")
         made[key] = value
     return made
 

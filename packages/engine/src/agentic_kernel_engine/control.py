@@ -18,14 +18,16 @@ from agentic_kernel import (
     Resume,
     Task,
     TaskExists,
+    TaskNotFound,
     TaskStatus,
     apply,
 )
+from agentic_kernel.catalog import check_name
 from agentic_kernel.frozen import freeze
 
+from . import edges, inbox, values
 from . import events as vocabulary
-from . import values
-from .errors import StoreError, UnknownOutcome
+from .errors import Conflict, StoreError, UnknownOutcome, Unreadable
 from .events import Event, from_stored
 from .family import Family
 from .hub import Hub
@@ -35,9 +37,9 @@ from .receipt import Effect, Receipt
 from .record import Record, owner_name
 from .run import PAUSE, pause_waits, without_pause
 from .runs import Runs
-from .waiting import ANSWER, WAITING_FOR, waiting_for
+from .search import check_labels
+from .waiting import WAITING_FOR
 
-Inbox = tuple[Mapping[str, Any], ...]
 _DISPATCH = Dispatch()
 
 
@@ -76,10 +78,14 @@ class Control:
             raise InvalidValue("task", f"must be a Task, not {type(task).__name__}")
         values.check_id(task.id, "task.id")
         values.check_id(task.runtime_kind, "task.runtime_kind")
+        if task.agent_name is not None:
+            check_name(task.agent_name, "task.agent_name")
         for name in ("summary", "instructions", "agent_name", "metadata"):
             value = getattr(task, name)
             if value:
                 values.encode(value, f"task.{name}")
+        if task.metadata:
+            check_labels(task)
         if task.status is not TaskStatus.NOT_STARTED:
             raise IllegalTransition(task.id, task.status, Dispatch.verb)
         if not self._runs.can_run:
@@ -152,8 +158,8 @@ class Control:
                 return None
             by = {"by": self._hub.name}
             if before.owner is None or not await self._store.alive(before.owner):
-                inbox = without_pause(before.inbox)
-                after = successor(before, task=task, owner=None, inbox=inbox)
+                rest = without_pause(before.inbox)
+                after = successor(before, task=task, owner=None, inbox=rest)
                 return after, [Event(vocabulary.TASK_PAUSED, {**by, "reason": "requested"})]
             if pause_waits(before):
                 return None
@@ -181,8 +187,9 @@ class Control:
         """
         if extra is not None:
             values.encode(Resume(extra).extra, "extra")
+        edges.whole_or_none(at_version, "at_version", 1)
         if decision is not None:
-            _check_decision(decision)
+            decision = inbox.check(decision)
         taken = in_slot = False
 
         async def decide(before: Record) -> Decided:
@@ -191,8 +198,8 @@ class Control:
                 return None
             by = {"by": self._hub.name}
             if pause_waits(before):
-                inbox = _with(decision, before, without_pause(before.inbox))
-                after = successor(before, inbox=inbox)
+                waiting = inbox.added(decision, before, without_pause(before.inbox))
+                after = successor(before, inbox=waiting)
                 return after, [Event(vocabulary.TASK_PAUSE_WITHDRAWN, by)]
             if decision is not None and before.task.status.terminal:
                 raise IllegalTransition(task_id, before.task.status, "decide about")
@@ -209,10 +216,11 @@ class Control:
                 taken, in_slot = True, not housed
             version = before.version + 1
             owner = owner_name(self._hub.name, version) if taken else None
-            inbox = _with(decision, before, before.inbox)
+            waiting = inbox.added(decision, before, before.inbox)
             after = successor(
-                before, task=task, owner=owner, attempts=1 if taken else 0, due_at=None, inbox=inbox
-            )
+                before, task=task, owner=owner, attempts=1 if taken else 0, due_at=None,
+                inbox=waiting,
+            )  # fmt: skip
             data = by if extra is None else {**by, "extra": extra}
             if decision is not None:
                 data = {**data, "decision": decision["type"]}
@@ -239,22 +247,90 @@ class Control:
         await self.family.went_on(done.after)
         return _receipt(done.after, "transition")
 
-    async def end(self, task_id: str, mutation: Complete | Fail | Kill) -> Receipt:
+    async def end(
+        self, task_id: str, mutation: Complete | Fail | Kill, *, force: bool = False
+    ) -> Receipt:
         """Commit a terminal status, then cancel the run that is here (R1: it can write no more).
 
         A kill keeps what the local run noted and emitted, and the text in progress (R11); then it
         sweeps the Task's children (R13).
+
+        Whatever is in the Task's history, notes and buffers, the end is committed: what cannot be
+        read or stored of these is left out (R21). A kill of a record that cannot be read buries it
+        (R22).
+
+        Args:
+            force: Whether to bury also what a newer version of the software can read.
+        """
+        killed = isinstance(mutation, Kill)
+        try:
+            done, live = await self._end(task_id, mutation, whole=True)
+        except (UnknownOutcome, TaskNotFound, IllegalTransition):
+            raise
+        except Unreadable as bad:
+            if not killed:
+                raise
+            return await self._bury(bad, force=force)
+        except Exception as fault:
+            # It may be the texts of the run that the store refuses. If it is not, this fails too.
+            done, live = await self._end(task_id, mutation, whole=False)
+            self._hub.complain(task_id, _version(done), fault)
+        if isinstance(done, Record):
+            receipt = _receipt(done)
+        else:
+            run = self._runs.current.get(task_id)
+            if run is not None and run.owner == done.before.owner:
+                run.end("killed" if killed else "ended")
+            self._hub.landed(done, live=live)
+            receipt = _receipt(done.after, "transition")
+            if killed and (run is None or run.ended != "killed"):
+                # No run of this Task is here, or one that another reason unwinds (R13).
+                self._runs.forsake(done.after)
+            await self.family.went_on(done.after)
+        if killed:
+            await self.family.sweep(task_id)
+        return receipt
+
+    async def _bury(self, bad: Unreadable, *, force: bool) -> Receipt:
+        """Replace a record that cannot be read by a killed one, then kill its children."""
+        task_id, now = bad.task_id, self._hub.clock()
+        by = {"by": self._hub.name}
+        made = by_act(vocabulary.TASK_KILLED, by, next(self._hub.acts), now)
+        try:
+            buried = await self._store.bury(task_id, bad.version, [made], force=force, at=now)
+        except Conflict:  # It was repaired or buried meanwhile.
+            return await self.end(task_id, Kill(), force=force)
+        run = self._runs.current.get(task_id)
+        if run is not None:
+            run.end("killed")
+        self._hub.published(buried, [made])
+        await self.family.sweep(task_id)
+        return _receipt(buried, "transition")
+
+    async def _end(
+        self, task_id: str, mutation: Complete | Fail | Kill, *, whole: bool
+    ) -> tuple[Change | Record, int]:
+        """Commit a terminal status.
+
+        Args:
+            whole: Whether what the local run noted and emitted, and a killed Task's text in
+                progress, is written with it.
+
+        Returns:
+            What `change` returns, and how many of the events were emitted live before.
         """
         emitted: list[bytes] = []
 
         async def decide(before: Record) -> Decided:
             nonlocal emitted
             run = self._runs.current.get(task_id)
-            here = run is not None and run.ended is None
+            # A run that lost the Task writes nothing, even before it learns of that (R1).
+            here = run is not None and run.ended is None and run.owner == before.owner
+            here = here and whole
             emitted = run.emitted() if run is not None and here else []
             notes = dict(run.notes) if run is not None and here else {}
             final: Mutation = mutation
-            if isinstance(mutation, Kill) and not before.task.status.terminal:
+            if whole and isinstance(mutation, Kill) and not before.task.status.terminal:
                 live = [from_stored(None, text) for text in emitted]
                 said = await self._partial(before, live)
                 final = Kill(notes={**said, **notes})
@@ -265,20 +341,7 @@ class Control:
             return after, [*emitted, vocabulary.ending(mutation, self._hub.name)]
 
         done = await change(self._hub, task_id, decide, lambda: self._runs.held(task_id))
-        if isinstance(done, Record):
-            receipt = _receipt(done)
-        else:
-            run = self._runs.current.get(task_id)
-            if run is not None and run.owner == done.before.owner:
-                run.end("killed" if isinstance(mutation, Kill) else "ended")
-            self._hub.landed(done, live=len(emitted))
-            receipt = _receipt(done.after, "transition")
-            await self.family.went_on(done.after)
-            if isinstance(mutation, Kill) and run is None:
-                self._runs.forsake(done.after)
-        if isinstance(mutation, Kill):
-            await self.family.sweep(task_id)
-        return receipt
+        return done, len(emitted)
 
     async def _partial(self, record: Record, emitted: Sequence[Event]) -> Mapping[str, Any]:
         """The text in progress; a log that cannot be read keeps no Task from being killed."""
@@ -294,12 +357,12 @@ class Control:
         Raises:
             IllegalTransition: The Task is terminal and decides nothing any more.
         """
-        _check_decision(decision)
+        checked = inbox.check(decision)
 
         async def decide(before: Record) -> Decided:
             if before.task.status.terminal:
                 raise IllegalTransition(task_id, before.task.status, "post to")
-            return self._posted(before, decision)
+            return self._posted(before, checked)
 
         done = await self._change(task_id, decide)
         assert isinstance(done, Change)
@@ -307,7 +370,7 @@ class Control:
 
     def _posted(self, before: Record, decision: Mapping[str, Any]) -> Decided:
         data = {"by": self._hub.name, "decision": decision["type"]}
-        after = successor(before, inbox=_with(decision, before, before.inbox))
+        after = successor(before, inbox=inbox.added(decision, before, before.inbox))
         return after, [Event(vocabulary.TASK_DECISION_POSTED, data)]
 
     async def _change(self, task_id: str, decide: Decide) -> Change | Record:
@@ -319,20 +382,6 @@ class Control:
                 run.absorb(done.after)
             self._hub.landed(done)
         return done
-
-
-def _with(decision: Mapping[str, Any] | None, before: Record, inbox: Inbox) -> Inbox:
-    """An inbox with the decision behind the others, its id the version that carries it (R12).
-
-    A person's answer is one to the question that the Task shows, so it never answers another (R3).
-    """
-    if decision is None:
-        return inbox
-    if decision["type"] == ANSWER and "digest" not in decision:
-        shown = waiting_for(before.task) or {}
-        if shown.get("kind") == "question" and "digest" in shown:
-            decision = {**decision, "digest": shown["digest"]}
-    return (*inbox, freeze({**decision, "id": before.version + 1}))
 
 
 def _beside_the_point(decision: Mapping[str, Any], task: Task) -> bool:
@@ -349,18 +398,8 @@ def _beside_the_point(decision: Mapping[str, Any], task: Task) -> bool:
     )
 
 
-def _check_decision(decision: Any) -> None:
-    """Refuse a decision that may not be stored.
-
-    Raises:
-        InvalidValue: It may not.
-    """
-    kind = decision.get("type") if isinstance(decision, Mapping) else None
-    if not isinstance(kind, str) or not kind or kind == PAUSE or "id" in decision:
-        raise InvalidValue(
-            "decision", f"must be a mapping with a type other than {PAUSE!r} and without an id"
-        )
-    values.encode(decision, "decision")
+def _version(done: Change | Record) -> int:
+    return done.version if isinstance(done, Record) else done.after.version
 
 
 def _receipt(record: Record, effect: Effect = "none") -> Receipt:

@@ -12,8 +12,8 @@ from typing import Any
 
 from agentic_kernel import InvalidValue
 
+from . import inbox
 from .loop import vocabulary
-from .loop.limits import Limits
 from .receipt import Receipt
 
 
@@ -47,9 +47,7 @@ class Decisions(ABC):
             at_version: Of the record whose question this answers, so that it answers no later one;
                 the receipt then says ``none``.
         """
-        if not isinstance(text, str):
-            raise InvalidValue("text", f"must be a string, not {type(text).__name__}")
-        decision = {"type": vocabulary.ANSWER, "text": text, "by": by}
+        decision = inbox.check({"type": vocabulary.ANSWER, "text": text, "by": by}, "")
         return await self.decide(task_id, decision, at_version=at_version)
 
     async def retune(
@@ -63,9 +61,11 @@ class Decisions(ABC):
         Raises:
             InvalidValue: There is no such limit, or its value is none.
         """
+        if limits is not None and not isinstance(limits, Mapping):
+            raise InvalidValue("limits", f"must be a mapping, not {type(limits).__name__}")
         changes = {**(limits or {}), **more}
-        Limits().changed(changes)
-        return await self.post(task_id, {"type": vocabulary.RETUNE, "limits": changes, "by": by})
+        decision = inbox.check({"type": vocabulary.RETUNE, "limits": changes, "by": by}, "")
+        return await self.post(task_id, decision)
 
     async def step(self, task_id: str) -> Receipt:
         """Let a paused Task do one step, after which it pauses again."""
@@ -74,9 +74,6 @@ class Decisions(ABC):
     async def _approval(
         self, task_id: str, digest: str, granted: bool, by: str, why: str
     ) -> Receipt:
-        if not isinstance(digest, str) or not digest:
-            raise InvalidValue(
-                "digest", "must be the digest of the action, as the Task's note says"
-            )
-        decision = {"digest": digest, "granted": granted, "by": by, "why": why}
-        return await self.decide(task_id, {"type": vocabulary.APPROVAL, **decision})
+        said = {"digest": digest, "granted": granted, "by": by, "why": why}
+        decision = inbox.check({"type": vocabulary.APPROVAL, **said}, "")
+        return await self.decide(task_id, decision)

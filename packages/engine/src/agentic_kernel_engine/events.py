@@ -15,7 +15,8 @@ import msgspec
 
 from agentic_kernel import Complete, Fail, InvalidValue, Mutation
 
-from . import values
+from . import moments, values
+from .errors import StoreError
 from .store import EventId
 
 TASK_DISPATCHED: Final = "task.dispatched"
@@ -80,7 +81,8 @@ class Event(msgspec.Struct, frozen=True):
     data: Mapping[str, Any] = msgspec.field(default_factory=dict)
     """JSON detail."""
     at: datetime | None = None
-    """When, in UTC; the Host's clock if not given."""
+    """When, in UTC; the Host's clock if not given. Aware, and from `moments.EARLIEST` to
+    `moments.LATEST` when it is emitted."""
     id: EventId | None = None
     """``(version, index)`` once durable; None for an event that is only live so far."""
 
@@ -108,13 +110,14 @@ def make(event: Any, at: datetime, path: str = "event") -> tuple[Event, bytes]:
     if not isinstance(event, Event):
         if not isinstance(event, Mapping):
             raise InvalidValue(path, f"must be an Event or a mapping, not {type(event).__name__}")
-        data = {key: value for key, value in event.items() if key != "type"}
-        event = Event(event.get("type", "substrate.event"), data)
+        given = values.mapping(event, path)
+        data = {key: value for key, value in given.items() if key != "type"}
+        event = Event(given.get("type", "substrate.event"), data)
     kind = _type_text(event.type, f"{path}.type")
     text = values.encode(event.data, f"{path}.data")
     if not text.startswith(b"{"):
         raise InvalidValue(f"{path}.data", "must be a mapping")
-    moment = event.at or at
+    moment = at if event.at is None else moments.aware(f"{path}.at", event.at)
     line = b'{"type":%b,"at":%d,"data":%b}' % (kind, _stamp(moment), text)
     return Event(event.type, event.data, moment), line
 
@@ -154,6 +157,10 @@ _types: dict[str, bytes] = {}
 _MOST_TYPES = 1_000
 
 
+_FIRST: Final = _stamp(moments.EARLIEST)
+_LAST: Final = _stamp(moments.LATEST)
+
+
 def _type_text(type: Any, path: str) -> bytes:
     if not isinstance(type, str) or not type:
         raise InvalidValue(path, "must be a non-empty string")
@@ -186,6 +193,19 @@ _decoder = msgspec.json.Decoder(_Stored)
 
 
 def from_stored(id: EventId | None, text: bytes) -> Event:
-    """The event behind its stored form."""
-    stored = _decoder.decode(text)
-    return Event(stored.type, stored.data, _EPOCH + timedelta(microseconds=stored.at), id)
+    """The event behind its stored form.
+
+    A moment that version 0.1 stored too close to the end of the calendar is moved away from it,
+    so that every reader can show it in its zone.
+
+    Raises:
+        StoreError: The text is damaged.
+    """
+    try:
+        stored = _decoder.decode(text)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as damage:
+        raise StoreError(
+            f"event {id} is damaged and cannot be read: {damage}; restore it from a copy"
+        ) from None
+    since = timedelta(microseconds=min(max(stored.at, _FIRST), _LAST))
+    return Event(stored.type, stored.data, _EPOCH + since, id)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from agentic_kernel import IllegalTransition, Kill, Task, TaskExists, TaskNotFound, TaskStatus
+from agentic_kernel import Kill, Task, TaskExists, TaskStatus
 
 from .hub import Hub
 from .receipt import Receipt
@@ -66,9 +66,10 @@ class Family:
         """
         if child.parent is None:
             return
-        parent = (await self._hub.store.load_many([child.parent])).get(child.parent)
-        if parent is not None and child.task.id in children_asking(parent.task):
-            await self._control.resume(child.parent, None, parent.version)
+        with self._hub.sparing(child.parent, 0):
+            parent = (await self._hub.store.load_many([child.parent])).get(child.parent)
+            if parent is not None and child.task.id in children_asking(parent.task):
+                await self._control.resume(child.parent, None, parent.version)
 
     async def sweep(self, parent: str) -> None:
         """Kill every child of a killed Task that is not terminal."""
@@ -77,7 +78,8 @@ class Family:
             page = await self._hub.store.find(parent=parent, after=after, limit=_PAGE)
             for record in page:
                 if not record.task.status.terminal:
-                    await self._control.end(record.task.id, Kill())
+                    with self._hub.sparing(record.task.id, record.version):
+                        await self._control.end(record.task.id, Kill())
             if len(page) < _PAGE:
                 return
             after = page[-1].task.id
@@ -92,10 +94,8 @@ class Family:
         tasks = {task_id: record.task for task_id, record in found.items()}
         for record in paused:
             parent = tasks.get(record.parent or "")
-            try:
+            with self._hub.sparing(record.task.id, record.version):
                 if parent is not None and parent.status is TaskStatus.CANCELLED:
                     await self._control.end(record.task.id, Kill())
                 elif waits_in_vain(record, tasks):
                     await self._control.resume(record.task.id, None, record.version)
-            except (TaskNotFound, IllegalTransition):
-                continue

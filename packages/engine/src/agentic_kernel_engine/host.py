@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapp
 from datetime import UTC, datetime
 from functools import partial
 from types import TracebackType
-from typing import Any, Self, TypedDict, TypeVar
+from typing import Any, Final, Self, TypedDict, TypeVar
 
-from agentic_kernel import Complete, Fail, Failure, InvalidValue, Kill, Task, TaskStatus
+from agentic_kernel import Complete, Fail, Failure, Kill, Task, TaskStatus
 
-from . import values
+from . import edges, inbox, values
 from .control import Control
 from .decisions import Decisions
 from .errors import HostClosed
@@ -19,7 +19,7 @@ from .events import Event
 from .hub import Hub
 from .loop.replay import Outcome, outcome
 from .memory_store import MemoryStore
-from .observer import Observer
+from .observer import Observer, observing
 from .queries import Queries, checked_id
 from .receipt import Receipt
 from .rerun import rerun
@@ -33,6 +33,8 @@ from .watch import Watch
 
 T = TypeVar("T")
 _now = partial(datetime.now, UTC)
+SHORTEST: Final = 0.001
+"""The shortest interval between two looks of a Host at its store, in seconds."""
 
 
 class HostOptions(TypedDict, total=False):
@@ -73,11 +75,15 @@ class Host(Decisions, Queries):
         observer: Told of every event, live and durable.
         approvals: Told of every decision that Tasks of these kinds wait for, and of its end.
         claims: Whether Tasks of these kinds that nobody runs (their process died, they were
-            released, or resumed by a control plane) are taken up without being asked.
-        interval: Seconds between two looks at what other hosts committed.
+            released, or resumed by a control plane) are taken up without being asked,
+            whichever Host dispatched them.
+        interval: Seconds between two looks at what other hosts committed; at least `SHORTEST`.
         unwind_timeout: Seconds after which a run that was told to unwind is reported abandoned.
         grace: Seconds that `close` gives runs to reach a safe point; call `drain` for longer.
         clock: The time, as an aware datetime.
+
+    Raises:
+        InvalidValue: An argument has the wrong type or range; its name is the path.
     """
 
     def __init__(
@@ -96,29 +102,32 @@ class Host(Decisions, Queries):
         grace: float = 2.0,
         clock: Callable[[], datetime] = _now,
     ) -> None:
-        if isinstance(runtime_kinds, str):
-            raise InvalidValue("runtime_kinds", "must be a collection of kinds, not one string")
-        if max_in_flight is not None and max_in_flight < 1:
-            raise InvalidValue("max_in_flight", f"is {max_in_flight}; use at least 1, or None")
-        if max_attempts is not None and max_attempts < 1:
-            raise InvalidValue("max_attempts", f"is {max_attempts}; use at least 1, or None")
-        kinds = None if runtime_kinds is None else frozenset(runtime_kinds)
-        self._hub = Hub(MemoryStore() if store is None else store, clock, observer)
+        kinds = edges.kinds(runtime_kinds, "runtime_kinds")
+        self._hub = Hub(
+            MemoryStore() if store is None else edges.part(store, "store", Store),
+            clock if clock is _now else edges.clock(clock, "clock"),
+            None if observer is None else observing(observer, "observer"),
+        )
+        edges.part_or_none(substrate, "substrate", Substrate)
         if approvals is not None:
-            self._hub.desk = Desk(approvals, self._hub.store, kinds)
+            transport = edges.part(approvals, "approvals", Approvals)
+            self._hub.desk = Desk(transport, self._hub.store, kinds)
         self._runs = Runs(
-            self._hub, substrate, max_in_flight=max_in_flight, max_attempts=max_attempts,
-            unwind_timeout=unwind_timeout,
+            self._hub, substrate,
+            max_in_flight=edges.whole_or_none(max_in_flight, "max_in_flight", 1),
+            max_attempts=edges.whole_or_none(max_attempts, "max_attempts", 1),
+            unwind_timeout=edges.seconds(unwind_timeout, "unwind_timeout"),
         )  # fmt: skip
         self._control = Control(self._hub, self._runs, kinds)
         self._runs.control = self._control
         self._takeover = TakeOver(self._hub, self._runs, self._control, kinds)
         self._watch = Watch(
-            self._hub, self._runs, self._control, self._takeover, interval,
-            claims=claims and substrate is not None,
+            self._hub, self._runs, self._control, self._takeover,
+            edges.seconds(interval, "interval", SHORTEST),
+            claims=edges.flag(claims, "claims") and substrate is not None,
         )  # fmt: skip
         self._joined: asyncio.Task[None] | None = None
-        self._grace = grace
+        self._grace = edges.seconds(grace, "grace")
 
     @property
     def name(self) -> str:
@@ -203,13 +212,20 @@ class Host(Decisions, Queries):
         """
         return await self._verb(task_id, lambda key: self._control.resume(key, extra, at_version))
 
-    async def kill(self, task_id: str) -> Receipt:
+    async def kill(self, task_id: str, *, force: bool = False) -> Receipt:
         """End the Task as ``cancelled``, then cancel its run, then kill its children.
 
         After the commit nothing of the old run can be written. Text in progress is kept as the
-        note ``<runtime_kind>/partial_output``. A no-op on a terminal Task.
+        note ``<runtime_kind>/partial_output``. A no-op on a terminal Task. A record that cannot be
+        read is buried: its place is taken by a killed one, and its events stay (R22).
+
+        Args:
+            force: Bury also a record that a newer version of the software wrote and can read.
+
+        Raises:
+            Unreadable: Such a record, and ``force`` was not given.
         """
-        return await self._verb(task_id, lambda key: self._control.end(key, Kill()))
+        return await self._verb(task_id, lambda key: self._control.end(key, Kill(), force=force))
 
     async def complete(self, task_id: str, result: Any) -> Receipt:
         """End the Task as ``success`` from outside, then cancel its run.
@@ -226,7 +242,7 @@ class Host(Decisions, Queries):
         """End the Task as ``failure`` from outside, then cancel its run.
 
         Raises:
-            InvalidValue: The failure holds something that is not JSON.
+            InvalidValue: It is no Failure, or holds something that is not JSON.
             IllegalTransition: The Task is paused.
         """
         mutation = Fail(failure)
@@ -287,13 +303,22 @@ class Host(Decisions, Queries):
 
     async def wait(self, task_id: str, *statuses: TaskStatus) -> Task:
         """Wait until the Task is in one of these statuses, or terminal; return that snapshot."""
+        wanted, key = edges.statuses(statuses, "statuses"), checked_id(task_id)
         await self._join()
-        return await self._hub.wait(checked_id(task_id), statuses)
+        return await self._hub.wait(key, wanted)
 
-    async def stream(self, task_id: str, after: EventId | None = None) -> AsyncIterator[Event]:
-        """Durable events after a cursor, each once and in order, until the Task is terminal."""
+    def stream(self, task_id: str, after: EventId | None = None) -> AsyncIterator[Event]:
+        """Durable events after a cursor, each once and in order, until the Task is terminal.
+
+        Raises:
+            InvalidValue: The id is no string, or the cursor is no `EventId`; at once.
+            TaskNotFound: No such Task is stored; before the first event.
+        """
+        return self._stream(checked_id(task_id), edges.cursor(after, "after"))
+
+    async def _stream(self, task_id: str, after: EventId | None) -> AsyncIterator[Event]:
         await self._join()
-        async for event in self._hub.stream(checked_id(task_id), after):
+        async for event in self._hub.stream(task_id, after):
             yield event
 
     async def post(self, task_id: str, decision: Mapping[str, Any]) -> int:
@@ -303,7 +328,9 @@ class Host(Decisions, Queries):
             decision: JSON with a ``type``, e.g. ``{"type": "acme/approval", "granted": True}``.
 
         Raises:
+            InvalidValue: A field of the decision has the wrong type.
             IllegalTransition: The Task is terminal.
+            InboxFull: Too many decisions wait for the Task.
         """
         return await self._verb(task_id, lambda key: self._control.post(key, decision))
 
@@ -317,10 +344,11 @@ class Host(Decisions, Queries):
                 written and the receipt says ``none`` (R3).
 
         Raises:
-            IllegalTransition: The Task is terminal.
+            As `post`.
         """
+        checked = inbox.check(decision)
         return await self._verb(
-            task_id, lambda key: self._control.resume(key, None, at_version, decision)
+            task_id, lambda key: self._control.resume(key, None, at_version, checked)
         )
 
     async def claim(self, task_id: str) -> Receipt:
@@ -332,7 +360,12 @@ class Host(Decisions, Queries):
         return await self._verb(task_id, lambda key: self._takeover.claim(key))
 
     async def recover(self) -> list[str]:
-        """Take up every claimable Task of the kinds served, up to the free slots; returns ids."""
+        """Take up every claimable Task of the kinds served, as long as there are free slots.
+
+        Returns:
+            The ids that this call took up; a Host with ``claims=True`` may have taken others up
+            already.
+        """
         self._check_open()
         await self._join()
         return await self._own(self._takeover.recover())
@@ -344,7 +377,8 @@ class Host(Decisions, Queries):
         point in time is cancelled and its Task left as of its last commit. Takes at most
         ``timeout`` and then twice the unwind timeout, in seconds.
         """
-        await self._own(self._runs.drain(pause=pause, timeout=timeout))
+        edges.flag(pause, "pause")
+        await self._own(self._runs.drain(pause=pause, timeout=edges.seconds(timeout, "timeout")))
 
     async def close(self) -> None:
         """`drain` within the grace, then leave the store. Closing twice is closing once."""

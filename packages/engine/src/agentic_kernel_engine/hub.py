@@ -6,15 +6,16 @@ import asyncio
 import itertools
 import logging
 import secrets
-from collections.abc import AsyncIterator, Callable, Collection, Container, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Container, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from agentic_kernel import Task, TaskStatus
+from agentic_kernel import CannotStart, IllegalTransition, Task, TaskNotFound, TaskStatus
 
-from .errors import HostClosed
+from .errors import HostClosed, StoreError, Unreadable
 from .events import Event, from_stored
-from .memory_store import MemoryStore
+from .faults import is_a, passes, report, said
 from .observer import Observer
 from .owned import Owned
 from .record import Record
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _PAGE = 1000
+_REMEMBERED = 10_000
+"""How many complaints are remembered, so as not to be repeated."""
 
 
 class Hub:
@@ -44,14 +47,17 @@ class Hub:
         self.name = secrets.token_hex(8)
         self.acts = itertools.count(1)
         self.owned = Owned()
-        self.immediate = type(store) is MemoryStore
+        self.immediate = store.traits.never_waits
         """Whether no method of the store ever waits, so that no cancellation can interrupt one:
-        what is written needs no task of its own then. What derives from that store may wait."""
+        a write then needs no asyncio task of its own."""
         self.closed = False
         self.desk: Desk | None = None
         """Told of every commit, where people are to learn of what is asked."""
         self._observer = observer
         self._faulty = False
+        self.in_a_row = 0
+        """How many commits of runs followed each other since one let the event loop go on."""
+        self._complained: dict[tuple[str, int], None] = {}
         self._waiting: dict[str, Waiter | set[Waiter]] = {}
 
     @property
@@ -60,15 +66,22 @@ class Hub:
         return self._observer is not None
 
     def tell(self, task_id: str, event: Event) -> None:
-        """Tell the observer; a fault of its own never touches a run."""
+        """Tell the observer; a fault of its own never touches a run.
+
+        Whatever it raises stays here, a ``SystemExit`` and a cancellation included; only a
+        ``KeyboardInterrupt`` passes (R21).
+        """
         if self._observer is None:
             return
         try:
             self._observer.observe(task_id, event)
-        except Exception:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as fault:
             if not self._faulty:
                 self._faulty = True
-                _log.exception("the observer failed; this is reported once")
+                version = 0 if event.id is None else event.id[0]
+                report(fault, task_id, version, "the observer (this is reported once)", "version")
 
     def tell_stored(self, task_id: str, id: EventId | None, text: bytes) -> None:
         """The same for an event in its stored form."""
@@ -90,11 +103,43 @@ class Hub:
             for index in range(live, len(written)):
                 self.tell(task_id, from_stored((after.version, index), written[index]))
         if self.desk is not None:
-            self.desk.saw(after)
+            try:
+                self.desk.saw(after)
+            except Exception as fault:
+                self.complain(after.task.id, after.version, fault)
         waiters = self._waiting.get(task_id)
         if waiters is not None:
             for waiter in _each(waiters):
                 waiter.news(after)
+
+    def complain(self, task_id: str, version: int, fault: BaseException) -> None:
+        """Log that one Task cannot be handled, once for each of its versions (R22)."""
+        key = task_id, version
+        if key in self._complained:
+            return
+        self._complained[key] = None
+        if len(self._complained) > _REMEMBERED:
+            del self._complained[next(iter(self._complained))]
+        if is_a(fault, StoreError):
+            _log.warning("task %r is left alone: %s", task_id, said(fault))
+        else:
+            report(fault, task_id, version, "its handling", "version")
+
+    @contextmanager
+    def sparing(self, task_id: str, version: int) -> Iterator[None]:
+        """Keep a fault in handling one Task from all others: it is logged once (R22).
+
+        What says that the Task has moved on, or cannot be taken now, is no fault.
+        """
+        try:
+            yield
+        except (TaskNotFound, IllegalTransition, CannotStart, HostClosed):
+            return
+        except Unreadable as bad:
+            self.complain(bad.task_id, bad.version, bad)
+        except BaseException as fault:
+            passes(fault)
+            self.complain(task_id, version, fault)
 
     def close(self) -> None:
         """End every wait: from now on there is no news."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from agentic_kernel import Task, TaskStatus
 
-from . import values
+from . import edges, values
 from .events import Checked, Event
 from .run import without_pause
 from .store import EventId
@@ -89,8 +89,12 @@ class Job:
         self._run.check_alive()
 
     async def history(self, after: EventId | None = None) -> list[Event]:
-        """The Task's durable events after a cursor, in order; read once per entry (R15)."""
-        return await self._run.history(after)
+        """The Task's durable events after a cursor, in order; read once per entry (R15).
+
+        Raises:
+            InvalidValue: The cursor is no `EventId`.
+        """
+        return await self._run.history(edges.cursor(after, "after"))
 
     async def read(self, task_id: str) -> tuple[Task, list[Event]]:
         """Another Task: its snapshot, and its durable events, which may be ahead of that.

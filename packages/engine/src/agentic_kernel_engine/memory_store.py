@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from datetime import datetime
+from heapq import nlargest
 from itertools import islice
+from typing import Unpack
 
 import msgspec
 
 from agentic_kernel import TaskExists, TaskNotFound, TaskStatus
 
-from .errors import Conflict
+from .errors import Conflict, HostGone, Unreadable
+from .moments import aware
 from .record import Record, host_of, owner_name
-from .store import EventId
+from .search import Search, SearchOptions, created, page_size
+from .store import EventId, StoreTraits
 
 _RUNNING = TaskStatus.RUNNING
 _TERMINAL = frozenset(status for status in TaskStatus if status.terminal)
@@ -62,8 +66,16 @@ class MemoryStore:
 
     Safe to share between hosts, event loops and threads. No method waits for anything, so no
     caller can be cancelled in the middle of one. The cost of a commit does not grow with the
-    number of Tasks or with history.
+    number of Tasks or with history; a search for the newest looks at every Task that matches.
     """
+
+    traits = StoreTraits(never_waits=True)
+    """Of this class; a subclass that does not declare its own traits may wait."""
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "traits" not in cls.__dict__:
+            cls.traits = StoreTraits()
 
     def __init__(self) -> None:
         self._shelves: dict[str, _Shelf] = {}
@@ -72,15 +84,20 @@ class MemoryStore:
         self._by_holder: dict[str, set[str]] = {}
         self._children: dict[str, set[str]] = {}
         self._hosts: set[str] = set()
+        self._left: set[str] = set()
+        """Hosts that are gone for good; a name for each Host that was ever closed."""
         self._lock = threading.Lock()
 
     async def join(self, host: str) -> None:
         with self._lock:
+            if host in self._left:
+                raise HostGone(host)
             self._hosts.add(host)
 
     async def leave(self, host: str) -> None:
         with self._lock:
             self._hosts.discard(host)
+            self._left.add(host)
 
     async def alive(self, owner: str) -> bool:
         return host_of(owner) in self._hosts
@@ -119,6 +136,7 @@ class MemoryStore:
                 or stored.owner != before.owner
                 or stored.task.status in _TERMINAL
                 or after.version != before.version + 1
+                or after.task.id != before.task.id
             ):
                 raise Conflict(before.task.id, stored)
             self._replace(shelf, after, events)
@@ -152,44 +170,46 @@ class MemoryStore:
                 moved[task_id] = current
         return moved
 
-    async def find(
-        self,
-        *,
-        status: TaskStatus | None = None,
-        kinds: Collection[str] | None = None,
-        owner: str | None = None,
-        claimable: bool = False,
-        parent: str | None = None,
-        due: datetime | None = None,
-        after: str | None = None,
-        limit: int = 100,
-    ) -> Sequence[Record]:
-        found: list[Record] = []
+    async def find(self, **options: Unpack[SearchOptions]) -> Sequence[Record]:
+        search = Search.of(**options)
+        place, found = search.older_than, list[Record]()
         with self._lock:
-            for task_id in self._candidates(status, owner, claimable, parent, due, after):
+            gone = self._by_holder.keys() - self._hosts if search.claimable else _NONE
+            # A plain loop: the watch of a Host goes through all of its runs.
+            for task_id in self._candidates(search, gone) if search.limit else ():
                 record = self._shelves[task_id].record
-                if (
-                    (status is None or record.task.status is status)
-                    and (kinds is None or record.task.runtime_kind in kinds)
-                    and (owner is None or _holder(record) == owner)
-                    and (not claimable or self._claimable(record))
-                    and (parent is None or record.parent == parent)
-                    and (due is None or _is_due(record, due))
-                ):
+                if search.matches(record, gone):
                     found.append(record)
-                    if len(found) >= limit:
+                    if len(found) == search.limit and not search.newest:
                         break
+        if search.newest:
+            older = (record for record in found if place is None or created(record) < place)
+            return nlargest(search.limit, older, key=created)
         return found
 
+    async def unreadable(self, after: str | None = None, limit: int = 100) -> Sequence[Unreadable]:
+        Search.of(after=after, limit=limit)
+        return ()  # Records are kept as objects here, so there is none that cannot be read.
+
+    async def bury(
+        self,
+        task_id: str,
+        version: int,
+        events: Sequence[bytes] = (),
+        *,
+        force: bool = False,
+        at: datetime | None = None,
+    ) -> Record:
+        raise Conflict(task_id, self._shelf(task_id).record)
+
     async def prune(self, ended_before: datetime, limit: int = 1000) -> int:
+        bound, most = aware("ended_before", ended_before), page_size(limit)
         removed = 0
         with self._lock:
-            for status in TaskStatus:
-                if not status.terminal:
-                    continue
+            for status in _TERMINAL:
                 for task_id in list(self._by_status[status]):
                     ended = self._shelves[task_id].record.task.ended_at
-                    if removed < limit and ended is not None and ended < ended_before:
+                    if removed < most and ended is not None and ended < bound:
                         self._remove(task_id)
                         removed += 1
         return removed
@@ -230,31 +250,23 @@ class MemoryStore:
             if not held:
                 del self._by_holder[holder]
 
-    def _candidates(
-        self,
-        status: TaskStatus | None,
-        owner: str | None,
-        claimable: bool,
-        parent: str | None,
-        due: datetime | None,
-        after: str | None,
-    ) -> Iterator[str]:
+    def _candidates(self, search: Search, gone: Collection[str]) -> Iterable[str]:
         """Ids in order, from the smallest set that must hold every match."""
-        sets: list[set[str] | frozenset[str]] = []
-        if parent is not None:
-            sets.append(self._children.get(parent, _NONE))
-        if owner is not None:
-            sets.append(self._by_holder.get(owner, _NONE))
-        if claimable:
-            gone = self._by_holder.keys() - self._hosts
+        sets: list[Set[str]] = []
+        if search.parent is not None:
+            sets.append(self._children.get(search.parent, _NONE))
+        if search.owner is not None:
+            sets.append(self._by_holder.get(search.owner, _NONE))
+        if search.claimable:
             sets.append({key for host in gone for key in self._by_holder[host]})
-        if due is not None:
+        if search.due is not None:
             sets.append(self._by_status[TaskStatus.PAUSED])
-        if status is not None and not status.terminal:
-            sets.append(self._by_status[status])
-        ids = sorted(min(sets, key=len)) if sets else self._ids
-        start = 0 if after is None else bisect_right(ids, after)
-        return (ids[index] for index in range(start, len(ids)))
+        if search.status is not None and not search.status.terminal:
+            sets.append(self._by_status[search.status])
+        smallest = min(sets, key=lambda each: len(each)) if sets else None
+        ids = self._ids if smallest is None else sorted(smallest)
+        start = 0 if search.after is None else bisect_right(ids, search.after)
+        return islice(ids, start, None)
 
     def _remove(self, task_id: str) -> None:
         record = self._shelves.pop(task_id).record
@@ -262,7 +274,10 @@ class MemoryStore:
         self._by_status[record.task.status].discard(task_id)
         self._let_go(task_id, _holder(record))
         if record.parent is not None:
-            self._children.get(record.parent, set()).discard(task_id)
+            children = self._children[record.parent]
+            children.discard(task_id)
+            if not children:
+                del self._children[record.parent]
 
 
 def _holder(record: Record) -> str | None:
@@ -270,11 +285,3 @@ def _holder(record: Record) -> str | None:
     if record.owner is not None:
         return host_of(record.owner)
     return "" if record.task.status is _RUNNING else None
-
-
-def _is_due(record: Record, moment: datetime) -> bool:
-    return (
-        record.task.status is TaskStatus.PAUSED
-        and record.due_at is not None
-        and record.due_at <= moment
-    )

@@ -10,9 +10,10 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from agentic_kernel import TaskNotFound
+from agentic_kernel.frozen import shown
 
 from . import events as vocabulary
-from .errors import Conflict, StoreError, UnknownOutcome
+from .errors import Conflict, StoreError, UnknownOutcome, Unreadable
 from .events import Checked, Event
 from .record import Record
 from .store import Store
@@ -107,11 +108,13 @@ async def change(
         waited += 1
         if waited > SPELLS:
             raise StoreError(
-                f"a write of another host to task {task_id!r} has not been acknowledged for "
+                f"a write of another host to task {shown(task_id)} has not been acknowledged for "
                 f"{SPELLS * SPELL * STALLED:.0f} seconds; look after the store and try again"
             )
         await acknowledged(store, task_id, before.version)
-    raise StoreError(f"task {task_id!r} is contended: {LOOKS} attempts in a row lost to others")
+    raise StoreError(
+        f"task {shown(task_id)} is contended: {LOOKS} attempts in a row lost to others"
+    )
 
 
 async def acknowledged(store: Store, task_id: str, version: int) -> None:
@@ -162,7 +165,11 @@ async def read_back(store: Store, task_id: str) -> Record | None:
             return await store.load(task_id)
         except TaskNotFound:
             return None
+        except Unreadable:
+            raise
         except StoreError as error:
             fault = error
             await asyncio.sleep(min(0.01 * 2**attempt, 1.0))
-    raise UnknownOutcome(f"task {task_id!r}: a write was sent and cannot be read back") from fault
+    raise UnknownOutcome(
+        f"task {shown(task_id)}: a write was sent and cannot be read back"
+    ) from fault

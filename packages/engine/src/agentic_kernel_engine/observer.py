@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import sys
 from collections import deque
 from collections.abc import AsyncIterator
-from typing import Protocol, TextIO
+from typing import Any, Protocol, TextIO
 
+from agentic_kernel import InvalidValue
+
+from .edges import came, part, whole
 from .events import RUN_DELTA, Event
 
 
@@ -22,6 +26,24 @@ class Observer(Protocol):
         in order. Whatever this raises is logged once and ignored.
         """
         ...
+
+
+def observing(value: Any, name: str) -> Any:
+    """An observer whose `Observer.observe` returns at once.
+
+    Raises:
+        InvalidValue: It is no observer, or its ``observe`` is a coroutine function: nothing would
+            await what that returns.
+    """
+    observe = part(value, name, Observer).observe
+    if inspect.iscoroutinefunction(observe) or inspect.iscoroutinefunction(
+        getattr(observe, "__call__", None)  # noqa: B004
+    ):
+        raise InvalidValue(
+            f"{name}.observe", "is a coroutine function; use a plain function, and start a task "
+            "or fill a queue in it"
+        )  # fmt: skip
+    return value
 
 
 class InMemoryObserver:
@@ -45,6 +67,8 @@ class ConsoleObserver:
     """
 
     def __init__(self, file: TextIO | None = None) -> None:
+        if file is not None and not callable(getattr(file, "write", None)):
+            raise InvalidValue("file", f"is {came(file)}; use a text file, or None for stderr")
         self._file = file
         self._in_text = False
 
@@ -70,7 +94,7 @@ class StreamingObserver:
 
     def __init__(self, capacity: int = 10_000) -> None:
         self.dropped = 0
-        self._events: deque[tuple[str, Event]] = deque(maxlen=capacity)
+        self._events: deque[tuple[str, Event]] = deque(maxlen=whole(capacity, "capacity", 1))
         self._ready = asyncio.Event()
         self._closed = False
 
@@ -99,17 +123,21 @@ class CompositeObserver:
     """Tells several observers; a fault of one does not keep an event from the others."""
 
     def __init__(self, *observers: Observer) -> None:
+        for index, observer in enumerate(observers):
+            observing(observer, f"observers[{index}]")
         self._observers = observers
 
     def observe(self, task_id: str, event: Event) -> None:
-        faults = []
+        faults: list[BaseException] = []
         for observer in self._observers:
             try:
                 observer.observe(task_id, event)
-            except Exception as fault:
+            except KeyboardInterrupt:
+                raise
+            except BaseException as fault:
                 faults.append(fault)
         if faults:
-            raise ExceptionGroup("observers failed", faults)
+            raise BaseExceptionGroup("observers failed", faults)
 
 
 def printable(text: str, keep: str = "") -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from agentic_kernel import Task
+from agentic_kernel import InvalidValue, Task
+from agentic_kernel.catalog import check_name
 
 from .events import RUN_DELTA, RUN_TURN, Event
 
@@ -29,12 +30,11 @@ def partial_output(task: Task, history: Sequence[Event]) -> Mapping[str, Any]:
         elif event.type == RUN_TURN:
             pieces.clear()
     text = "".join(pieces)[-LIMIT:]
-    scope = task.runtime_kind if _is_scope(task.runtime_kind) else "engine"
-    key = f"{scope}/partial_output"
+    key = f"{task.runtime_kind}/partial_output"
+    try:
+        check_name(key, "key")
+    except InvalidValue:  # A kind is any text, and a note's key is a name.
+        key = "engine/partial_output"
     if not text or (key in task.metadata and key not in task.noted):
         return {}
     return {key: text}
-
-
-def _is_scope(kind: str) -> bool:
-    return "/" not in kind and " " not in kind and kind.isprintable()

@@ -9,11 +9,10 @@ from typing import Any
 
 from agentic_kernel import InvalidValue, Task, TaskNotFound, TaskStatus
 
-from . import values
+from . import edges, values
 from .record import Record
+from .search import MAX_LIMIT
 from .store import Store
-
-_STATUSES = [status.value for status in TaskStatus]
 
 
 class Queries(ABC):
@@ -30,6 +29,10 @@ class Queries(ABC):
 
     async def get_many(self, task_ids: Iterable[str]) -> Mapping[str, Task]:
         """The latest snapshots of those ids that are stored."""
+        if isinstance(task_ids, (str, bytes)) or not isinstance(task_ids, Iterable):
+            raise InvalidValue(
+                "task_ids", f"must be a collection of ids, not {type(task_ids).__name__}"
+            )
         known = []
         for task_id in task_ids:
             with suppress(TaskNotFound):
@@ -41,12 +44,10 @@ class Queries(ABC):
         self, status: TaskStatus | None = None, after: str | None = None, limit: int = 100
     ) -> Sequence[Task]:
         """One page of Tasks in ascending order of id; see `agentic_kernel.Query.find`."""
-        if not isinstance(limit, int) or limit < 1:
-            raise InvalidValue("limit", f"is {limit!r}; use a whole number of at least 1")
-        if status is not None and status not in _STATUSES:
-            raise InvalidValue("status", f"{status!r} is none of {', '.join(_STATUSES)}")
-        wanted = None if status is None else TaskStatus(status)
-        found = await self.store.find(status=wanted, after=after, limit=limit)
+        wanted = None if status is None else edges.statuses([status], "status")[0]
+        place = None if after is None else edges.text(after, "after")
+        size = edges.whole(limit, "limit", 1, MAX_LIMIT)
+        found = await self.store.find(status=wanted, after=place, limit=size)
         return [record.task for record in found]
 
     async def record(self, task_id: str) -> Record:
@@ -64,6 +65,6 @@ def checked_id(task_id: Any) -> str:
     if not isinstance(task_id, str):
         raise InvalidValue("task_id", f"must be a string, not {type(task_id).__name__}")
     try:
-        return values.check_id(task_id, "task_id")
+        return values.check_known_id(task_id, "task_id")
     except InvalidValue:
         raise TaskNotFound(task_id) from None

@@ -37,6 +37,19 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     """When a paused Task asks to be woken, in UTC."""
     parent: str | None = None
     """The Task that spawned this one."""
+    terms: bytes | None = None
+    """On whose behalf and within what limits the Task runs, as JSON text; written once, with the
+    input, and opaque to a store (R19)."""
+    realm: str = ""
+    """Whose Task this is, for `Store.find`; written once, with the input."""
+    form: str = ""
+    """The form of ``state``, such as ``loop/3``, so that a reader knows beforehand whether it can
+    read it (R23); empty if the substrate does not say."""
+
+    @property
+    def needs_schema(self) -> int:
+        """The oldest stored form that holds this record: 2 if it has a field that 1 lacks."""
+        return 2 if self.form or self.realm or self.terms is not None else 1
 
     def changed(self, **fields: Any) -> Record:
         """The same record but for these fields."""

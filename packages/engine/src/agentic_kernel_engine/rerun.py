@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from agentic_kernel import InvalidValue, Task
+from agentic_kernel.catalog import check_name, plain_text
+from agentic_kernel.frozen import shown
 
 
 def rerun(task: Task, scope: str = "engine") -> Task:
@@ -18,13 +20,17 @@ def rerun(task: Task, scope: str = "engine") -> Task:
     Raises:
         InvalidValue: The scope makes no legal key.
     """
-    if not scope or "/" in scope or " " in scope or not scope.isprintable():
-        raise InvalidValue("scope", f"{ascii(scope)[:60]} is not a scope, such as 'acme'")
+    if not isinstance(task, Task):
+        raise InvalidValue("task", f"must be a Task, not {type(task).__name__}")
+    try:
+        key = check_name(f"{plain_text(scope, 'scope')}/lineage_of", "scope")
+    except InvalidValue:
+        raise InvalidValue("scope", f"{shown(scope)} is not a scope, such as 'acme'") from None
     given = {key: value for key, value in task.metadata.items() if key not in task.noted}
     return Task.new(
         summary=task.summary,
         instructions=task.instructions,
         runtime_kind=task.runtime_kind,
         agent_name=task.agent_name,
-        metadata={**given, f"{scope}/lineage_of": task.id},
+        metadata={**given, key: task.id},
     )

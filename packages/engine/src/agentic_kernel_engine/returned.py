@@ -1,22 +1,26 @@
-"""What becomes of a Task whose substrate is done, one way or another."""
+"""The mutation that a substrate's return, exception or cancellation stands for.
+
+Nothing here raises, whatever the substrate produced: its Task is to end (R21).
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from agentic_kernel import Complete, Fail, Failure, InvalidValue, Mutation
 
 from . import values
 from .errors import StoreError, TaskFailed
+from .faults import Stray, is_a, kind_of, origin, passes, place_of, shortened, text_of
 
-_DETAIL = 2_000
-"""How much of an unexpected exception's text goes into a Failure, in characters."""
+MESSAGE: Final = 500_000
+"""How much of a failure's message is kept, in characters: as JSON text it fits a stored value."""
 
 
 def exhausted(attempts: int) -> Fail:
-    """What becomes of a Task of which so many runs died."""
+    """The failure of a Task of which so many runs died in a row."""
     failure = Failure(
         "engine/attempts_exhausted",
         f"{attempts} runs in a row died before they got any further; the Task may be what ends "
@@ -26,41 +30,65 @@ def exhausted(attempts: int) -> Fail:
     return Fail(failure)
 
 
+def unstorable() -> Fail:
+    """The failure that takes the place of an end that cannot be stored; it is always the same."""
+    failure = Failure(
+        "engine/unstorable_end",
+        "the run ended, but its end cannot be stored: its result or failure, its notes and its "
+        "events since the last commit are lost. The log of the process that ran it says why",
+    )
+    return Fail(failure)
+
+
+def fault_of(root: asyncio.Task[Any]) -> BaseException | None:
+    """The exception that ended a run's root task; None for a result and for a cancellation."""
+    if root.cancelled():
+        return None
+    fault = root.exception()
+    if fault is None:
+        result = root.result()
+        return origin(result) if type(result) is Stray else None
+    return origin(fault)
+
+
 def mutation_of(root: asyncio.Task[Any], notes: Mapping[str, Any]) -> Mutation:
-    """The mutation that a substrate's return, error or self-cancellation stands for."""
+    """The mutation that ends the Task of this root task."""
     if root.cancelled():
         return Fail(Failure("engine/cancelled", "the substrate cancelled itself"), notes=notes)
-    fault = root.exception()
+    fault = fault_of(root)
     try:
-        if isinstance(fault, TaskFailed):
-            values.check_text(fault.code, "code")
-            values.check_text(fault.message, "message")
-            values.encode(fault.metadata, "metadata")
-            failure = Failure(fault.code, fault.message, fault.metadata or {})
-            return Fail(failure, notes=notes)
+        if is_a(fault, TaskFailed):
+            return Fail(_failure(fault), notes=notes)
         if fault is None:
             result = root.result()
             values.encode(result, "result")
             return Complete(result, notes=notes)
     except InvalidValue as invalid:
-        return Fail(Failure("engine/bad_result", str(invalid)), notes=notes)
-    except Exception as odd:
+        return Fail(Failure("engine/bad_result", text_of(invalid)), notes=notes)
+    except BaseException as odd:
+        passes(odd)
         fault = odd
-    if isinstance(fault, StoreError):
-        said = Failure("engine/store_error", f"the store failed: {_storable(fault)}")
+    if is_a(fault, StoreError):
+        said = Failure("engine/store_error", f"the store failed: {text_of(fault)}")
         return Fail(said, notes=notes)
-    kind = type(fault).__name__
-    text = _storable(fault)
-    return Fail(
-        Failure(
-            "engine/unhandled_error",
-            f"the substrate raised {kind}: {text}",
-            {"type": kind, "message": text},
-        ),
-        notes=notes,
-    )
+    kind, text = kind_of(fault), text_of(fault)
+    metadata = {"type": kind, "message": text, **place_of(fault)}
+    said = Failure("engine/unhandled_error", f"the substrate raised {kind}: {text}", metadata)
+    return Fail(said, notes=notes)
 
 
-def _storable(fault: BaseException | None) -> str:
-    text = str(fault)[:_DETAIL].replace("\0", "\\0")
-    return text.encode(errors="backslashreplace").decode()
+def _failure(fault: TaskFailed) -> Failure:
+    """The failure that a substrate asked for.
+
+    Raises:
+        InvalidValue: Its code, message or metadata may not be stored.
+    """
+    for name in ("code", "message"):
+        value = getattr(fault, name)
+        if not isinstance(value, str):
+            raise InvalidValue(name, f"must be a string, not {type(value).__name__}")
+        values.check_text(value, name)
+    if len(fault.code) > values.MAX_ID:
+        raise InvalidValue("code", f"has {len(fault.code):,} characters; use 1 to {values.MAX_ID}")
+    values.encode(fault.metadata, "metadata")
+    return Failure(fault.code, shortened(fault.message, MESSAGE), fault.metadata or {})

@@ -16,6 +16,8 @@ from agentic_kernel import (
     TaskStatus,
 )
 
+from . import edges, values
+
 
 class Served(Runtime, Query, Protocol):
     """A Runtime that is also a Query, as a Host is."""
@@ -30,8 +32,15 @@ class Router:
     """
 
     def __init__(self, runtimes: Mapping[str, Served]) -> None:
+        if not isinstance(runtimes, Mapping):
+            raise InvalidValue(
+                "runtimes", f"must be a mapping by runtime kind, not {type(runtimes).__name__}"
+            )
         if not runtimes:
             raise InvalidValue("runtimes", "is empty; name at least one runtime kind")
+        for kind, runtime in runtimes.items():
+            values.check_id(kind, "runtimes' key")
+            edges.part(runtime, f"runtimes[{edges.came(kind)}]", Served)
         self._runtimes = dict(runtimes)
         self._distinct = list({id(runtime): runtime for runtime in runtimes.values()}.values())
 
@@ -41,6 +50,8 @@ class Router:
         Raises:
             CannotStart: No Runtime serves the kind; nothing is written.
         """
+        if not isinstance(task, Task):
+            raise InvalidValue("task", f"must be a Task, not {type(task).__name__}")
         runtime = self._runtimes.get(task.runtime_kind)
         if runtime is None:
             known = ", ".join(sorted(self._runtimes))
@@ -69,6 +80,10 @@ class Router:
         return (await self._locate(task_id))[0]
 
     async def get_many(self, task_ids: Iterable[str]) -> Mapping[str, Task]:
+        if isinstance(task_ids, (str, bytes)) or not isinstance(task_ids, Iterable):
+            raise InvalidValue(
+                "task_ids", f"must be a collection of ids, not {type(task_ids).__name__}"
+            )
         wanted = list(task_ids)
         found: dict[str, Task] = {}
         for runtime in self._distinct:

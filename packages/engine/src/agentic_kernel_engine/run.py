@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -22,8 +22,8 @@ from agentic_kernel import (
 from agentic_kernel.frozen import EMPTY_DICT, freeze
 from agentic_kernel.transitions import check_note
 
+from . import edges, moments, values
 from . import events as vocabulary
-from . import values
 from .errors import Conflict, StoreError, UnknownOutcome
 from .events import Checked, Event
 from .mutators import LOOKS, acknowledged, landed
@@ -38,6 +38,13 @@ if TYPE_CHECKING:
 
 PAUSE = "pause"
 """Type of the decision that asks for a pause at the next safe point."""
+PIECE: Final = 1024 * 1024
+"""How long one stored event of text in progress grows, in bytes; the text goes on in the next."""
+IN_A_ROW: Final = 16
+"""How many commits may follow each other, on a store that never waits, without a look at the rest
+of the event loop."""
+BUFFER: Final = 64 * 1024 * 1024
+"""How much a run may emit and note until it commits, in bytes of JSON."""
 
 
 class RunEnded(asyncio.CancelledError):
@@ -61,8 +68,8 @@ class Run(Turns):
     """
 
     __slots__ = (
-        "_emitted", "_home", "_hub", "_news", "_notes", "_sealed", "delegates", "ended", "in_slot",
-        "leaving", "owner", "record", "root", "task_id",
+        "_emitted", "_home", "_hub", "_news", "_notes", "_sealed", "_unwritten", "delegates",
+        "ended", "in_slot", "leaving", "owner", "record", "root", "task_id",
     )  # fmt: skip
 
     def __init__(self, home: Runs, record: Record, *, in_slot: bool) -> None:
@@ -83,6 +90,8 @@ class Run(Turns):
         self._emitted: Sequence[_Emitted | bytes] = ()
         self._sealed = 0
         self._notes: Mapping[str, Any] = EMPTY_DICT
+        self._unwritten = 0
+        """How many bytes were emitted and noted since the last commit."""
 
     @property
     def now(self) -> datetime:
@@ -144,20 +153,24 @@ class Run(Turns):
 
     def note(self, key: str, value: Any) -> None:
         self.check_alive()
-        values.encode(value, f"notes[{ascii(key)[:80]}]")
+        key = edges.text(key, "notes' key")
+        path = f"notes[{edges.came(key)}]"
+        text = values.encode(value, path)
         check_note(self.record.task, key)
+        self._make_room(len(text), path)
         self._notes = freeze({**self._notes, key: value})
 
     def emit(self, event: EventLike) -> None:
         self.check_alive()
         now = self._hub.clock()
         made, text = vocabulary.make(event, now)
+        self._make_room(len(text), "event")
         self._hub.tell(self.task_id, made)
         if made.type == vocabulary.RUN_DELTA:
             # What a commit in flight is writing is sealed: it must not grow any more.
             last = self._emitted[-1] if len(self._emitted) > self._sealed else None
-            if not isinstance(last, _Emitted) or not last.extend(made):
-                self._emit(_Emitted(made, text, now))
+            if not isinstance(last, _Emitted) or not last.extend(made, len(text)):
+                self._emit(_Emitted(made, text))
         else:
             self._emit(text)
 
@@ -168,6 +181,20 @@ class Run(Turns):
             for line in lines:
                 self._hub.tell_stored(self.task_id, None, line)
         self._emitted = [*self._emitted, *lines]
+
+    def _make_room(self, size: int, path: str) -> None:
+        """Count what is kept until the next commit; refuse what would be too much of it.
+
+        Raises:
+            InvalidValue: It would be.
+        """
+        if self._unwritten + size > BUFFER:
+            raise InvalidValue(
+                path,
+                f"is {size:,} bytes on top of {self._unwritten:,} that were emitted or noted since "
+                f"the last commit, over the limit of {BUFFER:,}; commit first",
+            )
+        self._unwritten += size
 
     def _emit(self, each: _Emitted | bytes) -> None:
         if isinstance(self._emitted, list):
@@ -207,8 +234,15 @@ class Run(Turns):
         return await self._hub.wait(task_id, statuses)
 
     async def tell(self, task_id: str, decisions: Sequence[Mapping[str, Any]]) -> None:
+        if not isinstance(decisions, (list, tuple)) or not decisions:
+            raise InvalidValue("decisions", "must be a list of at least one decision")
+        # Plain copies: foreign mappings are read here, where what they raise fails the run.
+        plain = []
+        for index, decision in enumerate(decisions):
+            path = f"decisions[{index}]"
+            plain.append(values.decode(values.encode(values.mapping(decision, path), path)))
         await self._own(task_id)
-        await self._hub.owned.run(self._home.control.family.tell(task_id, decisions))
+        await self._hub.owned.run(self._home.control.family.tell(task_id, plain))
 
     async def _own(self, task_id: str) -> None:
         """Make sure that a Task is a child of this run's.
@@ -234,8 +268,8 @@ class Run(Turns):
         progress: bool = True,
     ) -> EventId:
         self.check_alive()
-        if due is not None and due.utcoffset() is None:
-            raise InvalidValue("due", "is a naive datetime; give it a time zone")
+        if due is not None:
+            due = moments.aware("due", due)
         text = values.encode(state, "state")
         now = self._hub.clock()
         made = vocabulary.stored(events, now)
@@ -251,6 +285,12 @@ class Run(Turns):
         if leaving is not None:
             self.end(leaving)
             raise RunEnded(leaving)
+        hub = self._hub
+        hub.in_a_row += 1
+        if hub.in_a_row > IN_A_ROW and hub.immediate:
+            # A substrate that never waits would keep the event loop for good.
+            hub.in_a_row = 0
+            await asyncio.sleep(0)
         return last
 
     async def _land(self, draft: _Draft, made: list[bytes]) -> tuple[str | None, EventId]:
@@ -307,6 +347,8 @@ class Run(Turns):
             owner = None
             kind, data = vocabulary.TASK_RELEASED, {"by": self.owner}
             if leaving == "paused":
+                if draft.if_paused is not None:
+                    values.encode(draft.if_paused, "if_paused")
                 task = apply(task, Pause(notes=draft.if_paused), draft.now)
                 inbox = without_pause(inbox)
                 kind = vocabulary.TASK_PAUSED
@@ -315,7 +357,7 @@ class Run(Turns):
         attempts = 0 if draft.progress or owner is None else before.attempts
         record = Record(
             task, before.version + 1, draft.state, inbox, owner, before.step + 1, attempts,
-            draft.due, before.parent,
+            draft.due, before.parent, before.terms, before.realm, before.form,
         )  # fmt: skip
         return record, leaving, departure
 
@@ -337,6 +379,8 @@ class Run(Turns):
         if notes:
             late = {key: value for key, value in self._notes.items() if notes.get(key) is not value}
             self._notes = freeze(late)
+        if not self._emitted and not self._notes:
+            self._unwritten = 0
         self._hub.published(after, written, live)
 
 
@@ -354,29 +398,46 @@ class _Draft(msgspec.Struct, frozen=True, gc=False):
 
 
 class _Emitted:
-    """Text in progress that observers know and the store does not yet; deltas in a row are one."""
+    """Text in progress that observers know and the store does not yet; deltas in a row are one.
 
-    __slots__ = ("_at", "_event", "_pieces", "_text")
+    The stored form that was checked at `emit` is kept, because the substrate may change the event
+    afterwards. So reading it never raises, and one piece stays far below the limit of a value.
+    """
 
-    def __init__(self, event: Event, text: bytes, at: datetime) -> None:
-        self._at = at
+    __slots__ = ("_event", "_frame", "_pieces", "_size", "_text")
+
+    def __init__(self, event: Event, text: bytes) -> None:
         self._event = event
         self._text = text
+        self._size = len(text)
+        self._frame = -1
+        """How many bytes of a delta's stored form are not its text; -1 until it is asked for."""
         self._pieces: list[str] = []
 
-    def extend(self, event: Event) -> bool:
-        """Take in a delta that continues this one; False if it does not."""
+    def extend(self, event: Event, size: int) -> bool:
+        """Take in a delta that continues this one; False if it does not, or if it is too much.
+
+        Args:
+            size: Of its stored form, in bytes.
+        """
         mine = self._event
         if mine.type != event.type or not _same_but_text(mine.data, event.data):
             return False
+        if self._frame < 0:
+            self._frame = size - len(values.encode(event.data["text"]))
+        longer = self._size + size - self._frame
+        if longer > PIECE:
+            return False
+        self._size = longer
         self._pieces.append(event.data["text"])
         return True
 
     def stored(self) -> bytes:
         if self._pieces:
-            data = dict(self._event.data)
-            data["text"] = "".join([data["text"], *self._pieces])
-            self._event, self._text = vocabulary.make(Event(self._event.type, data), self._at)
+            event = vocabulary.from_stored(None, self._text)
+            event.data["text"] = "".join([event.data["text"], *self._pieces])  # type: ignore[index]
+            assert event.at is not None
+            _, self._text = vocabulary.make(event, event.at)
             self._pieces = []
         return self._text
 

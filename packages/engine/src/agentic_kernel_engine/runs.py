@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from contextvars import copy_context
-from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any
 
 from agentic_kernel import (
@@ -22,13 +21,14 @@ from agentic_kernel import (
 
 from . import events as vocabulary
 from . import values
-from .errors import Conflict, StoreError, UnknownOutcome
+from .errors import Conflict, StoreError, TaskFailed, UnknownOutcome, Unreadable
 from .events import Checked, Event
+from .faults import Stray, contained, is_a, passes, report, said, strays
 from .hub import Hub
 from .job import Job
 from .mutators import STALLED, Change, change, landed, successor
 from .record import Record
-from .returned import exhausted, mutation_of
+from .returned import exhausted, fault_of, mutation_of, unstorable
 from .run import Run, pause_waits, without_pause
 from .slots import Slots
 from .waiting import asked
@@ -65,7 +65,6 @@ class Runs:
         self.live: set[Run] = set()
         self.current: dict[str, Run] = {}
         self._substrate = substrate
-        self._direct = iscoroutinefunction(getattr(substrate, "execute", None))
         self._arriving: dict[str, int] = {}
 
     @property
@@ -80,7 +79,7 @@ class Runs:
         """
         accept = getattr(self._substrate, "accept", None)
         if accept is not None:
-            await accept(task)
+            await contained(accept(task))
 
     def forsake(self, record: Record) -> None:
         """Have the substrate, if it can, end what a killed Task has running elsewhere (R13)."""
@@ -93,8 +92,10 @@ class Runs:
         try:
             state = None if record.state is None else values.decode(record.state)
             await forsake(record.task, state, await self.hub.history(task_id))
-        except Exception:
-            _log.exception("task %r was killed, and may have something running elsewhere", task_id)
+        except BaseException as fault:
+            passes(fault)
+            where = "forsake, so the killed Task may have something running elsewhere; it"
+            report(fault, task_id, record.step, where)
 
     def arriving(self, task_id: str) -> _Arriving:
         """A run of this Task is being set up; the watch is to leave it alone."""
@@ -159,24 +160,33 @@ class Runs:
         run.root = asyncio.get_running_loop().create_task(self._work(run), context=around)
         run.root.add_done_callback(run, context=around)
 
-    def _work(self, run: Run) -> Coroutine[Any, Any, Any]:
-        """What the substrate does, without a coroutine around it that would wait as well."""
-        assert self._substrate is not None
-        if self._direct and run.record.state is None:
-            try:
-                return self._substrate.execute(Job(run))
-            except TypeError:
-                pass  # It takes no job: that is to end the run, and not its dispatch.
-        return self._execute(run)
+    async def _work(self, run: Run) -> Any:
+        """The root of a run: what the substrate raises stays in here (R21).
 
-    async def _execute(self, run: Run) -> Any:
+        A ``SystemExit`` that left an asyncio task would stop the event loop and every other run.
+        It is handed on as a value, because an exception raised while the event loop destroys this
+        coroutine would be reported as one that was ignored. A ``KeyboardInterrupt`` does pass, once
+        the Task is released.
+        """
         assert self._substrate is not None
-        return await self._substrate.execute(Job(run))
+        try:
+            return await self._substrate.execute(Job(run))
+        except KeyboardInterrupt:
+            run.ended = "released"
+            async with asyncio.timeout(self.unwind_timeout):
+                await self._let_go(run)
+            raise
+        except BaseException as fault:
+            if not strays(fault):
+                raise
+            stray = Stray()
+            stray.__cause__ = fault
+            return stray
 
     async def _orphaned(self, parent: str) -> bool:
         try:
             record = await self.hub.store.load(parent)
-        except TaskNotFound:
+        except (TaskNotFound, Unreadable):
             return False
         return record.task.status is TaskStatus.CANCELLED
 
@@ -185,7 +195,7 @@ class Runs:
         if run.in_slot:
             run.in_slot = False
             self.slots.give_back()
-        fault = None if root.cancelled() else root.exception()
+        fault = fault_of(root)
         if run.ended is not None:
             self._forget(run)
             if run.ended == "killed":
@@ -194,12 +204,15 @@ class Runs:
                     self.hub.owned.start(self.control.family.sweep(run.task_id))
             if run.ended == "paused" and asked(run.record.task) is not None:
                 self.hub.owned.start(self.control.family.look_again([run.record]))
-            if fault is None and not root.cancelled():
+            if root.cancelled() or issubclass(type(fault), (TaskFailed, KeyboardInterrupt)):
+                return
+            if fault is None:
                 self.hub.owned.start(self._drop_result(run))
+            else:
+                report(fault, run.task_id, run.record.step, f"the unwinding of a {run.ended} run")
         elif root.cancelled() and root.cancelling():
             # Cancelled from outside, without a word from this host: the event loop is stopping.
-            self.hub.owned.start(self._let_go(run))
-        elif fault is not None and not isinstance(fault, Exception):
+            # The attempt stays counted, because whatever cancels may do so at every attempt.
             self.hub.owned.start(self._let_go(run))
         else:
             finish = self.hub.owned.at_once if self.hub.immediate else self.hub.owned.start
@@ -211,20 +224,42 @@ class Runs:
             del self.current[run.task_id]
 
     async def _finish(self, run: Run, root: asyncio.Task[Any]) -> None:
-        """Commit the run's end, again and again while it still owns the Task (R4)."""
-        delay = 0.02
+        """Commit the run's end, again and again while it still owns the Task (R4, R21).
+
+        An end that cannot be stored is replaced by a failure that can be. While the store fails,
+        the run waits longer after each attempt, and a kill may come in between.
+        """
+        delay, storable = 0.02, True
+        self._tell_of(run, root)
         try:
             while True:
                 await run.hold()
                 try:
                     if run.ended is not None:
+                        if run.ended == "killed":
+                            self.forsake(run.record)
                         await self._drop_result(run)
                         return
-                    if await self._try_to_finish(run, mutation_of(root, run.notes)):
+                    if storable:
+                        outcome, live = mutation_of(root, run.notes), run.emitted()
+                    else:
+                        outcome, live = unstorable(), []
+                    if await self._try_to_finish(run, outcome, live):
                         return
                     continue
+                except Unreadable as bad:
+                    # Nobody can end it but `kill`, which buries it.
+                    self.hub.complain(run.task_id, bad.version, bad)
+                    return
                 except StoreError as fault:
-                    _log.warning("task %r cannot be ended yet: %s", run.task_id, fault)
+                    reason = said(fault)
+                    _log.warning("task %r cannot be ended yet: %s", run.task_id, reason)
+                except BaseException as fault:
+                    passes(fault)
+                    report(fault, run.task_id, run.record.step, "storing the end of the run")
+                    if storable:
+                        storable = False
+                        continue
                 finally:
                     run.let_go()
                 if self.hub.closed:
@@ -234,13 +269,21 @@ class Runs:
         finally:
             self._forget(run)
 
-    async def _try_to_finish(self, run: Run, outcome: Mutation) -> bool:
+    def _tell_of(self, run: Run, root: asyncio.Task[Any]) -> None:
+        """Log what ended a run, unless the substrate meant it as an answer."""
+        fault = fault_of(root)
+        if fault is not None and not is_a(fault, TaskFailed):
+            report(fault, run.task_id, run.record.step)
+
+    async def _try_to_finish(self, run: Run, outcome: Mutation, live: Sequence[bytes]) -> bool:
         before, now = run.record, self.hub.clock()
-        live = run.emitted()
         end = vocabulary.ending(outcome, run.owner)
         written = [*live, *vocabulary.stored([Checked(end.type, end.data)], now)]
         task, version = apply(before.task, outcome, now), before.version + 1
-        after = Record(task, version, before.state, step=before.step + 1, parent=before.parent)
+        after = Record(
+            task, version, before.state, step=before.step + 1, parent=before.parent,
+            terms=before.terms, realm=before.realm, form=before.form,
+        )  # fmt: skip
         try:
             await self.hub.store.commit(before, after, written)
         except Conflict as refused:
@@ -269,25 +312,31 @@ class Runs:
         try:
             done = await change(self.hub, run.task_id, append)
         except (StoreError, TaskNotFound) as fault:
-            _log.warning("task %r: a dropped result is not on record: %s", run.task_id, fault)
+            reason = said(fault)
+            _log.warning("task %r: a dropped result is not on record: %s", run.task_id, reason)
             return
         if isinstance(done, Change):
             self.hub.landed(done)
 
-    async def _let_go(self, run: Run, *, pause: bool = False) -> None:
-        """Leave a Task whose run is gone: claimable, or paused from its last state."""
+    async def _let_go(self, run: Run, *, pause: bool = False, anew: bool = False) -> None:
+        """Leave a Task whose run is gone: claimable, or paused from its last state.
+
+        Args:
+            anew: Whether the attempt no longer counts, because this host let go on purpose.
+        """
         try:
-            await self._let_go_of(run.record, pause=pause)
+            await self._let_go_of(run.record, pause=pause, anew=anew)
         finally:
             self._forget(run)
 
-    async def _let_go_of(self, record: Record, *, pause: bool = False) -> None:
+    async def _let_go_of(self, record: Record, *, pause: bool = False, anew: bool = True) -> None:
         try:
-            await self._leave(record, pause=pause)
+            await self._leave(record, pause=pause, anew=anew)
         except StoreError as fault:
-            _log.warning("task %r stays owned until this process ends: %s", record.task.id, fault)
+            reason = said(fault)
+            _log.warning("task %r stays owned by this host for now: %s", record.task.id, reason)
 
-    async def _leave(self, record: Record, *, pause: bool) -> None:
+    async def _leave(self, record: Record, *, pause: bool, anew: bool = True) -> None:
         owner = record.owner
 
         async def leave(before: Record) -> tuple[Record, Sequence[Event]] | None:
@@ -301,7 +350,8 @@ class Runs:
                     inbox=without_pause(before.inbox),
                 ), [Event(vocabulary.TASK_PAUSED, {"by": owner, "reason": "requested"})]
             released = Event(vocabulary.TASK_RELEASED, {"by": owner})
-            return successor(before, owner=None, attempts=0), [released]
+            attempts = 0 if anew else before.attempts
+            return successor(before, owner=None, attempts=attempts), [released]
 
         done = await change(self.hub, record.task.id, leave)
         if isinstance(done, Change):
@@ -333,7 +383,7 @@ class Runs:
         await _until_done(stuck, self.unwind_timeout)
         for run in stuck:
             if run.root is not None and run.root.done():
-                await self._let_go(run, pause=pause)
+                await self._let_go(run, pause=pause, anew=True)
 
 
 class _Arriving:

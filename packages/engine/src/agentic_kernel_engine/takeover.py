@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from agentic_kernel import CannotStart, IllegalTransition, TaskNotFound, TaskStatus
+from agentic_kernel import CannotStart, TaskStatus
 
 from . import events as vocabulary
 from .errors import UnknownOutcome
+from .events import Event
 from .hub import Hub
-from .mutators import by_act, read_back
+from .mutators import Change, Decided, by_act, change, read_back, successor
 from .receipt import Receipt
-from .record import Record, acquired_at, host_of
+from .record import Record, acquired_at, host_of, owner_name
 from .runs import Runs
 
 if TYPE_CHECKING:
     from .control import Control
 
 _PAGE = 100
+_FIRST = 0.1
+"""Seconds that a Host waits before the second attempt."""
+_LONGEST = 30.0
+"""Seconds that it waits at most."""
+_REMEMBERED = 10_000
+"""How many waiting Tasks are remembered; one that is forgotten begins its wait again."""
 
 
 class TakeOver:
@@ -38,6 +45,7 @@ class TakeOver:
         self._kinds = kinds
         self._looked: str | None = None
         """How far `look_again` has come."""
+        self.backoff = Backoff(hub.clock)
 
     async def claim(self, task_id: str) -> Receipt:
         """Take up a running Task that no living host owns, and run it here.
@@ -98,8 +106,12 @@ class TakeOver:
         found = await self._store.events(task_id, (version, -1), limit=1)
         return current if found and found[0] == ((version, 0), text) else None
 
-    async def recover(self) -> list[str]:
-        """Take up every claimable Task of the kinds served, as long as there are free slots."""
+    async def recover(self, *, patient: bool = False) -> list[str]:
+        """Take up every claimable Task of the kinds served, as long as there are free slots.
+
+        Args:
+            patient: Whether a Task whose runs died waits for its `Backoff`.
+        """
         taken: list[str] = []
         after: str | None = None
         while self._runs.can_run and self._runs.slots.free:
@@ -109,14 +121,12 @@ class TakeOver:
             for record in page:
                 if not self._runs.slots.free:
                     break
-                try:
-                    receipt = await self.claim(record.task.id)
-                except TaskNotFound:
+                if patient and not self.backoff.over(record):
                     continue
-                except CannotStart:  # the last slot went to somebody else meanwhile
-                    return taken
-                if receipt.effect == "claimed":
-                    taken.append(record.task.id)
+                with self._hub.sparing(record.task.id, record.version):
+                    receipt = await self.claim(record.task.id)
+                    if receipt.effect == "claimed":
+                        taken.append(record.task.id)
             if len(page) < _PAGE:
                 break
             after = page[-1].task.id
@@ -132,10 +142,10 @@ class TakeOver:
                 parent=run.task_id, claimable=True, kinds=self._kinds, limit=_PAGE
             )
             for record in page:
-                try:
-                    await self.claim(record.task.id)
-                except (CannotStart, TaskNotFound):  # the parent, or the child, is gone meanwhile
+                if not self.backoff.over(record):
                     continue
+                with self._hub.sparing(record.task.id, record.version):
+                    await self.claim(record.task.id)
             await self._wake(parent=run.task_id)
 
     async def wake(self) -> None:
@@ -153,7 +163,7 @@ class TakeOver:
             status=TaskStatus.PAUSED, due=self._hub.clock(), kinds=self._kinds, limit=_PAGE, **which
         )
         for record in page:
-            with suppress(TaskNotFound, IllegalTransition):
+            with self._hub.sparing(record.task.id, record.version):
                 await self._control.resume(record.task.id, None, record.version)
         return page
 
@@ -166,18 +176,88 @@ class TakeOver:
         await self._control.family.look_again(page)
 
     async def restart(self, record: Record) -> None:
-        """Run what this host owns and does not run.
+        """Run a Task that this host owns and does not run, as a new attempt (R21).
 
-        A run that has ended since the record was read leaves nobody here who knows it. So what
-        nobody knows is read once more: from then on the store tells of that end.
+        The run may have ended since the record was read. So the record is read again: the second
+        read shows that end.
         """
         if self._runs.knows(record):
             return
-        with suppress(CannotStart, TaskNotFound):
-            latest = await self._store.load(record.task.id)
-            if latest.owner != record.owner or self._runs.knows(latest) or self._hub.closed:
+        latest = await self._store.load(record.task.id)
+        if latest.owner != record.owner or self._runs.knows(latest) or self._hub.closed:
+            return
+        if not self.backoff.over(latest):
+            return
+        in_slot = self._take_slot(latest)
+        with self._runs.arriving(record.task.id):
+            try:
+                acquired = await self._acquire_anew(latest)
+            except BaseException:
+                self._give_back(in_slot)
+                raise
+            if acquired is None:
+                self._give_back(in_slot)
                 return
-            await self._runs.enter(latest, in_slot=self._take_slot(latest))
+            await self._runs.enter(acquired, in_slot=in_slot)
+
+    async def _acquire_anew(self, owned: Record) -> Record | None:
+        """The record under a new owner of this host; None if it has another owner by now."""
+
+        async def decide(before: Record) -> Decided:
+            if before.owner != owned.owner:
+                return None
+            owner = owner_name(self._hub.name, before.version + 1)
+            after = successor(before, owner=owner, attempts=before.attempts + 1)
+            return after, [Event(vocabulary.TASK_CLAIMED, {"by": self._hub.name})]
+
+        done = await change(self._hub, owned.task.id, decide)
+        if not isinstance(done, Change):
+            return None
+        self._hub.landed(done)
+        return done.after
+
+
+class Backoff:
+    """How long a Host waits before it runs a Task again whose runs died (R21).
+
+    From the second attempt on: 0.1 seconds after this Host first saw the Task without a run, and
+    twice as long for each further attempt, at most 30 seconds. No field of the record is needed.
+
+    Args:
+        clock: The time.
+    """
+
+    def __init__(self, clock: Callable[[], datetime]) -> None:
+        self._clock = clock
+        self._seen: dict[str, tuple[tuple[str | None, int], datetime]] = {}
+        """By Task: its owner and attempts, and when they were first seen."""
+        self._next: datetime | None = None
+
+    def over(self, record: Record) -> bool:
+        """Whether the Task may be run now."""
+        if not record.attempts:
+            return True
+        task_id, now = record.task.id, self._clock()
+        state = record.owner, record.attempts
+        known, since = self._seen.get(task_id, (None, now))
+        if known != state or since > now:  # The clock may have been set back.
+            since = now
+            self._seen[task_id] = state, since
+            if len(self._seen) > _REMEMBERED:
+                del self._seen[next(iter(self._seen))]
+        until = since + timedelta(seconds=min(_LONGEST, _FIRST * 2 ** min(record.attempts - 1, 20)))
+        if now >= until:
+            self._seen.pop(task_id, None)
+            return True
+        self._next = until if self._next is None else min(self._next, until)
+        return False
+
+    def rings(self) -> bool:
+        """Whether the wait of some Task is over; once for each time."""
+        if self._next is None or self._clock() < self._next:
+            return False
+        self._next = None
+        return True
 
 
 def _unchanged(record: Record) -> Receipt:

@@ -7,23 +7,28 @@ Unicode without NUL, integers of 64 bits, finite numbers, string keys, bounded d
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
 
 import msgspec
 
 from agentic_kernel import InvalidValue
+from agentic_kernel.frozen import freeze, shown
 
-MAX_DEPTH = 128
-"""How deep lists and dicts may nest in a stored value."""
-MAX_BYTES = 8 * 1024 * 1024
-"""How long one stored value may be as JSON text, in bytes."""
-MAX_PARTS = 1_000_000
-"""How many keys and items a stored value may have; parts that are shared count each time."""
+from .size import MAX_BYTES as MAX_BYTES
+from .size import MAX_DEPTH as MAX_DEPTH
+from .size import MAX_PARTS as MAX_PARTS
+from .size import check_size
+
 MAX_ID = 512
 """How long a Task's id or runtime kind may be, in characters."""
+MAX_ID_BYTES = 1024
+"""How long a new one may be in UTF-8: an index of Postgres holds two ids in 2,704 bytes."""
 
-_INT_MIN, _INT_MAX = -(1 << 63), (1 << 63) - 1
+_FEW = 4_096
+"""So many keys and items are looked at before the size of all of them is counted: only a value
+that shares its parts has very many more of them than objects."""
+INT_MIN, INT_MAX = -(1 << 63), (1 << 63) - 1
 _NUL = b"\\u0000"
 """As JSON text. It is counted, for ``in`` tries first whether it is a number: in very many short
 texts that is what takes the time."""
@@ -48,10 +53,28 @@ def encode(value: Any, path: str = "value") -> bytes:
     if type(value) is Encoded:
         return value.text
     check(value, path)
-    text = _encoder.encode(value)
+    try:
+        text = _encoder.encode(value)
+    except (TypeError, ValueError, RecursionError) as error:  # a subclass that poses
+        raise InvalidValue(path, f"cannot be written as JSON: {error}") from error
     if len(text) > MAX_BYTES:
         raise _too_long(len(text), path)
     return text
+
+
+def mapping(value: Any, path: str) -> dict[str, Any]:
+    """A caller's mapping as a plain dict.
+
+    A mapping that makes its items may have no end, so a bounded number of them is read.
+
+    Raises:
+        InvalidValue: It is no mapping, or `agentic_kernel.frozen.freeze` does not accept it.
+    """
+    if type(value) is dict:
+        return value
+    if not issubclass(type(value), Mapping):
+        raise InvalidValue(path, f"must be a mapping, not {type(value).__name__}")
+    return dict(freeze(value, path, MAX_DEPTH))
 
 
 def encode_checked(value: Any, path: str = "value") -> bytes:
@@ -110,34 +133,41 @@ def check(value: Any, path: str = "value") -> None:
         if not value.isascii() or "\0" in value:
             check_text(value, path)
         return
-    if value is None or kind is bool or (kind is int and _INT_MIN <= value <= _INT_MAX):
+    if value is None or kind is bool or (kind is int and INT_MIN <= value <= INT_MAX):
         return
     # (container, path of container, depth): siblings wait on the stack, so no recursion.
     stack: list[tuple[Any, Any, int]]
     stack = [(value, _ROOT, 1)] if kind is dict or kind is list else [((value,), None, 0)]
-    seen = 0
+    seen = size = 0
+    counted = False
     while stack:
         container, trail, depth = stack.pop()
         seen += len(container)
-        if seen > MAX_PARTS:
-            raise InvalidValue(path, f"has over {MAX_PARTS:,} parts; store it elsewhere")
+        if size > MAX_BYTES or (seen > _FEW and not counted):
+            counted = True
+            check_size(value, path)
         is_map = isinstance(container, dict)
         for key, item in container.items() if is_map else enumerate(container):
-            if is_map and (type(key) is not str or not key.isascii() or "\0" in key):
+            if is_map:
                 if not isinstance(key, str):
                     raise InvalidValue(
                         _where(path, trail),
                         f"has a key of type {type(key).__name__}; keys must be strings",
                     )
-                check_text(key, f"a key of {_where(path, trail)}")
+                size += len(key)
+                if not key.isascii() or "\0" in key:
+                    check_text(key, f"a key of {_where(path, trail)}")
             kind = type(item)
             if kind is str:
+                size += len(item)
+                if size > MAX_BYTES:
+                    check_size(value, path)
                 if not item.isascii() or "\0" in item:
                     check_text(item, _where(path, (trail, key)))
             elif item is None or kind is bool:
                 pass
             elif kind is int:
-                if not _INT_MIN <= item <= _INT_MAX:
+                if not INT_MIN <= item <= INT_MAX:
                     raise InvalidValue(
                         _where(path, (trail, key)),
                         "is an integer outside 64 bits; store it as a string",
@@ -168,6 +198,7 @@ def check_text(text: str, path: str) -> None:
     Raises:
         InvalidValue: It does.
     """
+    text = str.__str__(text)  # The methods of a subclass are code of the caller's.
     if "\0" in text:
         raise InvalidValue(path, f"holds a NUL character at index {text.index(chr(0))}; remove it")
     try:
@@ -181,24 +212,42 @@ def check_text(text: str, path: str) -> None:
 
 
 def check_id(value: Any, path: str) -> str:
-    """Refuse an id or a kind that could not be stored.
+    """Refuse an id or a kind that some store could not hold.
 
     Raises:
         InvalidValue: Not a string, empty, too long, or not storable text.
     """
-    if not isinstance(value, str):
+    if type(value) is str and 0 < len(value) <= MAX_ID and value.isascii() and "\0" not in value:
+        return value  # most ids are
+    value = check_known_id(value, path)
+    if not value.isascii() and len(value.encode()) > MAX_ID_BYTES:
+        raise InvalidValue(
+            path,
+            f"is {len(value.encode()):,} bytes of UTF-8; use at most {MAX_ID_BYTES:,}",
+        )
+    return cast(str, value)
+
+
+def check_known_id(value: Any, path: str) -> str:
+    """The same for an id that an earlier version may have stored, which counted characters only.
+
+    Raises:
+        InvalidValue: As for `check_id`, but for the bytes.
+    """
+    if not issubclass(type(value), str):
         raise InvalidValue(path, f"must be a string, not {type(value).__name__}")
+    value = str.__str__(value)
     if not 0 < len(value) <= MAX_ID:
-        raise InvalidValue(path, f"has {len(value)} characters; use 1 to {MAX_ID}")
+        raise InvalidValue(path, f"has {len(value):,} characters; use 1 to {MAX_ID}")
     check_text(value, path)
-    return value
+    return cast(str, value)
 
 
 def _where(root: str, trail: Any) -> str:
     steps: list[str] = []
     while trail is not None:
         trail, key = trail
-        steps.append(f"[{key}]" if isinstance(key, int) else f"[{ascii(key)[:60]}]")
+        steps.append(f"[{key}]" if isinstance(key, int) else f"[{shown(key)}]")
     steps.reverse()
     # The outermost step leads into the tuple that `check` wraps the value in, or would.
     steps = steps[1:]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from agentic_kernel import TaskNotFound, TaskStatus
 
-from .errors import StoreError
+from .errors import StoreError, Unreadable
+from .faults import log, passes, said
 from .store import Listening
 
 if TYPE_CHECKING:
@@ -69,8 +70,10 @@ class Watch:
             with suppress(RuntimeError):  # The loop is closed.
                 loop.call_soon_threadsafe(self._hear, task_id)
 
-        if isinstance(self._hub.store, Listening):
-            self._deaf = self._hub.store.listen(tell)
+        store = self._hub.store
+        if store.traits.listens:
+            assert isinstance(store, Listening)
+            self._deaf = store.listen(tell)
         self._task = loop.create_task(self._loop())
 
     async def stop(self) -> None:
@@ -85,24 +88,41 @@ class Watch:
     async def _loop(self) -> None:
         looks = 0
         while True:
-            try:
-                await self.notice()
-                if self._hub.desk is not None and looks % ASKED_EVERY == 0:
-                    await self._hub.desk.look()
-                if looks % CLAIM_EVERY == 0:
-                    await self.restart_lost()
-                    await self._takeover.adopt()
-                    if self._claims:
-                        await self._takeover.recover()
-                        await self._takeover.wake()
-                if self._claims and looks % AGAIN_EVERY == 0:
-                    await self._takeover.look_again()
-            except StoreError as fault:
-                _log.warning("the store could not be looked at: %s", fault)
-            except Exception:
-                _log.exception("the watch met a fault of its own and goes on")
+            if await self._did(self.notice):
+                await self._look(looks)
             looks += 1
             await self._rest()
+
+    async def _look(self, looks: int) -> None:
+        """What is due at this look, until the store fails."""
+        takeover, desk = self._takeover, self._hub.desk
+        steps: list[Callable[[], Awaitable[object]]] = []
+        if desk is not None and looks % ASKED_EVERY == 0:
+            steps.append(desk.look)
+        if looks % CLAIM_EVERY == 0 or takeover.backoff.rings():
+            steps += [self.restart_lost, takeover.adopt]
+            if self._claims:
+                steps += [self._recover, takeover.wake]
+        if self._claims and looks % AGAIN_EVERY == 0:
+            steps.append(takeover.look_again)
+        for step in steps:
+            if not await self._did(step):
+                return
+
+    async def _did(self, step: Callable[[], Awaitable[object]]) -> bool:
+        """Take one step, whatever it meets; False if the store failed."""
+        try:
+            await step()
+        except StoreError as fault:
+            _log.warning("the store could not be looked at: %s", said(fault))
+            return False
+        except BaseException as fault:
+            passes(fault)
+            log(_log, fault, "the watch met a fault of its own and goes on")
+        return True
+
+    async def _recover(self) -> None:
+        await self._takeover.recover(patient=True)
 
     def _hear(self, task_id: str) -> None:
         self._elsewhere = self._elsewhere or task_id not in self._runs.current
@@ -123,12 +143,8 @@ class Watch:
 
     async def _look_at_news(self) -> None:
         elsewhere, self._elsewhere = self._elsewhere, False
-        try:
-            await self.notice()
-            if elsewhere and self._claims:
-                await self._takeover.recover()
-        except StoreError as fault:
-            _log.warning("the store could not be looked at: %s", fault)
+        if await self._did(self.notice) and elsewhere and self._claims:
+            await self._did(self._recover)
 
     async def notice(self) -> None:
         """Compare the versions of what runs or is waited for here with the store's, in one call."""
@@ -151,11 +167,15 @@ class Watch:
                     here.absorb(await hub.store.load(task_id))
                 except TaskNotFound:
                     here.end("lost")
+                except Unreadable as bad:
+                    hub.complain(task_id, bad.version, bad)
+                    here.end("lost")
             hub.wake(task_id)
         if parents:
             for parent in (await hub.store.load_many(list(parents))).values():
                 if parent.task.status is TaskStatus.CANCELLED:
-                    await self._control.family.sweep(parent.task.id)
+                    with hub.sparing(parent.task.id, parent.version):
+                        await self._control.family.sweep(parent.task.id)
 
     async def restart_lost(self) -> None:
         """Run what this host owns and does not run: its insert landed unnoticed, say (R4).
@@ -168,4 +188,5 @@ class Watch:
         )
         self._checked = page[-1].task.id if len(page) == _PAGE else None
         for record in page:
-            await self._takeover.restart(record)
+            with self._hub.sparing(record.task.id, record.version):
+                await self._takeover.restart(record)

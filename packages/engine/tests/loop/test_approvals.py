@@ -153,3 +153,24 @@ async def test_decisions_about_what_has_ended_are_refused(runner: Runner) -> Non
             await host.approve(task.id, "0" * 64)
         with pytest.raises(InvalidValue):
             await host.approve(task.id, "")
+
+
+@pytest.mark.rule("R12")
+async def test_the_first_decision_about_an_action_counts_and_a_later_one_is_ignored(
+    runner: Runner, world: World
+) -> None:
+    """Both wait in the inbox before a Host looks at them."""
+    async with runner.host(write("a"), FinalAnswer("done"), policy=AskForWrites()) as host:
+        await host.dispatch(task := new_task())
+        (request,) = await paused(host, id=task.id)
+    about = {"type": "engine/approval", "digest": request["digest"]}
+    async with Host(store=runner.store) as plane:
+        await plane.post(task.id, {**about, "granted": False, "by": "bob"})
+        await plane.post(task.id, {**about, "granted": True, "by": "ann"})
+        await plane.resume(task.id)
+    async with runner.host(write("a"), FinalAnswer("done"), policy=AskForWrites()) as host:
+        assert (await host.wait(task.id)).result == "done"
+    assert world.done == []
+    types = [event.type for event in await runner.events(task)]
+    assert types.count("approval.refused") == types.count("approval.ignored") == 1
+    assert "approval.given" not in types

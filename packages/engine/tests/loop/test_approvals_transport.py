@@ -362,3 +362,44 @@ async def test_what_others_ask_for_costs_a_commit_nothing(desks: Desks) -> None:
     desk._open = Untouched(desk._open)
     desk.saw(record)
     assert len(desk._open) == 3
+
+
+async def test_a_transport_that_fails_is_logged_without_what_steers_a_terminal(
+    desks: Desks, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Rude(InMemoryApprovals):
+        async def wanted(self, request: Request) -> None:
+            told.set()
+            raise RuntimeError("no \x1b[2J\u202e \u2028")
+
+    told = asyncio.Event()
+    async with desks.host(Rude()) as host:
+        task = new_task()
+        await host.dispatch(task)
+        await told.wait()
+    (record,) = [each for each in caplog.records if "approvals transport" in each.getMessage()]
+    assert record.exc_text is not None
+    assert "RuntimeError: no" in record.exc_text
+    assert record.exc_text.replace("\n", "").isprintable()
+
+
+async def test_what_was_read_while_it_was_asked_does_not_open_it_again(
+    desks: Desks, until: Until
+) -> None:
+    """The answer of the store may be late: of a commit between the pause and the decision."""
+    told = Told()
+    async with desks.host(told) as host:
+        task = new_task()
+        await host.dispatch(task)
+        await host.wait(task.id, TaskStatus.PAUSED)
+        await until(lambda: told.calls)
+        await host.post(task.id, {"type": "acme/remark"})
+        late = await desks.store.load(task.id)
+        await host.approve(task.id, told.calls[0][1].digest)
+        await host.wait(task.id)
+        await until(lambda: len(told.calls) == 2)
+        assert host._hub.desk is not None
+        host._hub.desk.saw(late)
+        for _ in range(20):
+            await asyncio.sleep(0)
+    assert told.verbs == ["wanted", "settled"]

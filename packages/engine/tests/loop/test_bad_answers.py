@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
+from datetime import UTC, date, datetime
+from decimal import Decimal
 from typing import Any
+from uuid import uuid4
 
+import msgspec
 import pytest
 
 from agentic_kernel import InvalidValue
 from agentic_kernel_engine.loop import answering
-from agentic_kernel_engine.loop.action import FinalAnswer, ToolCall
+from agentic_kernel_engine.loop.action import (
+    ACTIONS,
+    Action,
+    AskUser,
+    CompleteGoal,
+    Delegate,
+    FinalAnswer,
+    PushGoal,
+    Schedule,
+    Stop,
+    Thought,
+    ToolCall,
+)
 from agentic_kernel_engine.loop.ending import PlannerError
 from agentic_kernel_engine.loop.limits import Limits
 from agentic_kernel_engine.loop.plan import Plan, Usage
@@ -130,3 +146,60 @@ async def test_a_stream_of_empty_pieces_ends(
     done = await runner.run(Streamed(*pieces, plan=FinalAnswer(1)))
     assert done.failure is not None
     assert done.failure.code == "engine/endless_answer"
+
+
+RIGHT: list[Action] = [
+    ToolCall("add", {"a": 1}, "1"), Delegate("spawn", "c", "do it", "it", "acme/ann"),
+    Thought("hm"),
+    PushGoal("g"), CompleteGoal("n"), FinalAnswer(1), AskUser("?"),
+    Schedule("2999-01-01T00:00:00+00:00", "r"), Stop("r"),
+]  # fmt: skip
+WRONG: list[Any] = [
+    7, 1.5, True, b"text", ["text"], {"text": 1}, datetime.now(UTC), date(2999, 1, 1), uuid4(),
+    Decimal(1), object(), str,
+]  # fmt: skip
+"""What is no text. The JSON of a datetime, of bytes and of a UUID is one."""
+JSON = {"arguments", "output"}
+
+
+def test_every_action_stands_in_the_table() -> None:
+    assert [type(action) for action in RIGHT] == list(ACTIONS)
+    assert answering.plan_of(RIGHT).actions == tuple(RIGHT)
+
+
+@pytest.mark.parametrize("action", RIGHT, ids=lambda action: type(action).__name__)
+def test_a_field_of_an_action_that_is_no_text_is_a_bad_plan(action: Action) -> None:
+    for name in action.__struct_fields__:
+        if name in JSON:
+            continue
+        none = [] if (type(action), name) == (Delegate, "agent") else [None]
+        for wrong in [*WRONG, *none]:
+            bad = msgspec.structs.replace(action, **{name: wrong})
+            with pytest.raises(PlannerError, match=rf"actions\[1\]\.{name}: is a") as refused:
+                answering.plan_of([Thought("first"), bad])
+            assert refused.value.code == "engine/bad_plan"
+            assert "give a string" in str(refused.value)
+
+
+@pytest.mark.parametrize("arguments", [None, 7, "text", ["a"], {1: "a"}, {"a": object()}])
+def test_arguments_that_are_no_json_object_are_a_bad_plan(arguments: Any) -> None:
+    with pytest.raises(PlannerError, match="arguments") as refused:
+        answering.plan_of(ToolCall("add", arguments))
+    assert refused.value.code == "engine/bad_plan"
+
+
+@pytest.mark.parametrize("name", ["text", "reasoning", "model"])
+def test_a_field_of_a_plan_that_is_no_text_is_a_bad_plan(name: str) -> None:
+    for wrong in [*WRONG, None]:
+        with pytest.raises(PlannerError, match=f"{name}: is a"):
+            answering.plan_of(msgspec.structs.replace(Plan((FinalAnswer(1),)), **{name: wrong}))
+
+
+async def test_a_moment_that_is_no_text_fails_the_task_and_says_what_to_give(
+    runner: Runner,
+) -> None:
+    done = await runner.run(Schedule(datetime.now(UTC)))  # type: ignore[arg-type]
+    assert done.failure is not None
+    assert done.failure.code == "engine/bad_plan"
+    assert "actions[0].at: is a datetime" in done.failure.message
+    assert "isoformat()" in done.failure.message

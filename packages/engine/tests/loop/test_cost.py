@@ -17,8 +17,9 @@ from agentic_kernel_engine.loop.plan import Plan
 from .conftest import Runner, new_task
 
 TURNS = 1_020
-MOST = 78
-"""Calls of Python functions in a turn; there are about 72. A seam that is not used adds none."""
+MOST = 75
+"""Calls of Python functions in a turn, on average; there are about 72. A seam that is not used adds
+none."""
 RUNS = 200
 MOST_OF_A_RUN = 270
 """The same in a whole run of two calls of the model, the event loop's own not counted."""
@@ -59,7 +60,8 @@ async def test_a_tool_turn_makes_few_calls_and_no_more_of_them_after_a_thousand(
         task = await runner.run(planner=Turning(), limits=limits)
     assert task.status == "success"
     early, late = calls[10:20], calls[1_000:1_010]
-    assert max(early) <= MOST, early
+    # One turn of sixteen also goes round the event loop.
+    assert sum(calls[10:26]) <= MOST * 16, calls[10:26]
     assert sorted(late)[5] <= sorted(early)[5] + 2, (early, late)
 
 

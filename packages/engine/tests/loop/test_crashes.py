@@ -9,7 +9,7 @@ import pytest
 
 from agentic_kernel import TaskStatus
 from agentic_kernel_engine import Host
-from agentic_kernel_engine.loop.action import Delegate, FinalAnswer, ToolCall
+from agentic_kernel_engine.loop.action import AskUser, Delegate, FinalAnswer, ToolCall
 from agentic_kernel_engine.loop.context import Context
 from agentic_kernel_engine.loop.limits import Limits
 from agentic_kernel_engine.loop.plan import Plan, Usage
@@ -355,3 +355,23 @@ async def test_an_effect_whose_tool_is_gone_after_the_crash_is_indeterminate(
     async with runner.host(ToolCall("act"), look, tools=[]) as second:
         assert (await second.wait(task.id)).result == "done"
     assert seen == ["indeterminate"]
+
+
+async def test_what_was_retuned_before_holds_when_another_limit_is_retuned(
+    runner: Runner,
+) -> None:
+    left: list[Any] = []
+
+    def look(context: Context) -> Any:
+        left.append((context.remaining.tool_calls, context.remaining.cost))
+        return FinalAnswer("done")
+
+    async with runner.host(AskUser("go on?"), look) as host:
+        task = new_task()
+        await host.dispatch(task)
+        await host.wait(task.id, TaskStatus.PAUSED)
+        await host.retune(task.id, max_tool_calls=3)
+        await host.retune(task.id, max_cost=2.0)
+        await host.answer(task.id, "yes")
+        await host.wait(task.id)
+    assert left == [(3, 2.0)]

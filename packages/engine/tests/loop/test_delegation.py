@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-from agentic_kernel import CannotStart, Task, TaskStatus
+from agentic_kernel import CannotStart, Dispatch, Kill, Pause, Task, TaskStatus, apply
 from agentic_kernel_engine import Host, Limits, Loop
 from agentic_kernel_engine.loop.action import Delegate, FinalAnswer, PushGoal, Thought, ToolCall
 from agentic_kernel_engine.loop.context import Context
-from agentic_kernel_engine.seams.delegation import ChildTasks, DelegationRefused, OnRuntime
+from agentic_kernel_engine.seams.delegation import (
+    ChildTasks,
+    DelegationRefused,
+    OnRuntime,
+    _wanted,
+)
 from agentic_kernel_engine.seams.planner import ScriptedPlanner
 
 from .conftest import Runner, World, new_task
@@ -178,6 +184,43 @@ async def test_a_runtime_that_starts_nothing_is_an_observation(runner: Runner) -
             done = await host.run(new_task(instructions="root"))
     assert done.result[0] == "child_failed"
     assert "closed for today" in done.result[2]
+
+
+class Full(Refusing):
+    """A Runtime that has started the child, and says that it cannot: its answer was lost."""
+
+    def __init__(self, inner: Host) -> None:
+        super().__init__(inner)
+        self._inner = inner
+
+    async def dispatch(self, task: Task) -> object:
+        await self._inner.dispatch(task)
+        return await super().dispatch(task)
+
+
+@pytest.mark.rule("R13")
+async def test_a_child_that_is_there_counts_as_started_whatever_the_runtime_says(
+    runner: Runner,
+) -> None:
+    elsewhere = Host(Loop(Roles(child=[FinalAnswer("there")])), grace=0)
+    planner = Roles(root=[spawn("child"), join, told])
+    delegation = OnRuntime(Full(elsewhere))  # type: ignore[arg-type]
+    async with elsewhere, runner.host(planner=planner, delegation=delegation) as host:
+        done = await host.run(new_task(instructions="root"))
+        (child,) = await elsewhere.find()
+    assert done.result[1] == {"child": child.id, "result": "there"}
+
+
+@pytest.mark.rule("R12")
+def test_a_child_is_told_last_what_it_asks_for_now() -> None:
+    """The last decision lets the child go on, so the child must have the others by then."""
+    asks = {"kind": "approval", "requests": [{"digest": "now", "action": {}, "reason": ""}]}
+    now = datetime.now(UTC)
+    running = apply(new_task(), Dispatch(), now)
+    child = apply(running, Pause(notes={"engine/waiting_for": asks}), now)
+    decisions = [{"digest": "now"}, {"digest": "later"}, {"digest": "now", "by": "ann"}]
+    assert _wanted(child, decisions) == [decisions[1], decisions[0], decisions[2]]
+    assert _wanted(apply(running, Kill(), now), decisions) == []
 
 
 async def test_somebody_elses_child_can_neither_be_joined_nor_cancelled(runner: Runner) -> None:

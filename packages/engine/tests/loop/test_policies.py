@@ -157,7 +157,12 @@ class Says:
         ((deny("1"), stop("2"), deny("3")), "stop", "2"),
         ((deny("1"), deny("2")), "deny", "1"),
         ((ALLOW, OSError("no")), "deny", "Says failed: OSError"),
-        ((None, ALLOW), "deny", "Says failed: AttributeError"),
+        (
+            (None, ALLOW),
+            "deny",
+            "the policy Says gave None and no Decision for a tool_call; authorize must give a "
+            "Decision: allow, deny, stop or require_approval",
+        ),
         ((OSError("no"), stop("2")), "stop", "2"),
     ],
 )

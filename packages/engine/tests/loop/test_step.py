@@ -29,6 +29,7 @@ from agentic_kernel_engine.loop.replay import replay
 from agentic_kernel_engine.loop.transcript import Notice, Turn, UserMessage
 from agentic_kernel_engine.seams.planner import Streamed
 from agentic_kernel_engine.seams.scheduler import SequentialScheduler
+from agentic_kernel_engine.seams.tools import ToolContext, tool
 
 from .conftest import Runner, World, new_task
 
@@ -302,3 +303,43 @@ async def test_a_scheduler_that_loses_a_result_fails_the_run_and_nothing_is_said
     assert done.status is TaskStatus.FAILURE
     assert world.done == ["write a", "write b"]
     assert "step.observed" not in [event.type for event in await runner.events(done)]
+
+
+async def test_of_several_answers_to_one_question_the_first_counts(runner: Runner) -> None:
+    heard: list[str] = []
+
+    def listen(context: Context) -> Any:
+        heard.extend(e.text for e in context.transcript if isinstance(e, UserMessage))
+        return FinalAnswer("thanks")
+
+    async with runner.host(AskUser("which?"), listen) as host:
+        task = new_task()
+        await host.dispatch(task)
+        await host.wait(task.id, TaskStatus.PAUSED)
+        await host.post(task.id, {"type": "engine/answer", "text": "one"})
+        await host.post(task.id, {"type": "engine/answer", "text": "two"})
+        await host.resume(task.id)
+        await host.wait(task.id)
+    assert heard == ["do it", "one"]
+    types = [event.type for event in await runner.events(task)]
+    assert (types.count("question.answered"), types.count("approval.ignored")) == (1, 1)
+
+
+@pytest.mark.parametrize("order", [("write", "add"), ("add", "write")])
+async def test_an_effect_is_prepared_wherever_it_stands_in_its_batch(
+    runner: Runner, order: tuple[str, ...]
+) -> None:
+    prepared: list[bool] = []
+
+    @tool(effect="write")
+    async def write(context: ToolContext) -> None:
+        """Look whether this effect is on record."""
+        history = await runner.store.events(context.task_id)
+        prepared.append(any(b"effects.prepared" in text for _, text in history))
+
+    @tool(effect="none")
+    async def add() -> None:
+        """Do nothing."""
+
+    await runner.run([ToolCall(name) for name in order], FinalAnswer(1), tools=[write, add])
+    assert prepared == [True]

@@ -1,6 +1,14 @@
 """Durable state for AgenticKernel in one folder, shared by any number of processes."""
 
-from .errors import Damaged, ForeignFolder, ReadOnly, SchemaTooNew, StoreBusy
+from .errors import (
+    Damaged,
+    FolderGone,
+    FolderGoneMidway,
+    ForeignFolder,
+    ReadOnly,
+    SchemaTooNew,
+    StoreBusy,
+)
 from .files import Files
 from .sizes import Sizes
 from .store import FileStore
@@ -9,6 +17,8 @@ __all__ = [
     "Damaged",
     "FileStore",
     "Files",
+    "FolderGone",
+    "FolderGoneMidway",
     "ForeignFolder",
     "ReadOnly",
     "SchemaTooNew",

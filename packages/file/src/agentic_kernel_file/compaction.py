@@ -7,21 +7,24 @@ import os
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 
-from agentic_kernel import KernelError
+from agentic_kernel import InvalidValue, KernelError
 from agentic_kernel_engine.codec import encode_record
+from agentic_kernel_engine.faults import said
 
 from .catalog import Catalog
 from .folder import COMPACTION, DATA_FILE, Folder
+from .frames import Origin, origin_of
 from .liveness import Liveness
 from .log import Log
 from .manifest import Manifest
-from .table import Row, Table, table_name
+from .stored import Stored
+from .table import Table, table_name
 from .table_writer import TableWriter
 
 _STRIDE = 32
 _BREATH = 0.0005
-_ALL = 1 << 62
 _log = logging.getLogger(__name__)
 
 
@@ -55,9 +58,9 @@ class Compaction:
             turn = self._folder.directory.open(COMPACTION, os.O_RDWR | os.O_CREAT)
             if turn.try_lock():  # else another process is at it
                 self._compact()
-        except (OSError, KernelError) as error:
+        except (OSError, KernelError, ValueError) as error:
             self.failed_at = self._manifest.active.start
-            _log.warning("the log could not be compacted, and nothing is lost: %s", error)
+            _log.warning("the log could not be compacted, and nothing is lost: %s", said(error))
 
     def _compact(self) -> None:
         folder, manifest = self._folder, self._manifest
@@ -69,10 +72,10 @@ class Compaction:
             number = latest.next_number
             folder.replace(latest.reserved())
         directory = folder.directory
-        table = (
-            None if manifest.table is None else Table(directory.open(table_name(manifest.table)))
-        )
-        catalog = Catalog(Log(directory, manifest), table)
+        table = None
+        if manifest.table is not None:
+            table = Table(directory.open(table_name(manifest.table)), folder.states.read)
+        catalog = Catalog(Log(directory, manifest), table, folder.states.read)
         catalog.advance(manifest.active.start)
         writer = TableWriter(directory, number)
         _write(catalog, writer)
@@ -106,9 +109,8 @@ def _continues(latest: Manifest, earlier: Manifest) -> bool:
 
 
 def _write(catalog: Catalog, writer: TableWriter) -> None:
-    """Every Task of a catalog, in order of id."""
+    """Every Task of a catalog, in order of id; bytes that cannot be read are copied as they are."""
     table, index = catalog.table, catalog.index
-    parents = {} if table is None else {place: digest for digest, place in table.parents()}
     ids = sorted(index.entries, reverse=True)
 
     def from_index(bound: str | None) -> Iterator[str]:
@@ -117,27 +119,33 @@ def _write(catalog: Catalog, writer: TableWriter) -> None:
 
     def add(task_id: str) -> None:
         entry = index.entries.pop(task_id)
-        record = catalog.record(entry)
-        writer.add(entry, encode_record(record), catalog.events(entry, None, _ALL))
+        stored, origin = catalog.stored(entry), entry.origin
+        with suppress(InvalidValue):
+            record = stored.folded()  # a state that is kept apart stays where it is
+            stored = Stored(encode_record(record), state=stored.state)
+            origin = origin or origin_of(record)
+        origin = origin or Origin(entry.ended or 0, "", "", {})
+        writer.add(entry, stored, origin, catalog.raw_events(entry))
 
     done = 0
-    for place, row in () if table is None else table.after(None):
+    extras = None if table is None else table.extras()
+    for row in () if table is None else table.after(None):
         assert table is not None
+        assert extras is not None
         task_id = table.id_of(row)
-        for earlier in from_index(task_id):
-            add(earlier)
-            done = _breathe(done)
-        entry = index.entries.get(task_id)
-        if entry is not None and entry.at:
-            continue  # written when its turn comes: the log holds something newer
-        if entry is not None:
-            ids.pop()
-            writer.hold(entry)
-        elif task_id in index.removed:
-            continue
-        kind = writer.kind(table.kinds[row.kind])
-        block = table.block_bytes(row)
-        writer.add_block(task_id, block, Row(0, row.ended, kind, row.status), parents.get(place))
+        if task_id is not None:
+            for earlier in from_index(task_id):
+                add(earlier)
+                done = _breathe(done)
+            entry = index.entries.get(task_id)
+            if entry is not None and entry.at:
+                continue  # written when its turn comes: the log holds something newer
+            if entry is not None:
+                ids.pop()
+                writer.hold(entry, catalog.origin(entry))
+            elif task_id in index.removed:
+                continue
+        writer.add_block(*table.copied(row, extras))
         done = _breathe(done)
     for task_id in from_index(None):
         add(task_id)

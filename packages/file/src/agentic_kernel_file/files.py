@@ -13,9 +13,25 @@ import stat
 import sys
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 _ALWAYS = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 """Not inherited by other programs; no link followed; a FIFO is refused instead of waited for."""
+
+
+class Identity(NamedTuple):
+    """What tells one file or folder from another, wherever its name leads by now."""
+
+    device: int
+    inode: int
+    changed: int
+    """When its content, or a folder's names, changed last, in nanoseconds."""
+    links: int
+    """How many names lead to it; 0: it was removed and lives only as long as it is open."""
+
+    def same(self, other: Identity) -> bool:
+        """Whether both are one file or folder."""
+        return self.inode == other.inode and self.device == other.device
 
 
 class Files:
@@ -53,6 +69,19 @@ class Files:
     def size(self, fd: int) -> int:
         """The file's length in bytes, preallocation included."""
         return os.fstat(fd).st_size
+
+    def identity(self, fd: int) -> Identity:
+        """Of the open file or folder."""
+        found = os.fstat(fd)
+        return Identity(found.st_dev, found.st_ino, found.st_ctime_ns, found.st_nlink)
+
+    def look(self, path: str, folder: int | None = None) -> Identity:
+        """Of what a path leads to now; inside a folder, a symbolic link is not followed."""
+        found = os.stat(path, dir_fd=folder, follow_symlinks=folder is None)
+        # Twice in every write, so without the constructor's call.
+        return tuple.__new__(
+            Identity, (found.st_dev, found.st_ino, found.st_ctime_ns, found.st_nlink)
+        )
 
     def truncate(self, fd: int, size: int) -> None:
         """Cut the file, or extend it by zeros."""
@@ -120,8 +149,8 @@ class File:
     """
 
     __slots__ = (
-        "_fd", "_files", "_write", "allocate", "name", "read", "size", "sync", "sync_data",
-        "truncate", "try_lock", "unlock",
+        "_fd", "_files", "_write", "allocate", "identity", "name", "read", "size", "sync",
+        "sync_data", "truncate", "try_lock", "unlock",
     )  # fmt: skip
 
     def __init__(self, files: Files, fd: int, name: str) -> None:
@@ -132,6 +161,7 @@ class File:
         # as long as somebody holds the File itself.
         self.read = partial(files.read, fd)
         self.size = partial(files.size, fd)
+        self.identity = partial(files.identity, fd)
         self.truncate = partial(files.truncate, fd)
         self.allocate = partial(files.allocate, fd)
         self.sync = partial(files.sync, fd)
@@ -187,6 +217,18 @@ class Directory:
 
     def names(self) -> list[str]:
         return self._files.names(self._fd)
+
+    def identity(self) -> Identity:
+        """Of this folder."""
+        return self._files.identity(self._fd)
+
+    def look(self, name: str) -> Identity:
+        """Of what a name in it leads to now."""
+        return self._files.look(name, self._fd)
+
+    def look_at(self, path: str) -> Identity:
+        """Of what a path leads to now."""
+        return self._files.look(path)
 
     def rename(self, old: str, new: str) -> None:
         self._files.rename(self._fd, old, new)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -12,11 +13,12 @@ from agentic_kernel_engine.errors import StoreError
 
 from . import head, manifest
 from .errors import Damaged, ForeignFolder, ReadOnly
-from .files import Directory, Files, make_path
+from .files import Directory, File, Files, make_path
 from .head import NOTHING, Head
 from .lock import Lock
 from .log import create_segment, is_empty, segment_name
 from .manifest import Manifest, SegmentEntry
+from .states import States
 
 LOCK: Final = "agentic-kernel.lock"
 HOSTS: Final = "hosts"
@@ -45,9 +47,11 @@ class Folder:
             StoreError: It is no store, or none that this version reads.
         """
         self.path = str(path)
+        self.files = files
         if create:
             make_path(files, path)
         self.directory = Directory.at(files, self.path)
+        self.states = States(self.directory)
         try:
             text = self._manifest_text()
         except FileNotFoundError:
@@ -57,6 +61,8 @@ class Folder:
             text = b""
         if text:
             manifest.decode(text, self._where(manifest.NAME))
+        self._known: tuple[File, Manifest] | None = None
+        """The manifest that was read last, and its file."""
         self._lock: Lock | None = None
         try:
             # Opening for writing creates nothing in a store: its lock is older than its manifest.
@@ -99,9 +105,25 @@ class Folder:
             Damaged: It does not read, or is gone.
         """
         try:
-            return manifest.decode(self._manifest_text(), self._where(manifest.NAME))
+            file = self.directory.open(manifest.NAME)
         except FileNotFoundError as error:
             raise Damaged(f"{self._where(manifest.NAME)} is gone; restore the folder") from error
+        found = manifest.decode(file.read(file.size(), 0), self._where(manifest.NAME))
+        self._known = file, found
+        return found
+
+    def known_manifest(self) -> Manifest:
+        """The same, read again only if another file stands in its place.
+
+        Raises:
+            Damaged: It does not read, or is gone.
+        """
+        if self._known is not None:
+            file, found = self._known  # open, so that no other file has its identity
+            with suppress(FileNotFoundError):
+                if self.directory.look(manifest.NAME).same(file.identity()):
+                    return found
+        return self.manifest()
 
     def replace(self, successor: Manifest) -> None:
         """Put a new manifest in the place of the old one, durably. For the holder of both locks.
@@ -120,6 +142,7 @@ class Folder:
     def abandon(self) -> None:
         """Close the locks, in a forked child that shares them with its parent."""
         self.publishing.abandon()
+        self.states.abandon()
         if self._lock is not None:
             self._lock.abandon()
 

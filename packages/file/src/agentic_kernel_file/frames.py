@@ -1,41 +1,60 @@
 """Frames: the bytes that the log is made of.
 
     batch   length u32 · crc u32 · frame …           one append; whole or not there
-    frame   head (30 bytes) · id · facts · body · length u32 of each event · event …
+    frame   head (30 bytes) · id · facts · body · length u32 of each event · event … · rest
+    rest    origin, with a whole record · crc u32 of head without link, id, facts and body · crc u32
+            of the events and the origin
 
 A batch's checksum is seeded with that of the batch before it, so what an earlier writer left
 behind the end of the log is never taken for a continuation. A frame names the previous frame of
 the same Task, so a Task's history is found by walking back. Its head and its facts say what the
 index has to know, so that following the log decodes no record.
+
+Version 0.1 wrote frames without a rest, and skips it when it reads. A frame's own checksums tell,
+in a batch that a disk has damaged, the frames and the events that are as they were written.
 """
 
 from __future__ import annotations
 
 import json
+import re
+import struct
 import zlib
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from struct import Struct
 from typing import Any, Final, NamedTuple
 
-from agentic_kernel import TaskStatus
+from agentic_kernel import InvalidValue, TaskStatus
 from agentic_kernel_engine.codec import encode_change, encode_record
+from agentic_kernel_engine.moments import EARLIEST, LATEST
 from agentic_kernel_engine.record import Record
+from agentic_kernel_engine.search import labels_of
+
+from .states import StateFile
 
 INSERT: Final = 1
-"""The body is a whole record."""
+"""The body is a whole record, the Task's first."""
 CHANGE: Final = 2
 """The body is what a commit changed."""
 PRUNE: Final = 3
 """The body is a list of the ids that are gone."""
+BURIAL: Final = 4
+"""The body is a whole record in the place of one that could not be read."""
 
 BATCH: Final = Struct("<II")
 _HEAD: Final = Struct("<IBBHIQIHI")
+_UNLINKED: Final = Struct("<IBBHIIHI")
+"""The head without its link."""
 HEAD_SIZE: Final = _HEAD.size
 _LINK_AT: Final = 12
 """Where the link is in the head."""
 _LINK: Final = Struct("<Q")
 _LENGTH: Final = Struct("<I")
+_CRCS: Final = Struct("<II")
+
+_BEGINNING: Final = re.compile(rb'\{"v":(\d+),"i":\{"schema":\d+,"id":("(?:[^"\\]|\\.)*")')
+"""How the body of a whole record begins: with its version and the Task's id."""
 
 STATUSES: Final = tuple(TaskStatus)
 STATUS_CODES: Final = {status: code for code, status in enumerate(STATUSES)}
@@ -61,12 +80,22 @@ class Head(NamedTuple):
     """How many."""
 
 
+class Origin(NamedTuple):
+    """What filters ask for and no commit changes: it came in with the Task."""
+
+    created: int
+    """Microseconds since 1970."""
+    agent: str
+    realm: str
+    labels: dict[str, str]
+
+
 class Entry:
     """What the index knows about a Task: its latest frame, and the facts that filters ask for."""
 
     __slots__ = (
-        "at", "due", "ended", "owner", "parent", "record", "runtime_kind", "status", "task_id",
-        "version",
+        "at", "damaged", "due", "ended", "loaded", "origin", "owner", "parent", "readable",
+        "record", "runtime_kind", "state", "status", "task_id", "version",
     )  # fmt: skip
 
     def __init__(
@@ -80,7 +109,11 @@ class Entry:
         ended: int | None,
         runtime_kind: str,
         parent: str | None,
+        state: StateFile | None = None,
+        origin: Origin | None = None,
         record: Record | None = None,
+        *,
+        damaged: bool = False,
     ) -> None:
         self.task_id = task_id
         self.version = version
@@ -92,17 +125,36 @@ class Entry:
         self.ended = ended
         self.runtime_kind = runtime_kind
         self.parent = parent
+        self.state = state
+        """The file of its state, if that is kept apart."""
+        self.origin = origin
+        """None if only the record says it: version 0.1 wrote the frame."""
         self.record = record
         """The latest record that was decoded; an older one until the newer is asked for."""
+        self.loaded: StateFile | None = None
+        """The file that the state of `record` was read from, or written to."""
+        self.damaged = damaged
+        """True if the latest frame is not as it was written."""
+        self.readable = False
+        """True if this version of the record was read well once."""
 
 
-def entry_of(record: Record, at: int) -> Entry:
+def entry_of(record: Record, at: int, origin: Origin | None = None) -> Entry:
     """The index's entry for a record whose frame is at ``at``."""
     task = record.task
+    due, ended = record.due_at, task.ended_at
     return Entry(
-        task.id, record.version, task.status, at, record.owner, _moment(record.due_at),
-        _moment(task.ended_at), task.runtime_kind, record.parent, record,
+        task.id, record.version, task.status, at, record.owner,
+        None if due is None else moment(due), None if ended is None else moment(ended),
+        task.runtime_kind, record.parent, None, origin, record,
     )  # fmt: skip
+
+
+def origin_of(record: Record) -> Origin:
+    """The part of a record that no commit changes, as filters ask for it."""
+    task = record.task
+    created = min(max(task.created_at, EARLIEST), LATEST)
+    return Origin(moment(created), task.agent_name or "", record.realm, labels_of(task))
 
 
 def moment(at: datetime) -> int:
@@ -117,49 +169,86 @@ def _moment(at: datetime | None) -> int | None:
 class Draft:
     """A frame without its link: everything that can be prepared before the log is at hand."""
 
-    __slots__ = ("_after_link", "_before_link")
+    __slots__ = ("_rest", "_unlinked")
 
     def __init__(
         self, kind: int, status: int, name: bytes, version: int, facts: bytes, body: bytes,
-        events: Sequence[bytes],
+        events: Sequence[bytes], origin: bytes = b"",
     ) -> None:  # fmt: skip
-        rest = b"".join([name, facts, body, *map(_LENGTH.pack, map(len, events)), *events])
-        head = _HEAD.pack(
-            HEAD_SIZE + len(rest), kind, status, len(name), version, 0, len(body), len(facts),
-            len(events),
-        )  # fmt: skip
-        self._before_link = head[:_LINK_AT]
-        self._after_link = head[_LINK_AT + _LINK.size :] + rest
+        rest = b"".join([*map(_LENGTH.pack, map(len, events)), *events, origin])
+        told = name + facts + body
+        unlinked = _UNLINKED.pack(
+            HEAD_SIZE + len(told) + len(rest) + _CRCS.size, kind, status, len(name), version,
+            len(body), len(facts), len(events),
+        ) + told  # fmt: skip
+        self._unlinked = unlinked
+        self._rest = rest + _CRCS.pack(zlib.crc32(unlinked), zlib.crc32(rest))
 
     def frame(self, link: int) -> bytes:
         """The bytes to append."""
-        return self._before_link + _LINK.pack(link) + self._after_link
+        head = self._unlinked
+        return head[:_LINK_AT] + _LINK.pack(link) + head[_LINK_AT:] + self._rest
 
 
-def insertion(record: Record, events: Sequence[bytes]) -> Draft:
-    """The frame of a new record."""
+def insertion(record: Record, events: Sequence[bytes], state: StateFile | None = None) -> Draft:
+    """The frame of a new record; ``state`` is the file that holds its state, if one does."""
+    return _whole(INSERT, record, origin_of(record), events, state)
+
+
+def burial(record: Record, events: Sequence[bytes]) -> Draft:
+    """The frame of a record in the place of one that cannot be read."""
+    return _whole(BURIAL, record, origin_of(record), events, None)
+
+
+def _whole(
+    kind: int, record: Record, origin: Origin, events: Sequence[bytes], state: StateFile | None
+) -> Draft:
     task = record.task
-    facts = _facts(
-        record.owner,
-        _moment(record.due_at),
-        _moment(task.ended_at),
-        task.runtime_kind,
+    facts: list[Any] = [
+        record.owner, _moment(record.due_at), _moment(task.ended_at), task.runtime_kind,
         record.parent,
-    )
-    return _draft(INSERT, task.id, record, facts, encode_record(record), events)
+    ]  # fmt: skip
+    if state is not None:
+        facts.append(state)
+        record = record.changed(state=None)
+    try:
+        return Draft(
+            kind, STATUS_CODES[task.status], task.id.encode(), record.version, _json(facts),
+            encode_record(record), events, _json(origin),
+        )  # fmt: skip
+    except _UNFIT as error:
+        raise _unfit(error) from None
 
 
-def change(before: Record, after: Record, events: Sequence[bytes]) -> Draft:
-    """The frame of one commit."""
+def change(
+    before: Record, after: Record, events: Sequence[bytes], state: StateFile | None = None,
+    known: StateFile | None = None,
+) -> Draft:  # fmt: skip
+    """The frame of one commit.
+
+    Args:
+        state: The file that holds the state of ``after``, if one does.
+        known: The file that holds the state of ``before``, if one does.
+    """
     old, new = before.task, after.task
     facts = b""
     if (
         after.owner != before.owner
         or after.due_at != before.due_at
         or new.ended_at is not old.ended_at
+        or state != known
     ):
-        facts = _facts(after.owner, _moment(after.due_at), _moment(new.ended_at))
-    return _draft(CHANGE, new.id, after, facts, encode_change(before, after), events)
+        listed = [after.owner, _moment(after.due_at), _moment(new.ended_at)]
+        facts = _json(listed if state == known else [*listed, state])
+    if state is not None:
+        after = after.changed(state=before.state)
+    try:
+        return Draft(
+            CHANGE, STATUS_CODES[new.status], new.id.encode(), after.version, facts,
+            encode_change(before, after), events,
+        )  # fmt: skip
+    except _UNFIT as error:
+        raise _unfit(error) from None
 
 
 def removal(task_ids: Sequence[str]) -> Draft:
@@ -167,14 +256,17 @@ def removal(task_ids: Sequence[str]) -> Draft:
     return Draft(PRUNE, 0, b"", 0, b"", json.dumps(task_ids).encode(), ())
 
 
-def _draft(
-    kind: int, task_id: str, after: Record, facts: bytes, body: bytes, events: Sequence[bytes]
-) -> Draft:
-    status = STATUS_CODES[after.task.status]
-    return Draft(kind, status, task_id.encode(), after.version, facts, body, events)
+_UNFIT: Final = (struct.error, TypeError, ValueError, OverflowError)
 
 
-def _facts(*facts: Any) -> bytes:
+def _unfit(error: Exception) -> InvalidValue:
+    """The error for a record that cannot be encoded."""
+    if isinstance(error, InvalidValue):
+        return error
+    return InvalidValue("record", f"does not fit into the log: {error}")
+
+
+def _json(facts: Any) -> bytes:
     return json.dumps(facts, separators=(",", ":")).encode()
 
 
@@ -199,6 +291,36 @@ class Frame(NamedTuple):
         return self.data[begin : begin + self.head.id_length].decode()
 
     @property
+    def doubtful_id(self) -> str:
+        """The id as far as it is legible, of a frame that is not as it was written."""
+        begin = self.start + HEAD_SIZE
+        return self.data[begin : begin + self.head.id_length].decode(errors="replace")
+
+    def told(self) -> tuple[str, int] | None:
+        """The id and the version that the body of a whole record says, if it is legible."""
+        begin = self.start + HEAD_SIZE
+        found = _BEGINNING.search(self.data, begin, self.start + self.head.length)
+        try:
+            return None if found is None else (json.loads(found[2]), int(found[1]))
+        except ValueError:
+            return None
+
+    def holds(self, task_id: str) -> bool:
+        """Whether the id stands in its place, whatever the head says about its length."""
+        return self.data.startswith(task_id.encode(), self.start + HEAD_SIZE)
+
+    def sound_as(self, task_id: str) -> bool:
+        """Whether all but the events is as it was written, once this id stands in its place."""
+        name, head, end = task_id.encode(), self.head, self.start + self.head.length
+        known = _HEAD.pack(*head._replace(id_length=len(name)))
+        begin = self.start + HEAD_SIZE + len(name)
+        crc = zlib.crc32(known[_LINK_AT + _LINK.size :], zlib.crc32(known[:_LINK_AT]))
+        rest = self.data[begin : begin + head.facts_length + head.body_length]
+        crc = zlib.crc32(rest, zlib.crc32(name, crc))
+        at = end - _CRCS.size
+        return begin <= at and bool(_CRCS.unpack_from(self.data, at)[0] == crc)
+
+    @property
     def facts(self) -> list[Any] | None:
         if not self.head.facts_length:
             return None
@@ -216,36 +338,137 @@ class Frame(NamedTuple):
         ids: list[str] = json.loads(self.body)
         return ids
 
+    @property
+    def whole(self) -> bool:
+        """Whether the body is a whole record."""
+        return self.head.kind in (INSERT, BURIAL)
+
+    @property
+    def first(self) -> bool:
+        """Whether the Task begins here."""
+        return self.head.kind == INSERT
+
     def texts(self) -> list[bytes]:
         """The events' texts, in order."""
-        head = self.head
-        begin = self.start + HEAD_SIZE + head.id_length + head.facts_length + head.body_length
-        lengths = [length for (length,) in _LENGTH.iter_unpack(
-            self.data[begin : begin + 4 * head.events]
-        )]  # fmt: skip
-        begin += 4 * head.events
+        begin, lengths = self._events()
         texts = []
         for length in lengths:
             texts.append(self.data[begin : begin + length])
             begin += length
         return texts
 
-    def entry(self, before: Entry | None) -> Entry:
-        """The Task's new entry in the index; ``before`` is the one it replaces."""
+    def pieces(self) -> list[tuple[int, bytes]]:
+        """The places and the texts of events that are damaged, at least one."""
+        try:
+            return list(enumerate(self.texts())) or [(0, b"")]
+        except struct.error:
+            return [(0, b"")]
+
+    def origin(self) -> Origin | None:
+        """What the frame of a whole record says for filters; None if version 0.1 wrote it."""
+        begin, end = self._rest()
+        return Origin(*json.loads(self.data[begin : end - _CRCS.size])) if begin < end else None
+
+    def sound(self) -> bool | None:
+        """Whether all but the events is as it was written; None if version 0.1 wrote it."""
+        link = self.start + _LINK_AT
+        crc = zlib.crc32(self.data[self.start : link])
+        return self._matches(0, zlib.crc32(self.data[link + _LINK.size : self._events_at], crc))
+
+    def events_sound(self) -> bool | None:
+        """Whether the events are as they were written; None if version 0.1 wrote them."""
+        end = self.start + self.head.length - _CRCS.size
+        return self._matches(1, zlib.crc32(self.data[self._events_at : end]))
+
+    def events_fit(self) -> bool:
+        """Whether there are as many events as the head says, if the head itself is in doubt."""
+        try:
+            begin, end = self._rest()
+            if self.whole:
+                return self.origin() is not None
+            return begin == end - _CRCS.size
+        except (ValueError, TypeError, struct.error):
+            return False
+
+    def state(self, before: Entry | None) -> StateFile | None:
+        """The file of the Task's state, if that is kept apart."""
+        facts = self.facts
+        if facts is not None and len(facts) in (4, 6):
+            return None if facts[-1] is None else StateFile(*facts[-1])
+        return None if self.whole or before is None else before.state
+
+    def entry(self, before: Entry | None, *, doubtful: bool = False) -> Entry:
+        """The Task's new entry in the index.
+
+        Args:
+            before: The entry that it replaces.
+            doubtful: The frame's origin is not as it was written; the record says it too.
+        """
         head, facts = self.head, self.facts
         status = STATUSES[head.status]
-        if facts is None:
-            if before is None:
-                raise ValueError(f"the frame at {self.at} continues a Task that is not stored")
+        if self.whole and facts is not None:
+            owner, due, ended, kind, parent = facts[:5]
             return Entry(
-                before.task_id, head.version, status, self.at, before.owner, before.due,
-                before.ended, before.runtime_kind, before.parent,
+                self.task_id, head.version, status, self.at, owner, due, ended, kind, parent,
+                self.state(None), None if doubtful else self.origin(),
             )  # fmt: skip
-        if len(facts) == 3:
-            if before is None:
-                raise ValueError(f"the frame at {self.at} continues a Task that is not stored")
-            facts += [before.runtime_kind, before.parent]
-        return Entry(self.task_id, head.version, status, self.at, *facts)
+        # A reader in another thread may have taken in this frame, and later ones, meanwhile.
+        if before is None or head.version > before.version + 1:
+            raise ValueError(f"the frame at {self.at} continues a commit that is not there")
+        if facts is None:
+            owner, due, ended = before.owner, before.due, before.ended
+        else:
+            owner, due, ended = facts[:3]
+        return Entry(
+            before.task_id, head.version, status, self.at, owner, due, ended, before.runtime_kind,
+            before.parent, self.state(before), before.origin,
+        )  # fmt: skip
+
+    def damaged_entry(self, task_id: str, before: Entry | None) -> Entry:
+        """The entry of a Task whose frame is not as it was written: what else is known of it."""
+        task_id = task_id if before is None else before.task_id
+        status = STATUSES[self.head.status] if self.head.status < len(STATUSES) else None
+        if before is None:
+            told = self.told()
+            version = self.head.version if told is None else min(self.head.version, told[1])
+            return Entry(
+                task_id, max(version, 1), status or TaskStatus.RUNNING, self.at,
+                None, None, None, "", None, damaged=True,
+            )  # fmt: skip
+        return Entry(
+            task_id, before.version + 1, status or before.status, self.at, before.owner,
+            before.due, before.ended, before.runtime_kind, before.parent, before.state,
+            before.origin, damaged=True,
+        )  # fmt: skip
+
+    @property
+    def _events_at(self) -> int:
+        """Where the lengths of the events begin."""
+        head = self.head
+        return self.start + HEAD_SIZE + head.id_length + head.facts_length + head.body_length
+
+    def _events(self) -> tuple[int, list[int]]:
+        """Where the first event begins, and how long each one is."""
+        begin = self._events_at
+        end = begin + 4 * self.head.events
+        return end, [length for (length,) in _LENGTH.iter_unpack(self.data[begin:end])]
+
+    def _rest(self) -> tuple[int, int]:
+        """Where the events end, and where the frame does."""
+        begin, lengths = self._events()
+        return begin + sum(lengths), self.start + self.head.length
+
+    def _matches(self, place: int, crc: int) -> bool | None:
+        """Whether one of the frame's checksums is this one; None if the frame has none."""
+        try:
+            begin, end = self._rest()
+        except struct.error:
+            return False
+        if begin == end:
+            return None
+        if not self._events_at <= end - _CRCS.size <= len(self.data) - _CRCS.size:
+            return False
+        return bool(_CRCS.unpack_from(self.data, end - _CRCS.size)[place] == crc)
 
 
 def read_head(data: bytes, start: int = 0) -> Head:
@@ -254,11 +477,17 @@ def read_head(data: bytes, start: int = 0) -> Head:
 
 
 def frames_in(batch: bytes, at: int) -> Iterator[Frame]:
-    """The frames of one batch, without its head; ``at`` is where the first one is in the log."""
+    """The frames of one batch, without its head; ``at`` is where the first one is in the log.
+
+    Raises:
+        ValueError: The lengths of the frames do not lead to the end of the batch.
+    """
     start = 0
     while start < len(batch):
-        head = read_head(batch, start)
-        if head.length < HEAD_SIZE:
+        if len(batch) - start < HEAD_SIZE:
             raise ValueError(f"the frame at {at + start} is shorter than its head")
+        head = read_head(batch, start)
+        if not HEAD_SIZE <= head.length <= len(batch) - start:
+            raise ValueError(f"the frame at {at + start} does not end within its batch")
         yield Frame(at + start, head, batch, start)
         start += head.length

@@ -5,12 +5,22 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from hashlib import blake2b
+from typing import NamedTuple
 
-from agentic_kernel_engine.errors import StoreError
+from agentic_kernel_engine.errors import HostGone, StoreError
 
-from .errors import Damaged
+from .errors import Damaged, FolderGone
 from .files import Directory, File
 from .folder import HOSTS, Folder
+
+
+class Past(NamedTuple):
+    """Hosts that will not live again, whatever folder the path leads to."""
+
+    gone: set[str]
+    """Those that left, or that were seen dead."""
+    lost: dict[str, str]
+    """Those among them that were alive when the folder went away, and what happened to it."""
 
 
 class Liveness:
@@ -21,13 +31,15 @@ class Liveness:
     digest: no name given by a caller becomes part of a path.
     """
 
-    def __init__(self, folder: Folder) -> None:
+    def __init__(self, folder: Folder, past: Past | None = None) -> None:
+        """Open the folder; ``past`` is what the process knows from an earlier opening."""
         try:
-            self._directory: Directory = folder.directory.inside(HOSTS)
+            self.directory: Directory = folder.directory.inside(HOSTS)
         except FileNotFoundError as error:
             raise Damaged(f"{folder.path}/{HOSTS} is gone; restore the folder") from error
         self._held: dict[str, File] = {}
-        self._gone: set[str] = set()
+        self._past = past or Past(set(), {})
+        self._gone = self._past.gone
         self._begun: str | None = None
         """The file of a join that failed, and may be tried again."""
 
@@ -35,19 +47,26 @@ class Liveness:
         """Declare a host alive. For the holder of the folder's lock.
 
         Raises:
-            StoreError: Another process has the name, or it left before.
+            HostGone: It left before, or its process died.
+            StoreError: Another process has the name.
         """
         if host in self._held:
             return
         name = _name(host)
-        if host in self._gone or (name != self._begun and name in self._directory.names()):
-            raise StoreError(
-                f"the host name {ascii(host)[:80]} was used before; join with a fresh random one"
-            )
-        self._begun = name
-        file = self._directory.open(name, os.O_RDWR | os.O_CREAT)
+        self.check_not_lost(host)
+        if host in self._gone:
+            raise self._past_use(host)
+        used = name != self._begun and name in self.directory.names()
+        if not used:
+            self._begun = name
+        file = self.directory.open(name, os.O_RDWR if used else os.O_RDWR | os.O_CREAT)
         if not file.try_lock():
-            raise StoreError(f"the host name {ascii(host)[:80]} is in use; join with another")
+            raise StoreError(
+                f"the host name {ascii(host)[:80]} is in use; join with a fresh random one"
+            )
+        if used:
+            self._gone.add(host)
+            raise self._past_use(host)
         self._held[host] = file
         self._begun = None
 
@@ -58,9 +77,34 @@ class Liveness:
             return
         try:
             # While its lock is still held: a sweep takes a file without one for its own to remove.
-            self._directory.remove(_name(host))
+            self.directory.remove(_name(host))
         finally:
             del self._held[host]
+
+    def check_not_lost(self, host: str) -> None:
+        """Refuse a host of this process that was alive in a folder that went away.
+
+        Raises:
+            HostGone: It was; the message and the cause say what happened to the folder.
+        """
+        why = self._past.lost.get(host)
+        if why is not None:
+            name = ascii(host)[:80]
+            raise HostGone(host, f"the host {name} is gone, because {why}") from FolderGone(why)
+
+    def lose_all(self, why: str) -> None:
+        """Give up every host of this process: the folder went away."""
+        self._past.lost.update(dict.fromkeys(self._held, why))
+        self._gone.update(self._held)
+        self._held.clear()
+
+    @staticmethod
+    def _past_use(host: str) -> HostGone:
+        return HostGone(
+            host,
+            f"the host {ascii(host)[:80]} left, or its process died, and does not come back; "
+            "join with a fresh random name",
+        )
 
     def leave_all(self) -> None:
         """Declare every host of this process gone."""
@@ -79,7 +123,7 @@ class Liveness:
         if host in self._gone:
             return False
         try:
-            file = self._directory.open(_name(host))
+            file = self.directory.open(_name(host))
         except FileNotFoundError:
             self._gone.add(host)
             return False
@@ -95,12 +139,12 @@ class Liveness:
         leaves meanwhile removes its file itself.
         """
         own = {_name(host) for host in list(self._held)}
-        for name in self._directory.names():
+        for name in self.directory.names():
             if name not in own:
                 with suppress(FileNotFoundError):
-                    file = self._directory.open(name)
+                    file = self.directory.open(name)
                     if file.try_lock():
-                        self._directory.remove(name)
+                        self.directory.remove(name)
 
 
 def _name(host: str) -> str:

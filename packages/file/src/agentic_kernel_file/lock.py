@@ -7,7 +7,7 @@ import time
 from contextlib import AbstractContextManager
 
 from .errors import StoreBusy
-from .files import File
+from .files import File, Identity
 
 _SHORTEST, _LONGEST = 20e-6, 2e-3
 
@@ -64,6 +64,10 @@ class Lock(AbstractContextManager[None]):
             self._file.unlock()
         finally:
             self._mutex.release()
+
+    def identity(self) -> Identity:
+        """Of the file."""
+        return self._file.identity()
 
     def abandon(self) -> None:
         """Close the file, in a forked child that shares it with its parent."""

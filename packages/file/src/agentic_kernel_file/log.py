@@ -16,13 +16,15 @@ from typing import Final, NamedTuple
 
 from .errors import Damaged
 from .files import Directory, File
-from .frames import BATCH, HEAD_SIZE, Frame, read_head
+from .frames import BATCH, HEAD_SIZE, Frame, frames_in, read_head
 from .manifest import Manifest, SegmentEntry
 
 _HEADER: Final = Struct("<8sIQ8sI")
 _MAGIC: Final = b"AKlog\r\n\x01"
 _CHUNK_FIRST, _CHUNK = 1 << 14, 1 << 18
 _GUESS: Final = 512
+_LARGE: Final = 1 << 20
+"""A longer frame is compared with its file before memory is taken for it."""
 _ALLOCATE_FIRST, _ALLOCATE_MOST = 1 << 18, 1 << 22
 
 
@@ -41,6 +43,8 @@ class Batch(NamedTuple):
     """Where its first frame is in the log."""
     frames: bytes
     end: Position
+    damaged: bool = False
+    """True if it was durable and does not match its checksum; its frames' lengths lead through."""
 
 
 def segment_name(number: int) -> str:
@@ -108,6 +112,10 @@ class Log:
     def active(self) -> Segment:
         return self._segments[-1]
 
+    def files(self) -> dict[int, File]:
+        """The open files, by the segment's number."""
+        return {number: segment.file for number, segment in self._by_number.items()}
+
     def normal(self, position: Position) -> Position:
         """The same position, in the segment that goes on from there."""
         at = position.at
@@ -124,6 +132,8 @@ class Log:
         data = segment.read(at, _GUESS)
         if len(data) >= HEAD_SIZE:
             head = read_head(data)
+            if head.length > _LARGE and head.length > segment.file.size():
+                raise Damaged(f"the log has no frame at {at}; restore the folder from a copy")
             if head.length > len(data):
                 data += segment.read(at + len(data), head.length - len(data))
             if HEAD_SIZE <= head.length <= len(data):
@@ -131,10 +141,10 @@ class Log:
         raise Damaged(f"the log has no frame at {at}; restore the folder from a copy")
 
     def scan(self, position: Position, until: int) -> Iterator[Batch]:
-        """The batches up to a published position.
+        """The batches up to a published position, damaged ones among them.
 
         Raises:
-            Damaged: One of them does not match its checksum.
+            Damaged: The log does not lead on, because the lengths in it are damaged.
         """
         while position.at < until:
             position = self.normal(position)
@@ -189,10 +199,20 @@ def _batches(segment: Segment, position: Position, stop: int | None) -> Iterator
         first = offset + BATCH.size
         frames = buffer[first : first + length]
         crc = zlib.crc32(frames, crc)
-        if crc != expected:
+        damaged = crc != expected
+        if damaged and (stop is None or not _leads_through(frames)):
             return
         at += BATCH.size + length
-        yield Batch(at - length, frames, Position(at, crc))
+        crc = expected  # what the next batch's writer knew
+        yield Batch(at - length, frames, Position(at, crc), damaged)
+
+
+def _leads_through(frames: bytes) -> bool:
+    """Whether the lengths of a batch's frames lead to its end."""
+    try:
+        return sum(frame.head.length for frame in frames_in(frames, 0)) == len(frames)
+    except ValueError:
+        return False
 
 
 class Appender:
@@ -223,6 +243,11 @@ class Appender:
         offset = at - self._start + _HEADER.size
         self._file.truncate(offset)
         self._allocated = offset
+
+    @property
+    def lost(self) -> bool:
+        """Whether no name leads to the file any more, so that nobody will ever read it."""
+        return self._file.identity().links == 0
 
     def length(self, at: int) -> int:
         """How long the segment is when the log ends at ``at``."""

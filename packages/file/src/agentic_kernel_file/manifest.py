@@ -12,11 +12,15 @@ from .errors import Damaged, ForeignFolder, SchemaTooNew
 
 NAME: Final = "agentic-kernel.json"
 FORMAT: Final = "agentic-kernel-file"
-SCHEMA: Final = 1
-"""Version of the layout described here, in `frames` and in `table`."""
+SCHEMA: Final = 2
+"""The newest version that this code reads of the layout described here, in `frames` and in `table`.
+
+A folder begins with 1 and is raised to 2 by the first write that older code must not touch: a
+record with a field that older code lacks, a state in a file of its own, or a burial.
+"""
 
 Migration = Callable[[dict[str, Any]], dict[str, Any]]
-MIGRATIONS: Final[Mapping[int, Migration]] = {}
+MIGRATIONS: Final[Mapping[int, Migration]] = {1: dict}
 """From a schema to the next one: what a manifest of the older schema looks like in the newer."""
 
 
@@ -48,6 +52,8 @@ class Manifest:
     """The number of the compacted table."""
     dead: tuple[tuple[int, int], ...] = ()
     """Ranges of the log that were written and given up, because they could not be made durable."""
+    schema: int = 1
+    """The oldest version of the layout that holds all that the store holds."""
 
     @property
     def active(self) -> SegmentEntry:
@@ -78,6 +84,10 @@ class Manifest:
         """The next manifest: the number of one more file is taken."""
         return replace(self, generation=self.generation + 1, next_number=self.next_number + 1)
 
+    def raised(self, schema: int) -> Manifest:
+        """The next manifest: of a newer schema, so that older code refuses the folder."""
+        return replace(self, generation=self.generation + 1, schema=schema)
+
     def compacted(self, table: int, sealed: tuple[SegmentEntry, ...]) -> Manifest:
         """The next manifest: a table in the place of the oldest segments."""
         return replace(
@@ -89,7 +99,7 @@ class Manifest:
 
     def encode(self) -> bytes:
         """The file's content."""
-        document = {"format": FORMAT, "schema": SCHEMA, **asdict(self)}
+        document = {"format": FORMAT, **asdict(self)}
         document["crc"] = _checksum(document)
         return json.dumps(document, indent=1).encode() + b"\n"
 
@@ -111,13 +121,14 @@ def decode(
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise ForeignFolder(f"{path} is not a store's manifest; choose another folder")
     found = document.get("schema")
-    if not isinstance(found, int) or found > schema:
+    if isinstance(found, bool) or not isinstance(found, int) or not 1 <= found <= schema:
         raise SchemaTooNew(
             f"{path} has schema {ascii(found)} and this version reads up to {schema}; "
             "upgrade agentic-kernel-file"
         )
     if document.pop("crc", None) != _checksum(document):
         raise Damaged(f"{path} does not match its checksum; restore the folder from a copy")
+    written = found
     while found < schema:
         document = migrations[found](document)
         found += 1
@@ -128,6 +139,7 @@ def decode(
             segments=tuple(SegmentEntry(**entry) for entry in document["segments"]),
             table=document["table"],
             dead=tuple((low, high) for low, high in document["dead"]),
+            schema=written,
         )
     except (KeyError, TypeError, ValueError) as error:
         raise Damaged(f"{path} lacks a part: {error}; restore the folder from a copy") from error

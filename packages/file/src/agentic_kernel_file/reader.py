@@ -69,10 +69,10 @@ class Reader:
         if before is not None and known is not None and known.table == manifest.table:
             before.log = log
             return before
-        table = None
+        table, states = None, self._folder.states.read
         if manifest.table is not None:
-            table = Table(directory.open(table_name(manifest.table)))
-        catalog = Catalog(log, table)
+            table = Table(directory.open(table_name(manifest.table)), states)
+        catalog = Catalog(log, table, states)
         catalog.advance(manifest.active.start)
         if before is not None:
             if before.position.at > catalog.position.at:

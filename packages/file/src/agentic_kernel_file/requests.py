@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any, Protocol
 
 from agentic_kernel import TaskExists, TaskNotFound, TaskStatus
-from agentic_kernel_engine.errors import Conflict
+from agentic_kernel_engine.codec import buried
+from agentic_kernel_engine.errors import Conflict, StoreError, Unreadable
 from agentic_kernel_engine.record import Record, host_of, owner_name
 
 from .catalog import Change
-from .frames import Entry, change, entry_of, insertion, removal
+from .frames import Entry, burial, change, entry_of, insertion, origin_of, removal
+from .states import Kept
 
 
 class Hosts(Protocol):
@@ -33,8 +36,20 @@ class Latest(Protocol):
         """The record of that entry."""
         ...
 
+    def owner(self, entry: Entry) -> str | None:
+        """Who owns a Task, as far as that is legible."""
+        ...
+
     def alive(self, host: str) -> bool:
         """Whether a host is alive."""
+        ...
+
+    def check_not_lost(self, host: str) -> None:
+        """Refuse a host that was alive in a folder that went away.
+
+        Raises:
+            HostGone: It was; the message and the cause say what happened to the folder.
+        """
         ...
 
 
@@ -49,14 +64,20 @@ class Request:
     the holder of the lock has little left to do.
     """
 
-    __slots__ = ("error", "future", "loop", "result", "settled")
+    __slots__ = ("error", "future", "kept", "loop", "result", "schema", "settled", "superseded")
 
-    def __init__(self) -> None:
+    def __init__(self, schema: int = 1, kept: Kept | None = None) -> None:
         self.loop = asyncio.get_running_loop()
         self.future: asyncio.Future[Any] = self.loop.create_future()
         self.settled = False
         self.result: Any = None
         self.error: BaseException | None = None
+        self.schema = schema if kept is None else 2
+        """The oldest schema of a folder that can hold what is appended."""
+        self.kept = kept
+        """The file of the state, if that is kept apart."""
+        self.superseded: Sequence[str] = ()
+        """Names of the states' files that the write makes useless."""
 
     def decide(self, tip: Latest, at: int) -> Decision | None:
         """What to append, if the write holds at the end of the log; None if nothing is.
@@ -89,39 +110,75 @@ class Insert(Request):
 
     __slots__ = ("_draft", "_record")
 
-    def __init__(self, record: Record, events: Sequence[bytes]) -> None:
-        super().__init__()
+    def __init__(self, record: Record, events: Sequence[bytes], kept: Kept | None) -> None:
+        super().__init__(record.needs_schema, kept)
         self._record = record
-        self._draft = insertion(record, events)
+        self._draft = insertion(record, events, None if kept is None else kept.reference)
 
     def decide(self, tip: Latest, at: int) -> Decision:
-        task_id = self._record.task.id
+        record = self._record
+        task_id = record.task.id
         if tip.latest(task_id) is not None:
             raise TaskExists(task_id)
-        return self._draft.frame(0), entry_of(self._record, at)
+        if record.owner is not None:
+            tip.check_not_lost(host_of(record.owner))
+        entry = entry_of(record, at, origin_of(record))
+        if self.kept is not None:
+            entry.state = entry.loaded = self.kept.reference
+        return self._draft.frame(0), entry
 
 
 class Commit(Request):
     """Replace a record by its successor."""
 
-    __slots__ = ("_draft", "_entry", "_owner", "_version")
+    __slots__ = ("_after", "_before", "_draft", "_entry", "_events", "_moved")
 
-    def __init__(self, before: Record, after: Record, events: Sequence[bytes]) -> None:
-        super().__init__()
-        self._version = before.version
-        self._owner = before.owner
-        self._draft = change(before, after, events)
+    def __init__(
+        self,
+        before: Record,
+        after: Record,
+        events: Sequence[bytes],
+        kept: Kept | None,
+        *,
+        moved: bool,
+    ) -> None:
+        """``moved`` says whether the state is another one."""
+        # The other fields that need schema 2 were written with the input.
+        super().__init__(1 if after.form == before.form else 2, kept)
+        self._before = before
+        self._after = after
+        self._events = events
+        self._moved = moved
+        self._draft = change(before, after, events, None if kept is None else kept.reference)
         self._entry = entry_of(after, 0)
 
     def decide(self, tip: Latest, at: int) -> Decision:
-        task_id = self._entry.task_id
+        ours, before = self._entry, self._before
+        task_id = ours.task_id
         entry = tip.latest(task_id)
         if entry is None:
             raise TaskNotFound(task_id)
-        if entry.version != self._version or entry.owner != self._owner or entry.status.terminal:
+        if (
+            entry.version != before.version
+            or entry.owner != before.owner
+            or entry.status.terminal
+            or entry.damaged
+        ):
             raise Conflict(task_id, tip.record(entry))
-        self._entry.at = at
-        return self._draft.frame(entry.at), self._entry
+        if ours.owner is not None and ours.owner != before.owner:
+            tip.check_not_lost(host_of(ours.owner))
+        ours.at = at
+        ours.origin = entry.origin
+        if not self._moved:
+            ours.state = ours.loaded = entry.state
+        else:
+            if self.kept is not None:
+                ours.state = ours.loaded = self.kept.reference
+            elif entry.state is not None:  # the frame has to say that the file counts no more
+                self._draft = change(before, self._after, self._events, None, entry.state)
+            if entry.state is not None:
+                self.superseded = [entry.state.name]
+        return self._draft.frame(entry.at), ours
 
 
 class Claim(Request):
@@ -143,6 +200,7 @@ class Claim(Request):
             entry.owner is not None and tip.alive(host_of(entry.owner))
         ):
             return None
+        tip.check_not_lost(self._host)
         before = tip.record(entry)
         version = before.version + 1
         self.result = before.changed(
@@ -151,7 +209,48 @@ class Claim(Request):
             attempts=before.attempts + 1,
         )
         draft = change(before, self.result, self._events)
-        return draft.frame(entry.at), entry_of(self.result, at)
+        ours = entry_of(self.result, at, entry.origin)
+        ours.state = ours.loaded = entry.state
+        return draft.frame(entry.at), ours
+
+
+class Bury(Request):
+    """Replace a record that cannot be read; the result is the one that stands there then."""
+
+    __slots__ = ("_at", "_events", "_force", "_task_id", "_version")
+
+    def __init__(
+        self, task_id: str, version: int, events: Sequence[bytes], at: datetime, *, force: bool
+    ) -> None:
+        super().__init__(schema=2)
+        self._task_id = task_id
+        self._version = version
+        self._events = events
+        self._at = at
+        self._force = force
+
+    def decide(self, tip: Latest, at: int) -> Decision:
+        task_id = self._task_id
+        entry = tip.latest(task_id)
+        if entry is None:
+            raise TaskNotFound(task_id)
+        try:
+            raise Conflict(task_id, tip.record(entry))
+        except Unreadable as error:
+            if entry.version != self._version:
+                raise Conflict(task_id) from error
+            if error.newer and not self._force:
+                raise
+        owner = tip.owner(entry)
+        if owner is not None and tip.alive(host_of(owner)):
+            raise StoreError(
+                f"task {task_id!r} is owned by {ascii(owner)[:80]}, which is alive; kill the Task "
+                "there, or end that process, and bury it then"
+            )
+        self.result = buried(task_id, entry.version + 1, self._at)
+        self.superseded = _states([entry])
+        draft = burial(self.result, self._events)
+        return draft.frame(entry.at), entry_of(self.result, at, origin_of(self.result))
 
 
 class Prune(Request):
@@ -165,12 +264,19 @@ class Prune(Request):
         self._ended_before = ended_before
 
     def decide(self, tip: Latest, at: int) -> Decision | None:
-        gone = [task_id for task_id in self._task_ids if self._expired(tip.latest(task_id))]
+        entries = (tip.latest(task_id) for task_id in self._task_ids)
+        expired = [entry for entry in entries if entry is not None and self._expired(entry)]
+        gone = [entry.task_id for entry in expired]
         self.result = len(gone)
+        self.superseded = _states(expired)
         return (removal(gone).frame(0), gone) if gone else None
 
-    def _expired(self, entry: Entry | None) -> bool:
-        return entry is not None and entry.ended is not None and entry.ended < self._ended_before
+    def _expired(self, entry: Entry) -> bool:
+        return entry.ended is not None and entry.ended < self._ended_before
+
+
+def _states(entries: Sequence[Entry]) -> list[str]:
+    return [entry.state.name for entry in entries if entry.state is not None]
 
 
 def answer(batch: Sequence[Request]) -> None:

@@ -3,46 +3,67 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import threading
 import weakref
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import nullcontext, suppress
-from datetime import datetime
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, Unpack, cast
 
-from agentic_kernel import TaskNotFound, TaskStatus
-from agentic_kernel_engine import values
-from agentic_kernel_engine.errors import Conflict, StoreError
+from agentic_kernel import InvalidValue, TaskNotFound
+from agentic_kernel_engine.errors import Conflict, StoreError, UnknownOutcome, Unreadable
+from agentic_kernel_engine.faults import said
+from agentic_kernel_engine.moments import aware
 from agentic_kernel_engine.record import Record, host_of
-from agentic_kernel_engine.store import EventId
+from agentic_kernel_engine.search import Search, SearchOptions, page_size
+from agentic_kernel_engine.store import EventId, StoreTraits
 
-from .catalog import Catalog, Filters
+from .catalog import Catalog
+from .edges import checked_events, checked_record, checked_text, folder_path, seconds
+from .errors import FolderGone
 from .files import Files
 from .folder import Folder, as_store_error
 from .frames import Entry, moment
-from .liveness import Liveness
+from .liveness import Liveness, Past
+from .presence import Presence
 from .reader import Reader
-from .requests import Claim, Commit, Insert, Join, Prune, Request
+from .requests import Bury, Claim, Commit, Insert, Join, Prune, Request
 from .sizes import Sizes
+from .states import Kept
+from .threads import Threads
 from .writer import Writer
 
 T = TypeVar("T")
 
+_log = logging.getLogger(__name__)
 _RECOVERY_WAIT: Final = 1.0
+_TRIES: Final = 10
+"""How often a read begins again because the folder was replaced, or a state superseded."""
 
 
 class _Open:
     """The parts of an open store; a forked child makes its own."""
 
     def __init__(
-        self, path: Path, files: Files, timeout: float, sizes: Sizes, *, create: bool
+        self,
+        path: Path,
+        files: Files,
+        timeout: float,
+        sizes: Sizes,
+        past: Past,
+        threads: Threads,
+        *,
+        create: bool,
     ) -> None:
         self.folder = Folder(path, files, timeout, create=create)
-        self.liveness = Liveness(self.folder)
+        self.liveness = Liveness(self.folder, past)
         self.reader = Reader(self.folder)
-        self.writer = Writer(self.folder, self.reader, self.liveness, sizes)
+        self.presence = Presence(self.folder, self.reader, self.liveness)
+        self.writer = Writer(self.folder, self.reader, self.liveness, self.presence, threads, sizes)
         if self.folder.writable:
             # Whoever reads can do without: the writer does it before its first batch.
             with nullcontext() if create else suppress(OSError):
@@ -66,14 +87,24 @@ class FileStore:
     using the object; hosts that joined before the fork are the parent's. The folder belongs on a
     local file system: locks and syncs are what that system says they are.
 
+    If the folder, or a file of the store in it, is removed, renamed or replaced, a write raises
+    `FolderGone` instead of being acknowledged, and the next use opens what the path leads to then.
+    One record that is damaged hides no other.
+
     Args:
-        folder: Created with the first write if it is not there. A folder that holds something
-            else is refused and left as it is.
+        folder: Created by the first `join` or `insert` if it is not there; no other write
+            creates it. A folder that holds something else is refused and left as it is.
         lock_timeout: How many seconds a write waits for other processes; then it raises
             `StoreBusy`.
         files: Every operation on the disk goes through it.
-        sizes: When segments are sealed and the log is compacted.
+        sizes: When segments are sealed, when the log is compacted, and which states are kept in
+            files of their own.
+
+    Raises:
+        InvalidValue: One of the arguments cannot be used; its name is the path.
     """
+
+    traits = StoreTraits()
 
     def __init__(
         self,
@@ -83,11 +114,19 @@ class FileStore:
         files: Files | None = None,
         sizes: Sizes | None = None,
     ) -> None:
-        self.folder = Path(folder).absolute()
-        self._timeout = lock_timeout
+        self.folder = folder_path(folder)
+        self._timeout = seconds("lock_timeout", lock_timeout)
+        if not isinstance(files, Files | None):
+            raise InvalidValue("files", f"must be a Files, not {type(files).__name__}")
+        if not isinstance(sizes, Sizes | None):
+            raise InvalidValue("sizes", f"must be a Sizes, not {type(sizes).__name__}")
         self._files = files or Files()
         self._sizes = sizes or Sizes()
+        self._past = Past(set(), {})
+        self._threads = Threads()
         self._open: _Open | None = None
+        self._seen = False
+        """True after the store was open once: a folder that is not there then is gone."""
         self._opening = threading.Lock()
         _stores.add(self)
 
@@ -95,10 +134,12 @@ class FileStore:
         return f"FileStore({str(self.folder)!r})"
 
     async def join(self, host: str) -> None:
+        checked_text("host", host)
         opened = await self._for_writing()
         await self._write(opened, Join(opened.liveness, host))
 
     async def leave(self, host: str) -> None:
+        checked_text("host", host)
         if self._open is not None:
             try:
                 self._open.liveness.leave(host)
@@ -106,45 +147,81 @@ class FileStore:
                 raise self._error(error, "write to") from error
 
     async def alive(self, owner: str) -> bool:
-        opened = await self._for_reading()
+        host = host_of(checked_text("owner", owner))
+        opened = await self._present()
         try:
-            return opened is not None and opened.liveness.alive(host_of(owner))
+            return opened is not None and opened.liveness.alive(host)
         except OSError as error:
             raise self._error(error, "read") from error
 
     async def insert(self, record: Record, events: Sequence[bytes] = ()) -> None:
-        values.check_id(record.task.id, "task.id")
+        checked_record("record", record)
+        checked_events(events)
         opened = self._open or await self._for_writing()
-        await self._write(opened, Insert(record, events))
+        kept = await self._kept(opened, record.state)
+        await self._settled(opened, kept, lambda: Insert(record, events, kept))
 
     async def load(self, task_id: str) -> Record:
+        checked_text("task_id", task_id)
         return await self._read(
             lambda catalog: catalog.record(_stored(catalog, task_id)), TaskNotFound(task_id)
         )
 
     async def load_many(self, task_ids: Collection[str]) -> Mapping[str, Record]:
+        wanted = [checked_text("task_ids", task_id) for task_id in task_ids]
+
         def look(catalog: Catalog) -> Mapping[str, Record]:
-            entries = ((task_id, catalog.latest(task_id)) for task_id in task_ids)
-            return {id: catalog.record(entry) for id, entry in entries if entry is not None}
+            found = {}
+            for task_id in wanted:
+                entry = catalog.latest(task_id)
+                if entry is not None:
+                    with suppress(Unreadable):
+                        found[task_id] = catalog.record(entry)
+            return found
 
         return await self._read(look, {})
 
     async def commit(self, before: Record, after: Record, events: Sequence[bytes] = ()) -> None:
+        if type(before) is not Record or type(after) is not Record or after.owner != before.owner:
+            checked_record("before", before)
+            checked_record("after", after)
+        checked_events(events)
         if after.version != before.version + 1 or after.task.id != before.task.id:
             raise Conflict(before.task.id)
-        opened = self._open or await self._for_writing()
-        await self._write(opened, Commit(before, after, events))
+        opened = self._open or await self._for_changing(before.task.id)
+        state = after.state
+        moved = state is not before.state and state != before.state
+        if moved and state is not None:
+            if type(state) is not bytes:
+                checked_record("after", after)
+            if len(state) > self._sizes.apart:
+                await self._commit_apart(opened, before, after, events)
+                return
+        await self._write(opened, Commit(before, after, events, None, moved=moved))
+
+    async def _commit_apart(
+        self, opened: _Open, before: Record, after: Record, events: Sequence[bytes]
+    ) -> None:
+        """A commit whose state is kept in a file of its own."""
+        checked_record("after", after)
+        kept = await self._kept(opened, after.state)
+        await self._settled(opened, kept, lambda: Commit(before, after, events, kept, moved=True))
 
     async def claim(self, task_id: str, host: str, events: Sequence[bytes] = ()) -> Record | None:
-        opened = await self._for_writing()
+        checked_text("task_id", task_id)
+        checked_text("host", host)
+        checked_events(events)
+        opened = await self._for_changing(task_id)
         record: Record | None = await self._write(opened, Claim(task_id, host, events))
         return record
 
     async def events(
         self, task_id: str, after: EventId | None = None, limit: int = 1000
     ) -> Sequence[tuple[EventId, bytes]]:
+        checked_text("task_id", task_id)
+        place, most = _event_id(after), page_size(limit)
         return await self._read(
-            lambda catalog: catalog.events(_stored(catalog, task_id), after, limit),
+            lambda catalog: catalog.events(_stored(catalog, task_id), place, most),
             TaskNotFound(task_id),
         )
 
@@ -160,33 +237,55 @@ class FileStore:
 
         return await self._read(look, {id: 0 for id, version in versions.items() if version})
 
-    async def find(
-        self,
-        *,
-        status: TaskStatus | None = None,
-        kinds: Collection[str] | None = None,
-        owner: str | None = None,
-        claimable: bool = False,
-        parent: str | None = None,
-        due: datetime | None = None,
-        after: str | None = None,
-        limit: int = 100,
-    ) -> Sequence[Record]:
-        wanted = None if kinds is None else frozenset(kinds)
-        filters = Filters(status, wanted, owner, claimable, parent, due, after)
+    async def find(self, **options: Unpack[SearchOptions]) -> Sequence[Record]:
+        search = Search.of(**options)
         opened = await self._for_reading()
         if opened is None:
             return []
-        alive = opened.liveness.alive
-        return await self._read(lambda catalog: catalog.find(filters, alive, limit), [])
+        return await self._read(lambda catalog: catalog.find(search, self._alive), [])
+
+    async def unreadable(self, after: str | None = None, limit: int = 100) -> Sequence[Unreadable]:
+        search = Search.of(after=after, limit=limit)
+        found: list[Unreadable] = []
+        place = search.after
+        while len(found) < search.limit:
+            nothing: tuple[list[Unreadable], str | None] = [], None
+            look = partial(Catalog.unreadable, after=place)
+            more, place = await self._read(look, nothing)
+            found += more
+            if place is None:
+                break
+            await asyncio.sleep(0)  # very many records are read; others come in between
+        return found[: search.limit]
+
+    async def bury(
+        self,
+        task_id: str,
+        version: int,
+        events: Sequence[bytes] = (),
+        *,
+        force: bool = False,
+        at: datetime | None = None,
+    ) -> Record:
+        checked_text("task_id", task_id)
+        checked_events(events)
+        if isinstance(version, bool) or not isinstance(version, int):
+            raise InvalidValue("version", f"must be a whole number, not {type(version).__name__}")
+        when = datetime.now(UTC) if at is None else aware("at", at)
+        opened = await self._for_changing(task_id)
+        request = Bury(task_id, version, events, when, force=force)
+        record: Record = await self._write(opened, request)
+        return record
 
     async def prune(self, ended_before: datetime, limit: int = 1000) -> int:
-        bound = moment(ended_before)
+        bound, most = moment(aware("ended_before", ended_before)), page_size(limit)
         nothing: list[str] = []
-        expired = await self._read(lambda catalog: catalog.expired(bound, limit), nothing)
+        expired = await self._read(lambda catalog: catalog.expired(bound, most), nothing)
         if not expired:
+            if self._open is None and self._seen:
+                raise self._gone()
             return 0
-        opened = await self._for_writing()
+        opened = await self._for_changing(expired[0])
         removed: int = await self._write(opened, Prune(expired, bound))
         return removed
 
@@ -201,40 +300,135 @@ class FileStore:
 
     async def _for_writing(self) -> _Open:
         """The open store; created if it is not there."""
-        opened = self._open or await asyncio.to_thread(self._opened, create=True)
+        opened = self._open or await self._threads.run(lambda: self._opened(create=True))
         assert opened is not None
         return opened
 
+    async def _for_changing(self, task_id: str) -> _Open:
+        """The open store, for a write to what is there already: such a write creates no folder.
+
+        Raises:
+            FolderGone: The folder was there.
+            TaskNotFound: There is no store yet.
+        """
+        opened = await self._for_reading()
+        if opened is not None:
+            return opened
+        raise self._gone() if self._seen else TaskNotFound(task_id)
+
+    def _gone(self) -> FolderGone:
+        return FolderGone(
+            f"{self.folder} holds no store any more; put the folder back as it was, or make a new "
+            "Host: its first join or dispatch begins an empty store there"
+        )
+
     async def _for_reading(self) -> _Open | None:
         """The open store, or None if there is none yet."""
-        return self._open or await asyncio.to_thread(self._opened, create=False)
+        return self._open or await self._threads.run(lambda: self._opened(create=False))
+
+    async def _present(self) -> _Open | None:
+        """Like `_for_reading`, but sure to be what the path leads to."""
+        for _ in range(_TRIES):
+            opened = await self._for_reading()
+            if opened is None:
+                return None
+            try:
+                opened.presence.check()
+            except FolderGone as error:
+                if self._drop(opened, error):
+                    _log.error("%s", said(error))
+            except OSError as error:
+                raise self._error(error, "read") from error
+            else:
+                return opened
+        raise FolderGone(f"{self.folder} is replaced again and again; stop that and try again")
 
     def _opened(self, *, create: bool) -> _Open | None:
         with self._opening:
             if self._open is None:
                 try:
                     self._open = _Open(
-                        self.folder, self._files, self._timeout, self._sizes, create=create
-                    )
+                        self.folder, self._files, self._timeout, self._sizes, self._past,
+                        self._threads, create=create,
+                    )  # fmt: skip
                 except FileNotFoundError as error:
                     if create:
                         raise self._error(error, "create") from error
                 except OSError as error:
                     raise self._error(error, "open") from error
+                else:
+                    self._seen = True
             return self._open
+
+    def _drop(self, opened: _Open, why: FolderGone) -> bool:
+        """Forget an open store whose folder went away; whether this is the first to notice."""
+        with self._opening:
+            first = self._open is opened
+            if first:
+                self._open = None
+        opened.liveness.lose_all(why.reason)
+        return first
 
     async def _read(self, look: Callable[[Catalog], T], nothing: T | TaskNotFound) -> T:
         """What ``look`` finds in the catalog; ``nothing`` if there is no store yet."""
-        opened = self._open or await self._for_reading()
-        if opened is None:
-            if isinstance(nothing, TaskNotFound):
-                raise nothing
-            return nothing
+        for _ in range(_TRIES):
+            opened = await self._present()
+            if opened is None:
+                if isinstance(nothing, TaskNotFound):
+                    raise nothing
+                return nothing
+            reader = opened.reader
+            try:
+                with reader.lock:
+                    catalog = reader.current()
+                    seen, catalog.missed = catalog.position, False
+                    found, refused = None, None
+                    try:
+                        found = look(catalog)
+                    except Unreadable as error:
+                        refused = error
+                    if not catalog.missed or reader.current().position == seen:
+                        if refused is not None:
+                            raise refused
+                        return cast(T, found)
+            except StoreError:
+                raise
+            except OSError as error:
+                raise self._error(error, "read") from error
+        raise StoreError(f"{self.folder} changes too fast to be read; try again")
+
+    async def _kept(self, opened: _Open, state: bytes | None) -> Kept | None:
+        """The file of a large state, written and durable before the log refers to it."""
+        if state is None or len(state) <= self._sizes.apart:
+            return None
+        states = opened.folder.states
+        _ = opened.folder.lock  # refuse a folder that cannot be written
         try:
-            with opened.reader.lock:
-                return look(opened.reader.current())
+            return await self._threads.run(
+                lambda: states.put(state), lambda kept: states.settle(kept, landed=False)
+            )
         except OSError as error:
-            raise self._error(error, "read") from error
+            raise self._error(error, "write to") from error
+
+    async def _settled(
+        self, opened: _Open, kept: Kept | None, request: Callable[[], Request]
+    ) -> None:
+        """A write that may refer to a state's file; the file goes if the write did not land."""
+        if kept is None:
+            await self._write(opened, request())
+            return
+        landed: bool | None = False
+        try:
+            made = request()
+            landed = None
+            try:
+                await self._write(opened, made)
+            finally:
+                if made.settled:
+                    unknown = isinstance(made.error, UnknownOutcome)
+                    landed = None if unknown else made.error is None
+        finally:
+            self._threads.start(lambda: opened.folder.states.settle(kept, landed=landed))
 
     async def _write(self, opened: _Open, request: Request) -> Any:
         """The result of a write; if the caller is cancelled, it is settled first (R5)."""
@@ -247,6 +441,13 @@ class FileStore:
                 with suppress(asyncio.CancelledError, Exception):
                     await request.future
             raise
+        except FolderGone as error:
+            self._drop(opened, error)
+            raise
+
+    def _alive(self, host: str) -> bool:
+        opened = self._open
+        return opened is not None and opened.liveness.alive(host)
 
     def _error(self, error: OSError, doing: str) -> StoreError:
         return as_store_error(error, str(self.folder), doing)
@@ -259,6 +460,18 @@ def _stored(catalog: Catalog, task_id: str) -> Entry:
     return entry
 
 
+def _event_id(after: EventId | None) -> EventId | None:
+    if after is None:
+        return None
+    if not (
+        isinstance(after, tuple)
+        and len(after) == 2
+        and all(isinstance(part, int) and not isinstance(part, bool) for part in after)
+    ):
+        raise InvalidValue("after", "must be an event's id, a pair of whole numbers")
+    return after
+
+
 _stores: weakref.WeakSet[FileStore] = weakref.WeakSet()
 
 
@@ -267,6 +480,7 @@ def _after_fork() -> None:
     for store in list(_stores):
         opened, store._open = store._open, None
         store._opening = threading.Lock()
+        store._threads = Threads()
         if opened is not None:
             opened.abandon()
 

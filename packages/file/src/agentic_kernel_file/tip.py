@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
+from agentic_kernel_engine.errors import Unreadable
 from agentic_kernel_engine.record import Record
 
 from .catalog import Change, changes_of
 from .folder import Folder
 from .frames import Entry
 from .head import NOTHING, Published
+from .liveness import Liveness
 from .log import Position
 from .reader import Reader
 
@@ -31,8 +34,9 @@ class Tip:
     moves what was published into their catalog, `forget` drops what was given up.
     """
 
-    def __init__(self, folder: Folder, reader: Reader, alive: Callable[[str], bool]) -> None:
-        self.alive = alive
+    def __init__(self, folder: Folder, reader: Reader, liveness: Liveness) -> None:
+        self.alive: Callable[[str], bool] = liveness.alive
+        self.check_not_lost: Callable[[str], None] = liveness.check_not_lost
         self._folder = folder
         self._reader = reader
         self._fresh: dict[str, Entry | None] = {}
@@ -58,8 +62,27 @@ class Tip:
             catalog = self._reader.catalog
             published = catalog.latest(entry.task_id)
             if entry.record is None and published is not None and published is not entry:
-                entry.record = catalog.record(published)
+                with suppress(Unreadable):
+                    entry.record, entry.loaded = catalog.record(published), published.state
             return catalog.record(entry)
+
+    def owner(self, entry: Entry) -> str | None:
+        """Who owns a Task, as far as that is legible."""
+        with self._reader.lock:
+            return self._reader.catalog.owner(entry)
+
+    def refers(self, name: str) -> bool:
+        """Whether a record, published or not, has its state in that file."""
+        catalog = self._reader.catalog
+        if name in catalog.index.states:
+            return True
+        if catalog.table is not None and name in catalog.table.states:
+            return True
+        entries = (change for pending in self._pending for change in pending.changes)
+        return any(
+            isinstance(entry, Entry) and entry.state is not None and entry.state.name == name
+            for entry in entries
+        )
 
     @property
     def unpublished(self) -> bool:

@@ -1,8 +1,9 @@
 """Writer: the one thread of a store that writes, and the protocol of a group commit.
 
 Take what waits in the queue → lock the folder → read what other processes wrote since → decide
-about each request in order → append the accepted ones in one write → unlock → fdatasync → publish
-→ answer. While one batch is being synced the next one gathers.
+about each request in order → append the accepted ones in one write → unlock → fdatasync → look
+whether the path still leads here → publish → answer. While one batch is being synced the next one
+gathers.
 """
 
 from __future__ import annotations
@@ -10,21 +11,27 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from queue import Empty, SimpleQueue
 
 from agentic_kernel import KernelError
 from agentic_kernel_engine.errors import StoreError, UnknownOutcome
+from agentic_kernel_engine.faults import said
 
 from .catalog import Change
 from .compaction import Compaction
+from .errors import FolderGone, FolderGoneMidway
 from .folder import Folder, as_store_error
 from .frames import BATCH, seal_batch
 from .head import Published
 from .liveness import Liveness
-from .log import Appender, Position, create_segment
+from .log import Appender, Position, create_segment, segment_name
+from .presence import Presence
 from .reader import Reader
 from .requests import Request, answer
 from .sizes import Sizes
+from .states import STATES
+from .threads import Threads
 from .tip import Tip
 
 _IDLE = 2.0
@@ -40,15 +47,25 @@ class Writer:
     keeps the interpreter from exiting, and whatever it was doing then is safe to interrupt.
     """
 
-    def __init__(self, folder: Folder, reader: Reader, liveness: Liveness, sizes: Sizes) -> None:
+    def __init__(
+        self,
+        folder: Folder,
+        reader: Reader,
+        liveness: Liveness,
+        presence: Presence,
+        threads: Threads,
+        sizes: Sizes,
+    ) -> None:
         self._folder = folder
+        self._presence = presence
+        self._threads = threads
         self._reader = reader
         self._liveness = liveness
         self._sizes = sizes
         self._queue: SimpleQueue[Request] = SimpleQueue()
         self._running = False
         self._starting = threading.Lock()
-        self._tip = Tip(folder, reader, liveness.alive)
+        self._tip = Tip(folder, reader, liveness)
         self._appender: Appender | None = None
         self._recovered = False
         self._doubt: int | None = None
@@ -95,7 +112,13 @@ class Writer:
                 continue
             while len(batch) < _MOST and not self._queue.empty():
                 batch.append(self._queue.get_nowait())  # nobody else takes from it
-            self._serve(batch)
+            try:
+                self._serve(batch)
+            except BaseException as error:  # a defect: this thread goes on, and no caller hangs
+                self._tip.forget()
+                _log.error("the writer met a fault of its own: %s", said(error))
+                _refuse(batch, UnknownOutcome(f"{said(error)}; read back what was written"))
+                answer(batch)
             del batch
 
     def _serve(self, batch: Sequence[Request]) -> None:
@@ -120,8 +143,10 @@ class Writer:
         accepted: list[Request] = []
         frames: list[bytes] = []
         changes: list[Change] = []
+        needed = 1
         tip = self._tip
         with self._folder.lock:
+            self._presence.check()
             if not self._recovered:
                 self._recover()
             appender = self._ready()
@@ -139,21 +164,52 @@ class Writer:
                     frames.append(frame)
                     changes.append(change)
                     accepted.append(request)
+                    if request.schema > needed:
+                        needed = request.schema
                     at += len(frame)
             if frames:
+                if needed > self._reader.manifest.schema:
+                    self._raise_schema(needed, changes)
                 data, crc = seal_batch(b"".join(frames), tip.position.crc)
                 appender.append(start, data)
                 tip.note(changes, Position(at, crc))
         return accepted
+
+    def _raise_schema(self, needed: int, changes: Sequence[Change]) -> None:
+        """Have older code refuse the folder before it holds what that must not touch.
+
+        A process of an older version that has the folder open meets the new generation before
+        its next read and write, looks at the manifest, and refuses.
+        """
+        with self._folder.publishing:
+            manifest = self._folder.manifest()
+            if manifest.schema < needed:
+                self._folder.replace(manifest.raised(needed))
+        self._tip.catch_up()
+        for change in changes:
+            self._tip.decided(change)
 
     def _make_durable(self, batch: Sequence[Request], accepted: Sequence[Request]) -> None:
         end = self._tip.position.at
         try:
             assert self._appender is not None
             self._appender.sync()
+            self._presence.check()
+            superseded: list[str] = []
+            for request in accepted:
+                superseded += request.superseded
+                if request.kept is not None and not request.kept.there():
+                    raise StoreError(
+                        f"the file of a state was removed from {self._folder.path}/{STATES} "
+                        "while it was written; let nothing else change the folder"
+                    )
             published = self._publish(end)
             if published is None:
                 raise StoreError("another process met a failing disk and gave this write up")
+        except FolderGone as error:
+            self._tip.forget()
+            _refuse(accepted, error if self._taken_back(end) else FolderGoneMidway(error.reason))
+            answer(batch)
         except OSError as error:
             self._tip.forget()
             failure = self._failure(error)
@@ -163,8 +219,55 @@ class Writer:
             _refuse(accepted, failure)
             answer(batch)
         else:
+            # What was published needs them no more; a reader who is behind looks again.
+            if superseded:
+                self._remove_states(superseded)
             answer(batch)
             self._tip.settle(published)  # readers who come before it look into the log
+
+    def _taken_back(self, end: int) -> bool:
+        """Whether nobody will ever find a batch that was written to a folder that went away.
+
+        What stands in its place may be a copy that was made after the append.
+        """
+        appender, folder = self._appender, self._folder
+        assert appender is not None
+        try:
+            with suppress(FileNotFoundError, NotADirectoryError):
+                if not folder.directory.look_at(folder.path).same(folder.directory.identity()):
+                    return False
+                with suppress(FileNotFoundError):
+                    folder.directory.look(segment_name(appender.number))
+                    return False
+                return appender.lost
+            if appender.lost:
+                return True
+            self._presence.check_inside()
+        except OSError:
+            return False
+        return self._give_up(end)
+
+    def _remove_states(self, names: Sequence[str]) -> None:
+        if not names:
+            return
+        states = self._folder.states
+
+        def remove() -> None:
+            try:
+                states.remove(names)
+            except OSError as error:
+                _log.warning("a state that is not needed any more stays for now: %s", said(error))
+
+        self._threads.start(remove)
+
+    def _sweep_states(self) -> None:
+        """Remove what a crash left beside the log. For the holder of the folder's lock."""
+        try:
+            names = self._folder.states.forgotten(self._tip.refers)
+        except OSError as error:
+            _log.warning("states that are not needed any more stay for now: %s", said(error))
+        else:
+            self._remove_states(names)
 
     def _publish(self, end: int) -> Published | None:
         """Make a durable position known; None if another process gave it up before."""
@@ -205,7 +308,7 @@ class Writer:
                 create_segment(folder.directory, successor.active.number, successor.active.start)
                 folder.replace(successor)
         except (OSError, KernelError) as error:
-            _log.warning("a failed write could not be given up yet: %s", error)
+            _log.warning("a failed write could not be given up yet: %s", said(error))
             return False
         return True
 
@@ -226,6 +329,7 @@ class Writer:
             appender = Appender(self._folder.directory, self._reader.manifest.active)
             appender.sync()
             self._settle_synced()
+        self._sweep_states()
         self._recovered = True
 
     def _ready(self) -> Appender:
@@ -276,6 +380,7 @@ class Writer:
             folder.replace(successor)
         self._tip.catch_up()
         if compact:
+            self._sweep_states()
             self._compaction = Compaction(folder, self._liveness, successor)
             self._compaction.start()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,15 +24,14 @@ def plain_text(value: Any, path: str) -> str:
     return plain
 
 
-def check_name(value: Any, path: str) -> str:
-    """Return ``value`` if it is a scoped name, ``<scope>/<name>``.
+def check_form(value: Any, path: str) -> str:
+    """Return ``value`` if it has the form of a scoped name, ``<scope>/<name>``.
 
-    Exactly one slash, both parts non-empty, printable throughout and without blanks: control
-    characters, bidirectional overrides and zero-width characters are refused, because a name must
-    not hide a part of itself.
+    This is what a snapshot that was stored must keep; `check_name` is what a new name must keep.
 
     Raises:
-        InvalidValue: It is not.
+        InvalidValue: It has not exactly one slash, a part is empty, or a character of it is a
+            blank or is not printable.
     """
     text = plain_text(value, path)
     scope, slash, name = text.partition("/")
@@ -41,6 +40,42 @@ def check_name(value: Any, path: str) -> str:
     if " " in text or not text.isprintable():
         raise InvalidValue(path, f"{shown(text)} has white space, control or invisible characters")
     return text
+
+
+def check_name(value: Any, path: str) -> str:
+    """Return ``value`` if it is a scoped name, ``<scope>/<name>``.
+
+    Exactly one slash, both parts non-empty, printable throughout and without blanks: control
+    characters, bidirectional overrides, zero-width characters, fillers and variation selectors are
+    refused, because a name must not hide a part of itself.
+
+    Raises:
+        InvalidValue: It is not.
+    """
+    text = check_form(value, path)
+    if not text.isascii() and not _UNSEEN.isdisjoint(text):
+        unseen = next(character for character in text if character in _UNSEEN)
+        raise InvalidValue(
+            path, f"{shown(text)} has the invisible character U+{ord(unseen):04X}; remove it"
+        )
+    return text
+
+
+def _unseen() -> Iterator[str]:
+    """What Python calls printable and no reader can see.
+
+    The code points that Unicode calls default-ignorable (DerivedCoreProperties.txt), and those of
+    other kinds whose glyph is blank.
+    """
+    for first, last in (
+        (0x034F, 0x034F), (0x115F, 0x1160), (0x17B4, 0x17B5), (0x180B, 0x180F), (0x2065, 0x2065),
+        (0x2800, 0x2800), (0x3164, 0x3164), (0xFE00, 0xFE0F), (0xFFA0, 0xFFA0), (0xFFF0, 0xFFF8),
+        (0x13441, 0x13442), (0x16FE4, 0x16FE4), (0x1D159, 0x1D159), (0xE0000, 0xE0FFF),
+    ):  # fmt: skip
+        yield from map(chr, range(first, last + 1))
+
+
+_UNSEEN = frozenset(_unseen())
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +114,11 @@ class Agent:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "name", check_name(self.name, "Agent.name"))
-        if isinstance(self.capabilities, str) or not isinstance(self.capabilities, Sequence):
-            raise InvalidValue("Agent.capabilities", "must be a sequence of capabilities")
+        if not isinstance(self.capabilities, (list, tuple)):
+            raise InvalidValue(
+                "Agent.capabilities",
+                f"must be a list or tuple of names, not {type(self.capabilities).__name__}",
+            )
         listed = []
         for index, entry in enumerate(self.capabilities):
             if not isinstance(entry, Capability):

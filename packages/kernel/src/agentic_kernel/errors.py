@@ -5,6 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 
+def shown(value: object) -> str:
+    """A value as an error may show it: short, in ASCII, and whatever its own repr would do."""
+    if not isinstance(value, str):
+        return f"a {type(value).__name__}"
+    text = ascii(str.__getitem__(value, slice(80)))
+    return text if len(text) <= 90 else text[:87] + "…"
+
+
 class KernelError(Exception):
     """Root of every error that the kernel, or anything built on it, raises on purpose."""
 
@@ -47,7 +55,7 @@ class IllegalTransition(KernelError, ValueError):
 
     def __str__(self) -> str:
         return (
-            f"cannot {self.mutation} task {self.task_id!r} while it is {self.status!s}; "
+            f"cannot {self.mutation} task {shown(self.task_id)} while it is {self.status!s}; "
             f"{_advice(self.status, self.mutation)}"
         )
 
@@ -64,7 +72,7 @@ class TaskNotFound(KernelError, LookupError):
         super().__init__(task_id)
 
     def __str__(self) -> str:
-        return f"no task {self.task_id!r} is stored here; check the id and which store is open"
+        return f"no task {shown(self.task_id)} is stored here; check the id and which store is open"
 
 
 class TaskExists(KernelError, ValueError):
@@ -79,7 +87,9 @@ class TaskExists(KernelError, ValueError):
         super().__init__(task_id)
 
     def __str__(self) -> str:
-        return f"task {self.task_id!r} is already stored; ids are used once, so create a new Task"
+        return (
+            f"task {shown(self.task_id)} is already stored; ids are used once, so create a new Task"
+        )
 
 
 class CannotStart(KernelError, RuntimeError):
@@ -98,7 +108,7 @@ class CannotStart(KernelError, RuntimeError):
     def __str__(self) -> str:
         if self.task_id is None:
             return self.reason
-        return f"cannot start task {self.task_id!r}: {self.reason}"
+        return f"cannot start task {shown(self.task_id)}: {self.reason}"
 
 
 def _advice(status: Any, mutation: str) -> str:

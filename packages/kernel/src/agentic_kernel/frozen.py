@@ -2,7 +2,9 @@
 
 A value is frozen once, when it enters the kernel. Mappings become `FrozenDict`, lists and tuples
 become `FrozenList`; strings, numbers, booleans and ``None`` stay what they are; anything else is
-refused. The walk uses no recursion, so nesting depth is bounded by memory alone.
+refused. The walk uses no recursion, so nesting depth is bounded by memory alone. A part that occurs
+many times is frozen once. A container that makes its items while they are read (a range, a class of
+the caller's) may have no end, so the walk reads a bounded number of such items.
 """
 
 from __future__ import annotations
@@ -12,9 +14,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
 from .errors import InvalidValue
+from .errors import shown as shown
 
 _SCALARS = frozenset({type(None), bool, int, float, str})
 _TEXT_LIKE = (str, bytes, bytearray, memoryview, UserString)
+_IN_MEMORY = frozenset({dict, list, tuple})
+MAX_GENERATED = 100_000
+"""How many items one `freeze` reads from containers other than plain dicts, lists and tuples."""
 
 
 def _refuse(self: object, *_: object, **__: object) -> NoReturn:
@@ -92,11 +98,13 @@ class _Frame:
 
     __slots__ = ("items", "key", "keys", "source", "values")
 
-    def __init__(self, source: Mapping[Any, Any] | Sequence[Any]) -> None:
+    def __init__(self, source: Mapping[Any, Any] | Sequence[Any], left: list[int]) -> None:
         self.source = source
         self.values: list[Any] = []
         self.keys: list[str] | None = [] if isinstance(source, Mapping) else None
         self.items: Iterator[Any] = iter(source.items() if isinstance(source, Mapping) else source)
+        if type(source) not in _IN_MEMORY:
+            self.items = _counted(self.items, left)
         self.key: Any = None
 
     def step(self) -> str:
@@ -113,16 +121,31 @@ class _Frame:
         return built_dict
 
 
-def freeze(value: Any, path: str = "value") -> Any:
+class _TooMany(Exception):
+    """The containers that make their items have used up what one `freeze` reads."""
+
+
+def _counted(items: Iterator[Any], left: list[int]) -> Iterator[Any]:
+    """The same items; ``left`` is the number that all such containers together may still yield."""
+    for item in items:
+        left[0] -= 1
+        if left[0] < 0:
+            raise _TooMany
+        yield item
+
+
+def freeze(value: Any, path: str = "value", deepest: int | None = None) -> Any:
     """The immutable equal of a JSON-like value; an already frozen value is returned as it is.
 
     Args:
         value: ``None``, a bool, a number, a string, or mappings and sequences of those.
         path: What to call the value in an error.
+        deepest: How many levels containers may nest; None for any number.
 
     Raises:
         InvalidValue: A part cannot be frozen (a set, an object, a key that is not a string, a
-            value that contains itself); its path is named.
+            value that contains itself, a container that cannot be read or does not end), or the
+            value nests too deep; its path is named.
     """
     kind = type(value)
     if kind in _SCALARS or kind is FrozenDict or kind is FrozenList:
@@ -134,6 +157,7 @@ def freeze(value: Any, path: str = "value") -> Any:
     stack: list[_Frame] = []
     open_ids: set[int] = set()
     done: dict[int, tuple[Any, Any]] = {}  # the source is kept, so that its id is not reused
+    left = [MAX_GENERATED]
     current = value
     while True:
         kind = type(current)
@@ -144,8 +168,14 @@ def freeze(value: Any, path: str = "value") -> Any:
         elif isinstance(current, (Mapping, Sequence)) and not isinstance(current, _TEXT_LIKE):
             if id(current) in open_ids:
                 raise InvalidValue(_path(path, stack), "contains itself; break the cycle")
+            if deepest is not None and len(stack) >= deepest:
+                raise InvalidValue(_path(path, stack), f"is nested deeper than {deepest} levels")
+            try:
+                frame = _Frame(current, left)
+            except Exception as error:
+                raise _unreadable(error, path, stack) from error
             open_ids.add(id(current))
-            stack.append(_Frame(current))
+            stack.append(frame)
             built = _PENDING
         else:
             built = _scalar(current, path, stack)
@@ -163,7 +193,13 @@ def freeze(value: Any, path: str = "value") -> Any:
                 built = frame.build()
                 done[id(frame.source)] = frame.source, built
                 continue
+            except Exception as error:
+                raise _unreadable(error, path, stack) from error
             if frame.keys is not None:
+                if type(item) is not tuple or len(item) != 2:
+                    raise InvalidValue(
+                        _path(path, stack[:-1]), "yields items that are not pairs of key and value"
+                    )
                 key, item = item
                 frame.key = key
                 if type(key) is not str:
@@ -204,6 +240,18 @@ def _scalar(value: Any, path: str, stack: list[_Frame]) -> Any:
     )
 
 
+def _unreadable(error: Exception, path: str, stack: list[_Frame]) -> InvalidValue:
+    if isinstance(error, _TooMany):
+        return InvalidValue(
+            _path(path, stack[:-1]),
+            f"yields over {MAX_GENERATED:,} items; copy what is wanted into a list or a dict",
+        )
+    return InvalidValue(
+        _path(path, stack), f"cannot be read, because of a {type(error).__name__}; pass plain "
+        "lists and dicts"
+    )  # fmt: skip
+
+
 def _path(root: str, stack: list[_Frame]) -> str:
     steps = [frame.step() for frame in stack]
     if len(steps) > 12:
@@ -236,11 +284,3 @@ def same(one: Any, other: Any) -> bool:
         elif left != right:
             return False
     return True
-
-
-def shown(value: object) -> str:
-    """A value as an error may show it: short, in ASCII, and whatever its own repr would do."""
-    if not isinstance(value, str):
-        return f"a {type(value).__name__}"
-    text = ascii(value[:80])
-    return text if len(text) <= 90 else text[:87] + "…"

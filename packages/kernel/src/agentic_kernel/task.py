@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from enum import Enum
 from typing import Any
 
-from .catalog import check_name, freeze_mapping, plain_text
+from .catalog import check_form, check_name, freeze_mapping, plain_text
 from .errors import InvalidTask, InvalidValue
 from .frozen import EMPTY_DICT, EMPTY_LIST, FrozenDict, FrozenList, freeze, shown
 from .ids import new_id
@@ -133,6 +133,11 @@ class Task:
         Raises:
             InvalidTask: A field has the wrong type or form; the message names it.
         """
+        if agent_name is not None:
+            try:
+                check_name(agent_name, "Task.agent_name")
+            except InvalidValue as error:
+                raise InvalidTask(error.path, error.reason) from None
         return cls(
             id=new_id() if id is None else id,
             summary=summary,
@@ -206,11 +211,11 @@ def _check_input(task: Task) -> None:
     _text(task.instructions, "Task.instructions", empty=True)
     _text(task.runtime_kind, "Task.runtime_kind", empty=False)
     if task.agent_name is not None:
-        check_name(task.agent_name, "Task.agent_name")
+        check_form(task.agent_name, "Task.agent_name")
     if type(task.metadata) is not FrozenDict and not isinstance(task.metadata, Mapping):
         raise InvalidTask("Task.metadata", "must be a mapping")
     for key in task.noted:
-        check_name(key, "Task.noted")
+        check_form(key, "Task.noted")
         if key not in task.metadata:
             raise InvalidTask("Task.noted", f"names {shown(key)}, which is not in the metadata")
     if type(task.supplements) is not FrozenList and (
@@ -253,12 +258,20 @@ def to_utc(at: Any, path: str) -> datetime:
         raise InvalidValue(path, f"must be a datetime, not {type(at).__name__}")
     if at.tzinfo is UTC:
         return at
-    if at.utcoffset() is None:
-        raise InvalidValue(path, "is naive; attach a timezone, as in datetime.now(timezone.utc)")
     try:
+        if at.utcoffset() is None:
+            raise InvalidValue(
+                path, "is naive; attach a timezone, as in datetime.now(timezone.utc)"
+            )
         return at.astimezone(UTC)
     except OverflowError:
         raise InvalidValue(path, "is out of range once converted to UTC") from None
+    except InvalidValue:
+        raise
+    except Exception as error:  # a tzinfo of the caller's
+        raise InvalidValue(
+            path, f"has a timezone that fails with a {type(error).__name__}; use datetime.timezone"
+        ) from error
 
 
 _TEXTS = ("id", "summary", "instructions", "runtime_kind", "agent_name")
@@ -291,8 +304,10 @@ def _supplements(value: Any) -> FrozenList:
 
 
 def _noted(value: Any) -> frozenset[str]:
-    if isinstance(value, str):
-        raise InvalidTask("Task.noted", "must be a set of metadata keys")
+    if not isinstance(value, (set, frozenset, list, tuple)):
+        raise InvalidTask(
+            "Task.noted", f"must be a set of metadata keys, not {type(value).__name__}"
+        )
     try:
         return frozenset(value)
     except TypeError:

@@ -187,6 +187,8 @@ def apply(task: Task, mutation: Mutation, at: datetime) -> Task:
         target = TABLE[kind][task.status]
     except KeyError:
         raise InvalidValue("mutation", f"{kind.__name__} is not one of the six mutations") from None
+    except AttributeError:
+        raise InvalidValue("task", f"must be a Task, not {type(task).__name__}") from None
     if at.__class__ is not datetime or at.tzinfo is not UTC:
         at = to_utc(at, "at")
     if target is NO_OP:
@@ -226,6 +228,8 @@ def annotate(task: Task, notes: Mapping[str, Any]) -> Task:
     Raises:
         InvalidValue: A key is not scoped, belongs to the Task's input, or a value cannot be frozen.
     """
+    if not isinstance(task, Task):
+        raise InvalidValue("task", f"must be a Task, not {type(task).__name__}")
     frozen = freeze_mapping(notes, "notes")
     if task.status.terminal:
         return task

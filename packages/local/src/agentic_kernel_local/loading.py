@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import os
+from typing import Final
 
 from agentic_kernel import InvalidValue
+from agentic_kernel_engine import edges
 
 from .engine import Engine, EngineOptions, half_the_processors
-from .model import find_model
+from .model import checked_path, find_model
+from .options import MOST_TOKENS
+
+MOST_SLOTS: Final = 4_096
+"""How many slots, or threads, one model may have."""
 
 
 class LocalModel:
@@ -31,17 +37,16 @@ class LocalModel:
         context_tokens: int,
         threads: int | None,
     ) -> None:
-        for name, value in (
-            ("slots", slots),
-            ("context_tokens", context_tokens),
-            ("threads", 1 if threads is None else threads),
-        ):
-            if type(value) is not int or value < 1:
-                raise InvalidValue(name, "must be a whole number of at least 1")
-        self._model_path = model_path
-        self._slots = slots
-        self._context_tokens = context_tokens
-        self._threads = threads
+        self._model_path = None if model_path is None else checked_path(model_path)
+        self._slots = edges.whole(slots, "slots", 1, MOST_SLOTS)
+        self._context_tokens = edges.whole(context_tokens, "context_tokens", 1, MOST_TOKENS)
+        if slots * context_tokens > MOST_TOKENS:
+            raise InvalidValue(
+                "context_tokens",
+                f"makes {slots * context_tokens:,} tokens with {slots} slots, and the limit is "
+                f"{MOST_TOKENS:,}; use less of one of them",
+            )
+        self._threads = None if threads is None else edges.whole(threads, "threads", 1, MOST_SLOTS)
         self._engine: Engine | None = None
         self._opening = asyncio.Lock()
 

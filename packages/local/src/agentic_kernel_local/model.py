@@ -7,7 +7,8 @@ import os
 from pathlib import Path
 from typing import Final
 
-from agentic_kernel import CannotStart
+from agentic_kernel import CannotStart, InvalidValue
+from agentic_kernel.frozen import shown
 
 MODEL_VARIABLE: Final = "AGENTIC_KERNEL_LOCAL_MODEL"
 """Environment variable that holds the path of a GGUF file."""
@@ -19,6 +20,24 @@ _FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 _MAGIC = b"GGUF"
 
 
+def checked_path(path: object) -> Path:
+    """A path that the system can look up.
+
+    Raises:
+        InvalidValue: It has another type, or a character that no path has.
+    """
+    found = os.fspath(path) if isinstance(path, os.PathLike) else path
+    if not isinstance(found, str):
+        raise InvalidValue("model_path", f"is {shown(path)}; give a path as text, or None")
+    try:
+        fine = found and b"\0" not in os.fsencode(found)
+    except UnicodeEncodeError:
+        fine = False
+    if not fine:
+        raise InvalidValue("model_path", f"is {shown(found)}, which no file can have; name a file")
+    return Path(found)
+
+
 def find_model(path: str | os.PathLike[str] | None = None) -> Path:
     """The real path of the model to load: ``path``, else the variable's, else the package's.
 
@@ -27,9 +46,10 @@ def find_model(path: str | os.PathLike[str] | None = None) -> Path:
 
     Raises:
         CannotStart: There is no model, or the named file cannot be read or is no GGUF file.
+        InvalidValue: The path is none.
     """
     if path is not None:
-        return _checked(Path(path), "model_path")
+        return _checked(checked_path(path), "model_path")
     named = os.environ.get(MODEL_VARIABLE)
     if named:
         return _checked(Path(named), MODEL_VARIABLE)

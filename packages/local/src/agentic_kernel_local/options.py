@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 from agentic_kernel import InvalidValue, Task
+from agentic_kernel_engine import edges
 
 _SCOPE = "local/"
+MOST_TOKENS: Final = 2**31 - 1
+"""How many tokens llama.cpp can count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,19 +51,26 @@ class AnswerOptions:
             raise InvalidValue(f"Task.metadata[{_SCOPE + error.path!r}]", error.reason) from None
 
 
+def of_answers(answer: AnswerOptions | None) -> AnswerOptions:
+    """The options that a constructor was given, or the default ones.
+
+    Raises:
+        InvalidValue: It was given something else.
+    """
+    if answer is None:
+        return AnswerOptions()
+    if not isinstance(answer, AnswerOptions):
+        raise InvalidValue("answer", f"is {edges.came(answer)}; give AnswerOptions, or None")
+    return answer
+
+
 def _check(options: AnswerOptions) -> None:
-    max_tokens: Any = options.max_tokens
-    if type(max_tokens) is not int or max_tokens < 1:
-        raise InvalidValue("max_tokens", "must be a whole number of at least 1")
+    edges.whole(options.max_tokens, "max_tokens", 1, MOST_TOKENS)
     temperature: Any = options.temperature
-    if (
-        type(temperature) not in (int, float)
-        or not math.isfinite(temperature)
-        or not 0 <= temperature <= 2
-    ):
+    if type(temperature) not in (int, float) or not 0 <= temperature <= 2:
         raise InvalidValue("temperature", "must be a number from 0 to 2")
     seed: Any = options.seed
     if seed is not None and (type(seed) is not int or not 0 <= seed < 2**32):
         raise InvalidValue("seed", "must be a whole number from 0 to 4294967295, or None")
-    if options.system is not None and not isinstance(options.system, str):
-        raise InvalidValue("system", "must be a string, or None")
+    if options.system is not None:
+        edges.text(options.system, "system")

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import AsyncIterator, Sequence
 
-from agentic_kernel import CannotStart
-from agentic_kernel_engine import TaskFailed
+from agentic_kernel import CannotStart, InvalidValue
+from agentic_kernel_engine import TaskFailed, edges
 from agentic_kernel_engine.loop import Context, Delta, Plan, PlannerError, Usage
 
 from . import failures
 from .engine import Engine, Request
 from .generation import End, Piece, Prompt
 from .loading import LocalModel
-from .options import AnswerOptions
-from .prompting import Example, action_of, action_schema, messages
+from .options import AnswerOptions, of_answers
+from .prompting import Example, action_in, action_schema, messages
 
 
 class LocalPlanner:
@@ -49,7 +48,12 @@ class LocalPlanner:
         threads: int | None = None,
     ) -> None:
         self._model = LocalModel(model_path, slots, context_tokens, threads)
-        self._answer = AnswerOptions() if answer is None else answer
+        self._answer = of_answers(answer)
+        if isinstance(examples, str) or not isinstance(examples, Sequence):
+            raise InvalidValue("examples", f"is {edges.came(examples)}; give a list of Example")
+        for index, each in enumerate(examples):
+            if not isinstance(each, Example):
+                raise InvalidValue(f"examples[{index}]", f"is {edges.came(each)}; give an Example")
         self._examples = tuple(examples)
         self._context_tokens = context_tokens
 
@@ -110,8 +114,8 @@ class LocalPlanner:
 
     def _plan(self, end: End, text: str, prompt: int, engine: Engine) -> Plan:
         try:
-            action = action_of(json.loads(text))
-        except (ValueError, KeyError, TypeError) as error:
+            action = action_in(text)
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise PlannerError(
                 failures.CUT,
                 f"the answer ended after {end.tokens} tokens and is no action; use a larger "

@@ -20,6 +20,7 @@ from agentic_kernel_engine.loop import (
     ToolCall,
     Turn,
 )
+from agentic_kernel_engine.providers.answers import Doubled, json_of
 from agentic_kernel_engine.seams import Tool
 
 MAX_ANSWER: Final = 1_000
@@ -65,6 +66,24 @@ def action_of(said: Mapping[str, Any]) -> Action:
     if "answer" in said:
         return FinalAnswer(said["answer"])
     return ToolCall(said["tool"], said["arguments"])
+
+
+def action_in(text: str) -> Action:
+    """The action that a complete answer of the model is.
+
+    Of an answer with a key twice in one object nothing is done: a call is refused, and a final
+    answer stays the text that it is, so that the Loop tells the model what does not fit.
+
+    Raises:
+        ValueError, KeyError, TypeError, RecursionError: It is none.
+    """
+    try:
+        return action_of(json_of(text))
+    except Doubled as doubled:
+        action = action_of(json.loads(text))
+        if isinstance(action, ToolCall):
+            return ToolCall(action.tool, {}, refused=str(doubled))
+        return FinalAnswer(text)
 
 
 def messages(

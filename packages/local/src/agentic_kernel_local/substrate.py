@@ -6,13 +6,13 @@ import os
 from typing import Any
 
 from agentic_kernel import CannotStart, InvalidValue, Task
-from agentic_kernel_engine import Job, TaskFailed
+from agentic_kernel_engine import Job, TaskFailed, edges
 
 from . import failures
 from .engine import Engine, Request
 from .generation import End, Prompt
 from .loading import LocalModel
-from .options import AnswerOptions
+from .options import MOST_TOKENS, AnswerOptions, of_answers
 from .transcript import Transcript, UnknownState
 
 
@@ -55,11 +55,11 @@ class LocalSubstrate:
         Raises:
             InvalidValue: A number is out of range; it is named.
         """
-        if type(checkpoint_tokens) is not int or checkpoint_tokens < 1:
-            raise InvalidValue("checkpoint_tokens", "must be a whole number of at least 1")
         self._model = LocalModel(model_path, slots, context_tokens, threads)
-        self._checkpoint_tokens = checkpoint_tokens
-        self._answer = AnswerOptions() if answer is None else answer
+        self._checkpoint_tokens = edges.whole(
+            checkpoint_tokens, "checkpoint_tokens", 1, MOST_TOKENS
+        )
+        self._answer = of_answers(answer)
 
     async def open(self) -> Engine:
         """The loaded model; loads it if need be.

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import urlsplit
 
 from agentic_kernel import CannotStart, InvalidValue
+from agentic_kernel_engine.providers import Secrets
+from agentic_kernel_engine.providers.edges import address_problem, check_key, key_problem
+from agentic_kernel_engine.providers.logs import mask
+from agentic_kernel_engine.providers.secrets import keys_in, secrets_of
 
 if TYPE_CHECKING:
     from ollama import AsyncClient
@@ -23,9 +25,6 @@ USUAL: Final = "http://127.0.0.1:11434"
 """Where the server is if nobody says."""
 REACH_SECONDS: Final = 5.0
 """How long a server may take to show that it is there."""
-_KEY: Final = re.compile(r"[\x21-\x7e]+")
-_KEY_RULE: Final = "must be text without blanks, line breaks and other characters that no key has"
-_BLANK: Final = re.compile(r"[\s\x00-\x20\x7f]")
 
 
 class Client:
@@ -51,8 +50,8 @@ class Client:
         problem = "" if host is None else _problem(host)
         if problem:
             raise InvalidValue("host", problem)
-        if api_key is not None and not _KEY.fullmatch(api_key):
-            raise InvalidValue("api_key", _KEY_RULE)
+        if api_key is not None:
+            check_key(api_key)
         self._own: AsyncClient | None = own
         self._host = host
         self._api_key = api_key
@@ -74,6 +73,7 @@ class Client:
                 await asyncio.to_thread(import_module, "ollama")
             if self._client is None:
                 self._client = self._make()
+                mask("httpx", "httpcore")
         return self._client
 
     async def reach(self) -> None:
@@ -104,9 +104,13 @@ class Client:
             pass
         self._reached = True
 
-    def secrets(self) -> list[str]:
+    def secrets(self) -> Secrets:
         """What the client sends that nobody may see."""
-        return [key for key in (self._api_key, os.environ.get(KEY_VARIABLE)) if key]
+        keys = {self._api_key or "", os.environ.get(KEY_VARIABLE) or ""}
+        client = self._client or self._own
+        if client is not None:
+            keys.update(keys_in(getattr(client._client, "headers", {})))
+        return secrets_of(*sorted(filter(None, keys)))
 
     async def close(self) -> None:
         """Let go of the connections; idempotent. The user's own client is left as it is."""
@@ -138,22 +142,15 @@ def _check_environment() -> None:
     problem = _problem(os.environ.get(HOST_VARIABLE) or USUAL)
     if problem:
         raise CannotStart(f"the environment variable {HOST_VARIABLE} {problem}")
-    if not _KEY.fullmatch(os.environ.get(KEY_VARIABLE) or "none"):
-        raise CannotStart(f"the environment variable {KEY_VARIABLE} {_KEY_RULE}")
+    problem = key_problem(os.environ.get(KEY_VARIABLE) or "none")
+    if problem:
+        raise CannotStart(f"the environment variable {KEY_VARIABLE} {problem}")
 
 
-def _problem(host: str) -> str:
-    """What is wrong with an address; empty if nothing is."""
-    if not isinstance(host, str) or not host or _BLANK.search(host):
-        return "must be an address without blanks, e.g. http://127.0.0.1:11434"
-    scheme, slashes, _ = host.partition("://")
-    if slashes and scheme not in ("http", "https"):
-        return "must begin with http:// or https://, or with neither"
-    try:
-        parts = urlsplit(host if slashes else f"http://{host}")
-        _ = parts.port
-    except ValueError as error:
-        return f"is no address: {error}"
-    if "@" in parts.netloc:
-        return "has a name or password in it, which would not be sent; give api_key="
-    return ""
+def _problem(host: Any) -> str:
+    """The fault of an address, which may leave out its scheme; empty if it has none."""
+    if not isinstance(host, str):
+        return f"must be a string, not {type(host).__name__}"
+    if not host:
+        return "is empty; give an address, e.g. http://127.0.0.1:11434"
+    return address_problem(host if "://" in host else f"http://{host}")

@@ -19,11 +19,18 @@ from agentic_kernel_engine.providers import (
     Failures,
     Function,
     Price,
+    Redactor,
     input_bound,
     offered,
     price_of,
 )
 from agentic_kernel_engine.providers import failures as names
+from agentic_kernel_engine.providers.edges import (
+    check_flag,
+    check_model,
+    check_prices,
+    check_seconds,
+)
 
 from .answer import plan_of
 from .client import Client
@@ -118,20 +125,14 @@ class OllamaPlanner:
         options: Mapping[str, Any] = {},
         pull: bool = False,
     ) -> None:
-        for name, text in (("model", model), ("api_key", api_key)):
-            if (text is not None or name == "model") and (not isinstance(text, str) or not text):
-                raise InvalidValue(name, "must be a string that is not empty")
-        if type(timeout) not in (int, float) or not 0 < timeout < math.inf:
-            raise InvalidValue("timeout", "must be a number of seconds, more than 0")
+        check_model(model)
+        check_seconds(timeout)
+        check_prices(prices)
         if context_tokens is not None and (type(context_tokens) is not int or context_tokens < 1):
             raise InvalidValue("context_tokens", "must be a whole number of at least 1, or None")
         flags = (("stream", stream), ("parallel_tool_calls", parallel_tool_calls), ("pull", pull))
         for name, flag in flags:
-            if type(flag) is not bool:
-                raise InvalidValue(name, "must be True or False")
-        for each, price in (prices or {}).items():
-            if not isinstance(price, Price):
-                raise InvalidValue("prices", f"has no Price for {each!a:.80}")
+            check_flag(flag, name)
         given = _options(options)
         self._answer = Unforced(max_tokens, temperature, system, tool_choice)
         self._model = model
@@ -210,11 +211,13 @@ class OllamaPlanner:
         client, shown, request = await self._ready(context)
         pull = self._pull
         while True:
-            reply = Reply()
+            reply, redactor = Reply(), Redactor(self._client.secrets())
             try:
                 async with aclosing(self._answered(client, request, reply)) as deltas:
                     async for delta in deltas:
-                        yield delta
+                        told = redactor.take(delta)
+                        if told is not None:
+                            yield told
             except PlannerError as error:
                 if not pull or error.code != _MISSING:
                     raise
@@ -224,7 +227,10 @@ class OllamaPlanner:
             async with aclosing(self._pulled(client)) as deltas:
                 async for delta in deltas:
                     yield delta
-        yield self._plan(reply, shown, context)
+        plan = self._plan(reply, shown, context)
+        for rest in redactor.rest():
+            yield rest
+        yield plan
 
     async def _answered(
         self, client: AsyncClient, request: Mapping[str, Any], reply: Reply
@@ -284,9 +290,10 @@ class OllamaPlanner:
             )
         except ValueError as error:
             raise self._failures().failure(names.BAD_RESPONSE, str(error)) from error
-        return msgspec.structs.replace(
+        whole = msgspec.structs.replace(
             plan, usage=self._usage(reply, context), model=plan.model or self._model
         )
+        return self._client.secrets().plan(whole)
 
     def _usage(self, reply: Reply, context: Context) -> Usage:
         left, worst = context.remaining, Usage()

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 from agentic_kernel import CannotStart, InvalidValue
-from agentic_kernel_engine.providers import Failures
+from agentic_kernel_engine.providers import Failures, Secrets
+from agentic_kernel_engine.providers.edges import (
+    address_problem,
+    check_address,
+    check_key,
+    key_problem,
+)
+from agentic_kernel_engine.providers.logs import mask
+from agentic_kernel_engine.providers.secrets import keys_in, secrets_of
 
 from .failures import CODES, IMPL
 
@@ -19,8 +26,8 @@ if TYPE_CHECKING:
 
 KEY_VARIABLE: Final = "OPENAI_API_KEY"
 """The environment variable of the key."""
-_KEY: Final = re.compile(r"[\x21-\x7e]+")
-_UNSENDABLE: Final = "has blanks, line breaks or other characters that no key has"
+ADDRESS_VARIABLE: Final = "OPENAI_BASE_URL"
+"""The environment variable of the server's address."""
 
 
 class Client:
@@ -47,10 +54,12 @@ class Client:
         organization: str | None,
         project: str | None,
     ) -> None:
-        if api_key is not None and not _KEY.fullmatch(api_key):
-            raise InvalidValue("api_key", "is empty" if not api_key else _UNSENDABLE)
-        if base_url is not None and not base_url.startswith(("http://", "https://")):
-            raise InvalidValue("base_url", "must begin with https:// or http://")
+        named = (("api_key", api_key), ("organization", organization), ("project", project))
+        for name, value in named:
+            if value is not None:
+                check_key(value, name)
+        if base_url is not None:
+            check_address(base_url)
         if client is not None:
             from openai import AsyncOpenAI
 
@@ -65,8 +74,6 @@ class Client:
         self._organization = organization
         self._project = project
         self._open: AsyncOpenAI | None = None
-        self.failures = Failures(IMPL, CODES, [api_key or ""])
-        """Makes failures that do not tell the key."""
 
     async def load(self) -> None:
         """Import the SDK, if nobody has: it takes most of a second, in which other Tasks go on.
@@ -86,8 +93,23 @@ class Client:
         """
         if self._open is None:
             self._open = self._own() if self._theirs is None else self._shared(self._theirs)
-            self.failures = Failures(IMPL, CODES, [self._open.api_key])
+            mask("openai", "httpx2", "httpcore2", "httpx", "httpcore")
         return self._open
+
+    @property
+    def secrets(self) -> Secrets:
+        """What the client sends that nobody may see."""
+        keys = [self._api_key, os.environ.get(KEY_VARIABLE)]
+        client = self._theirs if self._open is None else self._open
+        if client is not None:
+            keys.append(client.api_key)
+            keys += keys_in(getattr(client, "_custom_headers", {}))
+        return secrets_of(*sorted({key for key in keys if isinstance(key, str) and key}))
+
+    @property
+    def failures(self) -> Failures:
+        """Makes failures that do not tell the key."""
+        return Failures(IMPL, CODES, self.secrets)
 
     async def close(self) -> None:
         """Close the client, unless it is the user's; another is made if one is needed again."""
@@ -102,8 +124,13 @@ class Client:
                 f"there is no API key: set the environment variable {KEY_VARIABLE}, or give "
                 "api_key=; for a server that wants none, give any text"
             )
-        if not _KEY.fullmatch(key):
-            raise CannotStart(f"the environment variable {KEY_VARIABLE} {_UNSENDABLE}")
+        problem = key_problem(key)
+        if problem:
+            raise CannotStart(f"the environment variable {KEY_VARIABLE} {problem}")
+        address = os.environ.get(ADDRESS_VARIABLE)
+        problem = address_problem(address) if address and self._base_url is None else ""
+        if problem:
+            raise CannotStart(f"the environment variable {ADDRESS_VARIABLE} {problem}")
         return key
 
     def _own(self) -> AsyncOpenAI:

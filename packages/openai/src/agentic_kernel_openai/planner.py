@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import math
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, TypedDict, TypeVar
@@ -17,6 +16,7 @@ from agentic_kernel_engine.providers import (
     Function,
     Malformed,
     Price,
+    Redactor,
     functions,
     input_bound,
     instructions,
@@ -24,6 +24,12 @@ from agentic_kernel_engine.providers import (
     price_of,
 )
 from agentic_kernel_engine.providers import failures as names
+from agentic_kernel_engine.providers.edges import (
+    check_flag,
+    check_model,
+    check_prices,
+    check_seconds,
+)
 
 from .answer import Answer, plan_of
 from .client import Client
@@ -144,23 +150,23 @@ class APIPlanner(ABC):
         parallel_tool_calls: bool = True,
         extra_body: Mapping[str, Any] | None = None,
     ) -> None:
-        if not isinstance(model, str) or not model:
-            raise InvalidValue("model", "must be the name of a model")
-        seconds: Any = timeout
-        if type(seconds) not in (int, float) or not 0 < seconds < math.inf:
-            raise InvalidValue("timeout", "must be a number of seconds above 0")
+        check_model(model)
+        check_seconds(timeout)
+        check_flag(stream, "stream")
+        check_flag(parallel_tool_calls, "parallel_tool_calls")
+        check_prices(prices)
         if context_tokens is not None and (type(context_tokens) is not int or context_tokens < 1):
             raise InvalidValue("context_tokens", "must be a whole number of at least 1, or None")
         self.model = model
         self.options = AnswerOptions(max_tokens, temperature, system, tool_choice)
-        self._timeout = seconds
+        self._timeout = timeout
         self._streams = stream
         self._offers = offered(offers)
         self._prices = PRICES if prices is None else dict(prices)
         self._context_tokens = context_tokens
         self._parallel = parallel_tool_calls
         self._extra_body = json_mapping("extra_body", extra_body or {})
-        self._client = Client(api_key, base_url, client, seconds, organization, project)
+        self._client = Client(api_key, base_url, client, timeout, organization, project)
 
     async def accept(self, task: Task) -> None:
         """Refuse a Task that cannot be planned for.
@@ -245,20 +251,24 @@ class APIPlanner(ABC):
         shown, request = self._prepared(context)
         stream = await self._call(self._ask(self._opened(), request))
         request_id = stream.response.headers.get("x-request-id")
-        reader = self._reader()
+        reader, redactor = self._reader(), Redactor(self._client.secrets)
         try:
             while not reader.done:
                 event = await self._call(anext(stream, _END))
                 if event is _END:
                     break
                 for piece in reader.read(event):
-                    yield piece
+                    told = redactor.take(piece)
+                    if told is not None:
+                        yield told
             await _drain(stream)
             plan = self._plan(reader.answer(), context, shown)
         except (Unusable, Malformed, Reported) as error:
             raise read_failure(self._client.failures, error, request_id) from None
         finally:
             await stream.close()
+        for piece in redactor.rest():
+            yield piece
         yield plan
 
     def _prepared(self, context: Context) -> tuple[list[Function], dict[str, Any]]:
@@ -311,7 +321,7 @@ class APIPlanner(ABC):
 
     def _plan(self, answer: Answer, context: Context, shown: Sequence[Function]) -> Plan:
         plan = plan_of(answer, shown, context.output_schema, self.wire)
-        return Plan(
+        whole = Plan(
             plan.actions,
             plan.text,
             plan.reasoning,
@@ -319,6 +329,7 @@ class APIPlanner(ABC):
             plan.provider,
             answer.model or self.model,
         )
+        return self._client.secrets.plan(whole)
 
     def _usage(self, answer: Answer, context: Context) -> Usage:
         used = answer.usage

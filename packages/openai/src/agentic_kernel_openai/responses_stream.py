@@ -107,13 +107,14 @@ def answer_of(response: Any, stored: bool, done: dict[Any, Any] | None = None) -
 def _read_output(answer: Answer, output: Sequence[Any]) -> None:
     said: list[str] = []
     thought: list[str] = []
+    refused: list[str] = []
     calls: list[Asked] = []
     for item in output:
         kind = got(item, "type")
         if kind == "message":
             parts = several(item, "content")
             said.append("".join(text(part, "text") for part in parts))
-            answer.refusal += "".join(text(part, "refusal") for part in parts)
+            refused += (text(part, "refusal") for part in parts)
         elif kind == "function_call":
             calls.append(Asked(text(item, "call_id"), text(item, "name"), text(item, "arguments")))
             if not calls[-1].id:
@@ -123,6 +124,7 @@ def _read_output(answer: Answer, output: Sequence[Any]) -> None:
             thought += [text(part, "text") for part in parts]
     answer.text = "\n\n".join(filter(None, said))
     answer.reasoning = "\n\n".join(filter(None, thought))
+    answer.refusal = "".join(refused)
     answer.calls = calls
 
 

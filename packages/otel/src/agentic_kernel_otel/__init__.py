@@ -1,9 +1,9 @@
 """Traces, metrics and logs of Tasks, for any OpenTelemetry backend."""
 
+from .forms import redacted
 from .middleware import TracingMiddleware
 from .observer import OTelObserver
 from .propagation import ROOT, SPAN, TRACEPARENT, TRACESTATE, traceparent, with_trace
-from .redaction import redacted
 from .substrate import TracedSubstrate
 
 __all__ = [

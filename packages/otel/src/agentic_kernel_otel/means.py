@@ -6,6 +6,8 @@ import logging
 
 from opentelemetry.trace import Span, StatusCode, Tracer
 
+from agentic_kernel_engine.faults import log
+
 from . import conventions as names
 from .instruments import Instruments
 from .redaction import Redaction
@@ -35,10 +37,10 @@ class Means:
         """End a span; a processor that fails is reported once, and is nobody else's business."""
         try:
             span.end(at)
-        except Exception:
+        except Exception as fault:
             if not self._faulty:
                 self._faulty = True
-                _log.exception("a span could not be handed on; this is reported once")
+                log(_log, fault, "a span could not be handed on; this is reported once")
 
     def close(self, span: Span, at: int, error: str, unfinished: bool) -> None:
         """End a span, and say how it went."""

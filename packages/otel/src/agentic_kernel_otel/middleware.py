@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from opentelemetry import context as contexts
 
+from agentic_kernel_engine.faults import log
 from agentic_kernel_engine.loop import Context, Observation, Plan
 from agentic_kernel_engine.seams import Invocation
 
@@ -40,16 +41,16 @@ class TracingMiddleware:
                 shown = input_messages(context.transcript, means.redaction)
             stretch = self._tracing.within(context.task)
             contexts.attach(stretch.ask(now(), context.step, preset=preset, input=shown))
-        except Exception:
-            self._failed()
+        except Exception as fault:
+            self._failed(fault)
 
     async def after_model(self, context: Context, plan: Plan) -> None:
         try:
             stretch = self._tracing.within(context.task)
             stretch.answered(plan, now())
             contexts.attach(stretch.context)
-        except Exception:
-            self._failed()
+        except Exception as fault:
+            self._failed(fault)
 
     async def before_tool(self, invocation: Invocation) -> None:
         try:
@@ -63,8 +64,8 @@ class TracingMiddleware:
                         arguments=invocation.arguments,
                     )
                 )  # fmt: skip
-        except Exception:
-            self._failed()
+        except Exception as fault:
+            self._failed(fault)
 
     async def after_tool(self, invocation: Invocation, observation: Observation) -> None:
         try:
@@ -72,10 +73,10 @@ class TracingMiddleware:
             if stretch is not None:
                 stretch.returned(invocation.context.index, observation, now())
                 contexts.attach(stretch.context)
-        except Exception:
-            self._failed()
+        except Exception as fault:
+            self._failed(fault)
 
-    def _failed(self) -> None:
+    def _failed(self, fault: Exception) -> None:
         if not self._faulty:
             self._faulty = True
-            _log.exception("a call was not traced; this is reported once")
+            log(_log, fault, "a call was not traced; this is reported once")

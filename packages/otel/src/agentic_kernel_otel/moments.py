@@ -8,16 +8,21 @@ from typing import Any, Final
 from opentelemetry._logs import Logger, SeverityNumber
 
 from agentic_kernel_engine import Event
+from agentic_kernel_engine.loop import StopReason
 
 from . import conventions as names
 from .redaction import Redaction
 from .stretch import Stretch
 
 _SAID: Final = (
-    "by", "reason", "code", "message", "kind", "digest", "decision", "child", "agent", "status",
-    "tool", "index", "then", "doing", "session", "task", "round", "refused", "at",
+    "by", "code", "kind", "digest", "decision", "child", "agent", "status", "tool", "index", "then",
+    "doing", "session", "task", "round", "at",
 )  # fmt: skip
 """Parts of the data that are no content."""
+_QUOTING: Final = ("reason", "message", "refused")
+"""Parts that may quote an exception, a person or a model."""
+_REASONS: Final = frozenset({"requested", *(reason.value for reason in StopReason)})
+"""The reasons that a program gives, which quote nobody."""
 _LOUD: Final = {
     "task.failed": SeverityNumber.ERROR,
     "run.abandoned": SeverityNumber.ERROR,
@@ -75,8 +80,14 @@ class Moments:
 
     def _told(self, data: Mapping[str, Any]) -> dict[str, Any]:
         told: dict[str, Any] = {}
-        for key in _SAID:
+        for key in (*_SAID, *_QUOTING):
             value = data.get(key)
+            if (
+                key in _QUOTING
+                and not self._capture
+                and not (isinstance(value, str) and value in _REASONS)
+            ):
+                continue
             if isinstance(value, str) and value:
                 told[names.EVENT + key] = self._redaction.line(value, _MOST)
             elif isinstance(value, int) and value.bit_length() < 64:

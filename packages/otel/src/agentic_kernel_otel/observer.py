@@ -19,12 +19,13 @@ from agentic_kernel_engine import events as host
 from agentic_kernel_engine.loop import Observation, Plan, vocabulary
 
 from . import conventions as names
+from .forms import redacted
 from .instruments import Instruments
 from .means import Means
 from .middleware import TracingMiddleware
 from .moments import Moments
 from .propagation import written
-from .redaction import Redact, Redaction, redacted
+from .redaction import Redact, Redaction
 from .substrate import TracedSubstrate
 from .tracing import LOST, Tracing
 
@@ -69,6 +70,7 @@ class OTelObserver:
         redact: Redact = redacted,
     ) -> None:
         self._redaction = Redaction(redact)
+        self._capture = capture_content
         self._instruments = Instruments(get_meter(names.SCOPE, meter_provider=meter_provider))
         tracer = trace.get_tracer(names.SCOPE, tracer_provider=tracer_provider)
         means = Means(tracer, self._instruments, self._redaction, capture_content)
@@ -168,7 +170,7 @@ class OTelObserver:
 
     def _failed(self, task_id: str, event: Event, at: int) -> None:
         code = self._redaction.name(event.data.get("code")) or names.OTHER
-        message = self._redaction.line(event.data.get("message"))
+        message = self._redaction.line(event.data.get("message")) if self._capture else ""
         self._over(task_id, event, at, "failure", code, message)
 
     def _killed(self, task_id: str, event: Event, at: int) -> None:

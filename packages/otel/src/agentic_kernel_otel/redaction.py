@@ -1,12 +1,18 @@
-"""Redaction: what leaves the process is one line, without secrets, and of bounded size."""
+"""Redaction: what leaves the process is one line, without secrets, and of bounded size.
+
+The work is linear in what is looked at, and that is bounded: `forms` reads each text once, and of a
+value no more than `_MOST_PARTS` parts and `2 * MOST_CONTENT` characters are read, however deep it
+is, and whether parts of it are shared or hold themselves.
+"""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
+
+from .forms import REDACTED, is_secret_name, redacted
 
 MOST_TEXT: Final = 1_000
 """How long a text about a run may be, in characters: an id, a message."""
@@ -14,7 +20,6 @@ MOST_NAME: Final = 200
 """The same for a name or a code."""
 MOST_CONTENT: Final = 8_000
 """The same for content: what was said to a model or a tool, and what it said."""
-REDACTED: Final = "[redacted]"
 
 _MARGIN: Final = 4_096
 """Characters beyond the bound that are looked at as well: a secret across it is cut from neither
@@ -23,47 +28,10 @@ _MOST_DEPTH: Final = 20
 _MOST_PARTS: Final = 1_000
 _MOST_KNOWN: Final = 1_000
 
-_SECRET_NAME: Final = (
-    r"(?:[\w.-]{0,60}(?:api[_-]?key|access[_-]?key|private[_-]?key|passw(?:or)?d|passphrase|secret"
-    r"|(?:auth|access|refresh|session|bearer|id)[_-]?token|credential|authorization|cookie)"
-    r"[\w.-]{0,60}|pwd|token)"
-)
-_name_is_secret = re.compile(_SECRET_NAME, re.IGNORECASE).fullmatch
-# Every repetition is bounded: no text takes long.
-_PATTERNS: Final = (
-    # A key block, whole or cut off.
-    (re.compile(
-        r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----.*?(?:-----END [A-Z ]{0,40}-----|\Z)", re.DOTALL
-    ), REDACTED),
-    # Tokens that say what they are.
-    (re.compile(
-        r"\b(?:sk|pk|rk)[-_][A-Za-z0-9_-]{12,}|\bgh[pousr]_[A-Za-z0-9]{16,}"
-        r"|\bgithub_pat_\w{16,}|\bglpat-[\w-]{12,}|\bxox[abposr]-[\w-]{8,}"
-        r"|\b(?:AKIA|ASIA)[A-Z0-9]{12,}|\bAIza[\w-]{30,}|\bhf_[A-Za-z0-9]{16,}"
-        r"|\beyJ[\w-]{6,4000}\.[\w-]{6,4000}\.[\w-]{0,4000}"
-    ), REDACTED),
-    # The password of an address.
-    (re.compile(r"(://[^\s/:@]{0,200}):[^\s/@]{1,500}@"), rf"\1:{REDACTED}@"),
-    # A name and its value, as in JSON within JSON, in a header, an environment or a query.
-    (re.compile(
-        rf"""(\\*["']?\b{_SECRET_NAME}\\*["']?\s{{0,20}}[:=]\s{{0,20}})"""
-        r"""(?:\\*"(?:[^"\\]|\\.){1,20000}?(?:\\*"|\Z)|'[^']{1,20000}(?:'|\Z)"""
-        r"""|(?:bearer|basic)\s{1,20}[^\s"'\\,;&}\])]{1,20000}|[^\s"'\\,;&}\])]{1,20000})""",
-        re.IGNORECASE | re.DOTALL,
-    ), rf"\1{REDACTED}"),
-    (re.compile(r"\b(bearer|basic)\s{1,20}[\w.~+/=-]{6,20000}", re.IGNORECASE), rf"\1 {REDACTED}"),
-)  # fmt: skip
 _encode = msgspec.json.Encoder().encode
 
 Redact = Callable[[str], str]
 """Takes what must not leave the process out of a text."""
-
-
-def redacted(text: str) -> str:
-    """The text without what looks like a secret: keys, tokens, passwords by their form or name."""
-    for pattern, instead in _PATTERNS:
-        text = pattern.sub(instead, text)
-    return text
 
 
 def printable(text: str, keep: str = "") -> str:
@@ -104,11 +72,6 @@ class Redaction:
                 self._known[value] = known
         return known
 
-    @staticmethod
-    def handle(value: str) -> str:
-        """The id that a provider gave to a call; it stands for nothing, so it hides nothing."""
-        return _cut(printable(value[:MOST_NAME]), MOST_NAME)
-
     def content(self, value: Any) -> str:
         """Content: a text as it is, anything else as JSON."""
         if isinstance(value, str):
@@ -131,19 +94,19 @@ class Redaction:
             if left[0] < 0 or left[1] < 0 or depth > _MOST_DEPTH:
                 return "…"
             if isinstance(part, str):
-                text = printable(self._redact(part[: MOST_CONTENT + _MARGIN]), keep="\n\t")
-                text = _cut(text, MOST_CONTENT)
-                left[1] -= len(text)
-                return text
+                part = part[: MOST_CONTENT + _MARGIN]
+                left[1] -= len(part)  # What was looked at counts, however little is left of it.
+                return _cut(printable(self._redact(part), keep="\n\t"), MOST_CONTENT)
             if isinstance(part, Mapping):
                 made: dict[str, Any] = {}
                 for key, item in part.items():
                     if left[0] < 0 or left[1] < 0:
                         made["…"] = "…"
                         break
-                    name = self.line(str(key), 200)
-                    hidden = _name_is_secret(str(key)[:200]) and item is not None
-                    made[name] = REDACTED if hidden else copy(item, depth + 1)
+                    said = key[: MOST_NAME + _MARGIN] if isinstance(key, str) else _key(key)
+                    left[1] -= len(said)
+                    hidden = is_secret_name(said) and item is not None
+                    made[self.line(said, MOST_NAME)] = REDACTED if hidden else copy(item, depth + 1)
                 return made
             if isinstance(part, Sequence):
                 several: list[Any] = []
@@ -158,6 +121,12 @@ class Redaction:
             return part if part is None or isinstance(part, (bool, int, float)) else "…"
 
         return copy(value, 0)
+
+
+def _key(key: Any) -> str:
+    """A key that is no text, if it is short."""
+    known = key is None or isinstance(key, bool | float)
+    return str(key) if known or (isinstance(key, int) and key.bit_length() <= 64) else "…"
 
 
 def _cut(text: str, most: int) -> str:

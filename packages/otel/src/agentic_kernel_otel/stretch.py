@@ -20,6 +20,7 @@ from agentic_kernel_engine.loop import Observation, Plan
 from . import conventions as names
 from .means import Means
 from .messages import output_messages
+from .redaction import MOST_NAME
 
 _NOT_RUN: Final = frozenset(
     {"policy_denied", "skipped", "unknown_tool", "missing_scopes", "indeterminate"}
@@ -156,7 +157,7 @@ class Stretch:
             self._close_call(before, now, unfinished=True)
         told = {names.EFFECT: effect}
         if id:
-            told[names.TOOL_CALL] = self._means.redaction.handle(id)
+            told[names.TOOL_CALL] = self._means.redaction.line(id, MOST_NAME)
         span = self._start_call(tool, now, told)
         if self._means.capture and span.is_recording():
             told_arguments = self._means.redaction.content(arguments)
@@ -180,7 +181,7 @@ class Stretch:
                 tool = self._means.redaction.name(observation.tool)
                 told = {}
                 if observation.call:
-                    told[names.TOOL_CALL] = self._means.redaction.handle(observation.call)
+                    told[names.TOOL_CALL] = self._means.redaction.line(observation.call, MOST_NAME)
                 call = Call(self._start_call(tool, self._mark, told), self._mark, tool)
             self._settle(call, observation, now)
         self._mark = now
@@ -192,6 +193,7 @@ class Stretch:
         Args:
             status: Which the Task is in, or what became of the stretch.
             code: Of the failure, if it is one.
+            message: Its message, where content is recorded: it may quote what was said.
         """
         self._close_answer(now, error=code, unfinished=True)
         while self.tools:
@@ -202,7 +204,7 @@ class Stretch:
             span.set_attribute(names.STATUS, status)
             if code:
                 span.set_attribute(names.ERROR_TYPE, code)
-                span.set_status(StatusCode.ERROR, message)
+                span.set_status(StatusCode.ERROR, message or None)
         self._means.end(span, now)
         self._means.instruments.ended(_seconds(self.began, now), self.agent, code)
 

@@ -11,6 +11,7 @@ from opentelemetry import context as contexts
 
 from agentic_kernel import InvalidValue, Task
 from agentic_kernel_engine import Event, Job, Substrate
+from agentic_kernel_engine.faults import log
 
 from .stretch import Stretch
 
@@ -68,7 +69,7 @@ class TracedSubstrate:
                 except InvalidValue:
                     # The key came in with the Task, so it is not free for notes.
                     continue
-        except Exception:
-            _log.exception("a run of task %r is not traced", job.task.id)
+        except Exception as fault:
+            log(_log, fault, "a run of task %r is not traced", job.task.id)
             return None
         return stretch

@@ -39,7 +39,7 @@ class Connections:
         """A connection, to be given back by `putconn`.
 
         Raises:
-            PoolTimeout: All are in use for so many seconds.
+            PoolTimeout: All are in use, or the server does not answer, for so many seconds.
             PoolClosed: It was closed.
             psycopg.Error: There is no connecting for so many seconds.
         """
@@ -57,17 +57,22 @@ class Connections:
                 connection = self._idle.pop()
                 if not connection.closed:
                     return connection
-            return await self._made(deadline)
+            return await self._made(timeout, deadline)
         except BaseException:
             self._free.release()
             raise
 
-    async def _made(self, deadline: float) -> AsyncConnection[Any]:
+    async def _made(self, timeout: float, deadline: float) -> AsyncConnection[Any]:
         while True:
             if self._closed:
                 raise PoolClosed("the store is closed")
             try:
-                made = await AsyncConnection.connect(self._conninfo, autocommit=True)
+                # Without patience it is one attempt, for which the driver has a limit of its own.
+                left = max(deadline - time.monotonic(), _AGAIN) if timeout else None
+                async with asyncio.timeout(left):
+                    made = await AsyncConnection.connect(self._conninfo, autocommit=True)
+            except TimeoutError:
+                raise PoolTimeout(f"the server did not answer in {timeout:g} s") from None
             except psycopg.OperationalError:
                 if time.monotonic() > deadline:
                     raise

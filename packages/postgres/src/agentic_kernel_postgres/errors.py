@@ -52,6 +52,13 @@ def as_store_error(error: Exception, place: str) -> StoreError:
     return StoreError(f"{place}: {said}")
 
 
+def no_answer(place: str, seconds: float | None) -> StoreError:
+    """Error for a server that takes a connection or a statement, and says nothing."""
+    return StoreError(
+        f"{place}: no answer in {seconds:g} s; look after the server, or raise the timeout"
+    )
+
+
 _UNSENT: Final = (UnicodeError, psycopg.DataError, psycopg.ProgrammingError)
 """What a text is met with that cannot be sent at all; or is the database's own answer as well."""
 

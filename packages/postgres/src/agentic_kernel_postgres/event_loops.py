@@ -14,8 +14,9 @@ from psycopg_pool import AsyncConnectionPool
 
 from agentic_kernel_engine.errors import StoreError
 
-from .errors import as_store_error
+from .errors import as_store_error, no_answer
 from .place import conninfo_of, name_of
+from .schema import check_server
 from .session import Session
 
 Place = str | AsyncConnectionPool[Any] | None
@@ -122,11 +123,14 @@ async def connected(
     schema: str,
     timeout: float,
     prepare: Callable[[AsyncConnection[Any]], Awaitable[T]],
+    patience: float | None = None,
 ) -> tuple[Session, T]:
     """A session, and what `prepare` found.
 
     Args:
-        prepare: Given the first connection; checks the server, and brings the schema to this
+        timeout: Seconds that a server may take until it has been found fit.
+        patience: Seconds that a read of the session waits for its answer.
+        prepare: Given the first connection, to a server that is fit; brings the schema to this
             version.
 
     Raises:
@@ -135,12 +139,28 @@ async def connected(
     name = name_of(place)
     try:
         if isinstance(place, AsyncConnectionPool):
-            session = Session(place, schema, name, timeout)
+            session = Session(place, schema, name, timeout, patience)
             async with session.connection() as connection:
+                await _checked(connection, name, timeout)
                 return session, await prepare(connection)
         conninfo = await asyncio.to_thread(conninfo_of, place)
-        async with await AsyncConnection.connect(conninfo, autocommit=True) as connection:
+        async with asyncio.timeout(timeout):
+            connection = await AsyncConnection.connect(conninfo, autocommit=True)
+        async with connection:
+            await _checked(connection, name, timeout)
             found = await prepare(connection)
-        return Session(conninfo, schema, name, timeout), found
+        return Session(conninfo, schema, name, timeout, patience), found
     except psycopg.Error as error:
         raise as_store_error(error, name) from error
+    except TimeoutError as error:
+        raise no_answer(name, timeout) from error
+
+
+async def _checked(connection: AsyncConnection[Any], name: str, timeout: float) -> None:
+    """Check the server, on a connection that is closed if there is no answer."""
+    try:
+        async with asyncio.timeout(timeout):
+            await check_server(connection, name)
+    except TimeoutError:
+        connection.pgconn.finish()
+        raise

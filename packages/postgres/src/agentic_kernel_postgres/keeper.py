@@ -11,6 +11,8 @@ from typing import Any, Final
 import psycopg
 from psycopg import sql
 
+from agentic_kernel_engine.faults import said
+
 from .queries import RENEW
 
 _log: Final = logging.getLogger(__name__)
@@ -78,7 +80,7 @@ class Keeper:
                 ) as connection:
                     self._keep(connection)
             except psycopg.Error as error:
-                _log.warning("leases wait for the database: %s", " ".join(str(error).split()))
+                _log.warning("leases wait for the database: %s", said(error))
                 self._closing.wait(_PATIENCE)
 
     def _keep(self, connection: psycopg.Connection[Any]) -> None:

@@ -35,6 +35,7 @@ from . import memory_queries as queries
 from .memory_rows import digest_of, hit_from, known_from, newest_from, proposed, row_of, words_of
 from .memory_sessions import sessions
 from .memory_vectors import stored
+from .place import check_place
 from .schema import check_name
 from .session import Row
 
@@ -72,7 +73,9 @@ class PostgresMemory:
         embedder: Embedder | None = None,
     ) -> None:
         self.schema = check_name(schema)
-        self._sessions = sessions(place, schema, vectors=embedder is not None)
+        if embedder is not None and not callable(getattr(embedder, "embed", None)):
+            raise InvalidValue("embedder", f"must be an Embedder, not {type(embedder).__name__}")
+        self._sessions = sessions(check_place(place), schema, vectors=embedder is not None)
         self._embedded = Vectors(embedder, stored) if embedder is not None else None
 
     def __repr__(self) -> str:

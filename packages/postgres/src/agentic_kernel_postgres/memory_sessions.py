@@ -8,10 +8,12 @@ from typing import Any, Final, NamedTuple
 import psycopg
 from psycopg import AsyncConnection
 
+from agentic_kernel_engine.faults import said
+
 from .errors import settled
 from .event_loops import EventLoops, Place, connected
 from .place import name_of
-from .schema import check_server, migrate
+from .schema import migrate
 from .session import Session, cursor_of
 
 _log: Final = logging.getLogger(__name__)
@@ -45,7 +47,6 @@ def sessions(place: Place, schema: str, *, vectors: bool) -> EventLoops[Opened]:
     name = name_of(place)
 
     async def prepare(connection: AsyncConnection[Any]) -> str:
-        await check_server(connection, name)
         await migrate(connection, schema, name)
         return await _extension(connection, name) if vectors else ""
 
@@ -68,7 +69,7 @@ async def _extension(connection: AsyncConnection[Any], name: str) -> str:
     except psycopg.Error as error:
         if not settled(error):
             raise
-        refusal = " ".join(str(error).split())
+        refusal = said(error)
         _log.warning(
             "%s: items are found by their words alone, for the extension vector is not there "
             "and cannot be made: %s",

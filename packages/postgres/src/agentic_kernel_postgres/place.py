@@ -10,6 +10,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg_pool import AsyncConnectionPool
 
+from agentic_kernel import InvalidValue
 from agentic_kernel_engine.errors import StoreError
 
 from .embedded import embedded
@@ -25,6 +26,20 @@ _DEFAULTS: Final = {
     "tcp_user_timeout": "10000",
 }
 """How to connect, where the place does not say it otherwise."""
+
+
+def check_place(place: Any) -> Any:
+    """What a caller gives as the place, if it may be one.
+
+    Raises:
+        InvalidValue: It is of another type.
+    """
+    if place is None or isinstance(place, str | AsyncConnectionPool):
+        return place
+    raise InvalidValue(
+        "place",
+        f"must be a connection string or an AsyncConnectionPool, not {type(place).__name__}",
+    )
 
 
 def conninfo_of(place: str | None) -> str:

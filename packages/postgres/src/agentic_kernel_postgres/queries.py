@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from datetime import datetime
 from typing import Final
 
-from agentic_kernel import TaskStatus
+import msgspec
+
+from agentic_kernel import InvalidValue, TaskStatus
+from agentic_kernel_engine.moments import EARLIEST, LATEST
+from agentic_kernel_engine.search import Search
 from agentic_kernel_engine.store import EventId
 
+from .facets import AGENT, KIND, REALM, facet
 from .rows import COLUMNS
+from .session import Row
 
 _RECORDS: Final = (
     f"SELECT {COLUMNS} FROM {{schema}}.tasks AS t JOIN {{schema}}.heads AS h ON h.id = t.id"
@@ -31,10 +35,14 @@ SELECT e.version, e.place, e.text FROM {schema}.heads AS h LEFT JOIN LATERAL (
 """A Task without such events gives one row of nulls, an unknown one gives none."""
 
 JOIN: Final = """
-INSERT INTO {schema}.hosts (name, until) VALUES (%s, clock_timestamp() + %s::interval)
+INSERT INTO {schema}.hosts (name, until, form) VALUES (%s, clock_timestamp() + %s::interval, 2)
 ON CONFLICT DO NOTHING
 """
-LEAVE: Final = "UPDATE {schema}.hosts SET gone = true WHERE name = %s AND NOT gone"
+LEAVE: Final = """
+INSERT INTO {schema}.hosts (name, until, form, gone) VALUES (%s, clock_timestamp(), 2, true)
+ON CONFLICT (name) DO UPDATE SET gone = true
+"""
+"""Gone for good, also if it never joined."""
 RENEW: Final = """
 UPDATE {schema}.hosts SET until = clock_timestamp() + %s::interval
 WHERE name = ANY (%s) AND NOT gone AND until > clock_timestamp() RETURNING name
@@ -42,7 +50,7 @@ WHERE name = ANY (%s) AND NOT gone AND until > clock_timestamp() RETURNING name
 ALIVE: Final = """
 SELECT NOT gone AND until > clock_timestamp(), gone FROM {schema}.hosts WHERE name = %s
 """
-BURY: Final = """
+LAPSE: Final = """
 WITH buried AS (
     UPDATE {schema}.hosts SET gone = true
     WHERE name = %s AND NOT gone AND until <= clock_timestamp() RETURNING name
@@ -50,18 +58,21 @@ WITH buried AS (
 """
 """Declare a host dead whose lease ran out; a renewal under way is waited for, and counts."""
 
-PRUNE: Final = """
-WITH old AS (
-    SELECT key, id FROM {schema}.tasks WHERE ended < %s ORDER BY ended LIMIT %s
-    FOR UPDATE SKIP LOCKED
-), e AS (DELETE FROM {schema}.events USING old WHERE task = old.key
-), s AS (DELETE FROM {schema}.supplements USING old WHERE task = old.key
-), h AS (DELETE FROM {schema}.heads AS h USING old WHERE h.id = old.id
-), t AS (DELETE FROM {schema}.tasks AS t USING old WHERE t.key = old.key RETURNING t.key
-) SELECT count(*) FROM t
+ENDED: Final = f"""
+SELECT {COLUMNS}, t.key FROM (
+    SELECT * FROM {{schema}}.tasks WHERE ended < %s AND key <> ALL (%s) ORDER BY ended LIMIT %s
+) AS t JOIN {{schema}}.heads AS h ON h.id = t.id
 """
+"""Tasks that ended before a moment, the oldest first, but for some."""
+PRUNE: Final = "SELECT {schema}.prune_2(%s)"
+BURY: Final = "SELECT {schema}.bury_2(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"
+LAST: Final = """
+SELECT clock_timestamp(), coalesce(max(e.version), 0)
+FROM {schema}.heads AS h JOIN {schema}.events AS e ON e.task = h.key WHERE h.id = %s
+"""
+"""The moment, and the last version of a Task that left events."""
 
-_ABANDONED: Final = """
+_HOLDERS: Final = """
     WITH RECURSIVE holders AS (
         SELECT min(holder) AS name FROM {{schema}}.tasks WHERE holder IS NOT NULL
         UNION ALL
@@ -70,51 +81,203 @@ _ABANDONED: Final = """
     ) SELECT t.* FROM holders CROSS JOIN LATERAL (
         SELECT * FROM {{schema}}.tasks AS t
         WHERE t.holder = holders.name AND t.status = 'running' AND {where}
-        ORDER BY t.holder, t.id LIMIT %s
+        {inner} LIMIT %(limit)s
     ) AS t WHERE holders.name IS NOT NULL AND NOT EXISTS (
         SELECT FROM {{schema}}.hosts
         WHERE hosts.name = holders.name AND NOT gone AND until > clock_timestamp()
-    ) ORDER BY t.id LIMIT %s
+    ) ORDER BY {order} LIMIT %(limit)s
 """
 """Goes from one holder to the next in the index, so that Tasks at work are not looked at: the limit
 inside keeps the planner from taking all Tasks first and their holders after."""
-_PAGE: Final = "SELECT * FROM {{schema}}.tasks AS t WHERE {where} ORDER BY t.id LIMIT %s"
+_FACETS: Final = """
+    SELECT t.* FROM unnest(%(facets)s::bigint[]) AS one (facet) CROSS JOIN LATERAL (
+        SELECT t.* FROM {{schema}}.facets AS f CROSS JOIN LATERAL (
+            SELECT * FROM {{schema}}.tasks AS t WHERE t.id = f.id OFFSET 0
+        ) AS t WHERE f.facet = one.facet AND {where} ORDER BY {inner} LIMIT %(limit)s
+    ) AS t ORDER BY {order} LIMIT %(limit)s
+"""
+"""Some of each facet, in the order of its index, and the first of them all. Nothing is offset: it
+keeps the planner from going through all Tasks, and looking after that which have the facet."""
+_STATUSES: Final = """
+    SELECT t.* FROM unnest(%(statuses)s::text[]) AS one (status) CROSS JOIN LATERAL (
+        SELECT * FROM {{schema}}.tasks AS t
+        WHERE t.status = one.status AND {where} ORDER BY {order} LIMIT %(limit)s
+    ) AS t ORDER BY {order} LIMIT %(limit)s
+"""
+"""Some of each status, and the first of them all: no index has the order of all Tasks by age."""
+_PAGE: Final = "SELECT * FROM {{schema}}.tasks AS t WHERE {where} ORDER BY {order} LIMIT %(limit)s"
+_BY_ID: Final = "{t}.id"
+_NEWEST: Final = "{t}.created DESC, {t}.id DESC"
+_LIVE: Final = (TaskStatus.RUNNING, TaskStatus.PAUSED)
+"""Of these there are few, however many Tasks there are."""
 
 
-def find(
-    *,
-    status: TaskStatus | None,
-    kinds: Collection[str] | None,
-    owner: str | None,
-    claimable: bool,
-    parent: str | None,
-    due: datetime | None,
-    after: str | None,
-    limit: int,
-) -> tuple[str, list[object]]:
-    """The statement for a page of records, and its values."""
-    asked: Mapping[str, object] = {
-        "t.status = %s": None if status is None else status.value,
-        "t.kind = ANY (%s)": None if kinds is None else list(kinds),
-        "t.holder = %s": owner,
-        "t.parent = %s": parent,
-        "t.status = 'paused' AND t.due <= %s": due,
-        "t.id > %s": after,
-    }
-    asked = {text: value for text, value in asked.items() if value is not None}
-    where = " AND ".join(asked) or "true"
+def find(search: Search) -> tuple[str, dict[str, object]]:
+    """The statement for a page of rows, and its values.
+
+    A row is that of `from_row`, and then ``created`` where the newest come first. A page of one
+    filter costs what its rows cost, in either order; filters together cost at most the rows of the
+    most selective kind: a holder or moment, a parent, a status of the living, labels, an Agent,
+    realms, kinds.
+    """
+    values: dict[str, object] = {"limit": search.limit}
+    facets = _driving(search)
+    t = "f" if facets else "t"
+    where = " AND ".join([*_filters(search, values), *_places(search, values, t)]) or "true"
+    order = (_NEWEST if search.newest else _BY_ID).format(t="t")
+    ranged = search.newest or search.created_from or search.created_before
+    inner = (_NEWEST if search.newest else _BY_ID).format(t=t)
+    if search.claimable:
+        page, inner = _HOLDERS, "OFFSET 0" if search.newest else "ORDER BY t.holder, t.id"
+        if search.newest:
+            page = page.replace("{inner} LIMIT %(limit)s", "{inner}")
+    elif facets:
+        page, values["facets"] = _FACETS, facets
+    elif ranged and search.parent is None and search.owner is None and search.due is None:
+        page = _STATUSES
+        chosen = [status for status in TaskStatus if search.status in (None, status)]
+        values["statuses"] = [status.value for status in chosen]
+    else:
+        page = _PAGE
     # First the page, by whatever index serves it, and then what belongs to its rows.
-    page = (_ABANDONED if claimable else _PAGE).format(where=where)
-    text = f"""SELECT {COLUMNS} FROM ({page}) AS t
-        JOIN {{schema}}.heads AS h ON h.id = t.id ORDER BY t.id"""
-    limits = [max(limit, 0)] * (2 if claimable else 1)
-    return text, [*asked.values(), *limits]
+    page = page.format(where=where, order=order, inner=inner)
+    columns = f"{COLUMNS}, t.created" if search.newest else COLUMNS
+    text = f"""SELECT {columns} FROM ({page}) AS t
+        JOIN {{schema}}.heads AS h ON h.id = t.id ORDER BY {order}"""
+    return text, values
+
+
+def following(search: Search, row: Row, limit: int) -> Search:
+    """The same search, to go on after a row of its page, with a page of this size."""
+    if search.newest:
+        return msgspec.structs.replace(search, older_than=(row[-1], row[0]), limit=limit)
+    return msgspec.structs.replace(search, after=row[0], limit=limit)
+
+
+def asks_facets(search: Search) -> bool:
+    """Whether a search goes by what a Task has only once it is listed."""
+    return bool(
+        search.newest or search.agent is not None or search.labels or search.realms is not None
+        or search.created_from or search.created_before or _driving(search)
+    )  # fmt: skip
+
+
+def impossible(search: Search) -> bool:
+    """Whether nothing can match: a page of none, one of several of none, or unstorable text."""
+    texts = [text for text in (search.parent, search.owner) if text is not None]
+    several = [texts for texts in (search.kinds, search.realms) if texts is not None]
+    return not (search.limit and all(several) and all(map(storable, texts)))
+
+
+def storable(text: object) -> bool:
+    """Whether the database could hold a text; what it cannot, it does not."""
+    if not isinstance(text, str) or "\0" in text:
+        return False
+    try:
+        return bool(text.encode())
+    except UnicodeEncodeError:
+        return False
+
+
+def _driving(search: Search) -> list[int]:
+    """The facets whose index serves a search, if none of the indexes of the Tasks does."""
+    if (
+        search.claimable or search.owner is not None or search.due or search.parent is not None
+        or search.status in _LIVE
+    ):  # fmt: skip
+        return []
+    if search.labels:
+        return [facet(*min(search.labels.items()))]
+    if search.agent is not None:
+        return [facet(AGENT, search.agent)]
+    if search.realms and "" not in search.realms:
+        return [facet(REALM, realm) for realm in search.realms]
+    return [facet(KIND, kind) for kind in search.kinds or ()]
+
+
+def _filters(search: Search, values: dict[str, object]) -> list[str]:
+    """What must be true of a Task whatever its place, with the values named in it."""
+    found = []
+
+    def asked(text: str, name: str, value: object) -> None:
+        found.append(text.format(f"%({name})s"))
+        values[name] = value
+
+    if search.status is not None:
+        asked("t.status = {}", "status", search.status.value)
+    if search.kinds is not None:
+        asked("t.kind = ANY ({})", "kinds", list(filter(storable, search.kinds)))
+    if search.owner is not None:
+        asked("t.holder = {}", "owner", search.owner)
+    if search.parent is not None:
+        text = "hashtextextended(t.parent, 0) = hashtextextended({0}, 0) AND t.parent = {0}"
+        asked(text, "parent", search.parent)
+    if search.due is not None:
+        asked("t.status = 'paused' AND t.due <= {}", "due", search.due)
+    every = [facet(*label) for label in search.labels.items()]
+    if search.agent is not None:
+        every.append(facet(AGENT, search.agent))
+    if every:
+        asked("t.facets @> {}::bigint[]", "every", every)
+    if search.realms is not None:
+        realms = [facet(REALM, realm) for realm in search.realms]
+        asked("t.facets && {}::bigint[]", "realms", realms)
+    return found
+
+
+def _places(search: Search, values: dict[str, object], t: str) -> list[str]:
+    """What must be true of a Task's place.
+
+    Args:
+        t: The table in whose order the page is.
+    """
+    found = []
+
+    def asked(text: str, name: str, value: object) -> None:
+        found.append(text.format(f"%({name})s"))
+        values[name] = value
+
+    if search.newest or search.created_from:
+        # Implies that the Task is listed, and that its moment is one that a reader can show.
+        asked(f"{t}.created >= {{}}", "since", search.created_from or EARLIEST)
+        asked(f"{t}.created <= {{}}", "latest", LATEST)
+    if search.created_before:
+        asked(f"{t}.created < {{}}", "until", search.created_before)
+        if not search.created_from:
+            asked(f"{t}.created >= {{}}", "earliest", EARLIEST)
+    if search.after is not None:
+        bound = _bound(search.after)
+        asked(f"{t}.id {'>' if bound == search.after else '>='} {{}}", "after", bound)
+    if search.older_than is not None:
+        values["moment"], values["id"] = search.older_than[0], _bound(search.older_than[1])
+        found.append(f"({t}.created, {t}.id) < (%(moment)s, %(id)s)")
+    return found
+
+
+def _bound(text: str) -> str:
+    """A text that the database can hold, with as many ids before it as before this one."""
+    for place, character in enumerate(text):
+        if character == "\0":
+            return f"{text[:place]}\1"
+        if "\ud800" <= character <= "\udfff":
+            return f"{text[:place]}\ue000"
+    return text
 
 
 def beyond(after: EventId | None) -> EventId:
-    """The place behind which events are asked for, within what the database can compare."""
+    """The place behind which events are asked for, within what the database can compare.
+
+    Raises:
+        InvalidValue: It is no place.
+    """
     if after is None:
         return (0, -1)
+    if (
+        not isinstance(after, tuple)
+        or len(after) != 2
+        or not all(isinstance(number, int) for number in after)
+    ):
+        raise InvalidValue("after", "must be the id of an event, a pair of whole numbers")
     version, place = (max(-_BIG, min(number, _BIG)) for number in after)
     return version, place
 

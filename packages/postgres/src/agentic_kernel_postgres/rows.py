@@ -7,14 +7,26 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from agentic_kernel import Task
-from agentic_kernel_engine.codec import decode_change, decode_record, encode_change, encode_record
+from agentic_kernel import InvalidValue, Task, TaskStatus
+from agentic_kernel_engine.codec import (
+    NewerForm,
+    decode_change,
+    decode_record,
+    encode_change,
+    encode_record,
+)
+from agentic_kernel_engine.errors import Unreadable
 from agentic_kernel_engine.record import Record
 
-COLUMNS: Final = """h.version, h.owner, h.attempts, h.head, t.input, CASE WHEN h.supplements > 0
+COLUMNS: Final = """t.id, h.version, h.status, h.owner, h.attempts, h.head, t.input,
+    CASE WHEN h.supplements > 0
     THEN ARRAY(SELECT s.text FROM {schema}.supplements AS s WHERE s.task = h.key ORDER BY s.place)
     END"""
 """What `from_row` reads, of ``heads`` as ``h`` and ``tasks`` as ``t``."""
+
+OWNER: Final = 3
+"""Where the owner is in such a row."""
+_STATUSES: Final = {status.value: status for status in TaskStatus}
 
 _INPUT: Final = Record(
     Task.new(
@@ -40,7 +52,9 @@ def input_of(record: Record) -> bytes:
         metadata={key: value for key, value in task.metadata.items() if key not in task.noted},
         created_at=task.created_at,
     )
-    return encode_record(Record(given, parent=record.parent))
+    return encode_record(
+        Record(given, parent=record.parent, terms=record.terms, realm=record.realm)
+    )
 
 
 def head_of(record: Record) -> bytes:
@@ -55,11 +69,22 @@ def from_row(row: Sequence[Any]) -> Record:
     """The Record behind a row of `COLUMNS`.
 
     Raises:
-        InvalidValue: The row does not read as written, or a newer version wrote it.
+        Unreadable: The row does not read as written, or a newer version wrote it.
     """
-    version, owner, attempts, head, given, supplements = row
-    record = decode_change(decode_record(given), head)
-    task = record.task
-    if supplements:
-        task = replace(task, supplements=supplements)
+    task_id, version, status, owner, attempts, head, given, supplements = row[:8]
+    try:
+        record = decode_change(decode_record(given), head)
+        task = record.task
+        if supplements:
+            task = replace(task, supplements=supplements)
+        # Writes and listings go by the columns, so a column that says otherwise is damage as well.
+        if (task.id, task.status.value) != (task_id, status):
+            said = f"{ascii(task_id)[:60]}, {ascii(status)[:60]}"
+            raise InvalidValue("record", f"is of another id or status than its row: {said}")
+        if version < 1:
+            raise InvalidValue("record.version", f"is {version}; it starts at 1")
+    except InvalidValue as fault:
+        newer, why = isinstance(fault, NewerForm), f"{fault.path} {fault.reason}"
+        found = _STATUSES.get(status)
+        raise Unreadable(task_id, version, found, newer=newer, why=why) from None
     return record.changed(task=task, version=version, owner=owner, attempts=attempts)

@@ -80,12 +80,14 @@ def migrations() -> tuple[Migration, ...]:
     return tuple(sorted(found))
 
 
-def check_name(schema: str) -> str:
+def check_name(schema: Any) -> str:
     """The name of a schema, if it is one that needs no quotes.
 
     Raises:
         InvalidValue: It is not.
     """
+    if not isinstance(schema, str):
+        raise InvalidValue("schema", f"must be a string, not {type(schema).__name__}")
     if not _NAME.fullmatch(schema):
         raise InvalidValue(
             "schema", f"{ascii(schema)[:60]} is no name; use up to 40 of a-z, 0-9 and _"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Final
 
@@ -17,10 +17,11 @@ from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout
 from agentic_kernel_engine.errors import StoreError
 
 from .connections import Connections
-from .errors import as_store_error, settled
+from .errors import as_store_error, no_answer, settled
 from .writes import session_name
 
 Row = tuple[Any, ...]
+Values = Sequence[object] | Mapping[str, object]
 Cursor = AsyncCursor[Row]
 Pool = AsyncConnectionPool[Any]
 _MOST: Final = 4
@@ -37,12 +38,23 @@ class Session:
         schema: The store's part of the database.
         name: What messages call the place.
         timeout: Seconds that a call waits for a connection, and a write for its answer.
+        patience: Seconds that a read waits for its answer; None for as long as it takes.
     """
 
-    def __init__(self, place: Pool | str, schema: str, name: str, timeout: float) -> None:
+    def __init__(
+        self,
+        place: Pool | str,
+        schema: str,
+        name: str,
+        timeout: float,
+        patience: float | None = None,
+    ) -> None:
         self.schema = schema
         self.name = name
         self.timeout = timeout
+        self.patience = patience
+        self.raised = False
+        """Whether the schema is known to keep processes of version 0.1 from writing."""
         self.number = secrets.randbits(62)
         self.doubts: list[int] = []
         """Numbers under which a write was sent whose outcome nobody knows yet."""
@@ -76,11 +88,11 @@ class Session:
                     await connection.set_autocommit(False)
             await self._pool.putconn(connection)
 
-    async def query(self, text: str, values: Sequence[object] = ()) -> list[Row]:
+    async def query(self, text: str, values: Values = ()) -> list[Row]:
         """The rows of a statement that may be made twice; made again where a connection breaks.
 
         Raises:
-            StoreError: The database refused it, or cannot be reached.
+            StoreError: The database refused it, cannot be reached, or does not answer in time.
         """
         if self.doubts:
             await self.settle()
@@ -89,8 +101,12 @@ class Session:
             async with self.connection() as connection:
                 try:
                     cursor = cursor_of(connection)
-                    await cursor.execute(text.format(schema=self.schema), values)
-                    return await cursor.fetchall() if cursor.description else []
+                    async with asyncio.timeout(self.patience):
+                        await cursor.execute(text.format(schema=self.schema), values)
+                        return await cursor.fetchall() if cursor.description else []
+                except TimeoutError as error:
+                    connection.pgconn.finish()
+                    raise no_answer(self.name, self.patience) from error
                 except (psycopg.Error, UnicodeError) as error:
                     if settled(error) and not connection.closed:
                         raise as_store_error(error, self.name) from error

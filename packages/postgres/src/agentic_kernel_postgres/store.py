@@ -9,32 +9,43 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, Self, Unpack
 
+import msgspec
 from psycopg import AsyncConnection
 from psycopg.conninfo import make_conninfo
 from psycopg_pool import AsyncConnectionPool
 
 from agentic_kernel import InvalidValue, TaskNotFound, TaskStatus
 from agentic_kernel_engine import values
-from agentic_kernel_engine.errors import Conflict, StoreError
+from agentic_kernel_engine.codec import buried
+from agentic_kernel_engine.errors import Conflict, StoreError, Unreadable
+from agentic_kernel_engine.faults import log, said
+from agentic_kernel_engine.moments import aware
 from agentic_kernel_engine.mutators import LOOKS, landed
 from agentic_kernel_engine.record import Record, host_of, owner_name
-from agentic_kernel_engine.store import EventId
+from agentic_kernel_engine.search import Search, SearchOptions, page_size
+from agentic_kernel_engine.store import EventId, StoreTraits
 
 from . import queries
 from .event_loops import EventLoops, connected
+from .facets import facets_of, listed_of
 from .keeper import Keeper
-from .place import name_of
-from .rows import from_row
-from .schema import check_name, check_server, migrate
+from .listing import list_all
+from .place import check_place, name_of
+from .rows import OWNER, from_row, head_of, input_of
+from .schema import check_name, migrate
 from .session import Row, Session
 from .writer import Writer
-from .writes import OwnerLives, Write, lapsed
+from .writes import Outcome, OwnerLives, Write, lapsed
 
 _log: Final = logging.getLogger(__name__)
-_OLD: Final = 100
-"""How many Tasks are removed in one transaction."""
+_SOME: Final = 100
+"""How many Tasks are read, or removed, in one go."""
+_REMEMBERED: Final = 10_000
+"""Of how many unreadable records it is remembered that the log knows of them."""
+_LONGEST: Final = 1e9
+"""Seconds, some thirty years; the database cannot add much more to a moment."""
 _LAST: Final = (1 << 31) - 2
 """The last version that has a successor."""
 
@@ -45,6 +56,13 @@ class _Open:
     def __init__(self, session: Session, writer: Writer) -> None:
         self.session = session
         self.writer = writer
+        self._listed = False
+
+    async def list_all(self) -> None:
+        """List the Tasks that processes of version 0.1 have inserted."""
+        if not self._listed:
+            self._listed = await list_all(self.session)
+            self.session.raised = self.session.raised or self._listed
 
     async def close(self) -> None:
         await self.writer.close()
@@ -74,8 +92,11 @@ class PostgresStore:
         schema: The store's part of the database, made if it is not there. Several stores may
             share one database.
         lease: For how many seconds a host stays alive without a word from its process.
-        timeout: For how many seconds a call waits for a connection, and a write for its answer.
+        timeout: A call waits at most this many seconds for a connection, and then again at most
+            this many seconds for its answer.
     """
+
+    traits = StoreTraits(listens=True)
 
     def __init__(
         self,
@@ -86,15 +107,15 @@ class PostgresStore:
         timeout: float = 10.0,
     ) -> None:
         self.schema = check_name(schema)
-        if lease <= 0 or timeout <= 0:
-            raise InvalidValue("lease, timeout", "must be positive numbers of seconds")
-        self._given = place
-        self._lease = lease
-        self._timeout = timeout
+        self._given = check_place(place)
+        self._lease = _seconds("lease", lease)
+        self._timeout = _seconds("timeout", timeout)
         self._lock = threading.Lock()
         self._loops = EventLoops(place, "store", self._made)
         self._keeper: Keeper | None = None
         self._listeners: list[Callable[[str], None]] = []
+        self._passed: dict[str, int] = {}
+        """Unreadable records that the log knows of, and their versions."""
 
     def __repr__(self) -> str:
         return f"PostgresStore({name_of(self._given)!r}, schema={self.schema!r})"
@@ -112,6 +133,8 @@ class PostgresStore:
         await self.close()
 
     async def join(self, host: str) -> None:
+        if not queries.storable(host):
+            raise InvalidValue("host", "must be text without NUL or lone surrogates")
         opened = await self._open()
         await opened.session.query(queries.JOIN, [host, f"{self._lease} seconds"])
         if not await self._alive(opened, host):
@@ -120,6 +143,8 @@ class PostgresStore:
             self._keeper.keep(host)
 
     async def leave(self, host: str) -> None:
+        if not queries.storable(host):
+            return  # it never joined, and never can
         opened = await self._open()
         if self._keeper is not None:
             self._keeper.drop(host)
@@ -129,7 +154,7 @@ class PostgresStore:
         return await self._alive(await self._open(), host_of(owner))
 
     async def _alive(self, opened: _Open, host: str) -> bool:
-        if not _storable(host):
+        if not queries.storable(host):
             return False
         rows = await opened.session.query(queries.ALIVE, [host])
         if not rows:
@@ -138,7 +163,7 @@ class PostgresStore:
         if alive or gone:
             return bool(alive)
         # No renewal may bring back a host that was once told to be dead.
-        await opened.session.query(queries.BURY, [host])
+        await opened.session.query(queries.LAPSE, [host])
         rows = await opened.session.query(queries.ALIVE, [host])
         return bool(rows and rows[0][0])
 
@@ -154,8 +179,8 @@ class PostgresStore:
 
     async def load_many(self, task_ids: Collection[str]) -> Mapping[str, Record]:
         ids = [task_id for task_id in task_ids if _storable(task_id)]
-        found = map(from_row, await self._read(queries.LOAD_MANY, [ids]))
-        return {record.task.id: record for record in found}
+        found = map(self._readable, await self._read(queries.LOAD_MANY, [ids]))
+        return {record.task.id: record for record in found if record is not None}
 
     async def commit(self, before: Record, after: Record, events: Sequence[bytes] = ()) -> None:
         task_id = before.task.id
@@ -189,44 +214,112 @@ class PostgresStore:
     async def events(
         self, task_id: str, after: EventId | None = None, limit: int = 1000
     ) -> Sequence[tuple[EventId, bytes]]:
-        asked = [*queries.beyond(after), max(limit, 0), task_id]
+        asked = [*queries.beyond(after), page_size(limit), task_id]
         rows = await self._read(queries.EVENTS, asked) if _storable(task_id) else []
         if not rows:
             raise TaskNotFound(task_id)
         return [((version, place), text) for version, place, text in rows if text is not None]
 
     async def changed(self, versions: Mapping[str, int]) -> Mapping[str, int]:
-        known = {task_id: version for task_id, version in versions.items() if _storable(task_id)}
+        known = {id: _compared(version) for id, version in versions.items() if _storable(id)}
         rows = await self._read(queries.CHANGED, [list(known), list(known.values())])
         never = {id: 0 for id, version in versions.items() if version and id not in known}
         return {**never, **dict(rows)}
 
-    async def find(
+    async def find(self, **options: Unpack[SearchOptions]) -> Sequence[Record]:
+        search = Search.of(**options)
+        if queries.impossible(search):
+            return []
+        opened = await self._open()
+        if queries.asks_facets(search):
+            await opened.list_all()
+        exact = msgspec.structs.replace(search, claimable=False)
+        found: list[Record] = []
+        while True:
+            rows = await opened.session.query(*queries.find(search))
+            for record in map(self._readable, rows):
+                # What was found by a digest is compared itself.
+                if record is not None and exact.matches(record):
+                    found.append(record)
+            missing = exact.limit - len(found)
+            if missing <= 0 or len(rows) < search.limit:
+                return found[: exact.limit]
+            # Past what cannot be read; not one by one, if there is much of it.
+            search = queries.following(search, rows[-1], max(missing, _SOME))
+
+    async def unreadable(self, after: str | None = None, limit: int = 100) -> Sequence[Unreadable]:
+        search = Search.of(after=after, limit=limit)
+        found: list[Unreadable] = []
+        opened = await self._open()
+        search = msgspec.structs.replace(search, limit=_SOME)
+        while len(found) < limit:
+            rows = await opened.session.query(*queries.find(search))
+            for row in rows:
+                try:
+                    from_row(row)
+                except Unreadable as fault:
+                    found.append(fault)
+            if len(rows) < _SOME:
+                break
+            search = queries.following(search, rows[-1], _SOME)
+        return found[:limit]
+
+    async def bury(
         self,
+        task_id: str,
+        version: int,
+        events: Sequence[bytes] = (),
         *,
-        status: TaskStatus | None = None,
-        kinds: Collection[str] | None = None,
-        owner: str | None = None,
-        claimable: bool = False,
-        parent: str | None = None,
-        due: datetime | None = None,
-        after: str | None = None,
-        limit: int = 100,
-    ) -> Sequence[Record]:
-        text, asked = queries.find(
-            status=status, kinds=kinds, owner=owner, claimable=claimable,
-            parent=parent, due=due, after=after, limit=limit,
-        )  # fmt: skip
-        return [from_row(row) for row in await self._read(text, asked)]
+        force: bool = False,
+        at: datetime | None = None,
+    ) -> Record:
+        opened = await self._open()
+        moment = None if at is None else aware("at", at)
+        rows = await opened.session.query(queries.LOAD, [task_id]) if _storable(task_id) else []
+        if not rows:
+            raise TaskNotFound(task_id)
+        try:
+            raise Conflict(task_id, from_row(rows[0]))
+        except Unreadable as fault:
+            if fault.version != version or version > _LAST:
+                raise Conflict(task_id) from fault
+            if fault.newer and not force:
+                raise
+        ((now, last),) = await opened.session.query(queries.LAST, [task_id])
+        # A version that is damaged may be lower than that of events which stay.
+        after = buried(task_id, max(version, last) + 1, moment or aware("now", now))
+        owner = rows[0][OWNER]
+        holder = None if owner is None else host_of(owner)
+        asked = [
+            task_id, version, after.version, holder, after.task.runtime_kind, after.task.created_at,
+            facets_of(after), listed_of(after), input_of(after), head_of(after),
+            b"".join(events), [len(text) for text in events], self._channel,
+        ]  # fmt: skip
+        ((outcome,),) = await opened.session.query(queries.BURY, asked)
+        if outcome == Outcome.LIVES:
+            raise StoreError(
+                f"task {task_id!r} cannot be buried, because host {holder} owns it and is alive; "
+                "kill the Task there, or end that host"
+            )
+        if outcome == Outcome.UNKNOWN:
+            raise TaskNotFound(task_id)
+        if outcome != Outcome.LANDED:
+            raise Conflict(task_id)
+        return after
 
     async def prune(self, ended_before: datetime, limit: int = 1000) -> int:
+        bound, most = aware("ended_before", ended_before), page_size(limit)
         opened = await self._open()
-        removed = 0
-        while removed < limit:
-            some = min(_OLD, limit - removed)
-            ((count,),) = await opened.session.query(queries.PRUNE, [ended_before, some])
-            removed += count
-            if count < some:
+        removed, passed = 0, list[int]()
+        while removed < most:
+            some = min(_SOME, most - removed)
+            rows = await opened.session.query(queries.ENDED, [bound, passed, some])
+            passed += [row[-1] for row in rows]  # those that are unreadable or held, stay
+            ended = [row[-1] for row in rows if self._ended(row, bound)]
+            if ended:
+                ((count,),) = await opened.session.query(queries.PRUNE, [ended])
+                removed += count
+            if len(rows) < some:
                 break
         return removed
 
@@ -271,21 +364,44 @@ class PostgresStore:
         return await self._loops.here()
 
     async def _made(self) -> _Open:
-        session, conninfo = await connected(self._given, self.schema, self._timeout, self._prepare)
-        channel = f"{self.schema}_news"
+        session, conninfo = await connected(
+            self._given, self.schema, self._timeout, self._prepare, self._timeout
+        )
         with self._lock:
             if self._keeper is None:
-                self._keeper = Keeper(conninfo, self.schema, channel, self._lease, self._tell)
+                self._keeper = Keeper(conninfo, self.schema, self._channel, self._lease, self._tell)
                 if self._listeners:
                     self._keeper.start()
-        return _Open(session, Writer(session, channel, self._landed))
+        opened = _Open(session, Writer(session, self._channel, self._landed))
+        await opened.list_all()
+        return opened
+
+    @property
+    def _channel(self) -> str:
+        return f"{self.schema}_news"
 
     async def _prepare(self, connection: AsyncConnection[Any]) -> str:
-        """Check the server, migrate the schema, and say how to connect to the same database."""
-        await check_server(connection, name_of(self._given))
+        """Migrate the schema, and say how to connect to the same database."""
         await migrate(connection, self.schema, name_of(self._given))
         password = connection.info.password
         return make_conninfo(connection.info.dsn, **({"password": password} if password else {}))
+
+    def _readable(self, row: Row) -> Record | None:
+        """The Record behind a row, if it can be read; else the log says so once."""
+        try:
+            return from_row(row)
+        except Unreadable as fault:
+            if self._passed.get(fault.task_id) != fault.version:
+                if len(self._passed) >= _REMEMBERED:
+                    self._passed.clear()
+                self._passed[fault.task_id] = fault.version
+                _log.warning("%s: passed over: %s", name_of(self._given), said(fault))
+            return None
+
+    def _ended(self, row: Row, bound: datetime) -> bool:
+        record = self._readable(row)
+        ended = None if record is None else record.task.ended_at
+        return ended is not None and ended < bound
 
     async def _landed(self, after: Record, texts: Sequence[bytes]) -> bool:
         return await landed(self, after, texts)
@@ -294,13 +410,26 @@ class PostgresStore:
         for tell in list(self._listeners):
             try:
                 tell(task_id)
-            except Exception:  # whatever a listener does, leases are renewed
-                _log.exception("a listener failed on news of task %r", task_id)
+            except Exception as fault:  # whatever a listener does, leases are renewed
+                log(_log, fault, "a listener failed on news of task %r", task_id)
 
 
-def _storable(text: str) -> bool:
-    """Whether the database could hold a text; what it cannot, it does not."""
-    try:
-        return "\0" not in text and bool(text.encode())
-    except UnicodeEncodeError:
-        return False
+def _seconds(name: str, value: Any) -> float:
+    """A number of seconds that a lease or a wait may take.
+
+    Raises:
+        InvalidValue: It is none.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise InvalidValue(name, f"must be a number of seconds, not {type(value).__name__}")
+    if not 0 < value <= _LONGEST:  # which NaN is not, either
+        raise InvalidValue(name, f"must be over 0 and up to {_LONGEST:g} seconds")
+    return float(value)
+
+
+def _compared(version: Any) -> int:
+    """A version that the database can compare; one that no record has stays such a one."""
+    return version if isinstance(version, int) and 0 <= version <= _LAST + 1 else -1
+
+
+_storable: Final = queries.storable

@@ -10,6 +10,7 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from copy import copy
 from typing import Final
 
 import psycopg
@@ -142,15 +143,23 @@ class Writer:
     async def _sent(self, cursor: Cursor, writes: list[Write]) -> Sequence[int]:
         """The outcome of each write."""
         session = self._session.number
-        if len(writes) == 1 and writes[0].steps:
-            await cursor.execute(self._step_text, writes[0].step(session))
+        alone = writes[0] if len(writes) == 1 else None
+        if alone is not None and alone.steps and (self._session.raised or not alone.item.raises):
+            await cursor.execute(self._step_text, alone.step(session))
             row = await cursor.fetchone()
             if row is not None and row[0]:
                 return _LANDED
-        await cursor.execute(self._write_text, batch_of(writes, session, self._channel))
+        batch = batch_of(writes, session, self._channel, raised=self._session.raised)
+        await cursor.execute(self._write_text, batch)
         row = await cursor.fetchone()
         assert row is not None
-        return row[0] or _LANDED * len(writes)
+        outcomes: Sequence[int] = row[0] or _LANDED * len(writes)
+        if batch.raises:
+            landed = zip(writes, outcomes, strict=True)
+            self._session.raised = any(
+                write.item.raises and outcome == Outcome.LANDED for write, outcome in landed
+            )
+        return outcomes
 
     async def _refused(self, cursor: Cursor, writes: list[Write], error: Exception) -> _Lost | None:
         """Nothing of a batch landed; whose fault it is shows when each is written alone."""
@@ -206,7 +215,7 @@ def _answered(cursor: Cursor, error: Exception) -> bool:
 def _refuse(writes: list[Write], error: BaseException) -> None:
     for write in writes:
         if isinstance(error, StoreError):  # not one exception raised in many tasks
-            own = type(error)(error.reason)
+            own = copy(error)
             own.__cause__ = error
             write.settle(own)
         else:

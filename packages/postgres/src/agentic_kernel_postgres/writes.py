@@ -11,14 +11,15 @@ from typing import Final, NamedTuple
 import msgspec
 
 from agentic_kernel import TaskExists, TaskNotFound, TaskStatus
-from agentic_kernel_engine.errors import Conflict, StoreError
+from agentic_kernel_engine.errors import Conflict, HostGone
 from agentic_kernel_engine.record import Record, host_of
 
+from .facets import facets_of, listed_of
 from .rows import head_of, input_of
 
-WRITE: Final = "SELECT {schema}.write_1(%s, %s, %s, %s, %s, %s, %s, %s, %s)"
+WRITE: Final = "SELECT {schema}.write_2(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"
 """Takes the parts of a `Batch`; returns the outcome of each write, or null if all landed."""
-STEP: Final = "SELECT {schema}.step_1(%s, %s, %s, %s, %s, %s, %s, %s, %s)"
+STEP: Final = "SELECT {schema}.step_2(%s, %s, %s, %s, %s, %s, %s, %s, %s)"
 """Takes what `Write.step` gives; returns whether it landed, and if not, `WRITE` knows why."""
 
 
@@ -58,6 +59,10 @@ class _Item(msgspec.Struct, omit_defaults=True, gc=False):
     length: int = 0
     said: Sequence[str] = ()
     news: bool = False
+    raises: bool = False
+    created: datetime | None = None
+    facets: Sequence[int] = ()
+    listed: Sequence[int] = ()
 
 
 class _Text(msgspec.Struct, gc=False):
@@ -102,11 +107,14 @@ class Write:
         self.item = item = _Item(0, task.id, version, task.status.value, owner=owner)
         item.attempts = after.attempts
         item.supplements = len(task.supplements)
+        item.raises = after.needs_schema > 1
         if before is None:
             item.acting = _host(owner)
             item.kind, item.parent = task.runtime_kind, after.parent
             item.said = task.supplements
             self.input = input_of(after)
+            item.created = task.created_at
+            item.facets, item.listed = facets_of(after), listed_of(after)
             self._place(after)
             return
         item.held = before.owner
@@ -188,9 +196,9 @@ class Write:
                 return OwnerLives(task_id)
 
 
-def lapsed(host: str | None) -> StoreError:
-    """What a host hears that was alive and is not any more."""
-    return StoreError(f"host {host} left, or its lease ran out; go on with a new Host")
+def lapsed(host: str | None) -> HostGone:
+    """Error for a host that left or whose lease ran out."""
+    return HostGone(host or "", f"host {host} left, or its lease ran out; go on with a new Host")
 
 
 class OwnerLives(Conflict):
@@ -209,10 +217,15 @@ class Batch(NamedTuple):
     moves: bool
     supplements: bool
     news: str | None
+    raises: bool
 
 
-def batch_of(writes: Sequence[Write], session: int, channel: str) -> Batch:
-    """Writes of different Tasks as one call; sorted by id, so that no two lock crosswise."""
+def batch_of(writes: Sequence[Write], session: int, channel: str, *, raised: bool) -> Batch:
+    """Writes of different Tasks as one call; sorted by id, so that no two lock crosswise.
+
+    Args:
+        raised: Whether the schema is known to keep processes of version 0.1 out already.
+    """
     parts: list[bytes] = []
     texts: list[_Text] = []
     items: list[_Item] = []
@@ -245,6 +258,7 @@ def batch_of(writes: Sequence[Write], session: int, channel: str) -> Batch:
         any(item.moves or not item.before for item in items),
         any(item.said for item in items),
         channel if any(item.news for item in items) else None,
+        not raised and any(item.raises for item in items),
     )
 
 

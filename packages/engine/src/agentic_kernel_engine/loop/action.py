@@ -20,6 +20,8 @@ class ToolCall(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="type"
     arguments: Mapping[str, Any] = {}
     id: str = ""
     """The provider's name for this call, handed back with its result."""
+    refused: str = ""
+    """Why the call cannot be made as the model wrote it, which the model is told; "" if it can."""
 
 
 class Delegate(
@@ -100,6 +102,17 @@ Action = (
 ACTIONS: tuple[type[Action], ...] = (
     ToolCall, Delegate, Thought, PushGoal, CompleteGoal, FinalAnswer, AskUser, Schedule, Stop,
 )  # fmt: skip
+
+_JSON = Any, Mapping[str, Any]
+TEXTS: Mapping[type[Action], tuple[tuple[str, bool], ...]] = {
+    each: tuple(
+        (field.name, field.default is None)
+        for field in msgspec.structs.fields(each)
+        if field.type not in _JSON
+    )
+    for each in ACTIONS
+}
+"""By action: the fields that hold text, and whether each may be None. All others hold JSON."""
 
 _canonical = msgspec.json.Encoder(order="sorted")
 

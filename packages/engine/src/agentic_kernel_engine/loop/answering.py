@@ -7,7 +7,8 @@ made again, or another planner's in its place, it is reserved anew (R17).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
+from datetime import datetime
 from typing import Any, Final, cast
 
 import msgspec
@@ -17,10 +18,11 @@ from agentic_kernel import InvalidValue
 from .. import events as host
 from .. import values
 from ..errors import TaskFailed
+from ..faults import is_a, report, text_of
 from ..seams.middleware import Hooks, Recovery, storable
 from ..seams.planner import Planner
 from . import vocabulary
-from .action import ACTIONS, FinalAnswer, ToolCall
+from .action import ACTIONS, TEXTS, FinalAnswer, ToolCall
 from .context import Context
 from .ending import End, PlannerError
 from .execution import Execution
@@ -31,14 +33,24 @@ from .reasons import StopReason
 RETRIES: Final = 10
 """How often middleware may have one call repeated."""
 LENGTH: Final = 4_000_000
-"""How long one answer may get, in characters, before it is taken to be endless; a piece without
-any counts as one."""
+"""How long the pieces of one answer may get, in bytes of JSON, before it is taken to be endless; a
+piece without text counts as one."""
+KEPT: Final = 4_500_000
+"""How long a plan may be, in bytes of JSON: it is kept in the state until it is carried out."""
+FINAL: Final = 8_000_000
+"""The same for a plan that is nothing but the final answer."""
+NAME: Final = 512
+"""How long the name of a tool and the id of a call may be, in characters."""
 
 Answer = tuple[Plan, msgspec.Raw]
 """A plan, and its JSON form as it is now: what it holds is handed to others."""
 
 _CUT: Final = object()
 _fitting = msgspec.json.Decoder(Plan).decode
+_encode = msgspec.json.Encoder().encode
+_WANTED: Final = (
+    "it must give an action, several, a Plan, or a stream of pieces (Delta) that ends with one"
+)
 
 
 class Answering:
@@ -99,14 +111,14 @@ class Answering:
         if self._hooks.before_model and context.response is None:
             await self.reserve(run, context)  # What they added may use up more.
         preset = context.response
-        answer = await self._answer(run, context) if preset is None else answer_of(preset)
+        answer = await self._answer(run, context) if preset is None else answer_of(preset, run)
         if answer is None:
             return None
         plan, _ = answer
         try:
             for hook in self._hooks.after_model:
                 changed = await hook(context, plan)
-                plan = plan if changed is None else plan_of(changed)
+                plan = plan if changed is None else answer_of(changed, run)[0]
         except End as end:
             run.ending = end
         except PlannerError as fault:
@@ -122,8 +134,14 @@ class Answering:
                 if hasattr(answer, "__aiter__"):
                     answer = self._stream(run, cast("AsyncIterator[Any]", answer))
                     last = await answer
-                    return None if last is _CUT else answer_of(last)
-                return answer_of(await answer)
+                    return None if last is _CUT else answer_of(last, run)
+                if not hasattr(answer, "__await__"):
+                    raise PlannerError(
+                        "engine/bad_plan",
+                        f"plan() of the planner gave a {kind_of_value(answer)}, which cannot be "
+                        f"awaited; write 'async def plan', and {_WANTED}",
+                    )
+                return answer_of(await answer, run)
             except (End, asyncio.CancelledError):
                 raise
             except Exception as error:
@@ -134,9 +152,9 @@ class Answering:
                         raise
                     raise own from error
                 if recovery.verb == "skip":
-                    return answer_of(())
+                    return answer_of((), run)
                 if recovery.plan is not None:
-                    return answer_of(recovery.plan)
+                    return answer_of(recovery.plan, run)
                 context.planner = recovery.planner or context.planner
                 await self._wait(run, recovery.delay)
                 await self.reserve(run, context)
@@ -150,6 +168,8 @@ class Answering:
         code, then, forfeited = getattr(error, "code", None), "fail", _forfeit(run)
         context.failures += 1
         context.remaining = run.remaining
+        if not is_a(error, TaskFailed):
+            report(error, run.task.id, run.state.step, "the planner")
         recovery: Recovery | None = None
         try:
             for hook in self._hooks.on_error:
@@ -190,7 +210,8 @@ class Answering:
         A pause that waits ends the stream at its next piece: the text so far is kept, for a
         planner that can continue it. If the pause is withdrawn meanwhile, that is `_CUT`.
         """
-        job, said, length = run.job, [run.state.said], 0
+        job, said = run.job, [run.state.said]
+        length = len(_encode(run.state.said))
         try:
             async for piece in pieces:
                 if not isinstance(piece, Delta):
@@ -198,13 +219,21 @@ class Answering:
                 data = {"text": piece.text}
                 if piece.channel:
                     data["channel"] = piece.channel
-                else:
+                try:
+                    length += max(_length(piece), 1)
+                    if length <= LENGTH:
+                        job.emit({"type": host.RUN_DELTA, **data})
+                except InvalidValue as error:
+                    raise PlannerError(
+                        "engine/bad_plan", f"the planner's stream gave a bad Delta: {error}"
+                    ) from error
+                if not piece.channel:
                     said.append(piece.text)
-                job.emit({"type": host.RUN_DELTA, **data})
-                length += len(piece.text) or 1
                 if length > LENGTH:
                     raise PlannerError(
-                        "engine/endless_answer", f"no end after {LENGTH:,} characters"
+                        "engine/endless_answer",
+                        f"no end after {LENGTH:,} bytes of JSON; lower the planner's limit of "
+                        "output tokens",
                     )
                 if run.out_of_time:
                     _cut(run, "".join(said))
@@ -217,7 +246,9 @@ class Answering:
             close = getattr(pieces, "aclose", None)
             if close is not None:
                 await close()
-        raise PlannerError("engine/bad_plan", "the stream ended without a plan")
+        raise PlannerError(
+            "engine/bad_plan", f"the planner's stream ended without a plan; {_WANTED}"
+        )
 
 
 def _cut(run: Execution, text: str) -> str:
@@ -228,7 +259,7 @@ def _cut(run: Execution, text: str) -> str:
 
 def _message(error: Exception) -> str:
     try:
-        return storable(str(error.message if isinstance(error, TaskFailed) else error))
+        return storable(str(error.message) if is_a(error, TaskFailed) else text_of(error))
     except Exception:
         return "(its message cannot be read)"
 
@@ -251,49 +282,133 @@ def _covers(reserved: Usage, worst: Usage) -> bool:
     )
 
 
+def _length(piece: Delta) -> int:
+    """How long a piece is, in bytes of JSON.
+
+    Raises:
+        InvalidValue: A part of it is no text, or none that can be stored.
+    """
+    for name in Delta.__struct_fields__:
+        text = getattr(piece, name)
+        if type(text) is not str:
+            raise InvalidValue(f"Delta.{name}", f"is a {kind_of_value(text)}; give a string")
+        values.check_text(text, f"Delta.{name}")
+    return len(_encode(piece.text)) - 2
+
+
+def kind_of_value(value: object) -> str:
+    """What a value is, for people."""
+    return "None" if value is None else type(value).__name__[:80]
+
+
 def plan_of(answer: Any) -> Plan:
     """The plan of `answer_of`."""
     return answer_of(answer)[0]
 
 
-def answer_of(answer: Any) -> Answer:
+def answer_of(answer: Any, run: Execution | None = None) -> Answer:
     """A plan from whatever a planner may return, fit to be stored, with its form in the store.
 
+    Args:
+        run: Whose limit on the actions of one answer holds. An answer with more of them is taken
+            as one without any, and `Execution.refused` says why.
+
     Raises:
-        PlannerError: It is nothing of the kind.
+        PlannerError: It is nothing of the kind, or too long.
     """
     if isinstance(answer, Plan):
         plan = answer
+        if not isinstance(plan.actions, (tuple, list)):
+            raise PlannerError(
+                "engine/bad_plan",
+                f"actions of the planner's Plan is a {kind_of_value(plan.actions)}; give a tuple "
+                "of actions",
+            )
     elif isinstance(answer, ACTIONS):
         plan = Plan((answer,))
     elif isinstance(answer, (list, tuple)):
         plan = Plan(tuple(answer))
     else:
         raise PlannerError(
-            "engine/bad_plan",
-            f"the planner gave a {type(answer).__name__}; it must give an action, several, a Plan, "
-            "or a stream that ends with one",
+            "engine/bad_plan", f"the planner gave a {kind_of_value(answer)}; {_WANTED}"
         )
+    if run is not None:
+        run.refused = ""
+        if len(plan.actions) > run.limits.max_calls_per_answer:
+            plan = _refused(plan, run)
+    final = bool(plan.actions)
     try:
+        if not type(plan.text) is type(plan.reasoning) is type(plan.model) is str:
+            _check_texts(plan, _PLAN_TEXTS)
         for index, action in enumerate(plan.actions):
             if type(action) is ToolCall:
+                final = False
+                if not type(action.tool) is type(action.id) is type(action.refused) is str:
+                    _check_texts(action, TEXTS[ToolCall], f"actions[{index}].")
+                if len(action.tool) > NAME or len(action.id) > NAME:
+                    raise InvalidValue(
+                        f"actions[{index}]", f"has a name or an id of over {NAME} characters"
+                    )
                 values.check(action.arguments, f"actions[{index}].arguments")
             elif type(action) is FinalAnswer:
                 values.check(action.output, f"actions[{index}].output")
             elif type(action) not in ACTIONS:
                 raise PlannerError(
                     "engine/bad_plan",
-                    f"actions[{index}] is a {type(action).__name__} and no action",
+                    f"actions[{index}] of the planner's answer is a {kind_of_value(action)} and no "
+                    f"action; there are {', '.join(each.__name__ for each in ACTIONS)}",
                 )
+            else:
+                final = False
+                _check_texts(action, TEXTS[type(action)], f"actions[{index}].")
         if plan.provider is not None:
             values.check(plan.provider, "provider")
         if plan.usage is not NOTHING_USED:
             _check_usage(plan.usage, "engine/bad_plan")
         form = values.encode_checked(plan, "plan")
+        if len(form) > (FINAL if final else KEPT):
+            raise InvalidValue(
+                "plan",
+                f"is {len(form):,} bytes of JSON, over the limit of "
+                f"{FINAL if final else KEPT:,} for one answer; give less at once, or a reference",
+            )
         _fitting(form)  # It is read back when the run goes on.
     except (InvalidValue, TypeError, RecursionError, msgspec.MsgspecError) as error:
-        raise PlannerError("engine/bad_plan", f"the answer cannot be stored: {error}") from error
+        raise PlannerError(
+            "engine/bad_plan", f"the planner's answer cannot be stored: {text_of(error)}"
+        ) from error
     return plan, msgspec.Raw(form)
+
+
+_PLAN_TEXTS: Final = (("text", False), ("reasoning", False), ("model", False))
+
+
+def _check_texts(given: object, names: Sequence[tuple[str, bool]], path: str = "") -> None:
+    """Refuse a value that stands in the place of a text.
+
+    Args:
+        names: The fields that hold text, and whether each may be None.
+
+    Raises:
+        InvalidValue: One of the fields holds something else.
+    """
+    for name, optional in names:
+        value = getattr(given, name)
+        if not (isinstance(value, str) or (optional and value is None)):
+            remedy = "give a string"
+            if isinstance(value, datetime):
+                remedy += " in ISO 8601 with an offset, as isoformat() of an aware datetime is"
+            raise InvalidValue(path + name, f"is a {kind_of_value(value)}; {remedy}")
+
+
+def _refused(plan: Plan, run: Execution) -> Plan:
+    """What is left of an answer with too many actions: what it said beside them, and its usage."""
+    run.refused = (
+        f"Your answer had {len(plan.actions):,} calls, and one answer may have "
+        f"{run.limits.max_calls_per_answer:,}. Nothing of it was done. Give fewer at once: the "
+        "most important ones first, the others in your next answers."
+    )
+    return Plan((), plan.text, plan.reasoning, plan.usage, model=plan.model)
 
 
 def _check_usage(usage: Any, code: str) -> None:

@@ -8,42 +8,58 @@ the same action asked for again.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from agentic_kernel import InvalidValue
 
+from .. import inbox
 from ..seams.agent_tool import AgentTool
-from ..seams.policy import Policy
+from ..seams.policy import Policy, decided
 from ..waiting import digests
 from . import vocabulary
 from .action import Action, Delegate, ToolCall, digest, kind_of
 from .context import Context
-from .decision import ROUTES, Decision, Route, deny
+from .decision import ALLOW, ROUTES, Decision, Route, deny
 from .execution import Execution
 from .reasons import STOP_REASON, WAITING_FOR, StopReason
 from .state import AtHand, Judgement
 
+SHOWN: Final = 1_000_000
+"""How long the actions of one answer that people are to approve may be, in bytes of JSON."""
 _APPROVE = Route.APPROVE
+_encode = msgspec.json.Encoder().encode
 
 
 async def authorize(policy: Policy, run: Execution, at_hand: AtHand, context: Context) -> None:
     """Have the policy decide about every action of a plan, once.
 
-    A policy that raises has not allowed anything: that counts as a denial.
+    A policy that raises, or gives no `Decision`, has not allowed anything: that counts as a denial.
+    So does one that wants people to approve more than they could read. A call that its planner
+    wrote wrong is not made, whatever a policy would say.
     """
     if at_hand.verdicts or not at_hand.plan.actions:
         return
     decisions: list[Decision] = []
+    room = SHOWN
     for index, action in enumerate(at_hand.plan.actions):
-        try:
-            decision = await policy.authorize(action, context)
-        except Exception as error:
-            decision = deny(f"the policy failed: {type(error).__name__}")
+        if type(action) is ToolCall and action.refused:
+            decision = ALLOW
+        else:
+            decision = await decided(policy, action, context)
         judgement = Judgement(decision)
         if ROUTES[decision.verdict][type(action)] is _APPROVE:
-            judgement.digest = digest(action, f"{run.task.id}:{run.state.step}:{index}")
+            length = len(_encode(action))
+            if length <= room:
+                room -= length
+                judgement.digest = digest(action, f"{run.task.id}:{run.state.step}:{index}")
+            else:
+                decision = judgement.decision = deny(
+                    f"it needs an approval, and its {length:,} bytes of JSON are more than the "
+                    f"{SHOWN:,} of one answer that people are shown; make it smaller, or ask for "
+                    "less at once"
+                )
         at_hand.verdicts.append(judgement)
         decisions.append(decision)
     run.record(vocabulary.PLAN_DECIDED, decisions=decisions)
@@ -120,27 +136,30 @@ def heed(run: Execution) -> None:
     """Act on the decisions in the inbox; the next commit consumes them.
 
     One that fits nothing is put on record as ignored; but it stays in the inbox while a child may
-    ask for it: what was decided is not lost because a pause came before the child asked again.
+    ask for it: what was decided is not lost because a pause came before the child asked again. One
+    whose fields have wrong types, from the store of an earlier version, is ignored at once.
     """
     for entry in run.job.inbox:
         if entry["id"] in run.consumed:
             continue
-        fits = True
+        fits, wrong = True, None
         match entry["type"]:
+            case vocabulary.RETUNE:
+                _retune(run, entry)
+            case _ if (wrong := inbox.fault(entry)) is not None:
+                fits = False  # An earlier version let it in.
             case vocabulary.APPROVAL:
                 fits = _decide(run, entry)
             case vocabulary.ANSWER:
                 fits = _answered(run, entry)
-            case vocabulary.RETUNE:
-                _retune(run, entry)
             case vocabulary.STEP:
                 run.one_step = True
         if not fits:
-            if _children_may_ask(run):
+            if wrong is None and _children_may_ask(run):
                 continue
             run.record(
-                vocabulary.APPROVAL_IGNORED, digest=entry.get("digest", ""), by=_by(entry),
-                why=entry.get("text", entry.get("why", "")),
+                vocabulary.APPROVAL_IGNORED, digest=inbox.said(entry, "digest"), by=_by(entry),
+                why=wrong or inbox.said(entry, "text") or inbox.said(entry, "why"),
             )  # fmt: skip
         run.consumed = (*run.consumed, entry["id"])
 
@@ -151,17 +170,16 @@ def _decide(run: Execution, entry: Mapping[str, Any]) -> bool:
     Returns:
         Whether it is about anything.
     """
-    said = {"digest": entry.get("digest", ""), "by": _by(entry), "why": entry.get("why", "")}
+    said = {"digest": entry["digest"], "by": _by(entry), "why": inbox.said(entry, "why")}
     at_hand = run.state.at_hand
     for judgement in () if at_hand is None else at_hand.verdicts:
         if judgement.digest and judgement.digest == said["digest"] and judgement.granted is None:
-            judgement.granted = entry.get("granted") is True
+            judgement.granted = entry["granted"]
             judgement.by, judgement.why = said["by"], said["why"]
             event = vocabulary.APPROVAL_GIVEN if judgement.granted else vocabulary.APPROVAL_REFUSED
             run.record(event, **said)
             return True
-    granted = entry.get("granted") is True
-    return _hand_on(run, {**said, "type": entry["type"], "granted": granted})
+    return _hand_on(run, {**said, "type": entry["type"], "granted": entry["granted"]})
 
 
 def _answered(run: Execution, entry: Mapping[str, Any]) -> bool:
@@ -173,7 +191,7 @@ def _answered(run: Execution, entry: Mapping[str, Any]) -> bool:
     Returns:
         Whether it is an answer to anything.
     """
-    waiting, text = run.state.waiting or {}, str(entry.get("text", ""))
+    waiting, text = run.state.waiting or {}, entry["text"]
     asks = waiting.get("kind") == "question"
     wanted = waiting.get("digest", "") if asks else ""
     digest, by = entry.get("digest", wanted), _by(entry)
@@ -234,5 +252,5 @@ def _retune(run: Execution, entry: Mapping[str, Any]) -> None:
         run.record(vocabulary.RUN_RETUNED, limits=changes, by=_by(entry))
 
 
-def _by(entry: Mapping[str, Any]) -> Any:
-    return entry.get("by", "")
+def _by(entry: Mapping[str, Any]) -> str:
+    return inbox.said(entry, "by")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
+from .. import values
+from ..seams.policy import decided
 from ..seams.tools import Invocation, Tool
 from .action import ToolCall, digest
 from .context import Context
-from .decision import deny
 from .ending import End
 from .execution import Execution
 from .observation import POLICY_DENIED, SKIPPED, Observation
@@ -32,6 +33,7 @@ async def held_back(
         return _denied(loop, run, planned, "middleware put another tool in its place")
     try:
         call = ToolCall(planned.tool, dict(each.arguments), planned.id)
+        values.check(call.arguments, "arguments")
         if digest(call, "") == digest(planned, ""):
             return None
     except (TypeError, ValueError, RecursionError):
@@ -39,10 +41,7 @@ async def held_back(
     if at_hand.verdicts[index].granted:
         why = "a person approved it, and middleware changed its arguments since"
         return _denied(loop, run, planned, why)
-    try:
-        decision = await loop.policy.authorize(call, context)
-    except Exception as error:
-        decision = deny(f"the policy failed: {type(error).__name__}")
+    decision = await decided(loop.policy, call, context)
     if decision.verdict == "allow":
         return None
     if decision.verdict == "stop":

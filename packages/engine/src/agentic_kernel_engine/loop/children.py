@@ -6,19 +6,19 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, cast
 
-from agentic_kernel import CannotStart, Task, TaskExists, TaskNotFound, TaskStatus
+from agentic_kernel import CannotStart, InvalidValue, Task, TaskExists, TaskNotFound, TaskStatus
 
 from ..events import Event
 from ..seams.agent_tool import AgentTool, failed, unless
 from ..seams.delegation import Delegation, DelegationRefused, child_of, depth
-from ..seams.tools import ToolRegistry
+from ..seams.tools import ToolRegistry, stored
 from ..waiting import asked, surfaced
 from . import effects, vocabulary
 from .action import Delegate, ToolCall
 from .approvals import ask_for_children
 from .ending import End
 from .execution import Execution
-from .observation import CHILD_FAILED, Observation
+from .observation import CHILD_FAILED, OUTPUT_SCHEMA_FAILED, Observation
 from .reasons import StopReason
 from .state import AtHand, State
 
@@ -108,9 +108,15 @@ async def _join(
         await ask_for_children(run, at_hand)
         return await _join(delegation, run, at_hand, index, child)
     run.record(vocabulary.CHILD_ENDED, child=child, status=task.status.value)
-    if task.status is TaskStatus.SUCCESS:
-        return Observation(output={"child": child, "result": task.result})
-    return failed(task)
+    if task.status is not TaskStatus.SUCCESS:
+        return failed(task)
+    try:
+        return Observation(output={"child": child, "result": stored(task.result, "result")})
+    except InvalidValue as refused:
+        return Observation(
+            {"child": child}, OUTPUT_SCHEMA_FAILED,
+            f"the child succeeded, but its result cannot be shown: {refused}",
+        )  # fmt: skip
 
 
 async def forsake(

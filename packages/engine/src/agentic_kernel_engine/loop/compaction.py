@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final
 from agentic_kernel import InvalidValue
 
 from .. import values
+from ..faults import report
 from ..seams.compactor import LONGEST, Compaction, Compactor
 from ..seams.middleware import storable
 from . import vocabulary
@@ -64,6 +65,7 @@ def ask(compactor: Compactor, run: Execution, transcript: Transcript) -> Compact
         wanted = compactor.compact(transcript, run.remaining)
         why = "" if wanted is None else _fault(wanted, transcript)
     except Exception as error:
+        report(error, run.task.id, run.state.step, f"the compactor {type(compactor).__name__}")
         wanted, why = None, f"it raised {unhandled(error).message}"
     if len(transcript) != length:
         wanted, why = None, "it changed the transcript"

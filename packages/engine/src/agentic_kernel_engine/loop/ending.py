@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..errors import StoreError, TaskFailed
+from ..faults import is_a, kind_of, origin, place_of, shortened, text_of
+from ..returned import MESSAGE
 from .reasons import StopReason
 
 
@@ -18,6 +20,8 @@ class End(Exception):
         message: For people.
         code: Of the failure; ``engine/<reason>`` unless something else failed.
         metadata: JSON detail of the failure.
+        fault: The bug that is why, if one is; it is logged once.
+        where: What the bug is in.
     """
 
     def __init__(
@@ -28,27 +32,38 @@ class End(Exception):
         output: Any = None,
         code: str = "",
         metadata: Mapping[str, Any] | None = None,
+        fault: BaseException | None = None,
+        where: str = "",
     ) -> None:
         self.reason = reason
         self.message = message
         self.output = output
         self.code = code or f"engine/{reason}"
         self.metadata = metadata
+        self.fault = fault
+        self.where = where
         super().__init__(reason, message)
 
 
 def unhandled(fault: BaseException) -> End:
-    """The end of a run by an exception that no part of it expected."""
-    code = "engine/store_error" if isinstance(fault, StoreError) else "engine/unhandled_error"
-    kind = type(fault).__name__
-    try:
-        text = str(fault)
-    except Exception:
-        text = "(its message cannot be read)"
-    text = text[:2_000].replace("\0", "\\0").encode("utf-8", "backslashreplace").decode()
-    return End(
-        StopReason.ERROR, f"{kind}: {text}", code=code, metadata={"type": kind, "message": text}
-    )
+    """The end of a run by an exception that no part of it expected.
+
+    The failure's metadata has ``type`` and ``message``, and ``file`` and ``line`` of the user's
+    frame if there is one.
+    """
+    fault = origin(fault)
+    code = "engine/store_error" if is_a(fault, StoreError) else "engine/unhandled_error"
+    kind, text = kind_of(fault), text_of(fault)
+    metadata = {"type": kind, "message": text, **place_of(fault)}
+    return End(StopReason.ERROR, f"{kind}: {text}", code=code, metadata=metadata)
+
+
+def failed(fault: TaskFailed) -> End:
+    """The end of a run by a failure that a part of it asked for."""
+    message = fault.message
+    if isinstance(message, str):
+        message = shortened(message, MESSAGE)
+    return End(StopReason.ERROR, message, code=fault.code, metadata=fault.metadata)
 
 
 class PlannerError(TaskFailed):

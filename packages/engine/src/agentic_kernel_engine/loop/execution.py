@@ -11,6 +11,7 @@ from agentic_kernel import Task
 
 from .. import events as host
 from ..events import Checked, Event
+from ..faults import report
 from ..job import Job
 from . import vocabulary
 from .limits import Limits, Remaining, remaining
@@ -22,9 +23,12 @@ from .transcript import Transcript, UserMessage, read
 if TYPE_CHECKING:
     from ..seams.memory import Scope
     from ..seams.tools import ToolRegistry
+    from .ending import End
 
 Clock = Callable[[], float]
 """Seconds on a clock that never runs backwards."""
+PROGRESS: Final = 1_000_000
+"""How much the tools of a step may report between two commits, in bytes of JSON."""
 _IF_PAUSED: Final = {STOP_REASON: StopReason.INTERRUPT.value}
 
 
@@ -40,8 +44,8 @@ class Execution:
 
     __slots__ = (
         "_base", "_began", "_clock", "_compacts", "after", "consumed", "ending", "events",
-        "in_the_dark", "instructions", "job", "limits", "one_step", "opening", "scope", "state",
-        "task", "tools", "transcript",
+        "in_the_dark", "instructions", "job", "limits", "one_step", "opening", "progress_room",
+        "refused", "scope", "state", "task", "tools", "transcript",
     )  # fmt: skip
 
     def __init__(self, job: Job, limits: Limits, clock: Clock, *, compacts: bool) -> None:
@@ -66,6 +70,10 @@ class Execution:
         """Of the capabilities of the Task's Agent."""
         self.scope: Scope | None = None
         """Where the Task's memory is, once it was asked for."""
+        self.refused = ""
+        """Why nothing of the planner's answer is done, for the planner; "" if that is not so."""
+        self.progress_room = PROGRESS
+        """How much tools may still report during this step, in bytes."""
         self.in_the_dark = False
         """Whether what this step's calls did is not known, because of a crash."""
         self._base = limits
@@ -79,7 +87,7 @@ class Execution:
 
         A reservation counts as spent if the call may have been made: not if the commit that
         carries it is the one that let the Task go. The next commit, whichever it is, no longer says
-        that the Task waits; what the run still waits for, it asks for again.
+        that the Task waits or why it paused; what the run still waits for, it asks for again.
 
         Returns:
             Whether this is the first entry of all.
@@ -87,6 +95,8 @@ class Execution:
         state = self.state
         if self.job.fresh:
             return True
+        if self.task.metadata.get(STOP_REASON) is not None:
+            self.job.note(STOP_REASON, None)
         history = await self.job.history(state.cursor)
         self.transcript = read(history, [self.opening])
         if self.job.state is None:
@@ -126,6 +136,11 @@ class Execution:
         if self.ending is not None:
             raise self.ending
         return AtHand(plan, [])
+
+    def log(self, end: End) -> None:
+        """Log the bug that ends the run, if one does, with the step in which it happened."""
+        if end.fault is not None:
+            report(end.fault, self.task.id, self.state.step, end.where)
 
     def tell(self, type: str, text: str, **data: Any) -> None:
         """The same, for something that the planner is to read."""
@@ -188,6 +203,7 @@ class Execution:
     def _settle(self) -> tuple[Sequence[Checked], Sequence[int]]:
         events, self.events = self.events, ()
         consumed, self.consumed = self.consumed, ()
+        self.progress_room = PROGRESS
         now = self._clock()
         self.state.spent.seconds += now - self._began
         self._began = now

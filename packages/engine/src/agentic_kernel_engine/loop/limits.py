@@ -13,9 +13,10 @@ import msgspec
 
 from agentic_kernel import InvalidValue
 
+from .. import edges
 from .action import Action, ToolCall
 from .observation import Observation
-from .plan import NOTHING_USED, Usage
+from .plan import LARGEST, NOTHING_USED, Usage
 from .reasons import StopReason
 
 BACKSTOP: Final = 1_000
@@ -26,12 +27,15 @@ class Limits(msgspec.Struct, frozen=True, omit_defaults=True):
     """How far a run may go. None is no limit, but for the backstops.
 
     Raises:
-        InvalidValue: A limit is negative, or of the wrong type.
+        InvalidValue: A limit is negative, over `LARGEST`, or of the wrong type.
     """
 
     max_iterations: int = BACKSTOP
     """Answers of the planner."""
     max_tool_calls: int | None = None
+    max_calls_per_answer: int = 128
+    """Actions in one answer, tool calls and others; of a longer one nothing is done, and the
+    planner is told."""
     max_failures: int | None = None
     """Observations that went wrong, in all."""
     max_non_progress: int = 5
@@ -51,15 +55,20 @@ class Limits(msgspec.Struct, frozen=True, omit_defaults=True):
     max_cost: float | None = None
 
     def __post_init__(self) -> None:
-        for name in self.__struct_fields__:
+        for field in msgspec.structs.fields(Limits):
+            name = field.name
             value = getattr(self, name)
-            if value is None:
+            if value is None and field.default is None:
                 continue
-            whole = name not in ("max_seconds", "max_cost")
-            if isinstance(value, bool) or not isinstance(value, int if whole else (int, float)):
-                raise InvalidValue(name, f"must be a number, not {value!r}")
-            if not 0 <= value < float("inf"):
-                raise InvalidValue(name, f"is {value}; use 0 or more, and leave it out for none")
+            fraction = name in ("max_seconds", "max_cost")
+            kinds = (int, float) if fraction else (int,)
+            least = 1 if name == "max_calls_per_answer" else 0
+            if type(value) not in kinds or not least <= value <= LARGEST:
+                what = "a number" if fraction else "a whole number"
+                none = ", or leave it out for no limit" if field.default is None else ""
+                raise InvalidValue(
+                    name, f"is {edges.came(value)}; use {what} from {least} to {LARGEST:,}{none}"
+                )
 
     def changed(self, changes: Mapping[str, Any]) -> Limits:
         """These limits with some of them replaced.

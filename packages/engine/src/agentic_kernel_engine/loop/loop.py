@@ -13,8 +13,10 @@ from typing import Any
 from agentic_kernel import CannotStart, InvalidValue, Task
 from agentic_kernel.ids import new_id
 
+from .. import edges
 from ..errors import TaskFailed
 from ..events import Event
+from ..faults import passes, report
 from ..job import Job
 from ..seams.capabilities import AgentTools, CapabilityRegistry
 from ..seams.compactor import Compactor
@@ -26,12 +28,13 @@ from ..seams.planner import Planner
 from ..seams.policy import AllowAll, Policy
 from ..seams.scheduler import ParallelScheduler, SequentialScheduler, ToolScheduler
 from ..seams.schema import compile_schema
+from ..seams.threads import SHARED, ToolThreads
 from ..seams.tools import Tool, ToolRegistry, Tools
 from . import approvals, children, routing, session, vocabulary
 from .answering import Answering
 from .compaction import compact
 from .context import NOBODY, Context, Principal
-from .ending import End, unhandled
+from .ending import End, failed, unhandled
 from .execution import Clock, Execution
 from .limits import Limits, exceeded
 from .progress import judge
@@ -56,6 +59,8 @@ class Loop:
         middleware: May change what goes to the planner and to tools, and what comes back.
         scheduler: How the tool calls of a batch are run.
         parallel_tools: Whether calls of a batch may run side by side, where no scheduler is given.
+        threads: Where tools that are plain functions run; by default threads that all Loops of the
+            process share.
         on_deny: Whether the planner is told of a denied action (``observe``), or the run ends.
         on_non_progress: Whether a stalled run is given a corrective message (``reflect``) first,
             or is stopped.
@@ -84,6 +89,7 @@ class Loop:
         middleware: Sequence[Any] = (),
         scheduler: ToolScheduler | None = None,
         parallel_tools: bool = True,
+        threads: ToolThreads = SHARED,
         on_deny: str = "observe",
         on_non_progress: str = "reflect",
         capabilities: CapabilityRegistry | None = None,
@@ -98,23 +104,48 @@ class Loop:
         clock: Clock = time.monotonic,
         ids: Callable[[], str] = new_id,
     ) -> None:
-        if on_deny not in ("observe", "end"):
-            raise InvalidValue("on_deny", f"is {on_deny!r}; use 'observe' or 'end'")
-        if on_non_progress not in ("reflect", "stop"):
+        edges.part(planner, "planner", Planner)
+        edges.part_or_none(policy, "policy", Policy)
+        for name, part, port in (
+            ("scheduler", scheduler, ToolScheduler),
+            ("capabilities", capabilities, CapabilityRegistry),
+            ("delegation", delegation, Delegation),
+            ("compactor", compactor, Compactor),
+            ("memory", memory, Memory),
+            ("governor", governor, MemoryGovernor),
+        ):
+            edges.part_or_none(part, name, port)
+        for name, given, kind in (
+            ("limits", limits or Limits(), Limits),
+            ("principal", principal, Principal),
+            ("threads", threads, ToolThreads),
+        ):
+            if not isinstance(given, kind):
+                raise InvalidValue(name, f"is {edges.came(given)}; give a {kind.__name__}")
+        if not isinstance(tools, (ToolRegistry, Sequence)) or isinstance(tools, (str, type)):
             raise InvalidValue(
-                "on_non_progress", f"is {on_non_progress!r}; use 'reflect' or 'stop'"
+                "tools", f"is {edges.came(tools)}; give a registry or a list of tools"
             )
+        edges.choice(on_deny, "on_deny", ("observe", "end"))
+        edges.choice(on_non_progress, "on_non_progress", ("reflect", "stop"))
         if governor is not None and memory is None:
             raise InvalidValue("governor", "has no memory to govern; give the Loop one as well")
         self.planner = planner
-        self.tools: ToolRegistry = tools if isinstance(tools, ToolRegistry) else Tools(*tools)
+        self.tools: ToolRegistry = (
+            tools
+            if isinstance(tools, ToolRegistry)
+            else Tools(*edges.several(tools, "tools", "tools"))
+        )
         self.policy: Policy = policy or AllowAll()
         self.limits = limits or Limits()
         self._visible = getattr(self.policy, "visible", None)
         self.hooks = Hooks(middleware)
         self.scheduler = scheduler or (
-            ParallelScheduler() if parallel_tools else SequentialScheduler()
+            ParallelScheduler()
+            if edges.flag(parallel_tools, "parallel_tools")
+            else SequentialScheduler()
         )
+        self.threads = threads
         self.on_deny = on_deny
         self.on_non_progress = on_non_progress
         self.capabilities = capabilities
@@ -125,9 +156,11 @@ class Loop:
         self.principal = principal
         self._remembering = None if memory is None else Remembering(memory, governor, principal)
         self._seeds = seeds(seed_memory)
-        self._should_cancel = should_cancel
-        self._clock = clock
-        self.ids = ids
+        self._should_cancel = (
+            None if should_cancel is None else edges.function(should_cancel, "should_cancel")
+        )
+        self._clock = edges.function(clock, "clock")
+        self.ids = edges.function(ids, "ids")
         self._answering = Answering(planner, self.hooks)
         self._accepts = getattr(planner, "accept", None)
 
@@ -179,11 +212,12 @@ class Loop:
         except End as end:
             return await self._end(run, end)
         except TaskFailed as fault:
-            return await self._end(
-                run,
-                End(StopReason.ERROR, fault.message, code=fault.code, metadata=fault.metadata),
-            )
-        except Exception as fault:
+            return await self._end(run, failed(fault))
+        except GeneratorExit:
+            raise  # Nothing may wait any more if the event loop destroys this coroutine.
+        except BaseException as fault:
+            passes(fault)
+            report(fault, run.task.id, run.state.step)
             return await self._end(run, unhandled(fault))
 
     async def step(self, run: Execution) -> None:
@@ -311,6 +345,7 @@ class Loop:
                 await hook(run.state, end)
             except End as instead:
                 end = instead
+        run.log(end)
         if self._remembering is not None:
             await self._remembering.conclude(run, end)
         elif run.state.remembering:  # An earlier host had a memory.

@@ -20,6 +20,8 @@ POLICY_DENIED: Final = "policy_denied"
 """The policy, or a person, refused it; it was not run."""
 INDETERMINATE: Final = "indeterminate"
 """It was begun before a crash; whether it took effect is not known. It was not run again."""
+NO_THREAD: Final = "no_thread"
+"""There was no thread for it, because too many tools hang; it was not run."""
 UNKNOWN_TOOL: Final = "unknown_tool"
 """There is no such tool here."""
 SKIPPED: Final = "skipped"
@@ -42,6 +44,9 @@ class Observation(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     call: str = ""
     """The provider's name for the call."""
     tool: str = ""
+    metadata: dict[str, Any] | None = None
+    """Of a bug in a tool: ``type`` of the exception, and ``file`` and ``line`` of the tool's frame.
+    For people; no planner is told."""
 
     @property
     def ok(self) -> bool:

@@ -37,7 +37,7 @@ def judge(run: Execution, plan: Plan, observations: Sequence[Observation]) -> No
         run.record(vocabulary.STEP_OBSERVED, observations=observations)
     run.transcript.append(Turn(plan, tuple(observations)))
     if not plan.actions:
-        run.tell(vocabulary.RUN_REFLECTED, _EMPTY, round=state.reflections)
+        run.tell(vocabulary.RUN_REFLECTED, run.refused or _EMPTY, round=state.reflections)
         state.non_progress += 1
         return
     fingerprint = hex(zlib.crc32(_encode(seen)))

@@ -16,8 +16,9 @@ from typing import Any, Final, TypeVar
 
 from agentic_kernel import InvalidValue, Task
 
-from .. import values
-from ..errors import TaskFailed
+from .. import edges, values
+from ..errors import StoreError, TaskFailed
+from ..faults import is_a, report
 from ..seams.governor import MAX_PROPOSALS, MemoryGovernor, Proposal
 from ..seams.memory import MAX_NAME, MAX_TEXT, Hit, Item, Memory, Origin, Query, Scope
 from . import vocabulary
@@ -215,8 +216,11 @@ async def _tried(run: Execution, doing: str, call: Coroutine[Any, Any, T]) -> T 
             raise
         fault: BaseException = error
     except Exception as error:
-        late = bound.expired()
-        fault = TimeoutError(f"no answer within {PATIENCE:g} seconds") if late else error
+        if bound.expired():
+            late = TimeoutError(f"no answer within {PATIENCE:g} seconds")
+            run.record(vocabulary.MEMORY_FAILED, doing=doing, message=unhandled(late).message)
+            return None
+        fault = error
     _failed(run, doing, fault)
     return None
 
@@ -228,6 +232,9 @@ def _unwinding() -> bool:
 
 
 def _failed(run: Execution, doing: str, fault: BaseException) -> None:
+    if not is_a(fault, StoreError):
+        where = "the governor" if doing.startswith("of_") else f"the memory ({doing})"
+        report(fault, run.task.id, run.state.step, where)
     run.record(vocabulary.MEMORY_FAILED, doing=doing, message=unhandled(fault).message[:500])
 
 
@@ -247,12 +254,8 @@ def seeds(given: Sequence[str]) -> Sequence[str]:
     Raises:
         InvalidValue: It is too much, or a part is no text that can be stored.
     """
-    if isinstance(given, str) or len(given) > SEEDS:
-        raise InvalidValue("seed_memory", f"must be a sequence of up to {SEEDS} texts")
-    for index, text in enumerate(given):
-        if not isinstance(text, str):
-            raise InvalidValue(f"seed_memory[{index}]", "must be a string")
-        values.check_text(text, f"seed_memory[{index}]")
-    if sum(map(len, given)) > CHARACTERS:
+    found = edges.several(given, "seed_memory", "texts", SEEDS)
+    texts = tuple(edges.text(text, f"seed_memory[{at}]") for at, text in enumerate(found))
+    if sum(map(len, texts)) > CHARACTERS:
         raise InvalidValue("seed_memory", f"is longer than {CHARACTERS:,} characters in all")
-    return tuple(given)
+    return texts

@@ -11,8 +11,9 @@ from typing import Any
 
 import msgspec
 
-from agentic_kernel import Task
+from agentic_kernel import InvalidValue, Task
 
+from .. import edges
 from .. import events as host
 from ..events import Event
 from . import vocabulary
@@ -53,8 +54,14 @@ _STATUS = {
 
 
 def replay(events: Iterable[Event]) -> Replay:
-    """Read a run back from its durable events, in their order."""
-    history = list(events)
+    """Read a run back from its durable events, in their order.
+
+    Raises:
+        InvalidValue: It is no iterable, or yields something else than an `Event`.
+    """
+    if not isinstance(events, Iterable):
+        raise InvalidValue("events", f"is {edges.came(events)}; give the events of one Task")
+    history = [edges.instance(each, f"events[{at}]", Event) for at, each in enumerate(events)]
     run = Replay(transcript=read(history))
     plan: Plan | None = None
     for event in history:

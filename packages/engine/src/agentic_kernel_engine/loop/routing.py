@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -35,9 +36,11 @@ from .limits import failed_too_often
 from .observation import (
     INDETERMINATE,
     NO_GOAL,
+    OUTPUT_SCHEMA_FAILED,
     POLICY_DENIED,
     SCHEMA_VALIDATION_FAILED,
     SKIPPED,
+    TIMEOUT,
     UNKNOWN_TOOL,
     Observation,
 )
@@ -47,12 +50,20 @@ from .state import AtHand, Judgement
 if TYPE_CHECKING:
     from .loop import Loop
 
+OUTPUTS: Final = 2_500_000
+"""How long the observations of one answer may be together, in bytes of JSON."""
+GOALS: Final = 64_000
+"""How long the goals of a run may be together, in characters."""
+LONGEST: Final = 2_000
+"""How long a list or a reason in a message may be, in characters."""
+_SMALL: Final = 2_000
 DONE: Final = Observation()
 """Of an action that has no output."""
 UNFINISHED: Final = Observation(error="unfinished")
 """Stands for a call that is to be made again; it never leaves this module."""
 NOT_BEGUN: Final = Observation(error=SKIPPED, message="the run ended before it was begun")
 # By name: on Python 3.11 a member of an enumeration takes longer to look up than to compare.
+_encode = msgspec.json.Encoder().encode
 _APPROVE, _CALL, _STOP = Route.APPROVE, Route.CALL, Route.STOP
 
 
@@ -172,6 +183,13 @@ async def _call(
             concurrent.append(isinstance(each, Invocation) and each.tool.concurrent)
         made = made[room:]
         results = await loop.scheduler.run(begun, concurrent)
+        if len(results) != room:
+            raise TypeError(
+                f"the scheduler {type(loop.scheduler).__name__} gave {len(results)} observations "
+                f"for {room} calls; run must give one for each, in their order"
+            )
+        if len(found) + room > 1:
+            results = _fitting(results, found)
         for index, observation in zip(calls[:room], results, strict=True):
             if observation is UNFINISHED:
                 continue
@@ -184,6 +202,26 @@ async def _call(
         elif UNFINISHED in results:
             return True
     return False
+
+
+def _fitting(results: Sequence[Observation], found: dict[int, Observation]) -> list[Observation]:
+    """Results of a batch whose outputs fit into one state, together with those before them."""
+    room = OUTPUTS - sum(len(_encode(each)) for each in found.values())
+    fitting: list[Observation] = []
+    for each in results:
+        length = 0 if each is UNFINISHED else len(_encode(each))
+        if length > max(room, _SMALL):
+            each = Observation(
+                error=OUTPUT_SCHEMA_FAILED, call=each.call, tool=each.tool,
+                message=(
+                    f"the tool ran, but its {length:,} bytes of JSON make the results of one "
+                    f"answer longer than {OUTPUTS:,}; make fewer such calls at once"
+                ),
+            )  # fmt: skip
+        else:
+            room -= length
+        fitting.append(each)
+    return fitting
 
 
 def _keep(at_hand: AtHand, found: dict[int, Observation]) -> None:
@@ -210,20 +248,26 @@ def _invocation(
     loop: Loop, run: Execution, at_hand: AtHand, index: int, context: Context
 ) -> Invocation | Observation:
     call: Any = at_hand.plan.actions[index]
+    if call.refused:
+        return Observation(
+            error=SCHEMA_VALIDATION_FAILED, message=call.refused[:LONGEST], call=call.id,
+            tool=call.tool[:80],
+        )  # fmt: skip
     tool = run.tools.find(call.tool)
     begun = at_hand.prepared or (bool(at_hand.awaited) and str(index) in at_hand.awaited)
     if tool is None and begun:
         return _indeterminate(run, call)
     if tool is None or (tool not in context.tools and not begun):
         known = ", ".join(each.name for each in context.tools) or "none"
+        there = known if len(known) <= LONGEST else f"{known[:LONGEST]}…"
         return Observation(
-            error=UNKNOWN_TOOL, message=f"there is no tool {call.tool[:80]!r}; there are: {known}",
+            error=UNKNOWN_TOOL, message=f"there is no tool {call.tool[:80]!r}; there are: {there}",
             call=call.id, tool=call.tool[:80],
         )  # fmt: skip
     step = run.state.step
     key = effects.key(tool, run.task.id, step, index, call)
     progress = partial(_progress, run, call.tool, index)
-    told = ToolContext(run.task.id, step, index, key, loop.principal, progress)
+    told = ToolContext(run.task.id, step, index, key, loop.principal, progress, None, loop.threads)
     if isinstance(tool, AgentTool):
         run.ending = run.ending or children.too_deep(run)
         told.caller = _caller(loop, run, at_hand, index)
@@ -269,6 +313,7 @@ async def _performed(
             if observation is not None:
                 break
     except End as end:
+        run.log(end)
         run.ending = run.ending or end
         return _not_begun(each)
     if hooks.before_tool and observation is None:
@@ -278,6 +323,8 @@ async def _performed(
     if observation is None:
         try:
             observation = await perform(each)
+            if observation.error == TIMEOUT and each.context.threads.abandoned:
+                _abandoned(run, each)
         except Unfinished as unfinished:
             if unfinished.waiting is not None:
                 at_hand.awaited[str(each.context.index)] = dict(unfinished.waiting)
@@ -290,6 +337,7 @@ async def _performed(
         for hook in hooks.after_tool:
             observation = await hook(each, observation) or observation
     except End as end:
+        run.log(end)
         run.ending = run.ending or end
     return observation
 
@@ -322,7 +370,23 @@ def _not_begun(each: Invocation) -> Observation:
 
 
 def _progress(run: Execution, tool: str, index: int, report: Any) -> None:
+    """Tell what a tool reports, as long as there is room for it before the next commit."""
+    before = run.progress_room
+    run.progress_room -= len(values.encode(report, "progress")) + len(tool) + 100
+    if run.progress_room < 0:
+        if before < 0:
+            return
+        report = "(more was reported than is kept of one step)"
     run.job.emit(Event(vocabulary.TOOL_PROGRESS, {"tool": tool, "index": index, "report": report}))
+
+
+def _abandoned(run: Execution, each: Invocation) -> None:
+    """Say that a tool goes on in its thread although its time is over."""
+    if not each.tool.threaded:
+        return
+    threads, told = each.context.threads, {"tool": each.call.tool, "index": each.context.index}
+    counts = {"abandoned": threads.abandoned, "limit": threads.most_abandoned}
+    run.job.emit(Event(vocabulary.TOOL_ABANDONED, {**told, **counts}))
 
 
 def _on_record(run: Execution, action: Action) -> Observation:
@@ -332,6 +396,13 @@ def _on_record(run: Execution, action: Action) -> Observation:
             if len(goals) >= run.limits.max_goal_depth:
                 run.ending = End(StopReason.MAX_GOAL_DEPTH, f"{len(goals)} goals deep already")
                 return NOT_BEGUN
+            length = sum(map(len, goals)) + len(text)
+            if length > GOALS:
+                return Observation(
+                    error=SCHEMA_VALIDATION_FAILED,
+                    message=f"the goals would have {length:,} characters, and {GOALS:,} are kept; "
+                    "say it in fewer words",
+                )
             run.state.goals = (*goals, text)
         case CompleteGoal():
             if not goals:

@@ -14,6 +14,7 @@ import msgspec
 
 from agentic_kernel import Task, TaskNotFound, TaskStatus
 
+from .. import edges
 from ..errors import TaskFailed
 from ..events import Event
 from ..seams.compactor import extract, fitting
@@ -59,7 +60,11 @@ def continued(task: Task, instructions: str, *, summary: str | None = None) -> T
         task: The earlier Task; its kind, its Agent and what came in with it carry over.
         instructions: What is said next.
         summary: Of the new Task; by default that of the earlier one.
+
+    Raises:
+        InvalidValue: An argument has the wrong type, or the new Task would break a rule.
     """
+    edges.instance(task, "task", Task)
     given = {
         key: value
         for key, value in task.metadata.items()

@@ -11,7 +11,7 @@ import msgspec
 
 from agentic_kernel import InvalidValue
 
-from .. import values
+from .. import edges, inbox, values
 from ..seams.memory import Item
 from .decision import Decision
 from .ending import End
@@ -35,8 +35,9 @@ class Judgement(msgspec.Struct, omit_defaults=True):
     """What an approval of it is bound to, where one is required."""
     granted: bool | None = None
     """Whether a person approved it; None while nobody has decided."""
-    by: str = ""
-    why: str = ""
+    by: Any = ""
+    why: Any = ""
+    """Text; the store of an earlier version may hold anything else."""
 
 
 class AtHand(msgspec.Struct, omit_defaults=True):
@@ -115,14 +116,20 @@ def load(stored: Any) -> State:
     if not isinstance(version, int) or version > VERSION:
         raise InvalidValue(
             "state.version",
-            f"is {version!r}, and this engine reads up to {VERSION}; use the engine that wrote it, "
-            "or a newer one",
+            f"is {edges.came(version)}, and this engine reads up to {VERSION}; use the engine that "
+            "wrote it, or a newer one",
         )
     try:
         state = msgspec.convert(stored, State)
     except msgspec.ValidationError as error:
         raise InvalidValue("state", f"is no state of the Loop: {error}") from error
     state.version = VERSION
+    if state.at_hand is not None and state.at_hand.decided:
+        # An earlier version kept what a child would refuse now; the child asks again.
+        state.at_hand.decided = {
+            slot: [each for each in decisions if inbox.fault(each) is None]
+            for slot, decisions in state.at_hand.decided.items()
+        }
     return state
 
 

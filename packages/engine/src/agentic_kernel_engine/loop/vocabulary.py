@@ -47,13 +47,17 @@ APPROVAL_GIVEN: Final = "approval.given"
 APPROVAL_REFUSED: Final = "approval.refused"
 """A person refused an action. Data: ``digest``, ``by``, ``why``."""
 APPROVAL_IGNORED: Final = "approval.ignored"
-"""A decision about what nobody asks about (any more). Data: ``digest``, ``by``, ``why``."""
+"""A decision about an action that the Task does not ask about, or asks about no more. Data:
+``digest``, ``by``, ``why``."""
 QUESTION_ANSWERED: Final = "question.answered"
 """A person answered. Data: ``text``, ``by``."""
 STEP_OBSERVED: Final = "step.observed"
 """What came of a step. Data: ``observations`` in the order of the actions, ``goals``."""
 TOOL_PROGRESS: Final = "tool.progress"
 """A tool reports. Data: ``tool``, ``index``, ``report``."""
+TOOL_ABANDONED: Final = "tool.abandoned"
+"""A tool's time is over, and its thread goes on. Data: ``tool``, ``index``, ``abandoned`` (threads
+that do so now), ``limit``."""
 CHILD_SPAWNED: Final = "child.spawned"
 """A child is about to be spawned under this id. Data: ``child``, ``agent``."""
 DECISION_HANDED_ON: Final = "decision.handed_on"
@@ -75,8 +79,9 @@ LOOP_EVENTS: Final = frozenset(
         RUN_STARTED, RUN_ENTERED, RUN_RETUNED, RUN_REFLECTED, RUN_CONTINUED, RUN_COMPACTED,
         RUN_NOT_COMPACTED, RUN_CUT, RUN_WAITS, RUN_STOPPED,
         PLAN_MADE, PLAN_FAILED, PLAN_DECIDED, EFFECTS_PREPARED, APPROVAL_GIVEN, APPROVAL_REFUSED,
-        APPROVAL_IGNORED, QUESTION_ANSWERED, STEP_OBSERVED, TOOL_PROGRESS, CHILD_SPAWNED,
-        DECISION_HANDED_ON, CHILD_ENDED, MEMORY_RECALLED, MEMORY_NOTED, MEMORY_FAILED, MEMORY_LOST,
+        APPROVAL_IGNORED, QUESTION_ANSWERED, STEP_OBSERVED, TOOL_PROGRESS, TOOL_ABANDONED,
+        CHILD_SPAWNED, DECISION_HANDED_ON, CHILD_ENDED, MEMORY_RECALLED, MEMORY_NOTED,
+        MEMORY_FAILED, MEMORY_LOST,
     }
 )  # fmt: skip
 

@@ -14,6 +14,7 @@ from .offers import OFFERS, Function, Offer, functions, offered
 from .options import AnswerOptions
 from .pricing import Long, Price, price_of
 from .runtime import ProviderPlanner, ProviderRuntime, RuntimeOptions, Toolset
+from .secrets import Redactor, Secrets
 
 __all__ = [
     "IMAGES",
@@ -32,9 +33,11 @@ __all__ = [
     "Price",
     "ProviderPlanner",
     "ProviderRuntime",
+    "Redactor",
     "Result",
     "RuntimeOptions",
     "Said",
+    "Secrets",
     "Toolset",
     "actions_of",
     "conversation",

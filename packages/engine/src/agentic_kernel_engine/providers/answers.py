@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from agentic_kernel import InvalidValue
+from agentic_kernel.frozen import shown
 
 from .. import values
 from ..loop.action import Action, FinalAnswer, ToolCall
@@ -28,6 +30,24 @@ class Malformed(ValueError):
     """The arguments of a call are no JSON object, or do not fit what was offered."""
 
 
+class Doubled(ValueError):
+    """An object has one key twice, so that a part of what was written would be lost.
+
+    Attributes:
+        key: The key.
+    """
+
+    def __init__(self, key: str) -> None:
+        self.key = key
+        super().__init__(key)
+
+    def __str__(self) -> str:
+        return (
+            f"arguments: have the key {shown(self.key)} twice in one object; nothing was "
+            "done; write each key once"
+        )
+
+
 def actions_of(
     calls: Sequence[Asked], functions: Sequence[Function]
 ) -> tuple[tuple[Action, ...], tuple[str, ...]]:
@@ -44,7 +64,13 @@ def actions_of(
     actions: list[Action] = []
     names: list[str] = []
     for call in calls:
-        arguments = _object(call)
+        try:
+            arguments = _object(call)
+        except Doubled as error:
+            # The model is told, so that it can write the call anew.
+            actions.append(ToolCall(call.name, {}, call.id, str(error)))
+            names.append("")
+            continue
         offer = offers.get(call.name)
         if offer is None:
             actions.append(ToolCall(call.name, arguments, call.id))
@@ -66,21 +92,40 @@ def final_answer(text: str, schema: Mapping[str, Any] | None) -> FinalAnswer:
     if schema is None:
         return FinalAnswer(text)
     try:
-        return FinalAnswer(_decoded(text))
-    except _UNFIT:
+        return FinalAnswer(json_of(text))
+    except (*_UNFIT, Doubled):
         return FinalAnswer(text)
 
 
-def _decoded(text: str) -> Any:
-    """The JSON value, if it is one that may be stored: deep ones are not."""
+def json_of(text: str) -> Any:
+    """The JSON value that a model wrote, if it is one that may be stored; deep ones are not.
+
+    The one place where what a model wrote is parsed: no part of it is lost in silence.
+
+    Raises:
+        Doubled: An object has one key twice.
+        ValueError: It is no JSON, or may not be stored.
+        RecursionError: It is nested too deep.
+    """
     value = msgspec.json.decode(text)
     values.check(value)
+    if text.count(":") > 1:
+        json.loads(text, object_pairs_hook=_each_key_once)
     return value
+
+
+def _each_key_once(pairs: list[tuple[str, Any]]) -> None:
+    if len(pairs) > 1:
+        seen = set()
+        for key, _ in pairs:
+            if key in seen:
+                raise Doubled(key)
+            seen.add(key)
 
 
 def _object(call: Asked) -> dict[str, Any]:
     try:
-        arguments = _decoded(call.arguments or "{}")
+        arguments = json_of(call.arguments or "{}")
     except _UNFIT as error:
         raise Malformed(f"the arguments of {call.name[:80]} are no JSON: {error}") from error
     if not isinstance(arguments, dict):

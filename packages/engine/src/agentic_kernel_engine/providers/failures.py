@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any, Final
 
 from ..loop.ending import PlannerError
+from .secrets import REDACTED, Secrets
 
 RATE_LIMIT: Final = "rate_limit"
 """Too many requests or tokens in a short time. Metadata: ``retry_after_ms``, if the vendor said."""
@@ -78,6 +79,8 @@ MAX_MESSAGE: Final = 2_000
 """How long a message may be, in characters."""
 MAX_TEXT: Final = 500
 """How much of an answer goes into the metadata of a failure, in characters."""
+_MOST_READ: Final = 65_536
+"""How much of a text is looked at, in characters, before it is cut to one of these."""
 _LONGEST_WAIT: Final = 86_400_000
 """Milliseconds; what a server asks for beyond a day is taken for a day."""
 _KEYS: Final = re.compile(
@@ -97,18 +100,23 @@ class Failures:
     Args:
         impl: The first part of every code.
         codes: What the vendor's own codes and error types stand for.
-        secrets: What must not be in a message, beside whatever looks like a key.
+        secrets: What must not be in a failure, in any form that `Secrets` finds, beside whatever
+            looks like a key.
     """
 
-    def __init__(self, impl: str, codes: Mapping[str, str], secrets: Collection[str] = ()) -> None:
+    def __init__(
+        self, impl: str, codes: Mapping[str, str], secrets: Secrets | Collection[str] = ()
+    ) -> None:
         self._impl = impl
         self._codes = codes
-        self._secrets = sorted(filter(None, secrets), key=len, reverse=True)
+        self._secrets = secrets if isinstance(secrets, Secrets) else Secrets(secrets)
 
     def failure(self, name: str, message: str, **metadata: Any) -> PlannerError:
         """A failure; parts of the metadata that are None are left out."""
         shown = {
-            key: self.clean(value)[:MAX_TEXT] if isinstance(value, str) else value
+            key: self.clean(value)[:MAX_TEXT]
+            if isinstance(value, str)
+            else self._secrets.value(value)
             for key, value in metadata.items()
             if value is not None
         }
@@ -144,9 +152,8 @@ class Failures:
 
     def clean(self, text: str) -> str:
         """A text without secrets, control characters, and what no store would keep."""
-        for secret in self._secrets:
-            text = text.replace(secret, "[redacted]")
-        text = _CONTROL.sub(" ", _KEYS.sub("[redacted]", text))
+        text = self._secrets.clean(text[:_MOST_READ])
+        text = _CONTROL.sub(" ", _KEYS.sub(REDACTED, text))
         return text.encode("utf-8", "replace").decode()
 
 

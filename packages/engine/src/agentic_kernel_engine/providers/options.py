@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -38,9 +37,7 @@ class AnswerOptions:
             raise InvalidValue("max_tokens", "must be a whole number of at least 1")
         temperature: Any = self.temperature
         if temperature is not None and (
-            type(temperature) not in (int, float)
-            or not math.isfinite(temperature)
-            or not 0 <= temperature <= 2
+            type(temperature) not in (int, float) or not 0 <= temperature <= 2
         ):
             raise InvalidValue("temperature", "must be a number from 0 to 2, or None")
         if self.system is not None and not isinstance(self.system, str):

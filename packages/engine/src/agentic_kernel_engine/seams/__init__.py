@@ -19,7 +19,8 @@ from .planner import Forecast, Planner, RuleBasedPlanner, ScriptedPlanner, Strea
 from .policies import BasicPolicy, PermissionPolicy, PolicyPipeline, RiskPolicy
 from .policy import AllowAll, Policy
 from .scheduler import ParallelScheduler, SequentialScheduler, ToolScheduler
-from .tools import Invocation, Tool, ToolContext, ToolRegistry, Tools, tool
+from .threads import ToolThreads
+from .tools import Invocation, Tool, ToolContext, ToolError, ToolRegistry, Tools, tool
 
 __all__ = [
     "AgentTool",
@@ -65,8 +66,10 @@ __all__ = [
     "Streamed",
     "Tool",
     "ToolContext",
+    "ToolError",
     "ToolRegistry",
     "ToolScheduler",
+    "ToolThreads",
     "Tools",
     "UnknownAgent",
     "UnknownCapability",

@@ -11,6 +11,7 @@ from agentic_kernel import CannotStart, Task, TaskExists, TaskNotFound, TaskStat
 
 from ..loop.observation import CHILD_FAILED, Observation
 from ..waiting import asked, surfaced
+from . import tool as _tool
 from .delegation import DelegationRefused, OnRuntime, child_of
 from .tools import Tool, ToolContext, Unfinished
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from ..job import Job
     from ..router import Served
 
+LONGEST: Final = 2_000
+"""How much of a child's failure its parent sees, in characters."""
 _ARGUMENTS: Final = {
     "type": "object",
     "properties": {
@@ -53,6 +56,10 @@ class Caller:
         self.admit = admit
         self.decisions = decisions
         self.leaving = leaving
+
+
+# `help(ToolContext)` resolves this annotation; tool.py cannot import what imports tool.py.
+vars(_tool)["Caller"] = Caller
 
 
 class AgentTool(Tool):
@@ -113,7 +120,7 @@ class AgentTool(Tool):
                 caller.decisions.clear()
             task = await unless(job, caller.leaving, there.join(job, child.id))
         except (CannotStart, DelegationRefused, TaskExists, TaskNotFound) as refused:
-            return Observation(error=CHILD_FAILED, message=str(refused))
+            return Observation(error=CHILD_FAILED, message=str(refused)[:LONGEST])
         if task is None:
             raise Unfinished(None)
         waiting = asked(task)
@@ -135,7 +142,7 @@ def failed(child: Task) -> Observation:
     """What a parent sees of a child that did not end in success."""
     code, why = child.status.value, "it was cancelled"
     if child.failure is not None:
-        code, why = child.failure.code, child.failure.message
+        code, why = child.failure.code[:LONGEST], child.failure.message[:LONGEST]
     return Observation(
         {"child": child.id, "status": child.status.value, "code": code}, CHILD_FAILED,
         f"child {child.id} did not succeed ({code}): {why}",

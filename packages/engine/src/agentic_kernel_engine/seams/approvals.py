@@ -7,7 +7,6 @@ Task's record; nothing here is asked whether an action may be done.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -15,6 +14,7 @@ import msgspec
 
 from agentic_kernel import Task, TaskStatus
 
+from ..faults import contained, report
 from ..waiting import asked, decides, digests, waiting_for
 from .delegation import depth
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from ..record import Record
     from ..store import Store
 
-_log = logging.getLogger(__name__)
 PATIENCE: Final = 30.0
 """Seconds that one call of a transport may take before it counts as failed."""
 REMEMBERED: Final = 10_000
@@ -178,7 +177,7 @@ class Desk:
             )
             for record in page:
                 paused.add(record.task.id)
-                self.saw(record)
+                self._look_at(record)
             if len(page) < _PAGE:
                 break
             after = page[-1].task.id
@@ -187,12 +186,19 @@ class Desk:
         for known in list(self._open.values()):
             request = known.request
             if request.task_id in found:
-                self.saw(found[request.task_id])
+                self._look_at(found[request.task_id])
             elif request.task_id in others:
                 self._close(request, "withdrawn", known.version)
         for digest in self._untold & self._open.keys():
             self._untold.discard(digest)
             self._queue.put_nowait(("wanted", self._open[digest].request))
+
+    def _look_at(self, record: Record) -> None:
+        """`saw`; a record whose note makes no sense keeps no other from being seen (R22)."""
+        try:
+            self.saw(record)
+        except Exception as fault:
+            report(fault, record.task.id, record.step, "the look at what it waits for")
 
     def _want(self, new: _Open) -> None:
         request, known = new.request, self._open.get(new.request.digest)
@@ -229,8 +235,8 @@ class Desk:
                 continue
             try:
                 async with asyncio.timeout(PATIENCE):
-                    await getattr(self._approvals, verb)(request)
-            except (Exception, asyncio.CancelledError):
+                    await contained(getattr(self._approvals, verb)(request))
+            except (Exception, asyncio.CancelledError) as fault:
                 telling = asyncio.current_task()
                 if telling is not None and telling.cancelling():
                     raise
@@ -238,7 +244,7 @@ class Desk:
                     self._untold.add(request.digest)
                 if not self._faulty:
                     self._faulty = True
-                    _log.exception("the approvals transport failed; this is reported once")
+                    report(fault, request.task_id, 0, "the approvals transport (reported once)")
 
 
 class _Open(msgspec.Struct, frozen=True):

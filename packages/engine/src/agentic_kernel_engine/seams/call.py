@@ -7,25 +7,31 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from agentic_kernel import InvalidValue
 
+from ..faults import cause_has_note, is_a, kind_of, place_of, report, text_of
 from ..loop.action import ToolCall
 from ..loop.observation import (
     HANDLER_ERROR,
     MISSING_SCOPES,
+    NO_THREAD,
     OUTPUT_SCHEMA_FAILED,
     SCHEMA_VALIDATION_FAILED,
     TIMEOUT,
     Observation,
 )
-from ..values import decode, encode, encode_checked
+from ..values import check_text, decode, encode, encode_checked
 from .schema import Fit
 from .signature import plain
+from .threads import NOT_BEGUN, ThreadsExhausted
 from .tool import Tool, ToolContext
 
 MAX_OUTPUT: Final = 1_000_000
 """How long one result may be as JSON text, in bytes."""
+MAX_CODE: Final = 200
+"""How long the code in an observation may be, in characters."""
 MAX_MESSAGE: Final = 2_000
 """How long the message of an observation may be, in characters."""
 
@@ -61,15 +67,33 @@ class Unfinished(Exception):
         super().__init__(waiting)
 
 
+class ToolError(Exception):
+    """Raised by a tool to tell the planner what went wrong: an answer, and not a bug of the tool.
+
+    The observation has the text as its message. Any other exception counts as a bug: it is an
+    observation as well, and is logged with its traceback.
+
+    Args:
+        message: What went wrong and what to do about it, for the planner.
+        code: Of the observation.
+    """
+
+    def __init__(self, message: str, code: str = HANDLER_ERROR) -> None:
+        self.code = code
+        super().__init__(message)
+
+
 async def perform(invocation: Invocation) -> Observation:
     """Make one call; whatever goes wrong in it is an observation.
 
-    A tool may give an `Observation` with an error of its own, whose output is JSON.
+    A tool may raise `ToolError`, or give an `Observation` with an error of its own, whose output is
+    JSON. Anything else that it raises is logged once, with its traceback; the observation's
+    metadata says ``type``, ``file`` and ``line``.
 
     The tool gets arguments of its own, and what it returned is copied: nothing that it does with
-    either changes the record. A ``SystemExit`` counts as its failure, because no tool may end the
-    process, and so does a cancellation that nobody asked for. A cancellation of the run passes, as
-    does ``KeyboardInterrupt``.
+    either changes the record. ``SystemExit``, ``GeneratorExit`` and any other ``BaseException``
+    count as its failure, because no tool may end the process, and so does a cancellation that
+    nobody asked for. A cancellation of the run passes, as does ``KeyboardInterrupt``.
 
     Raises:
         Unfinished: The tool says so.
@@ -102,8 +126,10 @@ async def perform(invocation: Invocation) -> Observation:
         running = tool.start(text, context)
     except msgspec.ValidationError as error:
         return _failed(invocation, SCHEMA_VALIDATION_FAILED, f"arguments: {error}")
+    except ToolError as error:
+        return _told(invocation, error)
     except Exception as error:
-        return _failed(invocation, HANDLER_ERROR, _said(error))
+        return _faulty(invocation, error)
     bound: asyncio.Timeout | None = None
     try:
         if tool.timeout is None:
@@ -115,33 +141,35 @@ async def perform(invocation: Invocation) -> Observation:
         task = asyncio.current_task()
         if task is None or task.cancelling():
             raise
-        return _failed(invocation, HANDLER_ERROR, _said(error))
+        return _faulty(invocation, error)
     except Unfinished:
         raise
-    except (Exception, SystemExit) as error:
+    except ThreadsExhausted as error:
+        return _failed(invocation, NO_THREAD, str(error))
+    except BaseException as error:
+        if is_a(error, KeyboardInterrupt) or _closed(error):
+            raise
         if bound is not None and bound.expired():
+            if cause_has_note(error, NOT_BEGUN):
+                return _failed(
+                    invocation, TIMEOUT,
+                    f"no thread of {context.threads.limit} was free for it within "
+                    f"{tool.timeout:g} seconds; the call was not begun, so try again later",
+                )  # fmt: skip
             return _failed(
                 invocation, TIMEOUT,
                 f"did not come back within {tool.timeout:g} seconds; what it did by then, it did",
             )  # fmt: skip
-        return _failed(invocation, HANDLER_ERROR, _said(error))
+        return (_told if is_a(error, ToolError) else _faulty)(invocation, error)
     return _observed(invocation, result, fits_output)
 
 
 def _observed(invocation: Invocation, result: Any, fits: Fit | None) -> Observation:
     """The observation of a call that came back."""
     if isinstance(result, Observation) and result.error:
-        return _failed(invocation, result.error, result.message, result.output)
+        return _own_failure(invocation, result)
     try:
-        try:
-            text = encode(result, "output")
-        except InvalidValue as refused:
-            text = _formed(result, refused)
-        if len(text) > MAX_OUTPUT:
-            raise InvalidValue(
-                "output", f"is {len(text):,} bytes of JSON, over the limit of {MAX_OUTPUT:,}"
-            )
-        output = decode(text)
+        output = stored(result)
         problem = None if fits is None else fits(output)
     except InvalidValue as error:
         problem, output = str(error), None
@@ -154,13 +182,54 @@ def _observed(invocation: Invocation, result: Any, fits: Fit | None) -> Observat
     return Observation(output, call=invocation.call.id, tool=invocation.tool.name)
 
 
-def _formed(result: Any, refused: InvalidValue) -> bytes:
+def stored(result: Any, path: str = "output") -> Any:
+    """What is kept of a result: a copy of its JSON form, which shares no part with anything.
+
+    Raises:
+        InvalidValue: It has no JSON form, or one that is over `MAX_OUTPUT` or may not be stored.
+    """
+    try:
+        text = encode(result, path)
+    except InvalidValue as refused:
+        text = _formed(result, path, refused)
+    if len(text) > MAX_OUTPUT:
+        raise InvalidValue(
+            path,
+            f"is {len(text):,} bytes of JSON, over the limit of {MAX_OUTPUT:,}; give less, or a "
+            "reference to it",
+        )
+    return decode(text)
+
+
+def _formed(result: Any, path: str, refused: InvalidValue) -> bytes:
     """The JSON text of what is not JSON itself, but has a JSON form."""
     try:
-        form = plain(result)
+        form = plain(result, path)
+    except InvalidValue:
+        raise
     except Exception:
         raise refused from None
-    return encode(form, "output")
+    return encode(form, path)
+
+
+def _own_failure(invocation: Invocation, given: Observation) -> Observation:
+    """The observation of a tool that says itself what went wrong."""
+    try:
+        for name in ("error", "message"):
+            text = getattr(given, name)
+            if type(text) is not str:
+                raise InvalidValue(name, f"must be a string, not {type(text).__name__}")
+        check_text(given.error, "error")
+        if len(given.error) > MAX_CODE:
+            raise InvalidValue(
+                "error", f"has {len(given.error):,} characters; use up to {MAX_CODE}"
+            )
+        return _failed(invocation, given.error, given.message, stored(given.output))
+    except InvalidValue as error:
+        return _failed(
+            invocation, OUTPUT_SCHEMA_FAILED,
+            f"the tool failed, and its Observation is refused: {error}",
+        )  # fmt: skip
 
 
 def _failed(invocation: Invocation, code: str, message: str, output: Any = None) -> Observation:
@@ -170,12 +239,28 @@ def _failed(invocation: Invocation, code: str, message: str, output: Any = None)
     return Observation(output, code, message, invocation.call.id, invocation.tool.name)
 
 
-def _said(error: BaseException) -> str:
+def _told(invocation: Invocation, error: BaseException) -> Observation:
+    """The observation of a tool that raised what the planner is to be told."""
+    given = Observation(None, getattr(error, "code", ""), text_of(error))
+    return _own_failure(invocation, given)
+
+
+def _faulty(invocation: Invocation, error: BaseException) -> Observation:
+    """The observation of a tool with a bug, which is logged."""
+    context, kind, text = invocation.context, kind_of(error), text_of(error)
+    report(error, context.task_id, context.step, f"the tool {invocation.tool.name!r}")
+    observation = _failed(invocation, HANDLER_ERROR, f"{kind}: {text}" if text else kind)
+    return replace(observation, metadata={"type": kind, **place_of(error)})
+
+
+def _closed(error: BaseException) -> bool:
+    """Whether the coroutine is being closed, which is no doing of the tool."""
+    if not is_a(error, GeneratorExit):
+        return False
     try:
-        text = str(error)
-    except Exception:
-        text = "(its message cannot be read)"
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+        return asyncio.current_task() is None
+    except RuntimeError:
+        return True
 
 
 def _at(root: str, problem: str) -> str:

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from agentic_kernel import Agent, Capability, InvalidValue
 
+from .. import edges
 from ..errors import TaskFailed
 from .tools import Tool, ToolRegistry, Tools
 
@@ -128,11 +129,17 @@ class InMemoryCapabilities:
 
     def __init__(self, agents: Iterable[Agent], provided: Mapping[str, Repertoire]) -> None:
         self._agents: dict[str, Agent] = {}
-        for agent in agents:
+        for index, agent in enumerate(edges.several(agents, "agents", "Agents")):
+            edges.instance(agent, f"agents[{index}]", Agent)
             if agent.name in self._agents:
                 raise InvalidValue("agents", f"has two Agents called {agent.name!r}; rename one")
             self._agents[agent.name] = agent
-        self._provided = {Capability(name).name: gives for name, gives in provided.items()}
+        self._provided = {
+            Capability(name).name: edges.instance(
+                gives, f"provided[{edges.came(name)}]", Repertoire
+            )
+            for name, gives in edges.entries(provided, "provided")
+        }
 
     async def resolve(self, agent: str) -> Repertoire:
         found = self._agents.get(agent)

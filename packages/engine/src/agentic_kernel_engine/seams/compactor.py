@@ -13,6 +13,7 @@ import msgspec
 
 from agentic_kernel import InvalidValue
 
+from .. import edges
 from ..loop.action import ToolCall
 from ..loop.limits import Remaining
 from ..loop.observation import Observation
@@ -78,7 +79,10 @@ class WindowCompactor:
         keep: int = 20,
         summary: int = 2_000,
     ) -> None:
-        if not 1 <= keep < max_entries:
+        max_entries = edges.whole(max_entries, "max_entries", 1)
+        max_bytes = edges.whole(max_bytes, "max_bytes", 1)
+        keep, summary = edges.whole(keep, "keep", 1), edges.whole(summary, "summary", 1)
+        if keep >= max_entries:
             raise InvalidValue("keep", f"is {keep}; use at least 1, and less than max_entries")
         most = min(max_bytes // 4, LONGEST)
         if not LINE <= summary <= most:

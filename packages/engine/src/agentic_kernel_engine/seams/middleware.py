@@ -14,22 +14,24 @@ is bounded in time but by its own care.
 from __future__ import annotations
 
 import asyncio
-import math
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, Final, Literal, Protocol
 
+from msgspec.structs import replace
+
 from agentic_kernel import InvalidValue
 
-from .. import values
+from .. import edges, values
 from ..errors import TaskFailed
+from ..faults import is_a, kind_of, place_of, text_of
 from ..loop.context import Context
 from ..loop.ending import End
 from ..loop.observation import Observation
 from ..loop.plan import Plan
 from ..loop.reasons import StopReason
 from .planner import Planner
-from .tools import Invocation
+from .tools import MAX_OUTPUT, Invocation, stored
 
 
 class Middleware(Protocol):
@@ -94,15 +96,12 @@ class Recovery:
         delay: float = 0.0,
         planner: Planner | None = None,
     ) -> None:
-        if verb not in ("retry", "fallback", "skip", "fail"):
-            raise InvalidValue("verb", f"is {verb!r}; use retry, fallback, skip or fail")
+        edges.choice(verb, "verb", ("retry", "fallback", "skip", "fail"))
         if (verb == "fallback") is (plan is None and planner is None):
             raise InvalidValue("plan, planner", "give one with a fallback, and none without")
-        if not 0 <= delay < math.inf:
-            raise InvalidValue("delay", f"is {delay}; use seconds from 0 on")
         self.verb = verb
         self.plan = plan
-        self.delay = delay
+        self.delay = edges.seconds(delay, "delay")
         self.planner = planner
 
 
@@ -138,6 +137,9 @@ class Hooks:
     on_error: Sequence[Callable[..., Any]]
 
     def __init__(self, middlewares: Sequence[Any]) -> None:
+        middlewares = edges.several(middlewares, "middleware", "middlewares")
+        for index, each in enumerate(middlewares):
+            _check(each, f"middleware[{index}]")
         for hook in HOOKS:
             order = reversed(middlewares) if hook in _BEHIND else middlewares
             found = [
@@ -146,6 +148,25 @@ class Hooks:
                 if hasattr(each, hook)
             ]
             setattr(self, hook, tuple(found))
+
+
+def _check(middleware: Any, name: str) -> None:
+    """Refuse what the Loop would never call, or could not.
+
+    Raises:
+        InvalidValue: It is a class, has no hook, or a hook of it is no function.
+    """
+    if isinstance(middleware, type):
+        raise InvalidValue(name, f"is the class {middleware.__name__}; pass an instance of it")
+    hooks = [hook for hook in HOOKS if hasattr(middleware, hook)]
+    if not hooks:
+        raise InvalidValue(
+            name,
+            f"is {edges.came(middleware)}, which has no hook of a Middleware; give it one of "
+            f"{', '.join(HOOKS)}",
+        )
+    for hook in hooks:
+        edges.function(getattr(middleware, hook), f"{name}.{hook}")
 
 
 async def _called(name: str, hook: Callable[..., Awaitable[Any]], gives: type, *args: Any) -> Any:
@@ -157,9 +178,11 @@ async def _called(name: str, hook: Callable[..., Awaitable[Any]], gives: type, *
     try:
         given = await hook(*args)
         if given is not None and not isinstance(given, gives):
-            raise TypeError(f"it gave a {type(given).__name__}, not a {gives.__name__}")
+            raise TypeError(
+                f"it gave a {type(given).__name__}; it must give a {gives.__name__} or None"
+            )
         if isinstance(given, Observation):
-            _check(given)
+            given = _kept(given)
     except End:
         raise
     except TaskFailed as fault:
@@ -168,22 +191,29 @@ async def _called(name: str, hook: Callable[..., Awaitable[Any]], gives: type, *
         ) from fault
     except (Exception, asyncio.CancelledError) as error:
         task = asyncio.current_task()
-        if isinstance(error, asyncio.CancelledError) and (task is None or task.cancelling()):
+        if is_a(error, asyncio.CancelledError) and (task is None or task.cancelling()):
             raise
         raise End(
-            StopReason.ERROR, storable(f"{name} failed: {type(error).__name__}: {error}"),
-            code=FAILED, metadata={"hook": name},
+            StopReason.ERROR, storable(f"{name} failed: {kind_of(error)}: {text_of(error)}"),
+            code=FAILED, metadata={"hook": name, **place_of(error)}, fault=error,
+            where=f"the hook {name}",
         ) from error  # fmt: skip
     return given
 
 
-def _check(observation: Observation) -> None:
-    values.check(observation.output, "output")
+def _kept(observation: Observation) -> Observation:
+    """An observation with a copy of its output, within the bounds of any other."""
+    length = 0
     for name in ("error", "message", "call", "tool"):
         text = getattr(observation, name)
         if not isinstance(text, str):
             raise InvalidValue(name, f"must be a string, not {type(text).__name__}")
+        length += len(text)
+        if length > MAX_OUTPUT:
+            raise InvalidValue(name, f"makes the observation longer than {MAX_OUTPUT:,} characters")
         values.check_text(text, name)
+    values.check(observation.output, "output")
+    return replace(observation, output=stored(observation.output))
 
 
 def storable(text: str) -> str:

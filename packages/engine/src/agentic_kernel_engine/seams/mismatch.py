@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 from urllib.parse import unquote
 
+from agentic_kernel.frozen import shown
+
 MAX_STEPS: Final = 256
 """How many parts are walked down before the words are asked for."""
 MAX_MESSAGE: Final = 500
@@ -43,10 +45,10 @@ _Place = tuple[str, Any, tuple[str | int, ...]]
 
 def path_of(root: str, steps: Sequence[str | int]) -> str:
     """A path for people, e.g. ``arguments['tags'][3]``, of bounded length."""
-    shown = [f"[{step}]" if isinstance(step, int) else f"[{ascii(step)[:60]}]" for step in steps]
-    if len(shown) > 12:
-        shown = [*shown[:6], f"…({len(shown) - 9} more)…", *shown[-3:]]
-    return root + "".join(shown)
+    parts = [f"[{step}]" if isinstance(step, int) else f"[{shown(step)}]" for step in steps]
+    if len(parts) > 12:
+        parts = [*parts[:6], f"…({len(parts) - 9} more)…", *parts[-3:]]
+    return root + "".join(parts)
 
 
 class Mismatch:
@@ -91,8 +93,8 @@ class Mismatch:
         if part.get("additionalProperties") is False and "patternProperties" not in part:
             for key in value if isinstance(value, dict) else ():
                 if key not in known:
-                    there = ", ".join(ascii(name)[:60] for name in known) or "none"
-                    return f"has no property {ascii(key)[:60]}; there are: {there}"
+                    there = ", ".join(shown(name) for name in known) or "none"
+                    return f"has no property {shown(key)}; there are: {there}"
         own = {key: each for key, each in part.items() if key not in _APPLIED and key != "$id"}
         if "$schema" in self._schema:
             own["$schema"] = self._schema["$schema"]

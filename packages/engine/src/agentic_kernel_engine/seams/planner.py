@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, Protocol
 
+from ..loop import context as _context
 from ..loop.context import Context
 from ..loop.ending import PlannerError
 from ..loop.plan import NOTHING_USED, Delta, PlanLike, PlanStream, Usage
@@ -120,3 +121,7 @@ class RuleBasedPlanner:
 
 async def _answered(answer: PlanLike) -> PlanLike:
     return answer
+
+
+# `help(Context)` resolves this annotation; context.py cannot import what imports context.py.
+vars(_context)["Planner"] = Planner

@@ -9,10 +9,11 @@ from typing import Final, get_args
 
 from agentic_kernel import InvalidValue
 
+from ..faults import kind_of, report
 from ..loop.action import Action, ToolCall
 from ..loop.context import Context
 from ..loop.decision import ALLOW, Decision, Verdict, deny, require_approval
-from .policy import Policy
+from .policy import Policy, decided
 from .tools import SideEffect, Tool
 
 EFFECTS: Final[frozenset[str]] = frozenset(get_args(SideEffect))
@@ -108,13 +109,8 @@ class PolicyPipeline:
     async def authorize(self, action: Action, context: Context) -> Decision:
         strictest = ALLOW
         for policy in self._policies:
-            try:
-                decision = await policy.authorize(action, context)
-                strictness = STRICTNESS[decision.verdict]
-            except Exception as error:
-                decision = deny(f"{type(policy).__name__} failed: {type(error).__name__}")
-                strictness = STRICTNESS["deny"]
-            if strictness > STRICTNESS[strictest.verdict]:
+            decision = await decided(policy, action, context, type(policy).__name__)
+            if STRICTNESS[decision.verdict] > STRICTNESS[strictest.verdict]:
                 strictest = decision
         return strictest
 
@@ -152,7 +148,8 @@ class RiskPolicy:
             if inspect.isawaitable(risk):
                 risk = await risk
         except Exception as error:
-            return deny(f"its risk is not known: the classifier raised {type(error).__name__}")
+            report(error, context.task.id, context.step, "the classifier of RiskPolicy")
+            return deny(f"its risk is not known: the classifier raised {kind_of(error)}")
         if isinstance(risk, bool) or not isinstance(risk, (int, float)) or not 0 <= risk <= 1:
             return deny("its risk is not known: the classifier gave no number from 0 to 1")
         if risk >= self._deny:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Final, Protocol
 
+from .. import edges
+from ..faults import kind_of, report
 from ..loop.action import Action
+from ..loop.action import kind_of as kind_of_action
 from ..loop.context import Context
-from ..loop.decision import ALLOW, Decision
+from ..loop.decision import ALLOW, ROUTES, Decision, deny
 
 
 class Policy(Protocol):
@@ -19,6 +22,54 @@ class Policy(Protocol):
     async def authorize(self, action: Action, context: Context) -> Decision:
         """Whether this action may be done now. An exception counts as a denial."""
         ...
+
+
+LONGEST: Final = 2_000
+"""How long a reason may be, in characters; of a longer one the beginning is kept."""
+
+
+async def decided(
+    policy: Policy, action: Action, context: Context, who: str = "the policy"
+) -> Decision:
+    """What a policy says about an action; a denial if it fails, or says nothing that can be used.
+
+    Either is a bug of the policy, and is logged.
+
+    Args:
+        who: Names the policy where it fails.
+    """
+    try:
+        said = await policy.authorize(action, context)
+    except Exception as fault:
+        report(fault, context.task.id, context.step, f"the policy {type(policy).__name__}")
+        return deny(f"{who} failed: {kind_of(fault)}")
+    if said is ALLOW:
+        return said
+    return _usable(policy, said, action, context)
+
+
+def _usable(policy: object, said: object, action: Action, context: Context) -> Decision:
+    if isinstance(said, Decision) and said.verdict in ROUTES and isinstance(said.reason, str):
+        reason = said.reason
+        if len(reason) <= LONGEST and reason.isascii() and "\0" not in reason:
+            return said
+        reason = reason[:LONGEST].replace("\0", "\\0")
+        return Decision(said.verdict, reason.encode("utf-8", "backslashreplace").decode())
+    wanted = "allow, deny, stop or require_approval"
+    if isinstance(said, Decision):
+        text = isinstance(said.reason, str)
+        field, came = ("verdict", said.verdict) if text else ("reason", said.reason)
+        wrong = f"a Decision whose {field} is {edges.came(came)}"
+        wanted = f"a Decision with {'one of ' + wanted if text else 'a string'} there"
+    else:
+        came = "None" if said is None else f"a {type(said).__name__}"
+        wrong, wanted = f"{came} and no Decision", f"a Decision: {wanted}"
+    fault = TypeError(
+        f"the policy {type(policy).__name__} gave {wrong} for a {kind_of_action(action)}; "
+        f"authorize must give {wanted}"
+    )
+    report(fault, context.task.id, context.step, f"the policy {type(policy).__name__}")
+    return deny(str(fault))
 
 
 class AllowAll:

@@ -12,8 +12,9 @@ from typing import Any, Final, Protocol
 from urllib.parse import unquote
 
 from agentic_kernel import InvalidValue
+from agentic_kernel.frozen import shown
 
-from ..values import check, decode, encode
+from ..values import check, decode, encode, mapping
 from .mismatch import MAX_MESSAGE, Mismatch, path_of
 
 MAX_BYTES: Final = 256 * 1024
@@ -56,9 +57,7 @@ def compile_schema(schema: Mapping[str, Any], *, checked: bool = False) -> Fit:
         InvalidValue: It is no JSON Schema, refers to something outside of itself, has a pattern
             that cannot run in linear time, or is too deep or too large.
     """
-    if not isinstance(schema, Mapping):
-        raise InvalidValue("schema", f"must be a mapping, not {type(schema).__name__}")
-    text = encode(dict(schema), "schema")
+    text = encode(mapping(schema, "schema"), "schema")
     if len(text) > MAX_BYTES:
         raise InvalidValue("schema", f"is {len(text):,} bytes of JSON; use up to {MAX_BYTES:,}")
     plain = decode(text)
@@ -158,7 +157,7 @@ class _References:
         if reference != "#" and not reference.startswith("#/"):
             raise InvalidValue(
                 "schema",
-                f"refers to {ascii(reference)[:200]}; nothing is fetched, so put it under $defs "
+                f"refers to {shown(reference)}; nothing is fetched, so put it under $defs "
                 "and refer to it as #/$defs/…",
             )
         part: Any = self._schema
@@ -169,9 +168,7 @@ class _References:
             elif isinstance(part, list) and key.isdecimal() and int(key) < len(part):
                 part = part[int(key)]
             else:
-                raise InvalidValue(
-                    "schema", f"refers to {ascii(reference)[:200]}: nothing is there"
-                )
+                raise InvalidValue("schema", f"refers to {shown(reference)}: nothing is there")
             self._refuse_base(part)
         return part
 

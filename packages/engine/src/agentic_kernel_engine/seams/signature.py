@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Set
 from typing import Annotated, Any, Final, NotRequired, Required, TypedDict, get_args, get_origin
 from typing import get_type_hints as hints_of
 
@@ -16,6 +16,8 @@ import msgspec
 
 from agentic_kernel import InvalidValue
 
+from .. import edges
+from ..size import check_size, parts_of_mapping
 from ..values import decode
 
 _REFERENCE: Final = "#/$defs/{model}"
@@ -37,6 +39,8 @@ class Signature:
             function: Any callable with annotations.
             context: A parameter with this annotation is no argument; its name is kept.
         """
+        if not callable(function):
+            raise InvalidValue("function", f"is {edges.came(function)}; give a tool or a function")
         where = getattr(function, "__name__", type(function).__name__)
         hints = _hints(function, where)
         self.context = ""
@@ -93,13 +97,51 @@ def described(doc: str) -> tuple[str, dict[str, str]]:
     return summary, explained
 
 
-def plain(value: Any) -> Any:
+def plain(value: Any, path: str = "value") -> Any:
     """The JSON form of dataclasses, enums, models and whatever else has one.
 
+    Its size is counted before it is made. Keys become texts; two that become the same are refused.
+
     Raises:
+        InvalidValue: It would be too large or too deep, holds itself, or two keys of a part become
+            the same text.
         Exception: It has none, or making it failed.
     """
+    check_size(value, path, lambda part: _parts(part, path))
     return msgspec.to_builtins(value, str_keys=True, enc_hook=_dumped)
+
+
+def _parts(value: Any, path: str) -> Iterable[Any] | None:
+    """What the JSON form of a value is made of; None for a value without parts."""
+    kind = type(value)
+    if isinstance(value, Mapping):
+        if not all(type(key) is str for key in value):
+            _refuse_same_keys(value, path)
+        return parts_of_mapping(value)
+    if isinstance(value, (list, tuple, Set)):
+        return value
+    fields = getattr(kind, "__struct_fields__", None) or getattr(kind, "__dataclass_fields__", None)
+    if fields is None and hasattr(kind, "__attrs_attrs__"):
+        fields = [each.name for each in kind.__attrs_attrs__]
+    if fields is not None:
+        return [getattr(value, name, None) for name in fields]
+    if _is_model(kind):
+        return [*vars(value).values(), *(value.model_extra or {}).values()]
+    return None
+
+
+def _refuse_same_keys(value: Mapping[Any, Any], path: str) -> None:
+    """Refuse keys of which one would be lost; `msgspec` refuses those without a text."""
+    texts: dict[str, Any] = {}
+    for key in value:
+        (text,) = msgspec.to_builtins({key: None}, str_keys=True, enc_hook=_dumped)
+        if text in texts:
+            raise InvalidValue(
+                path,
+                f"has the keys {edges.came(texts[text])} and {edges.came(key)}, which are the same "
+                "text as JSON; use strings that differ",
+            )
+        texts[text] = key
 
 
 def _hints(function: Callable[..., Any], where: str) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import math
 import re
 from collections.abc import Callable, Collection, Coroutine, Mapping
 from functools import partial
@@ -14,10 +13,13 @@ import msgspec
 
 from agentic_kernel import InvalidValue
 
+from .. import edges
+from ..loop import context
 from ..loop.context import Principal
-from ..values import decode, encode
+from ..values import decode, encode, mapping
 from .schema import Fit, Validator, compile_schema
 from .signature import Signature
+from .threads import SHARED, ToolThreads
 
 if TYPE_CHECKING:
     from .agent_tool import Caller
@@ -44,6 +46,8 @@ class ToolContext(msgspec.Struct, eq=False):
     """Reports how far the tool is; any JSON value."""
     caller: Caller | None = None
     """The run that calls, for tools that delegate; None for all others."""
+    threads: ToolThreads = SHARED
+    """Where a plain function runs."""
 
     def for_thread(self) -> ToolContext:
         """The same for a tool in a thread: its reports are handed to the event loop."""
@@ -51,7 +55,7 @@ class ToolContext(msgspec.Struct, eq=False):
         report = self.progress
 
         def progress(value: Any) -> None:
-            post(report, value)
+            post(report, decode(encode(value, "progress")))  # A copy: the tool may change its own.
 
         return ToolContext(self.task_id, self.step, self.index, self.key, self.principal, progress)
 
@@ -59,9 +63,9 @@ class ToolContext(msgspec.Struct, eq=False):
 class Tool:
     """Something that a planner may call, with what has to be known about it beforehand.
 
-    A coroutine function runs on the event loop, any other function in a thread of the event loop's
-    executor, of which there are few. A thread cannot be ended: after a timeout or a cancellation it
-    goes on, unobserved, until it returns, and the process waits for it before it exits.
+    A coroutine function runs on the event loop, any other function in a thread of `ToolThreads`. A
+    thread cannot be ended: after a timeout or a cancellation it is abandoned and goes on,
+    unobserved, until it returns. Others take its place, and the process does not wait for it.
 
     Args:
         name: 1 to 64 letters, digits, ``_`` and ``-``.
@@ -85,9 +89,9 @@ class Tool:
     """
 
     __slots__ = (
-        "_context", "_fits", "_signature", "_start", "_thread", "_validator", "concurrent",
+        "_context", "_fits", "_signature", "_start", "_validator", "concurrent",
         "description", "effect", "handler", "has_effect", "idempotent", "input_schema", "name",
-        "output_schema", "repeatable", "scopes", "timeout",
+        "output_schema", "repeatable", "scopes", "threaded", "timeout",
     )  # fmt: skip
 
     def __init__(
@@ -108,18 +112,13 @@ class Tool:
         signature: Signature | None = None,
     ) -> None:
         if not isinstance(name, str) or not _NAME.fullmatch(name):
-            raise InvalidValue("name", f"is {ascii(name)[:80]}; use 1 to 64 of A-Z a-z 0-9 _ -")
+            raise InvalidValue("name", f"is {edges.came(name)}; use 1 to 64 of A-Z a-z 0-9 _ -")
         if not callable(handler):
             raise InvalidValue("handler", f"must be callable, not {type(handler).__name__}")
-        if effect not in get_args(SideEffect):
-            raise InvalidValue("effect", f"is {effect!r}; use {', '.join(get_args(SideEffect))}")
-        if timeout is not None and not 0 < timeout < math.inf:
-            raise InvalidValue("timeout", f"is {timeout}; use seconds over 0, and None for none")
-        if isinstance(scopes, str):
-            raise InvalidValue("scopes", "is one string; give a collection of scopes")
+        edges.choice(effect, "effect", get_args(SideEffect))
         self.name = name
         self.handler = handler
-        self.description = description
+        self.description = edges.prose(description, "description")
         self.input_schema = _held("input_schema", input_schema)
         if self.input_schema.get("type") != "object":
             raise InvalidValue("input_schema", 'must have "type": "object"; arguments have names')
@@ -129,17 +128,18 @@ class Tool:
         self.effect = effect
         self.has_effect = effect in ("write", "destructive")
         """Whether a call changes the world, so that it is put on record before it begins."""
-        self.idempotent = idempotent
+        self.idempotent = edges.flag(idempotent, "idempotent")
         self.repeatable = idempotent or not self.has_effect
         """Whether a call that a crash interrupted may be made again."""
-        self.scopes = frozenset(scopes)
-        self.timeout = timeout
-        self.concurrent = concurrent
+        self.scopes = edges.names(scopes, "scopes")
+        self.timeout = None if timeout is None else edges.seconds(timeout, "timeout", zero=False)
+        self.concurrent = edges.flag(concurrent, "concurrent")
         self._validator = validator or partial(compile_schema, checked=True)
         self._signature = signature
         self._context = signature.context if signature else _context_of(handler)
-        self._thread = not inline and not _is_async(handler)
-        self._start = handler if _is_async(handler) else self._aside if self._thread else self._here
+        self.threaded = not edges.flag(inline, "inline") and not _is_async(handler)
+        """Whether it runs in a thread."""
+        self._start = handler if _is_async(handler) else self._here
         self._fits: tuple[Fit, Fit | None] | None = None
         if signature is None:
             self.checks()
@@ -169,27 +169,23 @@ class Tool:
         Raises:
             msgspec.ValidationError: The function's parameters have no room for them.
         """
-        if self._thread and self._context:
-            context = context.for_thread()
+        start = self._start
+        if self.threaded:
+            start = partial(self._aside, context.threads)
+            if self._context:
+                context = context.for_thread()
         told = {self._context: context} if self._context else {}
         if self._signature is not None:
-            return self._start(**self._signature.arguments(arguments), **told)
-        return self._start(decode(arguments), **told)
+            return start(**self._signature.arguments(arguments), **told)
+        return start(decode(arguments), **told)
 
-    async def _aside(self, /, *args: Any, **named: Any) -> Any:
-        result = await asyncio.to_thread(self._called, *args, **named)
+    async def _aside(self, threads: ToolThreads, /, *args: Any, **named: Any) -> Any:
+        result = await threads.run(self.name, partial(self.handler, *args, **named))
         return await result if inspect.isawaitable(result) else result
 
     async def _here(self, /, *args: Any, **named: Any) -> Any:
         result = self.handler(*args, **named)
         return await result if inspect.isawaitable(result) else result
-
-    def _called(self, /, *args: Any, **named: Any) -> Any:
-        try:
-            return self.handler(*args, **named)
-        except StopIteration as error:
-            # No future takes it as an exception; the call would hang.
-            raise RuntimeError("the tool raised StopIteration") from error
 
 
 @overload
@@ -259,9 +255,7 @@ def tool(
 
 def _held(path: str, schema: Mapping[str, Any]) -> dict[str, Any]:
     """A copy that nobody else changes."""
-    if not isinstance(schema, Mapping):
-        raise InvalidValue(path, f"must be a mapping, not {type(schema).__name__}")
-    copy: dict[str, Any] = decode(encode(dict(schema), path))
+    copy: dict[str, Any] = decode(encode(mapping(schema, path), path))
     return copy
 
 
@@ -284,3 +278,7 @@ def _context_of(handler: Any) -> str:
         if said in (ToolContext, ToolContext.__name__):
             return name
     return ""
+
+
+# `help(Context)` resolves this annotation; context.py cannot import what imports context.py.
+vars(context)["Tool"] = Tool

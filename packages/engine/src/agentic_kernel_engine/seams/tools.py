@@ -7,7 +7,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from agentic_kernel import InvalidValue
 
-from .call import MAX_OUTPUT, Invocation, Unfinished, perform
+from .call import MAX_OUTPUT, Invocation, ToolError, Unfinished, perform, stored
 from .tool import SideEffect, Tool, ToolContext, tool
 
 __all__ = [
@@ -16,10 +16,12 @@ __all__ = [
     "SideEffect",
     "Tool",
     "ToolContext",
+    "ToolError",
     "ToolRegistry",
     "Tools",
     "Unfinished",
     "perform",
+    "stored",
     "tool",
 ]
 

@@ -10,6 +10,8 @@ from typing import Final
 
 from agentic_kernel import InvalidValue
 
+from ...edges import came
+
 _PIECE: Final = 3
 """Characters in a piece."""
 
@@ -29,7 +31,7 @@ class HashingEmbedder:
 
     def __init__(self, dimensions: int = 256) -> None:
         if type(dimensions) is not int or not 1 <= dimensions <= 4_096:
-            raise InvalidValue("dimensions", f"is {dimensions!r}; use a number from 1 to 4,096")
+            raise InvalidValue("dimensions", f"is {came(dimensions)}; use a number from 1 to 4,096")
         self._dimensions = dimensions
 
     async def embed(self, texts: Sequence[str]) -> list[list[float]]:

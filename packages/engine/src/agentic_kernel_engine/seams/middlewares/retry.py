@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import random
 from collections.abc import Callable, Collection, Mapping
 
 from agentic_kernel import InvalidValue
 
+from ... import edges
 from ...loop.context import Context
 from ..middleware import Recovery
 
@@ -42,17 +42,15 @@ class Retry:
     ) -> None:
         if isinstance(codes, str):
             raise InvalidValue("codes", "is one string; give a collection of codes")
-        if times < 1:
-            raise InvalidValue("times", f"is {times}; at least one repetition, or no Retry")
-        if not 0 <= first <= longest < math.inf:
+        self._codes = frozenset(codes)
+        self._times = edges.whole(times, "times", 1)
+        self._first = edges.seconds(first, "first")
+        self._longest = edges.seconds(longest, "longest")
+        if self._first > self._longest:
             raise InvalidValue(
                 "first, longest", f"are {first} and {longest}; use 0 ≤ first ≤ longest"
             )
-        self._codes = frozenset(codes)
-        self._times = times
-        self._first = first
-        self._longest = longest
-        self._jitter = jitter
+        self._jitter = edges.function(jitter, "jitter")
 
     async def on_error(self, context: Context, error: Exception) -> Recovery | None:
         if getattr(error, "code", None) not in self._codes or context.failures > self._times:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import copy
-import math
 
-from agentic_kernel import InvalidValue
-
+from ... import edges
 from ..tools import Invocation, Tool
 
 
@@ -20,9 +18,7 @@ class ToolTimeout:
     """
 
     def __init__(self, seconds: float) -> None:
-        if not 0 < seconds < math.inf:
-            raise InvalidValue("seconds", f"is {seconds}; use a number over 0")
-        self._seconds = seconds
+        self._seconds = edges.seconds(seconds, "seconds", zero=False)
         self._limited: dict[str, tuple[Tool, Tool]] = {}
         """By name, a tool and itself with a limit: making the checks of its schemas is costly."""
 

@@ -1,0 +1,47 @@
+"""Proposals: the command line with which a person lets a Task go on."""
+
+from __future__ import annotations
+
+from agentic_kernel import CannotStart, Task, TaskStatus
+
+from . import waiting
+from .grants import Wish
+from .kinds import serves
+from .place import Place
+
+
+def proposal(place: Place, task: Task) -> str | None:
+    """The command that lets this Task go on, ready to paste.
+
+    None if it has ended, or if only a Host that serves its kind can let it go on.
+
+    It names by digest what is decided, so that it decides about what was shown and never about a
+    later request; and the flags that grant what the Task asks for, except ``--yes``.
+    """
+    if task.status is TaskStatus.RUNNING:
+        verb, then = "recover", []
+    elif task.status is not TaskStatus.PAUSED:
+        return None
+    elif waiting.kind(task) == "approval":
+        verb, then = "approve", [request.digest for request in waiting.requests(task)]
+    elif waiting.kind(task) == "question":
+        asked = waiting.question_digest(task)
+        verb, then = "answer", ["TEXT", *(["--digest", asked] if asked else [])]
+    else:
+        verb, then = "resume", []
+    if verb in ("recover", "resume") and not serves(task.runtime_kind):
+        return None
+    flags = _flags(task)
+    if task.id.startswith("-"):
+        flags = [*then[1:], *flags] if verb == "answer" else flags
+        return place.command(verb, *flags, "--", task.id, *(then[:1] if verb == "answer" else then))
+    return place.command(verb, task.id, *then, *flags)
+
+
+def _flags(task: Task) -> list[str]:
+    if not serves(task.runtime_kind):
+        return []
+    try:
+        return Wish.of(task).words()
+    except CannotStart:
+        return []

@@ -1,0 +1,157 @@
+"""Inbox: the decisions that wait in a Task's record, typed where they come in, and how many may.
+
+Whatever people, other processes and parents tell a Task comes through `check` and `added`, so a
+run can rely on the types of what it reads. A store that an earlier version wrote may hold others:
+`fault` says what is wrong with such an entry, and a run ignores it, with an event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from agentic_kernel import InvalidValue
+from agentic_kernel.frozen import freeze
+
+from . import edges, values
+from .errors import InboxFull
+from .loop import vocabulary
+from .loop.limits import Limits
+from .record import Record
+from .run import PAUSE
+from .waiting import asked, decides, digests, waiting_for
+
+Entry = Mapping[str, Any]
+MOST_ENTRIES: Final = 256
+"""How many decisions may wait for one Task; every post writes all of them again."""
+MOST_BYTES: Final = 256 * 1024
+"""How long they may be together as JSON text, in bytes; also the most of one."""
+_SCOPE: Final = "engine/"
+
+_TEXTS: Final[Mapping[str, tuple[str, ...]]] = {
+    vocabulary.APPROVAL: ("digest", "by", "why"),
+    vocabulary.ANSWER: ("text", "digest", "by", "why"),
+    vocabulary.RETUNE: ("by", "why"),
+    vocabulary.STEP: ("by", "why"),
+}
+"""The decisions of the engine, and which of their fields are text; any other field is free."""
+_REQUIRED: Final[Mapping[str, tuple[str, ...]]] = {
+    vocabulary.APPROVAL: ("digest", "granted"),
+    vocabulary.ANSWER: ("text",),
+    vocabulary.RETUNE: ("limits",),
+}
+
+
+def check(decision: Any, path: str = "decision") -> Entry:
+    """A decision as it may be stored; one that a run could not act on is refused.
+
+    Args:
+        path: What to call the decision in an error; "" where its fields are arguments.
+
+    Raises:
+        InvalidValue: It has no type, is a pause, has an id, a field of it has the wrong type, or
+            it is too long.
+    """
+    name = path or "decision"
+    if not isinstance(decision, Mapping):
+        raise InvalidValue(name, f"must be a mapping, not {type(decision).__name__}")
+    decision = freeze(
+        decision, name, values.MAX_DEPTH
+    )  # What the caller does to it later changes nothing.
+    kind = values.check_id(decision.get("type"), f"{name}.type")
+    if kind == PAUSE:
+        raise InvalidValue(f"{name}.type", f"is {PAUSE!r}, which is no decision; call pause")
+    if "id" in decision:
+        raise InvalidValue(f"{name}.id", "is given by the Host; leave it out")
+    length = len(values.encode(decision, name))
+    if length > MOST_BYTES:
+        raise InvalidValue(
+            name,
+            f"is {length:,} bytes of JSON, over the limit of {MOST_BYTES:,}; store it elsewhere "
+            "and keep a reference",
+        )
+    if kind.startswith(_SCOPE):
+        if kind not in _TEXTS:
+            raise InvalidValue(
+                f"{name}.type", f"{edges.came(kind)} is none of {', '.join(sorted(_TEXTS))}"
+            )
+        _check_fields(decision, kind, f"{path}." if path else "")
+    checked: Entry = decision
+    return checked
+
+
+def fault(entry: Entry) -> str | None:
+    """What is wrong with a decision of the engine that was stored; None for nothing."""
+    try:
+        kind = said(entry, "type")
+        if not kind:
+            raise InvalidValue("type", "is missing")
+        if kind in _TEXTS:
+            _check_fields(entry, kind, "")
+    except InvalidValue as wrong:
+        return str(wrong)
+    return None
+
+
+def said(entry: Entry, name: str) -> str:
+    """A field of a stored decision as text; "" if it is none."""
+    value = entry.get(name, "")
+    return value if isinstance(value, str) else ""
+
+
+def added(decision: Entry | None, before: Record, inbox: tuple[Entry, ...]) -> tuple[Entry, ...]:
+    """An inbox with one more decision; its id is the version that carries it (R12).
+
+    A person's answer is one to the question that the Task shows, so it never answers another (R3).
+    What the Task asks for always fits, once: an inbox that is full of other things keeps nobody
+    from deciding.
+
+    Raises:
+        InboxFull: Too many decisions wait already, or they are too long.
+    """
+    if decision is None:
+        return inbox
+    if decision["type"] == vocabulary.ANSWER and "digest" not in decision:
+        shown = waiting_for(before.task) or {}
+        if shown.get("kind") == "question" and "digest" in shown:
+            decision = {**decision, "digest": shown["digest"]}
+    entry: Entry = freeze({**decision, "id": before.version + 1})
+    if not _wanted(entry, before, inbox):
+        waiting = [each for each in inbox if each["type"] != PAUSE]
+        length = len(values.encode_checked([*waiting, entry], "inbox"))
+        if len(waiting) >= MOST_ENTRIES or length > MOST_BYTES:
+            raise InboxFull(before.task.id, len(waiting), length, MOST_ENTRIES, MOST_BYTES)
+    return (*inbox, entry)
+
+
+def _wanted(entry: Entry, before: Record, inbox: tuple[Entry, ...]) -> bool:
+    waiting = asked(before.task)
+    if waiting is None:
+        return False
+    kind = waiting["kind"]
+    return any(
+        decides(entry, kind, digest) and not any(decides(each, kind, digest) for each in inbox)
+        for digest in digests(waiting)
+    )
+
+
+def _check_fields(entry: Entry, kind: str, path: str) -> None:
+    for name in _REQUIRED.get(kind, ()):
+        if name not in entry:
+            raise InvalidValue(f"{path}{name}", f"is missing; a decision {kind!r} needs it")
+    for name in _TEXTS[kind]:
+        if name in entry:
+            edges.text(entry[name], f"{path}{name}")
+    if kind == vocabulary.APPROVAL:
+        edges.flag(entry["granted"], f"{path}granted")
+        edges.text(
+            entry["digest"], f"{path}digest", empty=False,
+            remedy="use the digest of the action, as the Task's note says",
+        )  # fmt: skip
+    elif kind == vocabulary.RETUNE:
+        if not isinstance(entry["limits"], Mapping):
+            raise InvalidValue(
+                f"{path}limits",
+                f"must be a mapping of limits by name, not {type(entry['limits']).__name__}",
+            )
+        Limits().changed(entry["limits"])

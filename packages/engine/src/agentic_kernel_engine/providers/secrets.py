@@ -1,0 +1,450 @@
+"""Secrets: the keys of a client, taken out of everything that its server says.
+
+A server may quote the key that it was sent: in an answer, a model's name, arguments, an error, and
+in another form than it was sent in. The forms that are found are the key itself, its hexadecimal
+form and its Base64 forms (both alphabets, also within a longer Base64 text), in any case of their
+letters, over a line break, and with any of their characters escaped as JSON, URLs, HTML or Python
+escape them.
+
+One automaton (Aho and Corasick, 1975) reads the text once, character by character, so the work is
+linear in its length. A regular expression without repetitions skips what begins no form.
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import b64encode
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cached_property, lru_cache
+from typing import Any, Final
+
+import msgspec
+
+from ..loop.plan import Delta, Plan
+
+SHORTEST: Final = 8
+"""Keys with fewer characters are not searched for: they are parts of words."""
+REDACTED: Final = "[redacted]"
+"""What stands in the place of a key."""
+
+_SENSITIVE: Final = ("auth", "cookie", "credential", "key", "passw", "secret", "token")
+"""Parts of the names of headers that hold what nobody may see."""
+_MOST_KNOWN: Final = 64
+_DEEPEST: Final = 200
+"""Levels of a value that are looked at; no store keeps as many."""
+_MOST_BREAKS: Final = 2
+"""Line breaks in a row that do not end a form: Base64 is often broken into lines."""
+_BREAKS: Final = "\r\n"
+_ESCAPES: Final = "\\%&"
+_NAMED: Final = {"amp": "&", "quot": '"', "apos": "'", "lt": "<", "gt": ">"}
+_HEX: Final = "([0-9a-fA-F]{2})"
+# Each repetition is bounded, so that one escape is found, or not, in bounded time.
+_PERCENT: Final = rf"%(?:25){{0,8}}{_HEX}"
+_ENTITY: Final = rf"&(?:#[xX]0{{0,6}}{_HEX};|#0{{0,6}}([0-9]{{2,3}});|(amp|quot|apos|lt|gt);)"
+_escape: Final = re.compile(
+    rf"\\{{1,32}}(?:u00{_HEX}|u\{{0{{0,6}}{_HEX}\}}|U000000{_HEX}|x{_HEX}|{_PERCENT}|{_ENTITY}"
+    rf"|([^\\]))|{_PERCENT}|{_ENTITY}",
+    re.DOTALL,
+).match
+_begun: Final = re.compile(
+    r"\\{1,32}(?:u[0-9a-fA-F]{0,3}|u\{[0-9a-fA-F]{0,8}|U[0-9a-fA-F]{0,7}|x[0-9a-fA-F]?)?\Z"
+    r"|\\{0,32}%(?:25){0,8}[0-9a-fA-F]?\Z"
+    r"|\\{0,32}&(?:#[xX]?[0-9a-fA-F]{0,8}|[a-z]{0,4})\Z"
+).match
+"""An escape that may go on in the next piece."""
+
+
+known: Final[list[Secrets]] = []
+"""Those that this process has used of late."""
+
+
+class Secrets:
+    """Takes keys out of texts, streams and plans.
+
+    Args:
+        keys: Those of fewer than `SHORTEST` characters are left out.
+    """
+
+    def __init__(self, keys: Iterable[str]) -> None:
+        self.keys = tuple(sorted({key for key in keys if len(key) >= SHORTEST}))
+        """Those that are searched for."""
+
+    def clean(self, text: str) -> str:
+        """The text with `REDACTED` in the place of each key.
+
+        The beginning of a key at the end of the text counts as one if it is half of it.
+        """
+        if not self.keys:
+            return text
+        if self.plain.seeds(text) is not None:
+            scan = Scan(self.plain)
+            text = scan.feed(text) + scan.end()
+        if _escapes(text):
+            scan = Scan(self.escaped)
+            text = scan.feed(text) + scan.end()
+        return text
+
+    def value(self, value: Any) -> Any:
+        """A JSON value without keys, in its keys as well; itself, if there are none in it."""
+        if not self.keys:
+            return value
+        return self._cleaned(value, 0)
+
+    def plan(self, plan: Plan) -> Plan:
+        """A plan without keys; itself, if there are none in it."""
+        if not self.keys:
+            return plan
+        try:
+            text = msgspec.json.encode(plan).decode()
+        except (TypeError, ValueError, RecursionError, msgspec.MsgspecError):
+            return plan  # The Loop refuses it: it cannot be stored.
+        # A form may go over a line break, which JSON escapes.
+        unbroken = text.replace("\\n", "").replace("\\r", "")
+        if self.clean(text) == text and self.clean(unbroken) == unbroken:
+            return plan
+        cleaned: Plan = msgspec.convert(self.value(msgspec.to_builtins(plan)), Plan)
+        return cleaned
+
+    def _cleaned(self, value: Any, depth: int) -> Any:
+        if isinstance(value, str):
+            return self.clean(value)
+        if depth > _DEEPEST:
+            return REDACTED
+        if isinstance(value, dict):
+            return {
+                self.clean(key) if isinstance(key, str) else key: self._cleaned(item, depth + 1)
+                for key, item in value.items()
+            }
+        if isinstance(value, list | tuple):
+            return [self._cleaned(item, depth + 1) for item in value]
+        return value
+
+    @cached_property
+    def plain(self) -> Forms:
+        """The forms as they are."""
+        return Forms(self.keys, escaped=False)
+
+    @cached_property
+    def escaped(self) -> Forms:
+        """The forms with escapes in them."""
+        return Forms(self.keys, escaped=True)
+
+
+class Forms:
+    """What is searched for, and what finds it.
+
+    The two kinds are searched for one after the other: what begins an escape may also be what
+    stands before a key.
+
+    Args:
+        keys: See `Secrets`.
+        escaped: Whether escapes are read as what they stand for.
+    """
+
+    def __init__(self, keys: Iterable[str], *, escaped: bool) -> None:
+        self.escapes = _ESCAPES if escaped else ""
+        forms: set[str] = set()
+        for key in keys:
+            raw = key.encode("utf-8", "surrogatepass")
+            forms.update(("".join(_plain(key)) if escaped else key.lower(), raw.hex()))
+            forms.update(_base64(raw))
+        self._forms = sorted(form for form in forms if len(form) > 1)
+        self.seeds = self._seeding()
+        """Finds where a form may begin: an escape, or the first two characters of one."""
+
+    def _seeding(self) -> Callable[..., re.Match[str] | None]:
+        # Every alternative begins with a character of its own, which is what makes this fast.
+        seconds: dict[str, set[str]] = {}
+        for form in self._forms:
+            for first in {form[0], form[0].upper()}:
+                seconds.setdefault(first, set()).update(form[1], form[1].upper())
+        begun = [re.escape(escape) for escape in self.escapes]
+        for first, second in sorted(seconds.items()):
+            if first in self.escapes:
+                continue
+            follow = "".join(map(re.escape, sorted({*second, *self.escapes, *_BREAKS})))
+            begun.append(rf"{re.escape(first)}(?:[{follow}]|\Z)")
+        return re.compile("|".join(begun)).search
+
+    @cached_property
+    def automaton(self) -> Automaton:
+        """Reads the forms."""
+        return Automaton(self._forms)
+
+
+class Automaton:
+    """The forms as states of an automaton; 0 is the state in which none has begun.
+
+    Attributes:
+        steps: By state: the state behind each character that goes on a form.
+        fails: By state: the longest other beginning of a form that the text ends with.
+        depths: By state: how many characters of a form the text ends with.
+        found: By state: the length of the longest form that the text ends with; 0 for none.
+        half: By state: whether half of a form has come, and `SHORTEST` characters.
+    """
+
+    def __init__(self, forms: Iterable[str]) -> None:
+        self.steps: list[dict[str, int]] = [{}]
+        self.fails = [0]
+        self.depths = [0]
+        self.found = [0]
+        self.half = [False]
+        for form in forms:
+            self._add(form)
+        self._link()
+
+    def _add(self, form: str) -> None:
+        state = 0
+        for depth, character in enumerate(form, 1):
+            after = self.steps[state].get(character)
+            if after is None:
+                after = self.steps[state][character] = len(self.steps)
+                self.steps.append({})
+                self.fails.append(0)
+                self.depths.append(depth)
+                self.found.append(0)
+                self.half.append(False)
+            state = after
+            if depth >= SHORTEST and 2 * depth >= len(form):
+                self.half[state] = True
+        self.found[state] = len(form)
+
+    def _link(self) -> None:
+        """Set what each state falls back to, those of few characters first."""
+        waiting = deque(self.steps[0].values())
+        while waiting:
+            state = waiting.popleft()
+            for character, after in self.steps[state].items():
+                back = self.fails[state]
+                while back and character not in self.steps[back]:
+                    back = self.fails[back]
+                self.fails[after] = self.steps[back].get(character, 0)
+                self.found[after] = self.found[after] or self.found[self.fails[after]]
+                waiting.append(after)
+
+
+class Scan:
+    """One text that comes piece by piece.
+
+    What may be the beginning of a key is held back until the next piece shows what it is. It does
+    not matter where the text is cut into pieces.
+    """
+
+    __slots__ = ("_at", "_breaks", "_forms", "_marked", "_starts", "_state", "held")
+
+    def __init__(self, forms: Forms) -> None:
+        self._forms = forms
+        self.held = ""
+        """What is held back."""
+        self._at = 0
+        """Up to where the text that is held was read."""
+        self._state = 0
+        self._starts: list[int] = []
+        """Where each of the last characters that were read begins."""
+        self._breaks = 0
+        self._marked = -1
+        """Where the last key ended that was taken out; -1 if that is not at the text held."""
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is held back, and no key is being read."""
+        return not self._state and not self.held
+
+    def feed(self, piece: str) -> str:
+        """The next piece; returns what is certain of the text."""
+        return self._read(piece, final=False)
+
+    def end(self) -> str:
+        """The rest of the text, once there are no more pieces."""
+        return self._read("", final=True)
+
+    def _read(self, piece: str, *, final: bool) -> str:
+        # The loop is the whole of the work, a step for each character, so its names are local.
+        machine, seeds = self._forms.automaton, self._forms.seeds
+        escapes = self._forms.escapes
+        steps, fails, depths, found = machine.steps, machine.fails, machine.depths, machine.found
+        text = self.held + piece
+        at, state, starts, marked = self._at, self._state, self._starts, self._marked
+        told, size = 0, len(text)
+        out: list[str] = []
+        while at < size:
+            if not state:
+                seed = seeds(text, at)
+                if seed is None:
+                    at = size
+                    break
+                at = seed.start()
+                starts.clear()
+                self._breaks = 0
+            begin, character = at, text[at]
+            if character in escapes:
+                if not final and _begun(text, at):
+                    break
+                at, character = _unescaped(text, at)
+            else:
+                at += 1
+            if character in _BREAKS and state:
+                self._breaks += 1
+                if self._breaks > _MOST_BREAKS:
+                    state = 0
+                continue
+            self._breaks = 0
+            character = character.lower()
+            while state and character not in steps[state]:
+                state = fails[state]
+            state = steps[state].get(character, 0)
+            starts.append(begin)
+            length = found[state]
+            if length:
+                begin = starts[-length]
+                if not 0 <= marked >= begin:
+                    out += text[told:begin], REDACTED
+                told = marked = at
+        depth = depths[state]
+        if final and machine.half[state]:
+            if not 0 <= marked >= starts[-depth]:
+                out += text[told : starts[-depth]], REDACTED
+            told = size
+        hold = size if final else max(starts[-depth] if depth else at, told)
+        out.append(text[told:hold])
+        self.held = text[hold:]
+        self._at, self._state = at - hold, state
+        self._starts = [start - hold for start in starts[-depth:]] if depth else []
+        self._marked = 0 if marked == hold else -1
+        return "".join(out)
+
+
+class Stream:
+    """One text that comes piece by piece, with both kinds of forms taken out; see `Scan`."""
+
+    __slots__ = ("_escaped", "_plain", "_secrets")
+
+    def __init__(self, secrets: Secrets) -> None:
+        self._secrets = secrets
+        self._plain = Scan(secrets.plain)
+        self._escaped: Scan | None = None
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is held back, and no key is being read."""
+        return self._plain.idle and (self._escaped is None or self._escaped.idle)
+
+    def feed(self, piece: str) -> str:
+        """The next piece; returns what is certain of the text."""
+        text = self._plain.feed(piece)
+        # A form that an escape goes on has not left the first scan before the escape.
+        if self._escaped is None and _escapes(text):
+            self._escaped = Scan(self._secrets.escaped)
+        return text if self._escaped is None else self._escaped.feed(text)
+
+    def end(self) -> str:
+        """The rest of the text, once there are no more pieces."""
+        text = self._plain.end()
+        if self._escaped is None:
+            return self._secrets.clean(text) if _escapes(text) else text
+        return self._escaped.feed(text) + self._escaped.end()
+
+
+class Redactor:
+    """One answer that comes in pieces, each channel a text of its own."""
+
+    __slots__ = ("_secrets", "_seeds", "_streams")
+
+    def __init__(self, secrets: Secrets) -> None:
+        self._secrets = secrets
+        self._seeds = secrets.plain.seeds if secrets.keys else None
+        self._streams: dict[str, Stream] = {}
+
+    def take(self, piece: Delta) -> Delta | None:
+        """The piece as it may be told; None if all of it is held back."""
+        if self._seeds is None:
+            return piece
+        stream = self._streams.get(piece.channel)
+        if stream is None or stream.idle:
+            if self._seeds(piece.text) is None and not _escapes(piece.text):
+                return piece
+            if stream is None:
+                stream = self._streams[piece.channel] = Stream(self._secrets)
+        text = stream.feed(piece.text)
+        if text == piece.text:
+            return piece
+        return Delta(text, piece.channel) if text else None
+
+    def rest(self) -> Iterator[Delta]:
+        """What was held back, at the end of the answer."""
+        streams, self._streams = self._streams, {}
+        for channel, stream in streams.items():
+            text = stream.end()
+            if text:
+                yield Delta(text, channel)
+
+
+def _escapes(text: str) -> bool:
+    return "\\" in text or "%" in text or "&" in text
+
+
+def _unescaped(text: str, at: int) -> tuple[int, str]:
+    """The end of the escape that begins here, and the character that it stands for."""
+    found = _escape(text, at)
+    if found is None:
+        end = at + 1
+        while end < len(text) and end - at < 32 and text[end] == text[at] == "\\":
+            end += 1
+        return end, text[at]
+    kind, said = found.lastindex, found[found.lastindex or 0]
+    if kind in _LITERAL:
+        return found.end(), said
+    if kind in _NAME:
+        return found.end(), _NAMED[said]
+    return found.end(), chr(int(said, 10 if kind in _DECIMAL else 16))
+
+
+# By the number of the group in `_escape`; the others are hexadecimal.
+_LITERAL: Final = (9,)
+_DECIMAL: Final = (7, 12)
+_NAME: Final = (8, 13)
+
+
+def _plain(text: str) -> Iterator[str]:
+    """The characters of a text as `Scan` reads them."""
+    at = 0
+    while at < len(text):
+        if text[at] in _ESCAPES:
+            at, character = _unescaped(text, at)
+        else:
+            at, character = at + 1, text[at]
+        yield character.lower()
+
+
+def _base64(key: bytes) -> Iterator[str]:
+    """What Base64 makes of a key, wherever it stands in what is encoded."""
+    for before, first in ((0, 0), (1, 2), (2, 3)):
+        whole = (before + len(key)) * 8 // 6
+        form = b64encode(bytes(before) + key).decode()[first:whole].lower()
+        yield form
+        yield form.replace("+", "-").replace("/", "_")
+
+
+@lru_cache(maxsize=256)
+def secrets_of(*keys: str) -> Secrets:
+    """The `Secrets` of these keys, which are made once; their log records are masked as well."""
+    secrets = Secrets(keys)
+    if secrets.keys:
+        known.append(secrets)
+        del known[:-_MOST_KNOWN]
+    return secrets
+
+
+def is_secret(name: str) -> bool:
+    """Whether a header of this name holds what nobody may see."""
+    lower = name.lower()
+    return any(part in lower for part in _SENSITIVE)
+
+
+def keys_in(headers: Mapping[str, Any]) -> Iterator[str]:
+    """What is secret in headers, without the word for its kind before it."""
+    for name, value in headers.items():
+        if isinstance(value, str) and is_secret(name):
+            scheme, blank, rest = value.partition(" ")
+            yield rest.strip() if blank and scheme.isalpha() else value

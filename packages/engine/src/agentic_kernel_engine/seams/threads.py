@@ -1,0 +1,249 @@
+"""Threads: where plain functions run, so that one that hangs stops no other.
+
+A thread cannot be ended from outside. One whose call is over, by a timeout or because its run was
+ended, is abandoned: it goes on unobserved until its function returns, and a new thread takes its
+place. So hung functions leave as much room for others as before, up to a bound; beyond it, calls
+are refused at once until an abandoned thread returns.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import logging
+import os
+import threading
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import Any, Final
+
+from .. import edges
+
+LIMIT: Final = 32
+"""How many functions run at the same time."""
+ABANDONED: Final = 64
+"""How many threads may be abandoned before calls are refused."""
+NOT_BEGUN: Final = "the function was not begun"
+"""A note on the cancellation of a call that still waited for a thread."""
+IDLE: Final = 10.0
+"""Seconds after which a thread without work ends."""
+_MOST: Final = 4_096
+"""How many threads either bound allows at most."""
+_log = logging.getLogger("agentic_kernel_engine.tools")
+
+
+class ThreadsExhausted(Exception):
+    """A call was refused, and did not begin: too many threads are abandoned.
+
+    Attributes:
+        abandoned: How many are.
+        limit: How many may be.
+    """
+
+    def __init__(self, abandoned: int, limit: int) -> None:
+        self.abandoned = abandoned
+        self.limit = limit
+        super().__init__(abandoned, limit)
+
+    def __str__(self) -> str:
+        return (
+            f"{self.abandoned} tool threads hang, and the limit is {self.limit}; the call was not "
+            "begun. Use a tool that needs no thread, or end without it; whoever runs this gives "
+            "the tools that hang a way to stop, makes them async, or raises abandoned= of "
+            "ToolThreads"
+        )
+
+
+class ToolThreads:
+    """Runs functions in threads of its own, in the order in which they come.
+
+    The threads are daemons: the interpreter does not wait for them when it exits. One `ToolThreads`
+    may serve several event loops.
+
+    Args:
+        limit: How many functions run at the same time; further ones wait.
+        abandoned: How many threads may be abandoned before calls are refused.
+
+    Raises:
+        InvalidValue: A bound is no whole number from 1 to 4,096.
+    """
+
+    def __init__(self, limit: int = LIMIT, *, abandoned: int = ABANDONED) -> None:
+        for name, bound in (("limit", limit), ("abandoned", abandoned)):
+            edges.whole(bound, name, 1, _MOST)
+        self.limit = limit
+        self.most_abandoned = abandoned
+        self._changed: threading.Condition
+        self._waiting: deque[_Work]
+        self._busy: int
+        self._idle: int
+        """Threads that wait for work, or are about to."""
+        self._abandoned: int
+        self.forget()
+        self._named: set[str] = set()
+
+    @property
+    def abandoned(self) -> int:
+        """How many threads still run a function whose call is over."""
+        return self._abandoned
+
+    async def run(self, name: str, function: Callable[[], Any]) -> Any:
+        """Run a function in a thread, in the context of the caller, and return its result.
+
+        Args:
+            name: Of the tool, for the log.
+
+        Raises:
+            ThreadsExhausted: Too many threads are abandoned; the function was not begun.
+        """
+        loop = asyncio.get_running_loop()
+        result: asyncio.Future[Any] = loop.create_future()
+        work = _Work(name, partial(contextvars.copy_context().run, function), loop, result)
+        with self._changed:
+            if self._abandoned >= self.most_abandoned:
+                raise ThreadsExhausted(self._abandoned, self.most_abandoned)
+            if self._idle > len(self._waiting):
+                self._changed.notify()
+            else:
+                self._begin()
+            self._waiting.append(work)
+        try:
+            return await result
+        except asyncio.CancelledError as error:
+            if self._give_up(work):
+                error.add_note(NOT_BEGUN)
+            raise
+
+    def _begin(self) -> None:
+        """Start a thread if one more may run; the lock is held.
+
+        Raises:
+            RuntimeError: The system has no thread left, and none of these could do the work.
+        """
+        if self._busy + self._idle >= self.limit:
+            return
+        thread = threading.Thread(target=self._work, name="agentic-kernel-tool", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:
+            if not self._busy + self._idle:
+                raise
+        else:
+            self._idle += 1
+
+    def _work(self) -> None:
+        """Do what waits, until nothing has waited for a while or the thread was abandoned."""
+        while True:
+            with self._changed:
+                if not self._waiting:
+                    self._changed.wait_for(lambda: bool(self._waiting), IDLE)
+                self._idle -= 1
+                if not self._waiting:
+                    return
+                work = self._waiting.popleft()
+                self._busy += 1
+                work.begun = True
+            outcome = work.done()
+            with self._changed:
+                work.over = True
+                if work.abandoned:
+                    self._abandoned -= 1
+                    return  # Another thread took its place.
+                self._busy -= 1
+                self._idle += 1
+            outcome()
+            del work, outcome  # While it waits, it keeps nothing alive.
+
+    def _give_up(self, work: _Work) -> bool:
+        """The call is over: its function never begins, or its thread is abandoned.
+
+        Returns:
+            Whether the function never begins.
+        """
+        with self._changed:
+            if work.over:
+                return False
+            if not work.begun:
+                self._waiting.remove(work)
+                return True
+            work.abandoned = True
+            self._busy -= 1
+            self._abandoned += 1
+            count = self._abandoned
+            known = work.name in self._named
+            if len(self._named) < _MOST:
+                self._named.add(work.name)
+            if self._waiting:
+                with suppress(RuntimeError):
+                    self._begin()
+        if not known:
+            _log.warning(
+                "tool %r did not return when its call ended, and its thread goes on: %d of at most "
+                "%d threads are abandoned; give the tool a way to stop. This tool is not named "
+                "again",
+                work.name, count, self.most_abandoned,
+            )  # fmt: skip
+        return False
+
+    def forget(self) -> None:
+        """Begin anew without any thread, in a process that was forked."""
+        self._changed = threading.Condition()
+        self._waiting = deque()
+        self._busy = self._idle = self._abandoned = 0
+
+
+class _Work:
+    """A function on its way through a thread."""
+
+    __slots__ = ("abandoned", "begun", "function", "loop", "name", "over", "result")
+
+    def __init__(
+        self,
+        name: str,
+        function: Callable[[], Any],
+        loop: asyncio.AbstractEventLoop,
+        result: asyncio.Future[Any],
+    ) -> None:
+        self.name = name
+        self.function = function
+        self.loop = loop
+        self.result = result
+        self.begun = self.over = self.abandoned = False
+
+    def done(self) -> Callable[[], None]:
+        """Run the function; what hands its outcome to the event loop."""
+        try:
+            hand_over = partial(self.hand_over, self.function(), None)
+        except (StopIteration, GeneratorExit, KeyboardInterrupt) as error:
+            # No future takes the first as an exception, and the second would close every coroutine
+            # that waits. The third is the function's own: a real one reaches the main thread alone.
+            wrapped = RuntimeError(f"raised {type(error).__name__}")
+            wrapped.__cause__ = error
+            hand_over = partial(self.hand_over, None, wrapped)
+        except BaseException as error:
+            hand_over = partial(self.hand_over, None, error)
+        return hand_over
+
+    def hand_over(self, value: Any, error: BaseException | None) -> None:
+        """From the thread to the event loop, which may be closed by now."""
+        try:
+            self.loop.call_soon_threadsafe(self.settle, value, error)
+        except RuntimeError:
+            return
+
+    def settle(self, value: Any, error: BaseException | None) -> None:
+        """On the event loop."""
+        if self.result.done():
+            return
+        if error is None:
+            self.result.set_result(value)
+        else:
+            self.result.set_exception(error)
+
+
+SHARED: Final = ToolThreads()
+"""The threads of every tool in this process that was given no others."""
+if hasattr(os, "register_at_fork"):  # Windows has no fork.
+    os.register_at_fork(after_in_child=SHARED.forget)

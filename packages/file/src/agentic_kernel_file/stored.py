@@ -1,0 +1,107 @@
+"""Stored: one record's bytes as they lie on the disk, and how they become a record."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from struct import Struct
+from typing import Final, NamedTuple
+
+from agentic_kernel import InvalidValue
+from agentic_kernel_engine.codec import decode_change, decode_record, unreadable
+from agentic_kernel_engine.errors import Unreadable
+from agentic_kernel_engine.record import Record
+
+from .states import StateFile
+
+_LENGTH: Final = Struct("<I")
+
+
+class Stored(NamedTuple):
+    """A whole record, the changes since, oldest first, and the file of the state."""
+
+    whole: bytes
+    changes: tuple[bytes, ...] = ()
+    state: StateFile | None = None
+    damage: str = ""
+    """Why the bytes are not to be trusted, if they are not as they were written."""
+
+    def record(self, read: Callable[[StateFile], bytes]) -> Record:
+        """The record.
+
+        Args:
+            read: Gives the content of a state's file.
+
+        Raises:
+            InvalidValue: The bytes are damaged, or of a form that this version does not read.
+            FileNotFoundError: The state's file is gone.
+        """
+        record = self.folded()
+        return record if self.state is None else with_state(record, self.state, read)
+
+    def folded(self) -> Record:
+        """The record, without a state that is kept apart.
+
+        Raises:
+            InvalidValue: The bytes are damaged, or of a form that this version does not read.
+        """
+        if self.damage:
+            raise InvalidValue("record", self.damage)
+        return grown(decode_record(self.whole), self.changes)
+
+    def fault(self, task_id: str, version: int, why: InvalidValue) -> Unreadable:
+        """The error for a record whose bytes were refused."""
+        return unreadable(task_id, version, why, self.whole, *self.changes)
+
+    def flat(self) -> bytes | None:
+        """The one text that says it all; None if there is more to say."""
+        plain = not self.changes and self.state is None and not self.damage
+        return self.whole if plain else None
+
+    def encode(self) -> bytes:
+        """All of it, for a table."""
+        head = json.dumps([
+            self.state, self.damage, [len(text) for text in (self.whole, *self.changes)]
+        ]).encode()  # fmt: skip
+        return b"".join([_LENGTH.pack(len(head)), head, self.whole, *self.changes])
+
+
+def decode_stored(data: bytes) -> Stored:
+    """What `Stored.encode` gave.
+
+    Raises:
+        ValueError: It was something else.
+    """
+    (length,) = _LENGTH.unpack_from(data)
+    at = _LENGTH.size + length
+    state, damage, lengths = json.loads(data[_LENGTH.size : at])
+    texts = []
+    for size in lengths:
+        texts.append(data[at : at + size])
+        at += size
+    whole, *changes = texts
+    return Stored(whole, tuple(changes), None if state is None else StateFile(*state), damage)
+
+
+def grown(record: Record, changes: Iterable[bytes]) -> Record:
+    """The record after some changes.
+
+    Raises:
+        InvalidValue: One of them is damaged, or of a form that this version does not read.
+    """
+    for text in changes:
+        record = decode_change(record, text)
+    return record
+
+
+def with_state(record: Record, reference: StateFile, read: Callable[[StateFile], bytes]) -> Record:
+    """The record with the state that is kept apart.
+
+    Raises:
+        InvalidValue: The file is not as it was written.
+        FileNotFoundError: It is gone.
+    """
+    try:
+        return record.changed(state=read(reference))
+    except ValueError as error:
+        raise InvalidValue("record.state", f"is damaged: {error}") from None
