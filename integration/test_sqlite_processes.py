@@ -130,15 +130,15 @@ async def zombies(path: Path, count: int) -> None:
             said = 4
             while not isinstance(said, dict):
                 said = await asyncio.to_thread(one.said)
-            assert said.pop("first") in ("Conflict", "StoreError")
+            assert said.pop("first") in ("Conflict", "HostGone")
             assert said == {
                 "taken, as it was": "Conflict",
                 "taken, as it is": "Conflict",
-                "left": "StoreError",
-                "insert": "StoreError",
+                "left": "HostGone",
+                "insert": "HostGone",
                 "claim what was taken": "NoneType",
-                "claim what was left": "StoreError",
-                "join": "StoreError",
+                "claim what was left": "HostGone",
+                "join": "HostGone",
             }
         assert content(path) == before
         for record in claimed:

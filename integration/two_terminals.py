@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 TEXT = "List one hundred reasons to visit Paris, numbered."
-EXTRA = "Write a long story about a lighthouse."
+EXTRA = "List one hundred reasons to visit Rome, numbered."
 MORE = 200
 """Characters of an answer after which the next step interrupts it."""
 PATIENCE = 120.0

@@ -14,6 +14,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
+STORY = "List one hundred reasons to visit Paris, numbered."
+ANOTHER = "List one hundred reasons to visit Rome, numbered."
+"""The small model goes on with these until it is stopped, or its tokens are."""
+SOME = 40
+"""Characters of an answer after which a test interrupts it."""
 PATIENCE = 120.0
 """Seconds after which a process that should have got somewhere counts as stuck."""
 

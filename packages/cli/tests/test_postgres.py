@@ -39,12 +39,8 @@ from agentic_kernel_postgres import PostgresStore
 from agentic_kernel_postgres.schema import migrations
 from integration.postgres_server import Server
 
-from .terminals import Terminals
+from .terminals import ANOTHER, SOME, STORY, Terminals
 
-STORY = "List one hundred reasons to visit Paris, numbered."
-"""The small model goes on with this until it is stopped."""
-SOME = 40
-"""Characters of an answer after which a test interrupts it."""
 NEWEST = migrations()[-1].version
 
 
@@ -81,9 +77,7 @@ def test_two_terminals_run_pause_resume_crash_and_recover(terminals: Terminals, 
     hint = shlex.split(running.err.partition("go on with: ")[2])
     assert hint == ["agentic-kernel", "--state", str(Database(url)), "resume", "story"]
 
-    resumed = terminals.program(
-        "-m", "agentic_kernel_cli", *hint[1:], "--extra", "Write a long story about a lighthouse."
-    )
+    resumed = terminals.program("-m", "agentic_kernel_cli", *hint[1:], "--extra", ANOTHER)
     resumed.until(out=len(running.out) + SOME)
     resumed.process.send_signal(signal.SIGKILL)
     resumed.ended(-signal.SIGKILL)
@@ -93,7 +87,7 @@ def test_two_terminals_run_pause_resume_crash_and_recover(terminals: Terminals, 
     left = json.loads(said(url, "--json", "show", "story"))
     assert (left["status"], left["orphaned"]) == ("running", True)
     assert left["said"].startswith(running.out.rstrip("\n"))
-    assert left["supplements"] == ["Write a long story about a lighthouse."]
+    assert left["supplements"] == [ANOTHER]
 
     recovered = terminals.start("recover")
     recovered.until(out=len(left["said"]) + SOME)

@@ -15,14 +15,10 @@ from agentic_kernel_cli.grants import Grant
 from agentic_kernel_cli.place import Folder
 from agentic_kernel_engine import InMemoryObserver
 
-from .terminals import Command, Terminals
+from .terminals import ANOTHER, SOME, STORY, Command, Terminals
 
 pytestmark = pytest.mark.slow
 
-STORY = "List one hundred reasons to visit Paris, numbered."
-"""The small model goes on with this until it is stopped, or its tokens are."""
-SOME = 40
-"""Characters of an answer after which a test interrupts it."""
 STUBBORN = str(Path(__file__).with_name("stubborn.py"))
 
 
@@ -115,15 +111,13 @@ def test_paused_resumed_with_an_extra_crashed_recovered_and_killed(terminals: Te
     first = terminals.task("story")
     assert (first["status"], first["said"] + "\n") == ("paused", running.out)
 
-    resumed = terminals.start(
-        "resume", "story", "--extra", "Write a long story about a lighthouse."
-    )
+    resumed = terminals.start("resume", "story", "--extra", ANOTHER)
     resumed.until(out=len(first["said"]) + 3 * SOME)
     resumed.process.kill()
     resumed.ended(-signal.SIGKILL)
     second = terminals.task("story")
     assert (second["status"], second["orphaned"]) == ("running", True)
-    assert second["supplements"] == ["Write a long story about a lighthouse."]
+    assert second["supplements"] == [ANOTHER]
     assert second["said"].startswith(first["said"] + "\n\n")
     assert resumed.out.startswith(second["said"])
 
