@@ -7,6 +7,7 @@ is beyond it; ``faulthandler_timeout`` of pytest shows where such a test is.
 from __future__ import annotations
 
 import asyncio
+import signal
 import threading
 import time
 from _thread import interrupt_main
@@ -90,8 +91,7 @@ def ended_in_time(doing: str, seconds: float, say: Say) -> Iterator[None]:
 
     def interrupt() -> None:
         say(f"{doing} did not end within {seconds:g} s; the run is interrupted")
-        # As Ctrl-C does; pytest then reports the tests that are done.
-        interrupt_main()
+        _press_ctrl_c()
 
     watch = threading.Timer(seconds, interrupt)
     watch.daemon = True
@@ -100,6 +100,19 @@ def ended_in_time(doing: str, seconds: float, say: Say) -> Iterator[None]:
         yield
     finally:
         watch.cancel()
+
+
+def _press_ctrl_c() -> None:
+    """Interrupt the main thread, from any other; pytest then reports the tests that are done.
+
+    `interrupt_main` alone is not noticed by an event loop that waits for nothing: it ends no
+    system call.
+    """
+    main = threading.main_thread().ident
+    if hasattr(signal, "pthread_kill") and main is not None:
+        signal.pthread_kill(main, signal.SIGINT)
+    else:
+        interrupt_main()
 
 
 def _waiting(coroutine: Any) -> str:
