@@ -33,6 +33,17 @@ TORTURED = (
     "packages/postgres/tests/test_contract.py",
 )
 """The adapters whose random tests go on by the clock: the stores, and Hosts on them."""
+ELSEWHERE = (
+    "packages/kernel/tests",
+    "packages/engine/tests",
+    "packages/file/tests",
+    "conformance/tests/test_memory_store.py",
+    "conformance/tests/test_host.py",
+    *sorted(str(path) for path in ROOT.glob("packages/*/tests/test_*contract.py")),
+    *sorted(str(path) for path in ROOT.glob("integration/test_conformance_*.py")),
+)
+"""What may depend on the interpreter: the kernel, the engine, files, and every contract. The rest
+talks to the same servers in the same words on each."""
 LEFT_TO_TORTURE = (
     "packages/file/tests/test_contract.py::TestCompactingFileStore"
     "::test_what_racing_hosts_were_told_has_one_order",
@@ -94,12 +105,12 @@ def layers(session: nox.Session) -> None:
 
 @nox.session(python=PYTHONS)
 def tests(session: nox.Session) -> None:
-    """Run every test; what is slow runs on one interpreter, the one that runs nox."""
+    """Run every test on the interpreter that runs nox, and on others what depends on them."""
     workspace(session, *group("test"), model=True)
     if session.python == OWN:
         chosen = ("-m", "not torture", *(f"--deselect={test}" for test in LEFT_TO_TORTURE))
     else:
-        chosen = ("-m", "not torture and not slow", "--conformance-level=brief")
+        chosen = ("-m", "not torture and not slow", "--conformance-level=brief", *ELSEWHERE)
     # A file's tests stay together: they share servers. They wait a third of the time, so one more
     # worker than there are processors has something to do.
     workers = str(min((os.cpu_count() or 1) + 1, 4))

@@ -100,12 +100,13 @@ async def test_the_healthy_are_not_flagged() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("turns", [250, pytest.param(1_000, marks=pytest.mark.torture)])
 @pytest.mark.parametrize("race", ["births", "silence"])
 async def test_writes_that_are_lost_on_their_way_are_not_taken_for_those_of_others(
-    race: str,
+    race: str, turns: int
 ) -> None:
     first = [each.name for each in RACES].index(race)
-    for turn in range(1_000):
+    for turn in range(turns):
         script = Script(first + turn * len(RACES), SIZE)
         script.race = replace(script.race, unsent=0.08)
         await judged(Contest(MemoryStore(), script), "")

@@ -14,6 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
+from typer.testing import CliRunner
+
+from agentic_kernel_cli.commands import app
+
 STORY = "List one hundred reasons to visit Paris, numbered."
 ANOTHER = "List one hundred reasons to visit Rome, numbered."
 """The small model goes on with these until it is stopped, or its tokens are."""
@@ -122,8 +126,12 @@ class Terminals:
         return self.start(*words).ended(code)
 
     def task(self, task_id: str) -> dict[str, Any]:
-        """What another terminal sees of a Task."""
-        return self.call("--json", "show", task_id).lines[0]
+        """What another process sees of a Task: this one."""
+        words = ["--state", self.url or str(self.state), "--json", "show", task_id]
+        seen = CliRunner().invoke(app, words, catch_exceptions=False)
+        assert seen.exit_code == 0, seen.output
+        task: dict[str, Any] = json.loads(seen.stdout)
+        return task
 
     def on_screen(self, *words: str) -> str:
         """What ``agentic-kernel WORDS`` shows on a real terminal, escapes included."""

@@ -18,6 +18,9 @@ from agentic_kernel_file import FileStore, Sizes
 from .disks import Operation, RecordingFiles, UnsyncedFiles, crash_states
 from .records import LATER, all_events, ended, events, running, step
 
+# The disk is played by the tests: it is the same under every interpreter.
+pytestmark = pytest.mark.slow
+
 GONE = 0
 
 

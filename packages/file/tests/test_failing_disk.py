@@ -18,6 +18,9 @@ from agentic_kernel_file.tip import Tip
 from .disks import FailingFiles, HeldFiles, UnsyncedFiles
 from .records import LATER, all_events, ended, events, running, step
 
+# The disk is played by the tests: it is the same under every interpreter.
+pytestmark = pytest.mark.slow
+
 ENOUGH = 120
 ROOMY = Sizes()
 CROWDED = Sizes(segment=1, tail=1 << 30)

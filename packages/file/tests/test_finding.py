@@ -21,7 +21,6 @@ from .disks import UnsyncedFiles
 from .records import AT, LATER, all_events, ended, events, paused, running, step
 from .test_crashes import compacted
 
-MANY = 100_000
 
 
 def made(n: int, dice: random.Random) -> Record:
@@ -121,18 +120,21 @@ async def test_a_child_is_found_after_two_compactions_and_only_once(tmp_path: Pa
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    "many", [10_000, pytest.param(100_000, marks=pytest.mark.torture)], ids=["few", "many"]
+)
 @pytest.mark.parametrize("compact", [False, True], ids=["log", "table"])
 async def test_the_newest_of_very_many_tasks_are_found_without_decoding_the_others(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compact: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compact: bool, many: int
 ) -> None:
     folder = tmp_path / "state"
     store = FileStore(folder, files=UnsyncedFiles(), sizes=Sizes(1 << 22, 1 << 40))
-    for start in range(0, MANY, 2000):
+    for start in range(0, many, 2000):
         records = [
             Record(
                 apply(
                     Task.new(
-                        id=f"task {n * 7919 % MANY:06}", summary="", instructions="",
+                        id=f"task {n * 7919 % many:06}", summary="", instructions="",
                         runtime_kind="test", metadata={"label/n": str(n % 1000)},
                         at=AT + timedelta(seconds=n),
                     ),
@@ -164,7 +166,7 @@ async def test_the_newest_of_very_many_tasks_are_found_without_decoding_the_othe
         after = (found[-1].task.created_at, found[-1].task.id) if found else None
         found += await store.find(newest=True, after=after, limit=100, status=TaskStatus.SUCCESS)
     seconds = [(record.task.created_at - AT).total_seconds() for record in found]
-    assert seconds == [float(MANY - 1 - n) for n in range(300)]
+    assert seconds == [float(many - 1 - n) for n in range(300)]
     assert len(decoded) <= 310
     decoded.clear()
     page = await store.find(newest=True, labels={"n": "5"}, limit=10)

@@ -76,7 +76,7 @@ class _Real:
         return PLANNERS[self.api]("gpt-4o", api_key="k", base_url=NOWHERE)
 
 
-@pytest.mark.slow
+@pytest.mark.torture
 class TestOpenAIPlannerOnARealModel(_Real, PlannerContract):
     """Not grounded: the server has no structured output on this wire."""
 
