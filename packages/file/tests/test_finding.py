@@ -22,7 +22,6 @@ from .records import AT, LATER, all_events, ended, events, paused, running, step
 from .test_crashes import compacted
 
 
-
 def made(n: int, dice: random.Random) -> Record:
     labels = {"label/team": dice.choice(["red", "blue"]), "label/n": str(n % 7), "other/n": n}
     task = Task.new(
