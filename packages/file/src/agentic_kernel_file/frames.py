@@ -175,7 +175,10 @@ class Draft:
         self, kind: int, status: int, name: bytes, version: int, facts: bytes, body: bytes,
         events: Sequence[bytes], origin: bytes = b"",
     ) -> None:  # fmt: skip
-        rest = b"".join([*map(_LENGTH.pack, map(len, events)), *events, origin])
+        if len(events) == 1:  # the most common by far
+            rest = _LENGTH.pack(len(events[0])) + events[0] + origin
+        else:
+            rest = b"".join([*map(_LENGTH.pack, map(len, events)), *events, origin])
         told = name + facts + body
         unlinked = _UNLINKED.pack(
             HEAD_SIZE + len(told) + len(rest) + _CRCS.size, kind, status, len(name), version,
