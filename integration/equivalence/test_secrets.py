@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,8 +12,11 @@ from agentic_kernel import Task
 from agentic_kernel_claude import ClaudeRuntime
 from agentic_kernel_engine import Event, Limits
 from agentic_kernel_file import FileStore
-from integration.peers.faulty import FaultyServer
-from integration.peers.quotes import KEY, QUOTES, leaks
+from agentic_kernel_ollama import OllamaRuntime
+from agentic_kernel_openai import OpenAIRuntime
+
+from ..peers.faulty import FaultyServer
+from ..peers.quotes import KEY, QUOTES, leaks
 
 
 class Told:
@@ -27,6 +31,19 @@ class Told:
         self.text += str(event.data.get("text", "")) if event.type == "run.delta" else ""
 
 
+def made(name: str, folder: Path, url: str, told: Told) -> Any:
+    """A runtime of that name at the address, with its state in the folder."""
+    store, limits = FileStore(folder), Limits(max_iterations=3)
+    shared: dict[str, Any]
+    shared = {"api_key": KEY, "observer": told, "middleware": [], "limits": limits}
+    if name == "claude":
+        return ClaudeRuntime("m", store, base_url=url, **shared)
+    if name == "ollama":
+        return OllamaRuntime("m", store, host=url, **shared)
+    api: Any = name.partition("_")[2]
+    return OpenAIRuntime("m", store, base_url=f"{url}/v1", api=api, **shared)
+
+
 def on_disk(folder: Path) -> list[str]:
     """What all files below a folder hold."""
     return [
@@ -34,22 +51,16 @@ def on_disk(folder: Path) -> list[str]:
     ]
 
 
+@pytest.mark.parametrize("name", ["claude", "ollama", "openai_chat", "openai_responses"])
 @pytest.mark.parametrize("place", QUOTES)
 async def test_a_key_that_the_server_quotes_is_told_nobody(
-    place: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    name: str, place: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    told, task = Told(), Task.new(summary="", instructions="Hello.", runtime_kind="claude")
+    kind = name.partition("_")[0]
+    told, task = Told(), Task.new(summary="", instructions="Hello.", runtime_kind=kind)
     with FaultyServer(QUOTES[place], times=1) as server:
-        async with ClaudeRuntime(
-            "m",
-            FileStore(tmp_path),
-            api_key=KEY,
-            base_url=server.url,
-            observer=told,
-            middleware=[],
-            limits=Limits(max_iterations=3),
-        ) as runtime:
+        async with made(name, tmp_path, server.url, told) as runtime:
             done = await runtime.run(task)
     said = [*told.events, told.text, repr(done), caplog.text]
     said += on_disk(tmp_path)
