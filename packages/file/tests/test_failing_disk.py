@@ -25,6 +25,7 @@ ENOUGH = 120
 ROOMY = Sizes()
 CROWDED = Sizes(segment=1, tail=1 << 30)
 """Every batch begins a segment."""
+LARGE = b'[%d,"' + b"x" * 200_000 + b'"]'
 
 
 class Bench:
@@ -37,7 +38,8 @@ class Bench:
 
     async def prepare(self) -> None:
         await self.store.join("h")
-        for record in (running("mine", owner="h:1"), running("free"), running("old")):
+        large = running("large", owner="h:1").changed(state=LARGE % 0)
+        for record in (running("mine", owner="h:1"), running("free"), running("old"), large):
             await self.store.insert(record, events(record))
         old = running("old")
         await self.store.commit(old, ended(old), events(ended(old)))
@@ -49,6 +51,19 @@ class Bench:
     async def commit(self) -> None:
         before = await self.store.load("mine")
         await self.store.commit(before, step(before), events(step(before)))
+
+    async def commit_large(self) -> None:
+        """A state that is kept in a file of its own."""
+        await self._commit_state("mine")
+
+    async def commit_another_large(self) -> None:
+        """One in the place of another one."""
+        await self._commit_state("large")
+
+    async def _commit_state(self, task_id: str) -> None:
+        before = await self.store.load(task_id)
+        after = step(before).changed(state=LARGE % before.version)
+        await self.store.commit(before, after, events(after))
 
     async def claim(self) -> None:
         claimed = await self.store.claim("free", "h", events(step(running("free"))))
@@ -76,7 +91,8 @@ class Bench:
 
 
 MUTATORS: list[Callable[[Bench], Awaitable[None]]] = [
-    Bench.insert, Bench.commit, Bench.claim, Bench.prune, Bench.join,
+    Bench.insert, Bench.commit, Bench.commit_large, Bench.commit_another_large, Bench.claim,
+    Bench.prune, Bench.join,
 ]  # fmt: skip
 
 
