@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 import agentic_kernel_engine as engine
-from agentic_kernel import Dispatch, Kill, Pause, Task, TaskStatus, apply
+from agentic_kernel import Complete, Dispatch, Kill, Pause, Task, TaskStatus, apply
 from agentic_kernel_engine import (
     Job,
     MemoryStore,
@@ -571,3 +572,52 @@ async def test_a_pause_that_is_committed_for_a_dead_owner_takes_its_request_alon
         assert (await plane.pause(task.id)).changed
         assert (await plane.record(task.id)).inbox == ()
         assert (await plane.resume(task.id)).changed
+
+
+@pytest.mark.rule("R6", "R10")
+async def test_a_pause_that_lands_while_its_checkpoint_is_cancelled_ends_the_run(
+    new_task: NewTask, acting: type[Acting]
+) -> None:
+    store, ended = TappedStore(), asyncio.Event()
+
+    async def hangs(after: Record) -> None:
+        if after.task.status is PAUSED:
+            await asyncio.Event().wait()
+
+    async def act(job: Job) -> Any:
+        try:
+            for _ in range(20):
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(0.05):
+                        await job.checkpoint("again")
+                await asyncio.sleep(0)
+        finally:
+            ended.set()
+
+    store.after_commit = hangs
+    async with Host(acting(act), store, interval=60) as host:
+        await host.dispatch(task := new_task())
+        assert (await host.pause(task.id)).effect == "requested"
+        async with asyncio.timeout(5):
+            await ended.wait()
+        record = await store.load(task.id)
+        assert (record.task.status, record.owner) == (PAUSED, None)
+
+
+@pytest.mark.rule("R13")
+@pytest.mark.parametrize("end", [Complete(None), Kill()], ids=["ended well", "killed"])
+async def test_a_child_outlives_a_parent_that_ended_and_none_that_was_killed(
+    end: Any, new_task: NewTask, acting: type[Acting]
+) -> None:
+    async def act(job: Job) -> Any:
+        return "its own"
+
+    store, now = MemoryStore(), datetime.now(UTC)
+    parent = apply(apply(new_task(), Dispatch(), now), end, now)
+    child = apply(apply(new_task(), Dispatch(), now), Pause(), now)
+    await store.insert(Record(parent))
+    await store.insert(Record(child, parent=parent.id))
+    async with Host(acting(act), store) as host:
+        await host.resume(child.id)
+        done = await host.wait(child.id)
+    assert done.status is (CANCELLED if isinstance(end, Kill) else TaskStatus.SUCCESS)

@@ -239,7 +239,11 @@ async def test_a_router_sends_each_kind_to_its_runtime(
         with pytest.raises(CannotStart, match="a, b, c"):
             await router.dispatch(unknown)
         assert not await router.get_many([unknown.id])
-        tasks = {kind: new_task(runtime_kind=kind, instructions=kind) for kind in "abc"}
+        # The last Runtime has the first id.
+        tasks = {
+            kind: new_task(id=f"task {place}", runtime_kind=kind, instructions=kind)
+            for kind, place in zip("abc", "231", strict=True)
+        }
         for task in tasks.values():
             await router.dispatch(task)
         await two.wait(tasks["b"].id, TaskStatus.PAUSED)
@@ -248,7 +252,12 @@ async def test_a_router_sends_each_kind_to_its_runtime(
         await apart.wait(tasks["c"].id)
         assert (await router.get(tasks["c"].id)).result == "c"
         assert len(await router.get_many([task.id for task in tasks.values()])) == 3
-        assert [task.id for task in await router.find()] == sorted(t.id for t in tasks.values())
+        ids = sorted(task.id for task in tasks.values())
+        assert [task.id for task in await router.find()] == ids
+        reached: list[str] = []
+        while page := await router.find(after=reached[-1] if reached else None, limit=1):
+            reached += [task.id for task in page]
+        assert reached == ids
         await router.kill(tasks["a"].id)
         with pytest.raises(TaskNotFound):
             await router.pause("?")

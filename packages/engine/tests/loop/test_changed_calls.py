@@ -83,13 +83,18 @@ async def observed(runner: Runner, task: Task) -> dict[str, Any]:
     return dict(first.data["observations"][0])
 
 
+class OnlyThis:
+    """Wants an approval of the first call as it is, and of nothing else."""
+
+    async def authorize(self, action: Action, context: Context) -> Decision:
+        return require_approval("as it is") if action == WRITE else ALLOW
+
+
 async def approved(runner: Runner, *middleware: Any, **options: Any) -> Task:
     """A run whose first call a person approves."""
     task = new_task()
-    async with runner.host(
-        WRITE, FinalAnswer("done"), policy=BasicPolicy(approve=["write"]), middleware=middleware,
-        **options,
-    ) as host:  # fmt: skip
+    options = {"policy": BasicPolicy(approve=["write"]), **options}
+    async with runner.host(WRITE, FinalAnswer("done"), middleware=middleware, **options) as host:
         await host.dispatch(task)
         paused = await host.wait(task.id, TaskStatus.PAUSED)
         waiting: Any = paused.metadata["engine/waiting_for"]
@@ -97,11 +102,13 @@ async def approved(runner: Runner, *middleware: Any, **options: Any) -> Task:
         return await host.wait(task.id)
 
 
+@pytest.mark.parametrize("policy", [BasicPolicy(approve=["write"]), OnlyThis()], ids=["any", "one"])
 @pytest.mark.parametrize("change", [*CHANGES, *OTHER_TOOLS], ids=lambda each: each.__name__)
 async def test_what_a_person_approved_is_done_as_it_was_approved_or_not_at_all(
-    runner: Runner, world: World, change: Change
+    runner: Runner, world: World, change: Change, policy: Any
 ) -> None:
-    done = await approved(runner, Changes(change))
+    """Also where the policy would ask nobody about what middleware made of it."""
+    done = await approved(runner, Changes(change), policy=policy)
     assert done.result == "done"
     assert world.done == []
     seen = await observed(runner, done)

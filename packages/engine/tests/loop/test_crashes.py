@@ -217,7 +217,7 @@ async def test_what_may_have_happened_before_a_crash_is_unknown_also_after_the_d
     assert [each["error"] for each in observed[-1]] == ["indeterminate"]
 
 
-async def test_a_pause_in_the_middle_of_an_answer_keeps_the_text_and_gives_it_back(
+async def test_pauses_in_the_middle_of_an_answer_keep_the_text_and_give_it_back(
     runner: Runner,
 ) -> None:
     spoken = asyncio.Event()
@@ -229,23 +229,26 @@ async def test_a_pause_in_the_middle_of_an_answer_keeps_the_text_and_gives_it_ba
 
     def answer(context: Context) -> Any:
         given.append(context.continuation)
-        words = ["more "] * 500 if not context.continuation else ["end"]
+        words = [f"more {len(given)} "] * 500 if len(given) < 3 else ["end"]
         return Streamed(*words, plan=FinalAnswer("said"), pause=slowly)
 
     async with runner.host(answer) as host:
         task = new_task()
         await host.dispatch(task)
-        await spoken.wait()
-        await host.pause(task.id)
-        await host.wait(task.id, TaskStatus.PAUSED)
-        await host.resume(task.id)
+        for _ in range(2):
+            await spoken.wait()
+            await host.pause(task.id)
+            await host.wait(task.id, TaskStatus.PAUSED)
+            spoken.clear()
+            await host.resume(task.id)
         done = await host.wait(task.id)
     assert done.result == "said"
     assert given[0] == ""
-    assert given[1].startswith("more ")
-    assert len(given[1]) < 500 * 5
+    assert given[1].startswith("more 1 ")
+    assert given[2].startswith(given[1] + "more 2 ")
+    assert len(given[2]) < 500 * 5
     text = "".join(e.data["text"] for e in await runner.events(task) if e.type == "run.delta")
-    assert text == given[1] + "end"
+    assert text == given[2] + "end"
 
 
 async def test_a_kill_in_a_tool_leaves_no_second_run(runner: Runner, world: World) -> None:
