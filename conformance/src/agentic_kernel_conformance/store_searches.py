@@ -153,6 +153,7 @@ class StoreSearches(StoreSuite):
             await store.insert(_record(task_id, minutes=n // 3))
         wanted = [id for _, id in sorted((n // 3, id) for n, id in enumerate(ids))][::-1]
         found: list[str] = []
+        pruned: set[str] = set()
         place: tuple[datetime, str] | None = None
         for _ in range(len(ids) + 1):
             page = list(await store.find(newest=True, after=place, limit=limit))
@@ -164,7 +165,11 @@ class StoreSearches(StoreSuite):
             place = last.task.created_at, last.task.id
             await store.commit(last, ended(last, TaskStatus.SUCCESS))
             await store.prune(datetime.now(UTC) + 1000 * _MINUTE)
+            pruned.add(last.task.id)
         expect(found == wanted, "find", f"{found!a} and not {wanted!a}")
+        left = [id for id in wanted if id not in pruned]
+        again = ids_of(await store.find(newest=True))
+        expect(again == left, "find", f"after prunes {again!a} and not {left!a}")
 
     @pytest.mark.rule("find")
     async def test_a_page_of_none_is_empty(self, store: Store) -> None:

@@ -17,6 +17,7 @@ from agentic_kernel_file.tip import Tip
 
 from .disks import FailingFiles, HeldFiles, UnsyncedFiles
 from .records import LATER, all_events, ended, events, running, step
+from .test_states import removed
 
 # The disk is played by the tests: it is the same under every interpreter.
 pytestmark = pytest.mark.slow
@@ -77,8 +78,10 @@ class Bench:
 
     async def state(self) -> dict[str, Record]:
         """Everything, after looking at it twice: with this store, and with a fresh one."""
+        removed()
         fresh = FileStore(self.folder, files=UnsyncedFiles())
         try:
+            assert await fresh.unreadable() == []
             found = list(await fresh.find())
             for record in found:
                 texts = await fresh.events(record.task.id)
@@ -145,6 +148,27 @@ async def test_a_failing_disk_leaves_the_state_before(
         pytest.fail(f"still failing at operation {ENOUGH}")
     if mutate is not Bench.join:
         assert failed >= {"try_lock", "write", "sync_data"}
+
+
+@pytest.mark.rule("R5")
+async def test_a_write_whose_caller_is_cancelled_over_and_over_is_settled_first(
+    tmp_path: Path,
+) -> None:
+    held = HeldFiles()
+    store = FileStore(tmp_path / "state", files=held)
+    await store.insert(running("mine"))
+    held.hold = True
+    writing = asyncio.create_task(store.commit(running("mine"), step(running("mine"))))
+    assert await asyncio.to_thread(held.reached.wait, 30)
+    for _ in range(5):
+        writing.cancel()
+        await asyncio.sleep(0.01)
+        assert not writing.done()
+    held.go.set()
+    with pytest.raises(asyncio.CancelledError):
+        await writing
+    assert await store.load("mine") == step(running("mine"))
+    store.close()
 
 
 async def test_a_failed_sync_seals_the_segment_for_every_process(tmp_path: Path) -> None:

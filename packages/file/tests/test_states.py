@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import os
 import threading
@@ -12,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from agentic_kernel_engine import Conflict, Record, StoreError, Unreadable
-from agentic_kernel_file import FileStore, Sizes
+from agentic_kernel_engine import Conflict, Record, StoreError, UnknownOutcome, Unreadable
+from agentic_kernel_file import FileStore, Sizes, manifest
 
 from .disks import FailingFiles, HeldFiles, UnsyncedFiles
 from .records import LATER, ended, events, paused, running, step
@@ -331,6 +332,50 @@ async def test_a_commit_that_is_given_up_keeps_the_file_of_the_state_before(
     other = FileStore(tmp_path / "state", files=UnsyncedFiles())
     assert await other.load("a") == before
     other.close()
+    store.close()
+
+
+class NeitherSyncsNorSeals(UnsyncedFiles):
+    """A disk on which the log can be neither synced nor sealed, for as long as armed."""
+
+    def __init__(self) -> None:
+        self.armed = False
+        self._log: set[int] = set()
+
+    def open(self, folder: int, name: str, flags: int) -> int:
+        fd = super().open(folder, name, flags)
+        (self._log.add if name.startswith("log-") else self._log.discard)(fd)
+        return fd
+
+    def sync_data(self, fd: int) -> None:
+        self._refuse(fd in self._log)
+
+    def rename(self, folder: int, old: str, new: str) -> None:
+        self._refuse(new == manifest.NAME)
+        super().rename(folder, old, new)
+
+    def _refuse(self, asked: bool) -> None:
+        if self.armed and asked:
+            raise OSError(errno.EIO, "no")
+
+
+@pytest.mark.rule("R5")
+async def test_a_state_of_unknown_outcome_is_kept_for_who_publishes_it(tmp_path: Path) -> None:
+    failing = NeitherSyncsNorSeals()
+    store = FileStore(tmp_path / "state", files=failing)
+    other = FileStore(tmp_path / "state", files=UnsyncedFiles())
+    record, free = running("a"), running("free")
+    await store.insert(record)
+    await store.insert(free)
+    await store.commit(free, large(free))
+    failing.armed = True
+    with pytest.raises(UnknownOutcome):
+        await store.commit(record, large(record))
+    removed()
+    await other.commit(large(free), step(large(free)))  # and so publishes all of the log
+    assert await other.load("a") == large(record)
+    other.close()
+    failing.armed = False
     store.close()
 
 
