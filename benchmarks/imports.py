@@ -11,7 +11,8 @@ from figure import Figure
 
 ROUNDS = 9
 _PROGRAM = """
-import time
+import gc, time
+gc.disable()
 began = time.perf_counter()
 import {sdk}
 sdk = time.perf_counter()
@@ -28,7 +29,8 @@ def imported(sdk: str, ours: str) -> Figure:
     The kernel and the engine, which a program loads once whatever it is made of, are told beside
     it; what the engine has for such siblings alone (``providers``) counts as the sibling's. The
     first program leaves the bytecode, as an installation does, in a folder of this
-    measurement's own.
+    measurement's own. No garbage is collected meanwhile: whether one long collection comes in
+    the sibling's part, or before it, hangs on a few objects more or less in the SDK.
 
     Args:
         sdk: What is imported before the clock starts, e.g. ``"openai"``; several with commas.

@@ -51,6 +51,8 @@ def modules() -> Iterator[ModuleType]:
 
 def patterns(value: Any, depth: int = 2) -> Iterator[tuple[re.Pattern[Any], str | None]]:
     """The patterns in a module's value; with the operation, where only that was kept."""
+    if hasattr(value, "cache_info") and not inspect.signature(value).parameters:
+        value = value()  # one that is made when it is needed
     if isinstance(value, re.Pattern):
         yield value, None
     elif isinstance(getattr(value, "__self__", None), re.Pattern):
@@ -67,7 +69,7 @@ def found() -> dict[str, tuple[re.Pattern[Any], Sequence[str]]]:
         source = inspect.getsource(module)
         for name, value in vars(module).items():
             for number, (pattern, operation) in enumerate(patterns(value)):
-                used = [operation] if operation else re.findall(rf"\b{name}\.(\w+)\(", source)
+                used = [operation] if operation else re.findall(rf"\b{name}(?:\(\))?\.(\w+)\(", source)
                 asked = sorted({each for each in used if each in OPERATIONS}) or ["search"]
                 all_of_them[f"{module.__name__}.{name}[{number}]"] = pattern, asked
     return all_of_them

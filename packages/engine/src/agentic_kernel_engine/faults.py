@@ -50,6 +50,13 @@ class Stray(Exception):
     Task with it. `contained` raises this instead; `origin` gives the fault back.
     """
 
+    @classmethod
+    def of(cls, fault: BaseException) -> Stray:
+        """What stands for the fault."""
+        stray = cls()
+        stray.__cause__ = fault
+        return stray
+
 
 def strays(fault: BaseException) -> bool:
     """True for a fault that is no `Exception`, no cancellation and no ``KeyboardInterrupt``."""

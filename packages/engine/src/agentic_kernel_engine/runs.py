@@ -168,20 +168,22 @@ class Runs:
         coroutine would be reported as one that was ignored. A ``KeyboardInterrupt`` does pass, once
         the Task is released.
         """
-        assert self._substrate is not None
         try:
-            return await self._substrate.execute(Job(run))
-        except KeyboardInterrupt:
+            return await self._substrate.execute(Job(run))  # type: ignore[union-attr]
+        except BaseException as fault:
+            # Apart, because whatever is named here is memory of every Task that waits.
+            if not await self._stayed(run, fault):
+                raise
+            return Stray.of(fault)
+
+    async def _stayed(self, run: Run, fault: BaseException) -> bool:
+        """Whether the root keeps an exception; if the process is interrupted, let go first."""
+        if is_a(fault, KeyboardInterrupt):
             run.ended = "released"
             async with asyncio.timeout(self.unwind_timeout):
                 await self._let_go(run)
-            raise
-        except BaseException as fault:
-            if not strays(fault):
-                raise
-            stray = Stray()
-            stray.__cause__ = fault
-            return stray
+            return False
+        return strays(fault)
 
     async def _orphaned(self, parent: str) -> bool:
         try:

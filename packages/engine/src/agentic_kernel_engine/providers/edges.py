@@ -24,7 +24,7 @@ LONGEST_MODEL: Final = 512
 LONGEST_WAIT: Final = 31_536_000.0
 """Seconds that may be waited for a server: a year."""
 _KEY: Final = re.compile(r"[\x21-\x7e]+")
-_ADDRESS: Final = re.compile(r"[\x21-\x7e\xa1-\U0010ffff]+")
+_ADDRESS: Final = re.compile(r"[^\x00-\x20\x7f-\xa0]+")
 
 
 def key_problem(key: Any) -> str:

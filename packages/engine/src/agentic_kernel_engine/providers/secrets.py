@@ -16,7 +16,7 @@ import re
 from base64 import b64encode
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cached_property, lru_cache
+from functools import cache, cached_property, lru_cache
 from typing import Any, Final
 
 import msgspec
@@ -42,17 +42,26 @@ _HEX: Final = "([0-9a-fA-F]{2})"
 # Each repetition is bounded, so that one escape is found, or not, in bounded time.
 _PERCENT: Final = rf"%(?:25){{0,8}}{_HEX}"
 _ENTITY: Final = rf"&(?:#[xX]0{{0,6}}{_HEX};|#0{{0,6}}([0-9]{{2,3}});|(amp|quot|apos|lt|gt);)"
-_escape: Final = re.compile(
-    rf"\\{{1,32}}(?:u00{_HEX}|u\{{0{{0,6}}{_HEX}\}}|U000000{_HEX}|x{_HEX}|{_PERCENT}|{_ENTITY}"
-    rf"|([^\\]))|{_PERCENT}|{_ENTITY}",
-    re.DOTALL,
-).match
-_begun: Final = re.compile(
-    r"\\{1,32}(?:u[0-9a-fA-F]{0,3}|u\{[0-9a-fA-F]{0,8}|U[0-9a-fA-F]{0,7}|x[0-9a-fA-F]?)?\Z"
-    r"|\\{0,32}%(?:25){0,8}[0-9a-fA-F]?\Z"
-    r"|\\{0,32}&(?:#[xX]?[0-9a-fA-F]{0,8}|[a-z]{0,4})\Z"
-).match
-"""An escape that may go on in the next piece."""
+
+
+@cache
+def _escape() -> re.Pattern[str]:
+    """One escape; made when the first text is searched, because it takes longer than all else."""
+    return re.compile(
+        rf"\\{{1,32}}(?:u00{_HEX}|u\{{0{{0,6}}{_HEX}\}}|U000000{_HEX}|x{_HEX}|{_PERCENT}|{_ENTITY}"
+        rf"|([^\\]))|{_PERCENT}|{_ENTITY}",
+        re.DOTALL,
+    )
+
+
+@cache
+def _begun() -> re.Pattern[str]:
+    """An escape that may go on in the next piece."""
+    return re.compile(
+        r"\\{1,32}(?:u[0-9a-fA-F]{0,3}|u\{[0-9a-fA-F]{0,8}|U[0-9a-fA-F]{0,7}|x[0-9a-fA-F]?)?\Z"
+        r"|\\{0,32}%(?:25){0,8}[0-9a-fA-F]?\Z"
+        r"|\\{0,32}&(?:#[xX]?[0-9a-fA-F]{0,8}|[a-z]{0,4})\Z"
+    )
 
 
 known: Final[list[Secrets]] = []
@@ -279,7 +288,7 @@ class Scan:
                 self._breaks = 0
             begin, character = at, text[at]
             if character in escapes:
-                if not final and _begun(text, at):
+                if not final and _begun().match(text, at):
                     break
                 at, character = _unescaped(text, at)
             else:
@@ -386,7 +395,7 @@ def _escapes(text: str) -> bool:
 
 def _unescaped(text: str, at: int) -> tuple[int, str]:
     """The end of the escape that begins here, and the character that it stands for."""
-    found = _escape(text, at)
+    found = _escape().match(text, at)
     if found is None:
         end = at + 1
         while end < len(text) and end - at < 32 and text[end] == text[at] == "\\":
