@@ -146,7 +146,7 @@ class Writer:
         needed = 1
         tip = self._tip
         with self._folder.lock:
-            self._presence.check()
+            self._presence.check_lately()
             if not self._recovered:
                 self._recover()
             appender = self._ready()
