@@ -69,7 +69,8 @@ def found() -> dict[str, tuple[re.Pattern[Any], Sequence[str]]]:
         source = inspect.getsource(module)
         for name, value in vars(module).items():
             for number, (pattern, operation) in enumerate(patterns(value)):
-                used = [operation] if operation else re.findall(rf"\b{name}(?:\(\))?\.(\w+)\(", source)
+                calls = re.findall(rf"\b{name}(?:\(\))?\.(\w+)\(", source)
+                used = [operation] if operation else calls
                 asked = sorted({each for each in used if each in OPERATIONS}) or ["search"]
                 all_of_them[f"{module.__name__}.{name}[{number}]"] = pattern, asked
     return all_of_them
