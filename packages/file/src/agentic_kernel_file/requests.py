@@ -169,16 +169,22 @@ class Commit(Request):
             tip.check_not_lost(host_of(ours.owner))
         ours.at = at
         ours.origin = entry.origin
+        if entry.state is not None or self.kept is not None:
+            self._keep_apart(entry)
+        return self._draft.frame(entry.at), ours
+
+    def _keep_apart(self, entry: Entry) -> None:
+        """The state before, or the one after, is in a file of its own."""
+        ours = self._entry
         if not self._moved:
             ours.state = ours.loaded = entry.state
-        else:
-            if self.kept is not None:
-                ours.state = ours.loaded = self.kept.reference
-            elif entry.state is not None:  # the frame has to say that the file counts no more
-                self._draft = change(before, self._after, self._events, None, entry.state)
-            if entry.state is not None:
-                self.superseded = [entry.state.name]
-        return self._draft.frame(entry.at), ours
+            return
+        if self.kept is not None:
+            ours.state = ours.loaded = self.kept.reference
+        else:  # the frame has to say that the file counts no more
+            self._draft = change(self._before, self._after, self._events, None, entry.state)
+        if entry.state is not None:
+            self.superseded = [entry.state.name]
 
 
 class Claim(Request):

@@ -185,7 +185,14 @@ class FileStore:
         if type(before) is not Record or type(after) is not Record or after.owner != before.owner:
             checked_record("before", before)
             checked_record("after", after)
-        checked_events(events)
+        # One event, the most common by far, is looked at here.
+        kind = type(events)
+        if (
+            (kind is not list and kind is not tuple)
+            or len(events) != 1
+            or type(events[0]) is not bytes
+        ):
+            checked_events(events)
         if after.version != before.version + 1 or after.task.id != before.task.id:
             raise Conflict(before.task.id)
         opened = self._open or await self._for_changing(before.task.id)
