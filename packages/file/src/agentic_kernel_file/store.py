@@ -193,7 +193,8 @@ class FileStore:
             or type(events[0]) is not bytes
         ):
             checked_events(events)
-        if after.version != before.version + 1 or after.task.id != before.task.id:
+        old, new = before.task, after.task
+        if after.version != before.version + 1 or (new is not old and new.id != old.id):
             raise Conflict(before.task.id)
         opened = self._open or await self._for_changing(before.task.id)
         state = after.state
@@ -204,7 +205,14 @@ class FileStore:
             if len(state) > self._sizes.apart:
                 await self._commit_apart(opened, before, after, events)
                 return
-        await self._write(opened, Commit(before, after, events, None, moved=moved))
+        request = Commit(before, after, events, None, moved=moved)
+        # As `_write`, without a coroutine in between: most writes are these (benchmarks/file.py).
+        opened.writer.submit(request)
+        try:
+            await request.future
+        except (asyncio.CancelledError, FolderGone) as error:
+            await self._left(opened, request, error)
+            raise
 
     async def _commit_apart(
         self, opened: _Open, before: Record, after: Record, events: Sequence[bytes]
@@ -442,15 +450,19 @@ class FileStore:
         opened.writer.submit(request)
         try:
             return await request.future
-        except asyncio.CancelledError:
-            while not request.settled:
-                request.future = request.loop.create_future()
-                with suppress(asyncio.CancelledError, Exception):
-                    await request.future
+        except (asyncio.CancelledError, FolderGone) as error:
+            await self._left(opened, request, error)
             raise
-        except FolderGone as error:
-            self._drop(opened, error)
-            raise
+
+    async def _left(self, opened: _Open, request: Request, why: BaseException) -> None:
+        """What to do before an exception leaves a write."""
+        if isinstance(why, FolderGone):
+            self._drop(opened, why)
+            return
+        while not request.settled:
+            request.future = request.loop.create_future()
+            with suppress(asyncio.CancelledError, Exception):
+                await request.future
 
     def _alive(self, host: str) -> bool:
         opened = self._open

@@ -197,7 +197,8 @@ class Writer:
             self._presence.check()
             superseded: list[str] = []
             for request in accepted:
-                superseded += request.superseded
+                if request.superseded:
+                    superseded += request.superseded
                 if request.kept is not None and not request.kept.there():
                     raise StoreError(
                         f"the file of a state was removed from {self._folder.path}/{STATES} "
