@@ -7,8 +7,9 @@ import inspect
 from itertools import pairwise
 from typing import Final
 
-from agentic_kernel_engine.loop import ROUTES, Route, vocabulary
-from agentic_kernel_engine.loop.action import ACTIONS
+from agentic_kernel_engine.loop import ROUTES, Route
+from agentic_kernel_engine.plans import vocabulary
+from agentic_kernel_engine.plans.action import ACTIONS
 
 _WORDS: Final = {
     Route.CALL: "the tool is called",

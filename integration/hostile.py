@@ -31,12 +31,12 @@ from agentic_kernel_engine import (
 )
 from agentic_kernel_engine.codec import task_to_json
 from agentic_kernel_engine.events import Checked
-from agentic_kernel_engine.loop.action import AskUser, FinalAnswer, Schedule, Thought, ToolCall
-from agentic_kernel_engine.loop.limits import Limits
+from agentic_kernel_engine.host.run import RunEnded
 from agentic_kernel_engine.loop.loop import Loop
-from agentic_kernel_engine.loop.plan import Delta, Plan, Usage
-from agentic_kernel_engine.run import RunEnded
-from agentic_kernel_engine.seams.tools import tool
+from agentic_kernel_engine.plans.action import AskUser, FinalAnswer, Schedule, Thought, ToolCall
+from agentic_kernel_engine.plans.limits import Limits
+from agentic_kernel_engine.plans.plan import Delta, Plan, Usage
+from agentic_kernel_engine.tools.registry import tool
 
 PATIENCE: Final = 120.0
 """Seconds after which a batch counts as stuck."""

@@ -19,7 +19,8 @@ import msgspec
 from agentic_kernel import TaskStatus
 from agentic_kernel_engine import Event
 from agentic_kernel_engine.events import TASK_CLAIMED
-from agentic_kernel_engine.loop import Observation, ToolCall, Turn, replay, vocabulary
+from agentic_kernel_engine.loop import Observation, ToolCall, Turn, replay
+from agentic_kernel_engine.plans import vocabulary
 
 from .crash_evidence import (
     DUPLICATED,

@@ -16,15 +16,8 @@ from typing import Any, Final, NamedTuple
 
 from agentic_kernel_engine import Record, tool
 from agentic_kernel_engine.events import from_stored
-from agentic_kernel_engine.loop import (
-    Context,
-    FinalAnswer,
-    Observation,
-    Plan,
-    ToolCall,
-    Usage,
-    vocabulary,
-)
+from agentic_kernel_engine.loop import Context, FinalAnswer, Observation, Plan, ToolCall, Usage
+from agentic_kernel_engine.plans import vocabulary
 from agentic_kernel_engine.seams import Invocation, ScriptedPlanner, Tool, ToolContext
 
 from .crash_points import CutStore, Knife

@@ -20,15 +20,15 @@ from agentic_kernel import InvalidValue
 from agentic_kernel.frozen import freeze
 from agentic_kernel_cli import text as shown
 from agentic_kernel_engine import values
-from agentic_kernel_engine.loop.transcript import Notice, UserMessage
+from agentic_kernel_engine.plans.transcript import Notice, UserMessage
 from agentic_kernel_engine.providers.answers import Doubled, json_of
 from agentic_kernel_engine.providers.secrets import secrets_of
 from agentic_kernel_engine.seams.compactor import extract
 from agentic_kernel_engine.seams.memories.hashing import HashingEmbedder
 from agentic_kernel_engine.seams.memories.in_memory import InMemoryMemory
 from agentic_kernel_engine.seams.memory import Item, Query, Scope
-from agentic_kernel_engine.seams.schema import compile_schema
-from agentic_kernel_engine.seams.signature import described, plain
+from agentic_kernel_engine.tools.schema import compile_schema
+from agentic_kernel_engine.tools.signature import described, plain
 from agentic_kernel_local.prompting import action_in
 from agentic_kernel_otel.redaction import Redaction
 

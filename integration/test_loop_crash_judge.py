@@ -11,7 +11,8 @@ import pytest
 
 from agentic_kernel_engine import Event
 from agentic_kernel_engine.events import TASK_CLAIMED
-from agentic_kernel_engine.loop import replay, vocabulary
+from agentic_kernel_engine.loop import replay
+from agentic_kernel_engine.plans import vocabulary
 
 from .crash_evidence import DUPLICATED, LOST, UNFINISHED, UNREADABLE, WINNERS, Said
 from .crash_matrix import Template, template

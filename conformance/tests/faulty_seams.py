@@ -19,8 +19,8 @@ from agentic_kernel_engine.loop import (
     deny,
     require_approval,
 )
-from agentic_kernel_engine.loop.action import Action
-from agentic_kernel_engine.loop.plan import PlanLike
+from agentic_kernel_engine.plans.action import Action
+from agentic_kernel_engine.plans.plan import PlanLike
 from agentic_kernel_engine.seams import Tool, ToolContext
 
 

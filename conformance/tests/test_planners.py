@@ -20,7 +20,7 @@ from agentic_kernel_engine.loop import (
     Turn,
     Usage,
 )
-from agentic_kernel_engine.loop.plan import PlanLike
+from agentic_kernel_engine.plans.plan import PlanLike
 from agentic_kernel_engine.seams import RuleBasedPlanner, ScriptedPlanner, Streamed
 
 WORST = Usage(100, 10, cost=0.5)

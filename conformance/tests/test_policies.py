@@ -8,7 +8,7 @@ import pytest
 
 from agentic_kernel_conformance import PolicyContract, PolicyFeatures
 from agentic_kernel_engine.loop import Context, ToolCall
-from agentic_kernel_engine.loop.action import Action
+from agentic_kernel_engine.plans.action import Action
 from agentic_kernel_engine.seams import (
     AllowAll,
     BasicPolicy,

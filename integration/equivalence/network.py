@@ -15,7 +15,7 @@ from typing import Final
 
 from agentic_kernel import Task
 from agentic_kernel_engine import Host, Outcome
-from agentic_kernel_engine.loop.vocabulary import STEP_OBSERVED
+from agentic_kernel_engine.plans.vocabulary import STEP_OBSERVED
 from agentic_kernel_engine.providers import failures
 
 from ..peers.exchange import WELL

@@ -14,7 +14,7 @@ from typing import Any, Final
 from agentic_kernel import Task
 from agentic_kernel_engine import Event, StopReason
 from agentic_kernel_engine.events import RUN_DELTA
-from agentic_kernel_engine.loop.vocabulary import RUN_CUT, RUN_STOPPED
+from agentic_kernel_engine.plans.vocabulary import RUN_CUT, RUN_STOPPED
 
 from .script import LONG
 

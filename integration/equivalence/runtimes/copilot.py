@@ -10,7 +10,7 @@ from typing import Any
 
 from agentic_kernel_copilot import CopilotRuntime, find_cli
 from agentic_kernel_engine.events import RUN_TURN
-from agentic_kernel_engine.loop.vocabulary import PLAN_DECIDED, PLAN_FAILED, RUN_CUT
+from agentic_kernel_engine.plans.vocabulary import PLAN_DECIDED, PLAN_FAILED, RUN_CUT
 
 from ...peers.node import installed
 from ..scenarios import SCENARIOS

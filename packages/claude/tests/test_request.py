@@ -10,7 +10,7 @@ from agentic_kernel import InvalidValue
 from agentic_kernel_claude.request import Request, Shape
 from agentic_kernel_conformance.planner_contexts import QUESTION, context, tools
 from agentic_kernel_engine.loop import Plan, Remaining, ToolCall, Turn
-from agentic_kernel_engine.loop.observation import Observation
+from agentic_kernel_engine.plans.observation import Observation
 from agentic_kernel_engine.providers import OFFERS, AnswerOptions
 
 SHAPE: dict[str, Any] = {

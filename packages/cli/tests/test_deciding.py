@@ -26,7 +26,7 @@ from agentic_kernel_engine.loop import (
     ToolCall,
     require_approval,
 )
-from agentic_kernel_engine.loop.action import Action
+from agentic_kernel_engine.plans.action import Action
 from agentic_kernel_engine.seams import ScriptedPlanner
 from agentic_kernel_file import FileStore
 

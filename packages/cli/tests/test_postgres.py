@@ -33,7 +33,7 @@ from agentic_kernel_engine.loop import (
     ToolCall,
     require_approval,
 )
-from agentic_kernel_engine.loop.action import Action
+from agentic_kernel_engine.plans.action import Action
 from agentic_kernel_engine.seams import ScriptedPlanner
 from agentic_kernel_postgres import PostgresStore
 from agentic_kernel_postgres.schema import migrations

@@ -13,15 +13,15 @@ from typing import Any, cast
 import pytest
 
 from agentic_kernel import InvalidValue
-from agentic_kernel_engine.loop.action import ToolCall
-from agentic_kernel_engine.loop.observation import (
+from agentic_kernel_engine.plans.action import ToolCall
+from agentic_kernel_engine.plans.observation import (
     HANDLER_ERROR,
     OUTPUT_SCHEMA_FAILED,
     SCHEMA_VALIDATION_FAILED,
     TIMEOUT,
     Observation,
 )
-from agentic_kernel_engine.seams.tools import MAX_OUTPUT, Invocation, Tool, perform, tool
+from agentic_kernel_engine.tools.registry import MAX_OUTPUT, Invocation, Tool, perform, tool
 
 from .calling import ANYTHING, call, context, echo, returning
 

@@ -11,7 +11,7 @@ import pytest
 import agentic_kernel_engine as engine
 from agentic_kernel import Kill, TaskExists, TaskStatus, apply
 from agentic_kernel_engine import Job, MemoryStore
-from agentic_kernel_engine.mutators import successor
+from agentic_kernel_engine.host.change import successor
 
 from .conftest import Acting, Crash, NewTask, Until
 

@@ -27,8 +27,8 @@ from agentic_kernel_engine.seams import (
     ToolThreads,
     WindowCompactor,
 )
-from agentic_kernel_engine.seams.schema import compile_schema
 from agentic_kernel_engine.search import Search
+from agentic_kernel_engine.tools.schema import compile_schema
 from agentic_kernel_engine.values import check_id, check_text
 
 from .conftest import Acting, NewTask

@@ -22,9 +22,9 @@ from agentic_kernel_engine import (
     UnknownOutcome,
 )
 from agentic_kernel_engine.events import Event
+from agentic_kernel_engine.host.partial_output import partial_output
 from agentic_kernel_engine.loop.answering import _covers
-from agentic_kernel_engine.loop.plan import Usage
-from agentic_kernel_engine.partial import partial_output
+from agentic_kernel_engine.plans.plan import Usage
 from agentic_kernel_engine.record import owner_name
 from agentic_kernel_engine.waiting import WAITING_FOR, waiting_for, waits_in_vain
 

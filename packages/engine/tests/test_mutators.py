@@ -13,7 +13,7 @@ import pytest
 import agentic_kernel_engine as engine
 from agentic_kernel import Failure, IllegalTransition, Kill, TaskStatus, apply
 from agentic_kernel_engine import Conflict, Job, MemoryStore, Record
-from agentic_kernel_engine.mutators import successor
+from agentic_kernel_engine.host.change import successor
 
 from .conftest import Acting, NewTask, TappedStore, Until
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agentic_kernel_engine.owned import Owned
+from agentic_kernel_engine.host.shielded import Owned
 
 
 async def _given(value: Any) -> Any:

@@ -13,7 +13,7 @@ import pytest
 import agentic_kernel_engine as engine
 from agentic_kernel import Complete, Dispatch, TaskStatus, apply
 from agentic_kernel_engine import Conflict, Job, MemoryStore, Record, RunEnded
-from agentic_kernel_engine.mutators import successor
+from agentic_kernel_engine.host.change import successor
 from agentic_kernel_engine.record import owner_name
 
 from .conftest import Acting, Crash, NewTask, TappedStore
@@ -186,7 +186,7 @@ async def test_a_host_is_alive_before_the_first_commit_that_names_it(
 async def test_what_a_host_owns_and_does_not_run_is_run_however_much_it_is(
     new_task: NewTask, acting: type[Acting], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("agentic_kernel_engine.watch._PAGE", 2)
+    monkeypatch.setattr("agentic_kernel_engine.host.watch._PAGE", 2)
     ran: list[str] = []
 
     async def act(job: Job) -> Any:

@@ -16,9 +16,9 @@ import pytest
 
 from agentic_kernel import InvalidValue
 from agentic_kernel_engine import values
-from agentic_kernel_engine.loop.action import FinalAnswer, ToolCall
-from agentic_kernel_engine.loop.observation import HANDLER_ERROR, OUTPUT_SCHEMA_FAILED, Observation
-from agentic_kernel_engine.seams.tools import MAX_OUTPUT, Tool, ToolError
+from agentic_kernel_engine.plans.action import FinalAnswer, ToolCall
+from agentic_kernel_engine.plans.observation import HANDLER_ERROR, OUTPUT_SCHEMA_FAILED, Observation
+from agentic_kernel_engine.tools.registry import MAX_OUTPUT, Tool, ToolError
 
 from .calling import ANYTHING, call, returning
 from .loop.conftest import Runner, runner, world

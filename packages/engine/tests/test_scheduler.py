@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from agentic_kernel import InvalidValue
-from agentic_kernel_engine.loop.observation import Observation
-from agentic_kernel_engine.seams.scheduler import ParallelScheduler, SequentialScheduler
+from agentic_kernel_engine.plans.observation import Observation
+from agentic_kernel_engine.tools.scheduler import ParallelScheduler, SequentialScheduler
 
 Call = Callable[[], Coroutine[Any, Any, Observation]]
 

@@ -15,7 +15,7 @@ import jsonschema_rs
 import pytest
 
 from agentic_kernel import InvalidValue
-from agentic_kernel_engine.seams.schema import (
+from agentic_kernel_engine.tools.schema import (
     MAX_BYTES,
     MAX_REFERENCES,
     compile_schema,
@@ -314,9 +314,9 @@ def test_a_schema_is_copied_and_never_changed() -> None:
 
 def test_the_validator_is_imported_by_the_first_schema_and_not_before() -> None:
     program = (
-        "import sys, agentic_kernel_engine.seams.tools\n"
+        "import sys, agentic_kernel_engine.tools.registry\n"
         "assert 'jsonschema_rs' not in sys.modules\n"
-        "agentic_kernel_engine.seams.schema.compile_schema({})\n"
+        "agentic_kernel_engine.tools.schema.compile_schema({})\n"
         "assert 'jsonschema_rs' in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)

@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 from agentic_kernel import InvalidValue
-from agentic_kernel_engine.loop.action import FinalAnswer, ToolCall
-from agentic_kernel_engine.loop.observation import HANDLER_ERROR, NO_THREAD, TIMEOUT
-from agentic_kernel_engine.seams.threads import SHARED, ToolThreads
-from agentic_kernel_engine.seams.tools import Tool, ToolContext, tool
+from agentic_kernel_engine.plans.action import FinalAnswer, ToolCall
+from agentic_kernel_engine.plans.observation import HANDLER_ERROR, NO_THREAD, TIMEOUT
+from agentic_kernel_engine.tools.registry import Tool, ToolContext, tool
+from agentic_kernel_engine.tools.threads import SHARED, ToolThreads
 
 from .calling import ANYTHING, call, context
 from .loop.conftest import Runner, runner, world

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from agentic_kernel import InvalidValue, Task
-from agentic_kernel_engine.loop.observation import MISSING_SCOPES
-from agentic_kernel_engine.seams.tools import Tool, ToolContext, ToolRegistry, Tools, tool
+from agentic_kernel_engine.plans.observation import MISSING_SCOPES
+from agentic_kernel_engine.tools.registry import Tool, ToolContext, ToolRegistry, Tools, tool
 
 from .calling import ANYTHING, call, context, echo, returning
 

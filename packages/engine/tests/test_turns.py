@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from agentic_kernel_engine.slots import Slots
-from agentic_kernel_engine.turns import Turns
+from agentic_kernel_engine.host.fifo import Turns
+from agentic_kernel_engine.host.slots import Slots
 
 Wait = Callable[[], Awaitable[None]]
 GiveBack = Callable[[], None]

@@ -11,7 +11,7 @@ import msgspec
 
 from agentic_kernel import CannotStart, InvalidValue, Task
 from agentic_kernel_engine.loop import Context, Delta, Plan, Usage
-from agentic_kernel_engine.loop.plan import NOTHING_USED
+from agentic_kernel_engine.plans.plan import NOTHING_USED
 from agentic_kernel_engine.providers import (
     AnswerOptions,
     Failures,

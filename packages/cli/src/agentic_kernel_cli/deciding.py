@@ -14,7 +14,7 @@ import typer
 
 from agentic_kernel import InvalidValue, Task
 from agentic_kernel_engine import Host, Limits, Record
-from agentic_kernel_engine.loop import vocabulary
+from agentic_kernel_engine.plans import vocabulary
 
 from . import rendering, waiting
 from .grants import Grant, grant_of

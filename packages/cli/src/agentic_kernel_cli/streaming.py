@@ -13,7 +13,7 @@ from rich.text import Text
 from agentic_kernel import Task, TaskStatus
 from agentic_kernel_engine import Event
 from agentic_kernel_engine import events as vocabulary
-from agentic_kernel_engine.loop import vocabulary as loop
+from agentic_kernel_engine.plans import vocabulary as loop
 
 from . import waiting
 from .place import Place, spoken

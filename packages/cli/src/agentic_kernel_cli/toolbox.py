@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from agentic_kernel import InvalidValue
 from agentic_kernel_engine.loop import ALLOW, Context, Decision, ToolCall, require_approval
-from agentic_kernel_engine.loop.action import Action
+from agentic_kernel_engine.plans.action import Action
 from agentic_kernel_engine.seams import Tool, ToolError
 
 from . import arithmetic

@@ -9,8 +9,9 @@ from typing import Any, Final
 import msgspec
 
 from agentic_kernel import InvalidValue, Task
-from agentic_kernel_engine import Job, TaskFailed, inbox, values
+from agentic_kernel_engine import Job, TaskFailed, values
 from agentic_kernel_engine.events import Checked
+from agentic_kernel_engine.host import inbox
 from agentic_kernel_engine.loop import (
     Context,
     End,
@@ -20,13 +21,13 @@ from agentic_kernel_engine.loop import (
     Principal,
     Remaining,
     StopReason,
-    vocabulary,
 )
-from agentic_kernel_engine.loop.decision import ALLOW
-from agentic_kernel_engine.loop.limits import exceeded, failed_too_often, remaining, unaffordable
-from agentic_kernel_engine.loop.observation import INDETERMINATE, SKIPPED
-from agentic_kernel_engine.loop.plan import NOTHING_USED
-from agentic_kernel_engine.loop.reasons import STOP_REASON, WAITING_FOR
+from agentic_kernel_engine.plans import vocabulary
+from agentic_kernel_engine.plans.decision import ALLOW
+from agentic_kernel_engine.plans.limits import exceeded, failed_too_often, remaining, unaffordable
+from agentic_kernel_engine.plans.observation import INDETERMINATE, SKIPPED
+from agentic_kernel_engine.plans.plan import NOTHING_USED
+from agentic_kernel_engine.plans.reasons import STOP_REASON, WAITING_FOR
 from agentic_kernel_engine.seams import Tool
 
 from .state import Call, State, dump

@@ -12,8 +12,11 @@ from .errors import (
     Unreadable,
 )
 from .events import Event
-from .host import Host, HostOptions
-from .job import Job
+from .host.host import Host, HostOptions
+from .host.job import Job
+from .host.rerun import rerun
+from .host.run import RunEnded
+from .host.signals import drain_on_signals
 from .loop import Limits, Loop, Outcome, StopReason
 from .memory_store import MemoryStore
 from .observer import (
@@ -25,12 +28,9 @@ from .observer import (
 )
 from .receipt import Receipt
 from .record import Record, host_of, owner_name
-from .rerun import rerun
 from .router import Router
-from .run import RunEnded
 from .seams import tool
 from .search import Search, SearchOptions
-from .signals import drain_on_signals
 from .store import EventId, Store, StoreTraits
 from .substrate import Substrate
 

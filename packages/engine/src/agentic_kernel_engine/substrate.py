@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from .job import Job
+from .host.job import Job
 
 
 class Substrate(Protocol):

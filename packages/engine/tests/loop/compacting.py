@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from agentic_kernel_engine import Event
-from agentic_kernel_engine.loop.action import Action, FinalAnswer, ToolCall
-from agentic_kernel_engine.loop.context import Context
-from agentic_kernel_engine.loop.limits import Remaining
-from agentic_kernel_engine.loop.transcript import (
+from agentic_kernel_engine.plans.action import Action, FinalAnswer, ToolCall
+from agentic_kernel_engine.plans.context import Context
+from agentic_kernel_engine.plans.limits import Remaining
+from agentic_kernel_engine.plans.transcript import (
     Entry,
     Transcript,
 )

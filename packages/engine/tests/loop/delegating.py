@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from agentic_kernel_engine.loop.action import Delegate, FinalAnswer
-from agentic_kernel_engine.loop.context import Context
-from agentic_kernel_engine.seams.tools import Tool, tool
+from agentic_kernel_engine.plans.action import Delegate, FinalAnswer
+from agentic_kernel_engine.plans.context import Context
+from agentic_kernel_engine.tools.registry import Tool, tool
 
 from .conftest import last_turn
 

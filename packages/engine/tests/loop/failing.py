@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from agentic_kernel import Task
-from agentic_kernel_engine.loop.action import FinalAnswer
-from agentic_kernel_engine.loop.context import Context
-from agentic_kernel_engine.loop.ending import PlannerError
-from agentic_kernel_engine.loop.limits import Remaining
-from agentic_kernel_engine.loop.plan import Plan, Usage
+from agentic_kernel_engine.plans.action import FinalAnswer
+from agentic_kernel_engine.plans.context import Context
+from agentic_kernel_engine.plans.ending import PlannerError
+from agentic_kernel_engine.plans.limits import Remaining
+from agentic_kernel_engine.plans.plan import Plan, Usage
 from agentic_kernel_engine.seams.middlewares import Retry
 
 WORST = Usage(100, 50, cost=1.0)

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from agentic_kernel import Task
-from agentic_kernel_engine.loop.action import FinalAnswer, ToolCall
-from agentic_kernel_engine.loop.context import Context, Principal
+from agentic_kernel_engine.plans.action import FinalAnswer, ToolCall
+from agentic_kernel_engine.plans.context import Context, Principal
 from agentic_kernel_engine.seams.governor import SessionMemoryGovernor
 from agentic_kernel_engine.seams.memories import InMemoryMemory
 from agentic_kernel_engine.seams.memory import Hit, Item, Query, Scope

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agentic_kernel import CannotStart, Task, TaskNotFound, TaskStatus
-from agentic_kernel_engine.loop.action import AskUser, FinalAnswer
+from agentic_kernel_engine.plans.action import AskUser, FinalAnswer
 from agentic_kernel_engine.seams.planner import ScriptedPlanner
 
 from .conftest import Runner, new_task

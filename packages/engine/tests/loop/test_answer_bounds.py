@@ -11,7 +11,7 @@ import pytest
 from agentic_kernel import InvalidValue, TaskStatus
 from agentic_kernel_engine import Host
 from agentic_kernel_engine.loop import execution
-from agentic_kernel_engine.loop.action import (
+from agentic_kernel_engine.plans.action import (
     AskUser,
     FinalAnswer,
     PushGoal,
@@ -19,13 +19,13 @@ from agentic_kernel_engine.loop.action import (
     ToolCall,
     kind_of,
 )
-from agentic_kernel_engine.loop.context import Context
-from agentic_kernel_engine.loop.decision import Decision, require_approval
-from agentic_kernel_engine.loop.limits import Limits
-from agentic_kernel_engine.loop.plan import Delta, Plan, Usage
-from agentic_kernel_engine.loop.transcript import Notice
+from agentic_kernel_engine.plans.context import Context
+from agentic_kernel_engine.plans.decision import Decision, require_approval
+from agentic_kernel_engine.plans.limits import Limits
+from agentic_kernel_engine.plans.plan import Delta, Plan, Usage
+from agentic_kernel_engine.plans.transcript import Notice
 from agentic_kernel_engine.seams.planner import Streamed
-from agentic_kernel_engine.seams.tools import ToolContext, tool
+from agentic_kernel_engine.tools.registry import ToolContext, tool
 
 from .conftest import Runner, World, last_turn, new_task
 

@@ -11,7 +11,7 @@ import pytest
 
 from agentic_kernel import TaskStatus
 from agentic_kernel_engine import Host, Loop, Record
-from agentic_kernel_engine.loop.action import FinalAnswer
+from agentic_kernel_engine.plans.action import FinalAnswer
 from agentic_kernel_engine.seams.approvals import Approvals, Desk, InMemoryApprovals, Request
 from agentic_kernel_engine.seams.planner import ScriptedPlanner
 

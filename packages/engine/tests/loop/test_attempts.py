@@ -8,9 +8,9 @@ from typing import Any, Literal
 import pytest
 
 from agentic_kernel_engine import Host, Loop, MemoryStore
-from agentic_kernel_engine.loop.action import FinalAnswer, ToolCall
-from agentic_kernel_engine.loop.context import Context
-from agentic_kernel_engine.seams.tools import Tool, tool
+from agentic_kernel_engine.plans.action import FinalAnswer, ToolCall
+from agentic_kernel_engine.plans.context import Context
+from agentic_kernel_engine.tools.registry import Tool, tool
 
 from ..conftest import Crash
 from .conftest import new_task

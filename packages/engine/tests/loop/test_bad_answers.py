@@ -12,7 +12,8 @@ import pytest
 
 from agentic_kernel import InvalidValue
 from agentic_kernel_engine.loop import answering
-from agentic_kernel_engine.loop.action import (
+from agentic_kernel_engine.loop.replay import replay
+from agentic_kernel_engine.plans.action import (
     ACTIONS,
     Action,
     AskUser,
@@ -25,10 +26,9 @@ from agentic_kernel_engine.loop.action import (
     Thought,
     ToolCall,
 )
-from agentic_kernel_engine.loop.ending import PlannerError
-from agentic_kernel_engine.loop.limits import Limits
-from agentic_kernel_engine.loop.plan import Plan, Usage
-from agentic_kernel_engine.loop.replay import replay
+from agentic_kernel_engine.plans.ending import PlannerError
+from agentic_kernel_engine.plans.limits import Limits
+from agentic_kernel_engine.plans.plan import Plan, Usage
 from agentic_kernel_engine.seams.middleware import Recovery
 from agentic_kernel_engine.seams.middlewares import Fallback
 from agentic_kernel_engine.seams.planner import ScriptedPlanner, Streamed

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from agentic_kernel_engine.loop.limits import Remaining
-from agentic_kernel_engine.loop.transcript import (
+from agentic_kernel_engine.plans.limits import Remaining
+from agentic_kernel_engine.plans.transcript import (
     Entry,
     Notice,
     Transcript,

@@ -14,15 +14,15 @@ from agentic_kernel import TaskStatus
 from agentic_kernel_engine import Event, Host, MemoryStore, Record
 from agentic_kernel_engine import events as host_events
 from agentic_kernel_engine.events import from_stored
-from agentic_kernel_engine.loop import vocabulary
-from agentic_kernel_engine.loop.action import FinalAnswer, ToolCall
-from agentic_kernel_engine.loop.context import Context
 from agentic_kernel_engine.loop.loop import Loop
-from agentic_kernel_engine.loop.observation import Observation
-from agentic_kernel_engine.loop.plan import Plan, Usage
 from agentic_kernel_engine.loop.replay import replay
+from agentic_kernel_engine.plans import vocabulary
+from agentic_kernel_engine.plans.action import FinalAnswer, ToolCall
+from agentic_kernel_engine.plans.context import Context
+from agentic_kernel_engine.plans.observation import Observation
+from agentic_kernel_engine.plans.plan import Plan, Usage
 from agentic_kernel_engine.seams.planner import ScriptedPlanner
-from agentic_kernel_engine.seams.tools import Invocation, Tool, ToolContext, tool
+from agentic_kernel_engine.tools.registry import Invocation, Tool, ToolContext, tool
 
 from ..conftest import Until
 from .conftest import new_task

@@ -9,15 +9,15 @@ from typing import Any
 import pytest
 
 from agentic_kernel import Agent, CannotStart, Capability, InvalidValue, TaskNotFound, TaskStatus
-from agentic_kernel_engine.loop.action import AskUser, Delegate, FinalAnswer, ToolCall
-from agentic_kernel_engine.loop.context import Context
+from agentic_kernel_engine.plans.action import AskUser, Delegate, FinalAnswer, ToolCall
+from agentic_kernel_engine.plans.context import Context
 from agentic_kernel_engine.seams.capabilities import (
     InMemoryCapabilities,
     Repertoire,
     UnknownAgent,
     UnknownCapability,
 )
-from agentic_kernel_engine.seams.tools import Tool, tool
+from agentic_kernel_engine.tools.registry import Tool, tool
 
 from ..conftest import Crash
 from .conftest import Runner, World, last_turn, new_task

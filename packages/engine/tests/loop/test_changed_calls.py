@@ -11,15 +11,15 @@ import pytest
 
 from agentic_kernel import Task, TaskStatus
 from agentic_kernel_engine import Event
-from agentic_kernel_engine.loop.action import Action, FinalAnswer, ToolCall
-from agentic_kernel_engine.loop.context import Context
-from agentic_kernel_engine.loop.decision import ALLOW, Decision, deny, require_approval, stop
-from agentic_kernel_engine.loop.observation import Observation
 from agentic_kernel_engine.loop.replay import replay
+from agentic_kernel_engine.plans.action import Action, FinalAnswer, ToolCall
+from agentic_kernel_engine.plans.context import Context
+from agentic_kernel_engine.plans.decision import ALLOW, Decision, deny, require_approval, stop
+from agentic_kernel_engine.plans.observation import Observation
 from agentic_kernel_engine.seams.middlewares import Cache, ToolTimeout
 from agentic_kernel_engine.seams.planner import ScriptedPlanner
 from agentic_kernel_engine.seams.policies import BasicPolicy
-from agentic_kernel_engine.seams.tools import Invocation
+from agentic_kernel_engine.tools.registry import Invocation
 
 from ..conftest import Crash
 from .conftest import Runner, World, last_turn, new_task

@@ -11,9 +11,9 @@ import pytest
 
 from agentic_kernel import Task, TaskStatus
 from agentic_kernel_engine import Host, Loop, MemoryStore, Store
-from agentic_kernel_engine.loop.action import AskUser, FinalAnswer, ToolCall
-from agentic_kernel_engine.loop.context import Context
-from agentic_kernel_engine.loop.transcript import UserMessage
+from agentic_kernel_engine.plans.action import AskUser, FinalAnswer, ToolCall
+from agentic_kernel_engine.plans.context import Context
+from agentic_kernel_engine.plans.transcript import UserMessage
 
 from .conftest import World, new_task
 from .delegating import Roles, join, last, spawn, told

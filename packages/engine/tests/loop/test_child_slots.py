@@ -10,8 +10,8 @@ import pytest
 
 from agentic_kernel import TaskStatus
 from agentic_kernel_engine import Host, Limits, Loop, MemoryStore
-from agentic_kernel_engine.loop.action import FinalAnswer, Schedule, ToolCall
-from agentic_kernel_engine.loop.context import Context
+from agentic_kernel_engine.plans.action import FinalAnswer, Schedule, ToolCall
+from agentic_kernel_engine.plans.context import Context
 
 from ..conftest import Crash
 from .conftest import World, new_task

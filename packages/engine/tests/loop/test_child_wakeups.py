@@ -9,9 +9,9 @@ import pytest
 
 from agentic_kernel import Kill, Pause, Task, TaskStatus, apply
 from agentic_kernel_engine import Host, Loop, MemoryStore, Record
-from agentic_kernel_engine.loop.action import AskUser, FinalAnswer, ToolCall
-from agentic_kernel_engine.mutators import successor
-from agentic_kernel_engine.seams.tools import tool
+from agentic_kernel_engine.host.change import successor
+from agentic_kernel_engine.plans.action import AskUser, FinalAnswer, ToolCall
+from agentic_kernel_engine.tools.registry import tool
 from agentic_kernel_engine.waiting import asked
 
 from ..conftest import Crash, TappedStore

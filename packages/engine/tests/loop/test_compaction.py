@@ -11,17 +11,17 @@ import pytest
 
 from agentic_kernel import InvalidValue, TaskStatus
 from agentic_kernel_engine import Host, MemoryStore
-from agentic_kernel_engine.loop.action import Action, AskUser, FinalAnswer, ToolCall
 from agentic_kernel_engine.loop.compaction import KEPT, KEPT_TEXTS
-from agentic_kernel_engine.loop.context import Context
-from agentic_kernel_engine.loop.decision import ALLOW, Decision, require_approval
 from agentic_kernel_engine.loop.execution import Execution
-from agentic_kernel_engine.loop.limits import Limits
-from agentic_kernel_engine.loop.observation import Observation
-from agentic_kernel_engine.loop.plan import Plan
 from agentic_kernel_engine.loop.replay import replay
 from agentic_kernel_engine.loop.state import VERSION, State, dump, load
-from agentic_kernel_engine.loop.transcript import (
+from agentic_kernel_engine.plans.action import Action, AskUser, FinalAnswer, ToolCall
+from agentic_kernel_engine.plans.context import Context
+from agentic_kernel_engine.plans.decision import ALLOW, Decision, require_approval
+from agentic_kernel_engine.plans.limits import Limits
+from agentic_kernel_engine.plans.observation import Observation
+from agentic_kernel_engine.plans.plan import Plan
+from agentic_kernel_engine.plans.transcript import (
     Entry,
     Notice,
     Summary,

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from agentic_kernel_engine.loop.action import FinalAnswer, Thought, ToolCall
-from agentic_kernel_engine.loop.context import Context
-from agentic_kernel_engine.loop.limits import Limits
-from agentic_kernel_engine.loop.plan import Plan
+from agentic_kernel_engine.plans.action import FinalAnswer, Thought, ToolCall
+from agentic_kernel_engine.plans.context import Context
+from agentic_kernel_engine.plans.limits import Limits
+from agentic_kernel_engine.plans.plan import Plan
 
 from .conftest import Runner, new_task
 

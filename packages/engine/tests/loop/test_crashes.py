@@ -9,14 +9,14 @@ import pytest
 
 from agentic_kernel import TaskStatus
 from agentic_kernel_engine import Host
-from agentic_kernel_engine.loop.action import AskUser, Delegate, FinalAnswer, ToolCall
-from agentic_kernel_engine.loop.context import Context
-from agentic_kernel_engine.loop.limits import Limits
-from agentic_kernel_engine.loop.plan import Plan, Usage
 from agentic_kernel_engine.loop.replay import replay
+from agentic_kernel_engine.plans.action import AskUser, Delegate, FinalAnswer, ToolCall
+from agentic_kernel_engine.plans.context import Context
+from agentic_kernel_engine.plans.limits import Limits
+from agentic_kernel_engine.plans.plan import Plan, Usage
 from agentic_kernel_engine.seams.memories import InMemoryMemory
 from agentic_kernel_engine.seams.planner import ScriptedPlanner, Streamed
-from agentic_kernel_engine.seams.tools import ToolContext, tool
+from agentic_kernel_engine.tools.registry import ToolContext, tool
 
 from ..conftest import Crash
 from .conftest import Runner, World, last_turn, new_task

@@ -11,8 +11,8 @@ import pytest
 
 from agentic_kernel import CannotStart, Dispatch, Kill, Pause, Task, TaskStatus, apply
 from agentic_kernel_engine import Host, Limits, Loop
-from agentic_kernel_engine.loop.action import Delegate, FinalAnswer, PushGoal, Thought, ToolCall
-from agentic_kernel_engine.loop.context import Context
+from agentic_kernel_engine.plans.action import Delegate, FinalAnswer, PushGoal, Thought, ToolCall
+from agentic_kernel_engine.plans.context import Context
 from agentic_kernel_engine.seams.delegation import (
     ChildTasks,
     DelegationRefused,

@@ -9,7 +9,7 @@ import pytest
 
 from agentic_kernel import Task, TaskStatus
 from agentic_kernel_engine import Host, Job, Loop
-from agentic_kernel_engine.loop.action import FinalAnswer, ToolCall
+from agentic_kernel_engine.plans.action import FinalAnswer, ToolCall
 from agentic_kernel_engine.seams.delegation import OnRuntime
 
 from ..conftest import Crash

@@ -10,10 +10,10 @@ import pytest
 
 from agentic_kernel import InvalidValue, TaskStatus
 from agentic_kernel_engine import Host, Loop
-from agentic_kernel_engine.loop import vocabulary
-from agentic_kernel_engine.loop.action import FinalAnswer, ToolCall
-from agentic_kernel_engine.loop.context import Context
-from agentic_kernel_engine.loop.decision import Decision, require_approval
+from agentic_kernel_engine.plans import vocabulary
+from agentic_kernel_engine.plans.action import FinalAnswer, ToolCall
+from agentic_kernel_engine.plans.context import Context
+from agentic_kernel_engine.plans.decision import Decision, require_approval
 from agentic_kernel_engine.providers import Asked, actions_of
 from agentic_kernel_engine.seams.delegation import ChildTasks
 from agentic_kernel_engine.seams.memories import InMemoryMemory

@@ -27,7 +27,8 @@ from agentic_kernel_engine import (
     MemoryStore,
     StoreError,
 )
-from agentic_kernel_engine.loop.action import (
+from agentic_kernel_engine.loop.replay import replay
+from agentic_kernel_engine.plans.action import (
     Action,
     AskUser,
     Delegate,
@@ -36,13 +37,12 @@ from agentic_kernel_engine.loop.action import (
     Thought,
     ToolCall,
 )
-from agentic_kernel_engine.loop.context import Context
-from agentic_kernel_engine.loop.decision import ALLOW, Decision, require_approval
-from agentic_kernel_engine.loop.replay import replay
-from agentic_kernel_engine.loop.transcript import Turn
+from agentic_kernel_engine.plans.context import Context
+from agentic_kernel_engine.plans.decision import ALLOW, Decision, require_approval
+from agentic_kernel_engine.plans.transcript import Turn
 from agentic_kernel_engine.seams.approvals import InMemoryApprovals, Request
 from agentic_kernel_engine.seams.delegation import depth
-from agentic_kernel_engine.seams.tools import Tool, ToolContext, tool
+from agentic_kernel_engine.tools.registry import Tool, ToolContext, tool
 from agentic_kernel_engine.waiting import asked
 
 from ..conftest import Crash

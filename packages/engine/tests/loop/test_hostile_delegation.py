@@ -9,8 +9,8 @@ import pytest
 
 from agentic_kernel import CannotStart, TaskStatus
 from agentic_kernel_engine import Host, Job, Limits, Loop
-from agentic_kernel_engine.loop.action import Delegate, FinalAnswer, ToolCall
-from agentic_kernel_engine.loop.context import Context
+from agentic_kernel_engine.plans.action import Delegate, FinalAnswer, ToolCall
+from agentic_kernel_engine.plans.context import Context
 from agentic_kernel_engine.seams.approvals import InMemoryApprovals
 from agentic_kernel_engine.seams.delegation import OnRuntime
 

@@ -12,9 +12,9 @@ import pytest
 from agentic_kernel import InvalidValue, TaskStatus
 from agentic_kernel_engine import Host, Job
 from agentic_kernel_engine.errors import InboxFull
-from agentic_kernel_engine.inbox import MOST_BYTES, MOST_ENTRIES
-from agentic_kernel_engine.loop.action import FinalAnswer
+from agentic_kernel_engine.host.inbox import MOST_BYTES, MOST_ENTRIES
 from agentic_kernel_engine.loop.state import load
+from agentic_kernel_engine.plans.action import FinalAnswer
 
 from .conftest import Runner, World, new_task
 from .test_approvals import AskForWrites, paused, write

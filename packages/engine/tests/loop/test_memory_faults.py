@@ -11,7 +11,7 @@ import pytest
 
 from agentic_kernel import TaskStatus
 from agentic_kernel_engine.loop import remembering
-from agentic_kernel_engine.loop.action import FinalAnswer, ToolCall
+from agentic_kernel_engine.plans.action import FinalAnswer, ToolCall
 from agentic_kernel_engine.seams.governor import Proposal, SessionMemoryGovernor
 from agentic_kernel_engine.seams.memories import (
     EmbeddingMemory,
@@ -19,7 +19,7 @@ from agentic_kernel_engine.seams.memories import (
     InMemoryMemory,
 )
 from agentic_kernel_engine.seams.memory import Hit, Item, Query
-from agentic_kernel_engine.seams.tools import Tool
+from agentic_kernel_engine.tools.registry import Tool
 
 from ..conftest import Crash
 from .conftest import Runner

@@ -9,17 +9,17 @@ import pytest
 
 from agentic_kernel import Task, TaskStatus
 from agentic_kernel_engine import Event, TaskFailed
-from agentic_kernel_engine.loop.action import FinalAnswer, ToolCall
-from agentic_kernel_engine.loop.context import Context
-from agentic_kernel_engine.loop.ending import End, PlannerError
-from agentic_kernel_engine.loop.observation import Observation
-from agentic_kernel_engine.loop.plan import Plan, Usage
-from agentic_kernel_engine.loop.reasons import StopReason
 from agentic_kernel_engine.loop.replay import replay
 from agentic_kernel_engine.loop.state import State
+from agentic_kernel_engine.plans.action import FinalAnswer, ToolCall
+from agentic_kernel_engine.plans.context import Context
+from agentic_kernel_engine.plans.ending import End, PlannerError
+from agentic_kernel_engine.plans.observation import Observation
+from agentic_kernel_engine.plans.plan import Plan, Usage
+from agentic_kernel_engine.plans.reasons import StopReason
 from agentic_kernel_engine.seams.middleware import HOOKS, Recovery
 from agentic_kernel_engine.seams.policies import BasicPolicy
-from agentic_kernel_engine.seams.scheduler import SequentialScheduler
+from agentic_kernel_engine.tools.scheduler import SequentialScheduler
 
 from ..conftest import Crash, TappedStore
 from .conftest import Runner, World, new_task

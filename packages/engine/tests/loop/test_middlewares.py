@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from agentic_kernel import InvalidValue, Task, TaskStatus
-from agentic_kernel_engine.loop.action import AskUser, FinalAnswer, Thought, ToolCall
-from agentic_kernel_engine.loop.context import NOBODY, Context, Principal
-from agentic_kernel_engine.loop.ending import PlannerError
-from agentic_kernel_engine.loop.limits import Limits, Spent, remaining
-from agentic_kernel_engine.loop.plan import Plan, Usage
 from agentic_kernel_engine.loop.replay import replay
+from agentic_kernel_engine.plans.action import AskUser, FinalAnswer, Thought, ToolCall
+from agentic_kernel_engine.plans.context import NOBODY, Context, Principal
+from agentic_kernel_engine.plans.ending import PlannerError
+from agentic_kernel_engine.plans.limits import Limits, Spent, remaining
+from agentic_kernel_engine.plans.plan import Plan, Usage
 from agentic_kernel_engine.seams.middlewares import (
     Cache,
     Fallback,
@@ -23,7 +23,7 @@ from agentic_kernel_engine.seams.middlewares import (
     Truncation,
 )
 from agentic_kernel_engine.seams.planner import ScriptedPlanner, Streamed
-from agentic_kernel_engine.seams.tools import tool
+from agentic_kernel_engine.tools.registry import tool
 
 from .conftest import Runner, World, last_turn, new_task
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from agentic_kernel import InvalidValue, Task, TaskStatus
-from agentic_kernel_engine.loop.action import Action, FinalAnswer, Thought, ToolCall
-from agentic_kernel_engine.loop.context import Context, Principal
-from agentic_kernel_engine.loop.decision import (
+from agentic_kernel_engine.plans.action import Action, FinalAnswer, Thought, ToolCall
+from agentic_kernel_engine.plans.context import Context, Principal
+from agentic_kernel_engine.plans.decision import (
     ALLOW,
     Decision,
     Verdict,
@@ -18,7 +18,7 @@ from agentic_kernel_engine.loop.decision import (
     require_approval,
     stop,
 )
-from agentic_kernel_engine.loop.limits import Limits, Spent, remaining
+from agentic_kernel_engine.plans.limits import Limits, Spent, remaining
 from agentic_kernel_engine.seams.policies import (
     BasicPolicy,
     PermissionPolicy,
@@ -26,7 +26,7 @@ from agentic_kernel_engine.seams.policies import (
     RiskPolicy,
 )
 from agentic_kernel_engine.seams.policy import Policy
-from agentic_kernel_engine.seams.tools import SideEffect, Tool
+from agentic_kernel_engine.tools.registry import SideEffect, Tool
 
 from .conftest import Runner, World, new_task
 

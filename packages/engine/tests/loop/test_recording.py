@@ -9,10 +9,10 @@ import pytest
 
 from agentic_kernel import Task
 from agentic_kernel_engine import Event
-from agentic_kernel_engine.loop.action import FinalAnswer, PushGoal, ToolCall
-from agentic_kernel_engine.loop.ending import PlannerError
-from agentic_kernel_engine.loop.limits import Limits
-from agentic_kernel_engine.loop.plan import Delta, Plan, Usage
+from agentic_kernel_engine.plans.action import FinalAnswer, PushGoal, ToolCall
+from agentic_kernel_engine.plans.ending import PlannerError
+from agentic_kernel_engine.plans.limits import Limits
+from agentic_kernel_engine.plans.plan import Delta, Plan, Usage
 from agentic_kernel_engine.seams.middlewares import (
     Recorder,
     Recording,
@@ -22,7 +22,7 @@ from agentic_kernel_engine.seams.middlewares import (
 )
 from agentic_kernel_engine.seams.planner import ScriptedPlanner, Streamed
 from agentic_kernel_engine.seams.policies import BasicPolicy
-from agentic_kernel_engine.seams.tools import Tool, ToolContext, tool
+from agentic_kernel_engine.tools.registry import Tool, ToolContext, tool
 
 from .conftest import Runner, new_task
 

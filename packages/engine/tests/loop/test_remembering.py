@@ -13,9 +13,9 @@ import pytest
 from agentic_kernel import CannotStart, InvalidValue, TaskStatus
 from agentic_kernel_engine import MemoryStore, Record
 from agentic_kernel_engine.loop import remembering
-from agentic_kernel_engine.loop.action import AskUser, FinalAnswer, PushGoal, ToolCall
-from agentic_kernel_engine.loop.context import Context, Principal
-from agentic_kernel_engine.loop.limits import Limits
+from agentic_kernel_engine.plans.action import AskUser, FinalAnswer, PushGoal, ToolCall
+from agentic_kernel_engine.plans.context import Context, Principal
+from agentic_kernel_engine.plans.limits import Limits
 from agentic_kernel_engine.seams.compactor import WindowCompactor
 from agentic_kernel_engine.seams.governor import SessionMemoryGovernor
 from agentic_kernel_engine.seams.memories import (
@@ -24,7 +24,7 @@ from agentic_kernel_engine.seams.memories import (
 )
 from agentic_kernel_engine.seams.memory import Hit, Item, Query
 from agentic_kernel_engine.seams.policies import BasicPolicy
-from agentic_kernel_engine.seams.tools import Tool
+from agentic_kernel_engine.tools.registry import Tool
 
 from .conftest import Runner, new_task
 from .remembering import ADD, ANN, MONDAY, Asked, Seen, in_session, run, said

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from agentic_kernel_engine.loop import remembering
-from agentic_kernel_engine.loop.action import FinalAnswer, ToolCall
-from agentic_kernel_engine.loop.context import Context
-from agentic_kernel_engine.loop.ending import End
-from agentic_kernel_engine.loop.reasons import StopReason
+from agentic_kernel_engine.plans.action import FinalAnswer, ToolCall
+from agentic_kernel_engine.plans.context import Context
+from agentic_kernel_engine.plans.ending import End
+from agentic_kernel_engine.plans.reasons import StopReason
 from agentic_kernel_engine.seams.governor import MAX_PROPOSALS, Proposal, SessionMemoryGovernor
 from agentic_kernel_engine.seams.memories import InMemoryMemory
 from agentic_kernel_engine.seams.memory import Hit, Item, Scope

@@ -13,7 +13,10 @@ import pytest
 
 from agentic_kernel import IllegalTransition, Task, TaskStatus
 from agentic_kernel_engine import Host, Job, MemoryStore
-from agentic_kernel_engine.loop.action import (
+from agentic_kernel_engine.loop.execution import Execution
+from agentic_kernel_engine.loop.loop import Loop
+from agentic_kernel_engine.loop.replay import replay
+from agentic_kernel_engine.plans.action import (
     Action,
     AskUser,
     CompleteGoal,
@@ -23,14 +26,11 @@ from agentic_kernel_engine.loop.action import (
     Thought,
     ToolCall,
 )
-from agentic_kernel_engine.loop.context import Context
-from agentic_kernel_engine.loop.decision import ALLOW, Decision, deny, require_approval, stop
-from agentic_kernel_engine.loop.ending import PlannerError
-from agentic_kernel_engine.loop.execution import Execution
-from agentic_kernel_engine.loop.limits import Limits
-from agentic_kernel_engine.loop.loop import Loop
-from agentic_kernel_engine.loop.plan import Plan, Usage
-from agentic_kernel_engine.loop.replay import replay
+from agentic_kernel_engine.plans.context import Context
+from agentic_kernel_engine.plans.decision import ALLOW, Decision, deny, require_approval, stop
+from agentic_kernel_engine.plans.ending import PlannerError
+from agentic_kernel_engine.plans.limits import Limits
+from agentic_kernel_engine.plans.plan import Plan, Usage
 from agentic_kernel_engine.seams.compactor import WindowCompactor
 from agentic_kernel_engine.seams.governor import SessionMemoryGovernor
 from agentic_kernel_engine.seams.memories import InMemoryMemory

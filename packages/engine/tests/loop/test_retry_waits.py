@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from agentic_kernel import Task, TaskStatus
-from agentic_kernel_engine.loop.context import Context
-from agentic_kernel_engine.loop.limits import Limits
-from agentic_kernel_engine.loop.plan import Usage
 from agentic_kernel_engine.loop.replay import replay
+from agentic_kernel_engine.plans.context import Context
+from agentic_kernel_engine.plans.limits import Limits
+from agentic_kernel_engine.plans.plan import Usage
 from agentic_kernel_engine.seams.middleware import Recovery
 from agentic_kernel_engine.seams.planner import ScriptedPlanner, Streamed
 

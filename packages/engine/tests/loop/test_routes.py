@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from agentic_kernel import TaskStatus
-from agentic_kernel_engine.loop.action import (
+from agentic_kernel_engine.loop.replay import replay
+from agentic_kernel_engine.plans.action import (
     ACTIONS,
     Action,
     AskUser,
@@ -22,9 +23,8 @@ from agentic_kernel_engine.loop.action import (
     ToolCall,
     kind_of,
 )
-from agentic_kernel_engine.loop.context import Context
-from agentic_kernel_engine.loop.decision import ALLOW, ROUTES, Decision, Route, Verdict
-from agentic_kernel_engine.loop.replay import replay
+from agentic_kernel_engine.plans.context import Context
+from agentic_kernel_engine.plans.decision import ALLOW, ROUTES, Decision, Route, Verdict
 
 from .conftest import Runner, World, new_task
 

@@ -10,13 +10,13 @@ import pytest
 
 from agentic_kernel import Failure, Task, TaskStatus
 from agentic_kernel_engine import Event, Host, Job, MemoryStore, TaskFailed
-from agentic_kernel_engine.loop.action import Action, AskUser, FinalAnswer, Stop, ToolCall
-from agentic_kernel_engine.loop.context import NOBODY, Context, Principal
-from agentic_kernel_engine.loop.observation import Observation
-from agentic_kernel_engine.loop.plan import Plan
 from agentic_kernel_engine.loop.replay import replay
 from agentic_kernel_engine.loop.session import CARRIED, EXTRACT, continued
-from agentic_kernel_engine.loop.transcript import (
+from agentic_kernel_engine.plans.action import Action, AskUser, FinalAnswer, Stop, ToolCall
+from agentic_kernel_engine.plans.context import NOBODY, Context, Principal
+from agentic_kernel_engine.plans.observation import Observation
+from agentic_kernel_engine.plans.plan import Plan
+from agentic_kernel_engine.plans.transcript import (
     Entry,
     Notice,
     Summary,
@@ -26,7 +26,7 @@ from agentic_kernel_engine.loop.transcript import (
     entries_of,
 )
 from agentic_kernel_engine.seams.compactor import WindowCompactor
-from agentic_kernel_engine.seams.tools import tool
+from agentic_kernel_engine.tools.registry import tool
 
 from ..conftest import Acting, Crash
 from .conftest import Runner, new_task

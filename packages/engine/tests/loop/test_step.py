@@ -9,8 +9,9 @@ import pytest
 
 from agentic_kernel import Task, TaskStatus
 from agentic_kernel_engine import Host
-from agentic_kernel_engine.loop import vocabulary
-from agentic_kernel_engine.loop.action import (
+from agentic_kernel_engine.loop.replay import replay
+from agentic_kernel_engine.plans import vocabulary
+from agentic_kernel_engine.plans.action import (
     AskUser,
     CompleteGoal,
     FinalAnswer,
@@ -20,16 +21,15 @@ from agentic_kernel_engine.loop.action import (
     Thought,
     ToolCall,
 )
-from agentic_kernel_engine.loop.context import Context
-from agentic_kernel_engine.loop.decision import ALLOW
-from agentic_kernel_engine.loop.ending import PlannerError
-from agentic_kernel_engine.loop.limits import Limits
-from agentic_kernel_engine.loop.plan import Plan, Usage
-from agentic_kernel_engine.loop.replay import replay
-from agentic_kernel_engine.loop.transcript import Notice, Turn, UserMessage
+from agentic_kernel_engine.plans.context import Context
+from agentic_kernel_engine.plans.decision import ALLOW
+from agentic_kernel_engine.plans.ending import PlannerError
+from agentic_kernel_engine.plans.limits import Limits
+from agentic_kernel_engine.plans.plan import Plan, Usage
+from agentic_kernel_engine.plans.transcript import Notice, Turn, UserMessage
 from agentic_kernel_engine.seams.planner import Streamed
-from agentic_kernel_engine.seams.scheduler import SequentialScheduler
-from agentic_kernel_engine.seams.tools import ToolContext, tool
+from agentic_kernel_engine.tools.registry import ToolContext, tool
+from agentic_kernel_engine.tools.scheduler import SequentialScheduler
 
 from .conftest import Runner, World, new_task
 

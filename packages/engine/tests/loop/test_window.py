@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentic_kernel import InvalidValue
-from agentic_kernel_engine.loop.action import AskUser, FinalAnswer, ToolCall
-from agentic_kernel_engine.loop.limits import Remaining
-from agentic_kernel_engine.loop.observation import Observation
-from agentic_kernel_engine.loop.plan import Plan
-from agentic_kernel_engine.loop.transcript import (
+from agentic_kernel_engine.plans.action import AskUser, FinalAnswer, ToolCall
+from agentic_kernel_engine.plans.limits import Remaining
+from agentic_kernel_engine.plans.observation import Observation
+from agentic_kernel_engine.plans.plan import Plan
+from agentic_kernel_engine.plans.transcript import (
     Entry,
     Notice,
     Summary,

@@ -17,7 +17,7 @@ from agentic_kernel_engine.providers import (
     offered,
 )
 from agentic_kernel_engine.providers.offers import offer_of
-from agentic_kernel_engine.seams.schema import compile_schema
+from agentic_kernel_engine.tools.schema import compile_schema
 
 from .seen import add
 

@@ -16,7 +16,8 @@ from opentelemetry.trace import TracerProvider
 
 from agentic_kernel_engine import Event, Substrate
 from agentic_kernel_engine import events as host
-from agentic_kernel_engine.loop import Observation, Plan, vocabulary
+from agentic_kernel_engine.loop import Observation, Plan
+from agentic_kernel_engine.plans import vocabulary
 
 from . import conventions as names
 from .forms import redacted

@@ -21,8 +21,8 @@ from agentic_kernel_engine import values
 from agentic_kernel_engine.codec import buried
 from agentic_kernel_engine.errors import Conflict, StoreError, Unreadable
 from agentic_kernel_engine.faults import log, said
+from agentic_kernel_engine.host.change import LOOKS, landed
 from agentic_kernel_engine.moments import aware
-from agentic_kernel_engine.mutators import LOOKS, landed
 from agentic_kernel_engine.record import Record, host_of, owner_name
 from agentic_kernel_engine.search import Search, SearchOptions, page_size
 from agentic_kernel_engine.store import EventId, StoreTraits

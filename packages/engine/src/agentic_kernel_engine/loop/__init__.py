@@ -1,6 +1,6 @@
 """The bounded loop: plan, authorize, execute, observe; and the data that it is about."""
 
-from .action import (
+from ..plans.action import (
     Action,
     AskUser,
     CompleteGoal,
@@ -12,17 +12,17 @@ from .action import (
     Thought,
     ToolCall,
 )
-from .context import Context, Principal
-from .decision import ALLOW, ROUTES, Decision, Route, deny, require_approval, stop
-from .ending import End, PlannerError
-from .limits import Limits, Remaining, Spent
+from ..plans.context import Context, Principal
+from ..plans.decision import ALLOW, ROUTES, Decision, Route, deny, require_approval, stop
+from ..plans.ending import End, PlannerError
+from ..plans.limits import Limits, Remaining, Spent
+from ..plans.observation import Observation
+from ..plans.plan import Delta, Plan, Usage
+from ..plans.reasons import StopReason
+from ..plans.transcript import Entry, Notice, Summary, Transcript, Turn, UserMessage
 from .loop import Loop
-from .observation import Observation
-from .plan import Delta, Plan, Usage
-from .reasons import StopReason
 from .replay import Outcome, Replay, outcome, replay
 from .session import continued
-from .transcript import Entry, Notice, Summary, Transcript, Turn, UserMessage
 
 __all__ = [
     "ALLOW",

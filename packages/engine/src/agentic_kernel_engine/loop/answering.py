@@ -19,16 +19,16 @@ from .. import events as host
 from .. import values
 from ..errors import TaskFailed
 from ..faults import is_a, report, text_of
+from ..plans import vocabulary
+from ..plans.action import ACTIONS, TEXTS, FinalAnswer, ToolCall
+from ..plans.context import Context
+from ..plans.ending import End, PlannerError
+from ..plans.limits import unaffordable
+from ..plans.plan import LARGEST, NOTHING_USED, Delta, Plan, Usage
+from ..plans.reasons import StopReason
 from ..seams.middleware import Hooks, Recovery, storable
 from ..seams.planner import Planner
-from . import vocabulary
-from .action import ACTIONS, TEXTS, FinalAnswer, ToolCall
-from .context import Context
-from .ending import End, PlannerError
 from .execution import Execution
-from .limits import unaffordable
-from .plan import LARGEST, NOTHING_USED, Delta, Plan, Usage
-from .reasons import StopReason
 
 RETRIES: Final = 10
 """How often middleware may have one call repeated."""

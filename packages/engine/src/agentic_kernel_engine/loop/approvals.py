@@ -14,16 +14,16 @@ import msgspec
 
 from agentic_kernel import InvalidValue
 
-from .. import inbox
+from ..host import inbox
+from ..plans import vocabulary
+from ..plans.action import Action, Delegate, ToolCall, digest, kind_of
+from ..plans.context import Context
+from ..plans.decision import ALLOW, ROUTES, Decision, Route, deny
+from ..plans.reasons import STOP_REASON, WAITING_FOR, StopReason
 from ..seams.agent_tool import AgentTool
 from ..seams.policy import Policy, decided
 from ..waiting import digests
-from . import vocabulary
-from .action import Action, Delegate, ToolCall, digest, kind_of
-from .context import Context
-from .decision import ALLOW, ROUTES, Decision, Route, deny
 from .execution import Execution
-from .reasons import STOP_REASON, WAITING_FOR, StopReason
 from .state import AtHand, Judgement
 
 SHOWN: Final = 1_000_000

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from .. import values
+from ..plans.action import ToolCall, digest
+from ..plans.context import Context
+from ..plans.ending import End
+from ..plans.observation import POLICY_DENIED, SKIPPED, Observation
+from ..plans.reasons import StopReason
 from ..seams.policy import decided
-from ..seams.tools import Invocation, Tool
-from .action import ToolCall, digest
-from .context import Context
-from .ending import End
+from ..tools.registry import Invocation, Tool
 from .execution import Execution
-from .observation import POLICY_DENIED, SKIPPED, Observation
-from .reasons import StopReason
 from .state import AtHand
 
 if TYPE_CHECKING:

@@ -9,17 +9,18 @@ from typing import Final, cast
 from agentic_kernel import CannotStart, InvalidValue, Task, TaskExists, TaskNotFound, TaskStatus
 
 from ..events import Event
+from ..plans import vocabulary
+from ..plans.action import Delegate, ToolCall
+from ..plans.ending import End
+from ..plans.observation import CHILD_FAILED, OUTPUT_SCHEMA_FAILED, Observation
+from ..plans.reasons import StopReason
 from ..seams.agent_tool import AgentTool, failed, unless
 from ..seams.delegation import Delegation, DelegationRefused, child_of, depth
-from ..seams.tools import ToolRegistry, stored
+from ..tools.registry import ToolRegistry, stored
 from ..waiting import asked, surfaced
-from . import effects, vocabulary
-from .action import Delegate, ToolCall
+from . import effects
 from .approvals import ask_for_children
-from .ending import End
 from .execution import Execution
-from .observation import CHILD_FAILED, OUTPUT_SCHEMA_FAILED, Observation
-from .reasons import StopReason
 from .state import AtHand, State
 
 _LONGEST: Final = 2_000

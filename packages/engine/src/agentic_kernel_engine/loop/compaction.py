@@ -21,13 +21,13 @@ from agentic_kernel import InvalidValue
 
 from .. import values
 from ..faults import report
+from ..plans import vocabulary
+from ..plans.action import AskUser
+from ..plans.ending import unhandled
+from ..plans.plan import Plan
+from ..plans.transcript import Entry, Summary, Transcript, Turn, UserMessage
 from ..seams.compactor import LONGEST, Compaction, Compactor
 from ..seams.middleware import storable
-from . import vocabulary
-from .action import AskUser
-from .ending import unhandled
-from .plan import Plan
-from .transcript import Entry, Summary, Transcript, Turn, UserMessage
 
 if TYPE_CHECKING:
     from .execution import Execution

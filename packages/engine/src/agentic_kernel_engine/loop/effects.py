@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..seams.tools import Invocation, Tool
-from . import vocabulary
-from .action import ToolCall, digest
+from ..plans import vocabulary
+from ..plans.action import ToolCall, digest
+from ..plans.observation import Observation
+from ..tools.registry import Invocation, Tool
 from .execution import Execution
-from .observation import Observation
 from .state import AtHand
 
 

@@ -12,18 +12,18 @@ from agentic_kernel import Task
 from .. import events as host
 from ..events import Checked, Event
 from ..faults import report
-from ..job import Job
-from . import vocabulary
-from .limits import Limits, Remaining, remaining
-from .plan import Plan
-from .reasons import STOP_REASON, WAITING_FOR, StopReason
+from ..host.job import Job
+from ..plans import vocabulary
+from ..plans.limits import Limits, Remaining, remaining
+from ..plans.plan import Plan
+from ..plans.reasons import STOP_REASON, WAITING_FOR, StopReason
+from ..plans.transcript import Transcript, UserMessage, read
 from .state import VERSION, AtHand, State, dump, load
-from .transcript import Transcript, UserMessage, read
 
 if TYPE_CHECKING:
+    from ..plans.ending import End
     from ..seams.memory import Scope
-    from ..seams.tools import ToolRegistry
-    from .ending import End
+    from ..tools.registry import ToolRegistry
 
 Clock = Callable[[], float]
 """Seconds on a clock that never runs backwards."""

@@ -17,7 +17,12 @@ from .. import edges
 from ..errors import TaskFailed
 from ..events import Event
 from ..faults import passes, report
-from ..job import Job
+from ..host.job import Job
+from ..plans import vocabulary
+from ..plans.context import NOBODY, Context, Principal
+from ..plans.ending import End, failed, unhandled
+from ..plans.limits import Limits, exceeded
+from ..plans.reasons import STOP_REASON, WAITING_FOR, StopReason, refuse_notes
 from ..seams.capabilities import AgentTools, CapabilityRegistry
 from ..seams.compactor import Compactor
 from ..seams.delegation import ChildTasks, Delegation
@@ -26,19 +31,15 @@ from ..seams.memory import Memory
 from ..seams.middleware import Hooks
 from ..seams.planner import Planner
 from ..seams.policy import AllowAll, Policy
-from ..seams.scheduler import ParallelScheduler, SequentialScheduler, ToolScheduler
-from ..seams.schema import compile_schema
-from ..seams.threads import SHARED, ToolThreads
-from ..seams.tools import Tool, ToolRegistry, Tools
-from . import approvals, children, routing, session, vocabulary
+from ..tools.registry import Tool, ToolRegistry, Tools
+from ..tools.scheduler import ParallelScheduler, SequentialScheduler, ToolScheduler
+from ..tools.schema import compile_schema
+from ..tools.threads import SHARED, ToolThreads
+from . import approvals, children, routing, session
 from .answering import Answering
 from .compaction import compact
-from .context import NOBODY, Context, Principal
-from .ending import End, failed, unhandled
 from .execution import Clock, Execution
-from .limits import Limits, exceeded
 from .progress import judge
-from .reasons import STOP_REASON, WAITING_FOR, StopReason, refuse_notes
 from .remembering import Remembering, seeds
 from .state import load
 

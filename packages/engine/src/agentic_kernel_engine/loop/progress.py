@@ -8,12 +8,12 @@ from typing import Any
 
 import msgspec
 
-from . import vocabulary
-from .action import CompleteGoal, PushGoal, Thought, ToolCall
+from ..plans import vocabulary
+from ..plans.action import CompleteGoal, PushGoal, Thought, ToolCall
+from ..plans.observation import Observation
+from ..plans.plan import Plan
+from ..plans.transcript import Turn
 from .execution import Execution
-from .observation import Observation
-from .plan import Plan
-from .transcript import Turn
 
 _encode = msgspec.json.Encoder(order="sorted").encode
 _EMPTY = "Your answer had no action. Call a tool, or give the final answer."

@@ -19,18 +19,18 @@ from agentic_kernel import InvalidValue, Task
 from .. import edges, values
 from ..errors import StoreError, TaskFailed
 from ..faults import is_a, report
+from ..plans import vocabulary
+from ..plans.context import Context, Principal
+from ..plans.ending import End, unhandled
+from ..plans.observation import Observation
+from ..plans.plan import Plan
+from ..plans.reasons import StopReason
+from ..plans.transcript import UserMessage
 from ..seams.governor import MAX_PROPOSALS, MemoryGovernor, Proposal
 from ..seams.memory import MAX_NAME, MAX_TEXT, Hit, Item, Memory, Origin, Query, Scope
-from . import vocabulary
-from .context import Context, Principal
-from .ending import End, unhandled
 from .execution import Execution
-from .observation import Observation
-from .plan import Plan
-from .reasons import StopReason
 from .session import SESSION
 from .state import Ended, State
-from .transcript import UserMessage
 
 HITS: Final = 8
 """How many items are recalled at a step."""

@@ -16,13 +16,13 @@ from agentic_kernel import InvalidValue, Task
 from .. import edges
 from .. import events as host
 from ..events import Event
-from . import vocabulary
-from .action import Action
-from .limits import Spent
-from .observation import Observation
-from .plan import Plan, Usage
-from .reasons import STOP_REASON, StopReason
-from .transcript import Entry, read
+from ..plans import vocabulary
+from ..plans.action import Action
+from ..plans.limits import Spent
+from ..plans.observation import Observation
+from ..plans.plan import Plan, Usage
+from ..plans.reasons import STOP_REASON, StopReason
+from ..plans.transcript import Entry, read
 
 
 class Replay(msgspec.Struct):

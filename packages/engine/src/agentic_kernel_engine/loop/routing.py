@@ -11,11 +11,8 @@ import msgspec
 
 from .. import values
 from ..events import Event
-from ..seams.agent_tool import AgentTool, Caller
-from ..seams.scheduler import Call
-from ..seams.tools import Invocation, ToolContext, Unfinished, perform
-from . import children, effects, vocabulary
-from .action import (
+from ..plans import vocabulary
+from ..plans.action import (
     Action,
     AskUser,
     CompleteGoal,
@@ -26,14 +23,11 @@ from .action import (
     ToolCall,
     digest,
 )
-from .approvals import ask_for_children, suspend
-from .changed import held_back
-from .context import Context
-from .decision import ROUTES, Route
-from .ending import End
-from .execution import Execution
-from .limits import failed_too_often
-from .observation import (
+from ..plans.context import Context
+from ..plans.decision import ROUTES, Route
+from ..plans.ending import End
+from ..plans.limits import failed_too_often
+from ..plans.observation import (
     INDETERMINATE,
     NO_GOAL,
     OUTPUT_SCHEMA_FAILED,
@@ -44,7 +38,14 @@ from .observation import (
     UNKNOWN_TOOL,
     Observation,
 )
-from .reasons import StopReason
+from ..plans.reasons import StopReason
+from ..seams.agent_tool import AgentTool, Caller
+from ..tools.registry import Invocation, ToolContext, Unfinished, perform
+from ..tools.scheduler import Call
+from . import children, effects
+from .approvals import ask_for_children, suspend
+from .changed import held_back
+from .execution import Execution
 from .state import AtHand, Judgement
 
 if TYPE_CHECKING:

@@ -17,14 +17,14 @@ from agentic_kernel import Task, TaskNotFound, TaskStatus
 from .. import edges
 from ..errors import TaskFailed
 from ..events import Event
+from ..plans import vocabulary
+from ..plans.action import FinalAnswer
+from ..plans.context import Principal
+from ..plans.observation import INDETERMINATE, SKIPPED, Observation
+from ..plans.plan import Plan
+from ..plans.transcript import Entry, Notice, Summary, Transcript, Turn, UserMessage, read
 from ..seams.compactor import extract, fitting
-from . import vocabulary
-from .action import FinalAnswer
 from .compaction import ask
-from .context import Principal
-from .observation import INDETERMINATE, SKIPPED, Observation
-from .plan import Plan
-from .transcript import Entry, Notice, Summary, Transcript, Turn, UserMessage, read
 
 if TYPE_CHECKING:
     from ..seams.compactor import Compactor

@@ -11,14 +11,15 @@ import msgspec
 
 from agentic_kernel import InvalidValue
 
-from .. import edges, inbox, values
+from .. import edges, values
+from ..host import inbox
+from ..plans.decision import Decision
+from ..plans.ending import End
+from ..plans.limits import Spent
+from ..plans.observation import Observation
+from ..plans.plan import Plan, Usage
+from ..plans.reasons import StopReason
 from ..seams.memory import Item
-from .decision import Decision
-from .ending import End
-from .limits import Spent
-from .observation import Observation
-from .plan import Plan, Usage
-from .reasons import StopReason
 
 VERSION: Final = 2
 """Of this schema. A state of an older one is migrated when it is read.

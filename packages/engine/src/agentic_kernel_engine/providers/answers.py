@@ -12,7 +12,7 @@ from agentic_kernel import InvalidValue
 from agentic_kernel.frozen import shown
 
 from .. import values
-from ..loop.action import Action, FinalAnswer, ToolCall
+from ..plans.action import Action, FinalAnswer, ToolCall
 from .offers import Function, Offer
 
 _UNFIT: Final = (msgspec.DecodeError, InvalidValue, RecursionError)

@@ -11,11 +11,11 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from ..loop.action import Action, AskUser, FinalAnswer, PushGoal, Thought, ToolCall
-from ..loop.context import Context
-from ..loop.observation import Observation
-from ..loop.plan import Plan
-from ..loop.transcript import Summary, Turn
+from ..plans.action import Action, AskUser, FinalAnswer, PushGoal, Thought, ToolCall
+from ..plans.context import Context
+from ..plans.observation import Observation
+from ..plans.plan import Plan
+from ..plans.transcript import Summary, Turn
 from .images import Image, images_of, parted
 from .offers import offer_of
 

@@ -13,7 +13,7 @@ from email.utils import parsedate_to_datetime
 from functools import partial
 from typing import Any, Final
 
-from ..loop.ending import PlannerError
+from ..plans.ending import PlannerError
 from .secrets import REDACTED, Secrets
 
 RATE_LIMIT: Final = "rate_limit"

@@ -7,8 +7,8 @@ from typing import Final
 
 import msgspec
 
-from ..loop.context import Context
-from ..loop.transcript import Transcript
+from ..plans.context import Context
+from ..plans.transcript import Transcript
 from .offers import Function
 
 HIDDEN: Final = 1_000

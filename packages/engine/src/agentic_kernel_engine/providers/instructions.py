@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..loop.context import Context
+from ..plans.context import Context
 
 
 def instructions(context: Context, system: str | None) -> str:

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from agentic_kernel import InvalidValue
 
-from ..loop.action import (
+from ..plans.action import (
     Action,
     AskUser,
     CompleteGoal,
@@ -22,7 +22,7 @@ from ..loop.action import (
     Thought,
     kind_of,
 )
-from ..seams.tool import Tool
+from ..tools.tool import Tool
 
 
 class Function:

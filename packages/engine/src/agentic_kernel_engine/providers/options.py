@@ -7,8 +7,8 @@ from typing import Any
 
 from agentic_kernel import CannotStart, InvalidValue, Task
 
-from ..loop.context import Context
-from ..loop.transcript import Turn
+from ..plans.context import Context
+from ..plans.transcript import Turn
 from .images import images_of
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from ..loop.plan import Usage
+from ..plans.plan import Usage
 
 MILLION: Final = 1_000_000
 _DATED: Final = re.compile(r"(.+)-\d{4}-?\d{2}-?\d{2}")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Protocol, TypedDict
 
-from ..host import Host, HostOptions
-from ..loop.context import Principal
-from ..loop.limits import Limits
+from ..host.host import Host, HostOptions
 from ..loop.loop import Loop
+from ..plans.context import Principal
+from ..plans.limits import Limits
 from ..seams.capabilities import CapabilityRegistry
 from ..seams.compactor import Compactor
 from ..seams.delegation import Delegation
@@ -17,9 +17,9 @@ from ..seams.memory import Memory
 from ..seams.middlewares.retry import Retry
 from ..seams.planner import Planner
 from ..seams.policy import Policy
-from ..seams.scheduler import ToolScheduler
-from ..seams.tools import Tool, ToolRegistry
 from ..store import Store
+from ..tools.registry import Tool, ToolRegistry
+from ..tools.scheduler import ToolScheduler
 from .failures import TRANSIENT
 
 Toolset = ToolRegistry | Sequence[Tool | Callable[..., Any]]

@@ -21,7 +21,7 @@ from typing import Any, Final
 
 import msgspec
 
-from ..loop.plan import Delta, Plan
+from ..plans.plan import Delta, Plan
 
 SHORTEST: Final = 8
 """Keys with fewer characters are not searched for: they are parts of words."""

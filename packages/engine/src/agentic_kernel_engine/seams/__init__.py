@@ -1,5 +1,8 @@
 """The variable parts of the loop, each a small protocol with a reference implementation."""
 
+from ..tools.registry import Invocation, Tool, ToolContext, ToolError, ToolRegistry, Tools, tool
+from ..tools.scheduler import ParallelScheduler, SequentialScheduler, ToolScheduler
+from ..tools.threads import ToolThreads
 from .agent_tool import AgentTool
 from .approvals import Approvals, InMemoryApprovals, Request
 from .capabilities import (
@@ -18,9 +21,6 @@ from .middleware import Middleware, Recovery
 from .planner import Forecast, Planner, RuleBasedPlanner, ScriptedPlanner, Streamed
 from .policies import BasicPolicy, PermissionPolicy, PolicyPipeline, RiskPolicy
 from .policy import AllowAll, Policy
-from .scheduler import ParallelScheduler, SequentialScheduler, ToolScheduler
-from .threads import ToolThreads
-from .tools import Invocation, Tool, ToolContext, ToolError, ToolRegistry, Tools, tool
 
 __all__ = [
     "AgentTool",

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from agentic_kernel import CannotStart, Task, TaskExists, TaskNotFound, TaskStatus
 
-from ..loop.observation import CHILD_FAILED, Observation
+from ..plans.observation import CHILD_FAILED, Observation
+from ..tools.registry import Tool, ToolContext, Unfinished
 from ..waiting import asked, surfaced
 from . import tool as _tool
 from .delegation import DelegationRefused, OnRuntime, child_of
-from .tools import Tool, ToolContext, Unfinished
 
 if TYPE_CHECKING:
-    from ..job import Job
+    from ..host.job import Job
     from ..router import Served
 
 LONGEST: Final = 2_000

@@ -9,7 +9,7 @@ from agentic_kernel import Agent, Capability, InvalidValue
 
 from .. import edges
 from ..errors import TaskFailed
-from .tools import Tool, ToolRegistry, Tools
+from ..tools.registry import Tool, ToolRegistry, Tools
 
 
 class Repertoire:

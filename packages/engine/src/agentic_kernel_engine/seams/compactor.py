@@ -14,10 +14,10 @@ import msgspec
 from agentic_kernel import InvalidValue
 
 from .. import edges
-from ..loop.action import ToolCall
-from ..loop.limits import Remaining
-from ..loop.observation import Observation
-from ..loop.transcript import Entry, Summary, Transcript, Turn, UserMessage
+from ..plans.action import ToolCall
+from ..plans.limits import Remaining
+from ..plans.observation import Observation
+from ..plans.transcript import Entry, Summary, Transcript, Turn, UserMessage
 
 LONGEST: Final = 50_000
 """How long a summary may be, in characters."""

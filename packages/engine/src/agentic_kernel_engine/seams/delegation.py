@@ -23,7 +23,7 @@ from ..waiting import asked as asked
 from ..waiting import digests as digests
 
 if TYPE_CHECKING:
-    from ..job import Job
+    from ..host.job import Job
     from ..router import Served
 
 DEPTH: Final = "engine/depth"

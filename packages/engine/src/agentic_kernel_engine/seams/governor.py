@@ -11,13 +11,13 @@ import msgspec
 
 from agentic_kernel import InvalidValue, Task
 
-from ..loop.action import ToolCall
-from ..loop.context import Context
-from ..loop.ending import End
-from ..loop.observation import Observation
-from ..loop.plan import Plan
-from ..loop.reasons import StopReason
-from ..loop.transcript import Entry
+from ..plans.action import ToolCall
+from ..plans.context import Context
+from ..plans.ending import End
+from ..plans.observation import Observation
+from ..plans.plan import Plan
+from ..plans.reasons import StopReason
+from ..plans.transcript import Entry
 from .memory import MAX_HITS, MAX_TEXT, Item, Memory, NotCurrent, Query
 
 MAX_PROPOSALS: Final = 16

@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, Protocol
 
-from ..loop import context as _context
-from ..loop.context import Context
-from ..loop.ending import PlannerError
-from ..loop.plan import NOTHING_USED, Delta, PlanLike, PlanStream, Usage
+from ..plans import context as _context
+from ..plans.context import Context
+from ..plans.ending import PlannerError
+from ..plans.plan import NOTHING_USED, Delta, PlanLike, PlanStream, Usage
 
 
 class Planner(Protocol):

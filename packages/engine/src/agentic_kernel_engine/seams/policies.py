@@ -10,11 +10,11 @@ from typing import Final, get_args
 from agentic_kernel import InvalidValue
 
 from ..faults import kind_of, report
-from ..loop.action import Action, ToolCall
-from ..loop.context import Context
-from ..loop.decision import ALLOW, Decision, Verdict, deny, require_approval
+from ..plans.action import Action, ToolCall
+from ..plans.context import Context
+from ..plans.decision import ALLOW, Decision, Verdict, deny, require_approval
+from ..tools.registry import SideEffect, Tool
 from .policy import Policy, decided
-from .tools import SideEffect, Tool
 
 EFFECTS: Final[frozenset[str]] = frozenset(get_args(SideEffect))
 STRICTNESS: Final[dict[Verdict, int]] = {"allow": 0, "require_approval": 1, "deny": 2, "stop": 3}

@@ -6,10 +6,10 @@ from typing import Final, Protocol
 
 from .. import edges
 from ..faults import kind_of, report
-from ..loop.action import Action
-from ..loop.action import kind_of as kind_of_action
-from ..loop.context import Context
-from ..loop.decision import ALLOW, ROUTES, Decision, deny
+from ..plans.action import Action
+from ..plans.action import kind_of as kind_of_action
+from ..plans.context import Context
+from ..plans.decision import ALLOW, ROUTES, Decision, deny
 
 
 class Policy(Protocol):

@@ -10,9 +10,9 @@ import msgspec
 
 from agentic_kernel import InvalidValue
 
-from ...loop.context import Context
-from ...loop.plan import NOTHING_USED, Plan
-from ...loop.transcript import Entry, Turn
+from ...plans.context import Context
+from ...plans.plan import NOTHING_USED, Plan
+from ...plans.transcript import Entry, Turn
 
 _encode = msgspec.json.Encoder(order="sorted").encode
 

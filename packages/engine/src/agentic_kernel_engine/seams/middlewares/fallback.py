@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from agentic_kernel import InvalidValue
 
-from ...loop.context import Context
+from ...plans.context import Context
 from ..middleware import Recovery
 from ..planner import Planner
 

@@ -8,14 +8,14 @@ from typing import Any, Literal
 
 import msgspec
 
-from ...loop.action import AskUser, FinalAnswer, Thought
-from ...loop.context import Context
-from ...loop.ending import End
-from ...loop.observation import Observation
-from ...loop.plan import Plan
-from ...loop.reasons import StopReason
+from ...plans.action import AskUser, FinalAnswer, Thought
+from ...plans.context import Context
+from ...plans.ending import End
+from ...plans.observation import Observation
+from ...plans.plan import Plan
+from ...plans.reasons import StopReason
+from ...tools.registry import Invocation
 from ..middleware import storable
-from ..tools import Invocation
 
 Place = Literal["text", "answer", "tool"]
 """Said by the model, beside its actions or in one; a final answer; said by a tool."""

@@ -9,13 +9,13 @@ import msgspec
 
 from ... import values
 from ...loop.answering import plan_of
-from ...loop.context import Context
-from ...loop.ending import PlannerError
-from ...loop.observation import Observation
-from ...loop.plan import NOTHING_USED, Delta, Plan, PlanLike, PlanStream, Usage
+from ...plans.context import Context
+from ...plans.ending import PlannerError
+from ...plans.observation import Observation
+from ...plans.plan import NOTHING_USED, Delta, Plan, PlanLike, PlanStream, Usage
+from ...tools.registry import Invocation
 from ..middleware import storable
 from ..planner import Planner
-from ..tools import Invocation
 
 
 class Attempt(msgspec.Struct, omit_defaults=True):

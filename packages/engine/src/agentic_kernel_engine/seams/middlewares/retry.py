@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping
 from agentic_kernel import InvalidValue
 
 from ... import edges
-from ...loop.context import Context
+from ...plans.context import Context
 from ..middleware import Recovery
 
 

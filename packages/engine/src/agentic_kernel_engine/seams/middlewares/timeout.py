@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 
 from ... import edges
-from ..tools import Invocation, Tool
+from ...tools.registry import Invocation, Tool
 
 
 class ToolTimeout:

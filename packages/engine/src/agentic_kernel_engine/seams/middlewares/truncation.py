@@ -6,8 +6,8 @@ import msgspec
 
 from agentic_kernel import InvalidValue
 
-from ...loop.observation import Observation
-from ..tools import Invocation
+from ...plans.observation import Observation
+from ...tools.registry import Invocation
 
 _encode = msgspec.json.Encoder().encode
 

@@ -12,9 +12,9 @@ from typing import Any
 
 from agentic_kernel import InvalidValue
 
+from ..plans import vocabulary
+from ..receipt import Receipt
 from . import inbox
-from .loop import vocabulary
-from .receipt import Receipt
 
 
 class Decisions(ABC):

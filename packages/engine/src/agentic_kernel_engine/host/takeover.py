@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 from agentic_kernel import CannotStart, TaskStatus
 
-from . import events as vocabulary
-from .errors import UnknownOutcome
-from .events import Event
+from .. import events as vocabulary
+from ..errors import UnknownOutcome
+from ..events import Event
+from ..receipt import Receipt
+from ..record import Record, acquired_at, host_of, owner_name
+from .change import Change, Decided, by_act, change, read_back, successor
 from .hub import Hub
-from .mutators import Change, Decided, by_act, change, read_back, successor
-from .receipt import Receipt
-from .record import Record, acquired_at, host_of, owner_name
-from .runs import Runs
+from .runner import Runs
 
 if TYPE_CHECKING:
-    from .control import Control
+    from .verbs import Control
 
 _PAGE = 100
 _FIRST = 0.1

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from agentic_kernel import InvalidValue
 
 from ..faults import cause_has_note, is_a, kind_of, place_of, report, text_of
-from ..loop.action import ToolCall
-from ..loop.observation import (
+from ..plans.action import ToolCall
+from ..plans.observation import (
     HANDLER_ERROR,
     MISSING_SCOPES,
     NO_THREAD,

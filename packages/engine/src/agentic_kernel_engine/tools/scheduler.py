@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from agentic_kernel import InvalidValue
 
-from ..loop.observation import Observation
+from ..plans.observation import Observation
 
 Call = Callable[[], Coroutine[Any, Any, Observation]]
 """One call, not yet begun. It turns whatever goes wrong into an observation."""

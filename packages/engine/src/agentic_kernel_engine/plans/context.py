@@ -15,7 +15,7 @@ from .transcript import Entry
 
 if TYPE_CHECKING:
     from ..seams.planner import Planner
-    from ..seams.tools import Tool
+    from ..tools.registry import Tool
 
 
 class Principal:

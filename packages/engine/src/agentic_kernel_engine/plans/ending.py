@@ -7,7 +7,7 @@ from typing import Any
 
 from ..errors import StoreError, TaskFailed
 from ..faults import is_a, kind_of, origin, place_of, shortened, text_of
-from ..returned import MESSAGE
+from ..host.ending import MESSAGE
 from .reasons import StopReason
 
 

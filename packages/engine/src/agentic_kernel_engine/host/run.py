@@ -22,19 +22,19 @@ from agentic_kernel import (
 from agentic_kernel.frozen import EMPTY_DICT, freeze
 from agentic_kernel.transitions import check_note
 
-from . import edges, moments, values
-from . import events as vocabulary
-from .errors import Conflict, StoreError, UnknownOutcome
-from .events import Checked, Event
-from .mutators import LOOKS, acknowledged, landed
-from .record import Record
-from .store import EventId
-from .turns import Turns
+from .. import edges, moments, values
+from .. import events as vocabulary
+from ..errors import Conflict, StoreError, UnknownOutcome
+from ..events import Checked, Event
+from ..record import Record
+from ..store import EventId
+from .change import LOOKS, acknowledged, landed
+from .fifo import Turns
 
 if TYPE_CHECKING:
+    from ..receipt import Receipt
     from .job import EventLike
-    from .receipt import Receipt
-    from .runs import Runs
+    from .runner import Runs
 
 PAUSE = "pause"
 """Type of the decision that asks for a pause at the next safe point."""

@@ -8,7 +8,7 @@ from typing import Any
 from agentic_kernel import InvalidValue, Task
 from agentic_kernel.catalog import check_name
 
-from .events import RUN_DELTA, RUN_TURN, Event
+from ..events import RUN_DELTA, RUN_TURN, Event
 
 LIMIT = 256 * 1024
 """How much of the text in progress is kept on a killed Task: its end, in characters."""

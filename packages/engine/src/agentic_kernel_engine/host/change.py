@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 from agentic_kernel import TaskNotFound
 from agentic_kernel.frozen import shown
 
-from . import events as vocabulary
-from .errors import Conflict, StoreError, UnknownOutcome, Unreadable
-from .events import Checked, Event
-from .record import Record
-from .store import Store
+from .. import events as vocabulary
+from ..errors import Conflict, StoreError, UnknownOutcome, Unreadable
+from ..events import Checked, Event
+from ..record import Record
+from ..store import Store
 
 if TYPE_CHECKING:
     from .hub import Hub

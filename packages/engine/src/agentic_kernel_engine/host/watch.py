@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 
 from agentic_kernel import TaskNotFound, TaskStatus
 
-from .errors import StoreError, Unreadable
-from .faults import log, passes, said
-from .store import Listening
+from ..errors import StoreError, Unreadable
+from ..faults import log, passes, said
+from ..store import Listening
 
 if TYPE_CHECKING:
-    from .control import Control
     from .hub import Hub
-    from .runs import Runs
+    from .runner import Runs
     from .takeover import TakeOver
+    from .verbs import Control
 
 _log = logging.getLogger(__name__)
 CLAIM_EVERY = 5

@@ -19,23 +19,23 @@ from agentic_kernel import (
     apply,
 )
 
-from . import events as vocabulary
-from . import values
-from .errors import Conflict, StoreError, TaskFailed, UnknownOutcome, Unreadable
-from .events import Checked, Event
-from .faults import Stray, contained, is_a, passes, report, said, strays
+from .. import events as vocabulary
+from .. import values
+from ..errors import Conflict, StoreError, TaskFailed, UnknownOutcome, Unreadable
+from ..events import Checked, Event
+from ..faults import Stray, contained, is_a, passes, report, said, strays
+from ..record import Record
+from ..waiting import asked
+from .change import STALLED, Change, change, landed, successor
+from .ending import exhausted, fault_of, mutation_of, unstorable
 from .hub import Hub
 from .job import Job
-from .mutators import STALLED, Change, change, landed, successor
-from .record import Record
-from .returned import exhausted, fault_of, mutation_of, unstorable
 from .run import Run, pause_waits, without_pause
 from .slots import Slots
-from .waiting import asked
 
 if TYPE_CHECKING:
-    from .control import Control
-    from .substrate import Substrate
+    from ..substrate import Substrate
+    from .verbs import Control
 
 _log = logging.getLogger(__name__)
 

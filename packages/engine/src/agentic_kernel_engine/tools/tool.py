@@ -14,15 +14,15 @@ import msgspec
 from agentic_kernel import InvalidValue
 
 from .. import edges
-from ..loop import context
-from ..loop.context import Principal
+from ..plans import context
+from ..plans.context import Principal
 from ..values import decode, encode, mapping
 from .schema import Fit, Validator, compile_schema
 from .signature import Signature
 from .threads import SHARED, ToolThreads
 
 if TYPE_CHECKING:
-    from .agent_tool import Caller
+    from ..seams.agent_tool import Caller
 
 SideEffect = Literal["none", "read", "write", "destructive"]
 """What a call does to the world: nothing, looks at it, changes it, or destroys something in it."""

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from agentic_kernel import Task, TaskStatus
 
-from . import edges, values
-from .events import Checked, Event
+from .. import edges, values
+from ..events import Checked, Event
+from ..store import EventId
 from .run import without_pause
-from .store import EventId
 
 if TYPE_CHECKING:
-    from .receipt import Receipt
+    from ..receipt import Receipt
     from .run import Run
 
 EventLike = Event | Mapping[str, Any]

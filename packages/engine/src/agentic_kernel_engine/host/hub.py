@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING
 
 from agentic_kernel import CannotStart, IllegalTransition, Task, TaskNotFound, TaskStatus
 
-from .errors import HostClosed, StoreError, Unreadable
-from .events import Event, from_stored
-from .faults import is_a, passes, report, said
-from .observer import Observer
-from .owned import Owned
-from .record import Record
-from .store import EventId, Store
+from ..errors import HostClosed, StoreError, Unreadable
+from ..events import Event, from_stored
+from ..faults import is_a, passes, report, said
+from ..observer import Observer
+from ..record import Record
+from ..store import EventId, Store
+from .shielded import Owned
 
 if TYPE_CHECKING:
-    from .mutators import Change
-    from .seams.approvals import Desk
+    from ..seams.approvals import Desk
+    from .change import Change
 
 _log = logging.getLogger(__name__)
 _PAGE = 1000

@@ -9,10 +9,10 @@ from typing import Any
 
 from agentic_kernel import InvalidValue, Task, TaskNotFound, TaskStatus
 
-from . import edges, values
-from .record import Record
-from .search import MAX_LIMIT
-from .store import Store
+from .. import edges, values
+from ..record import Record
+from ..search import MAX_LIMIT
+from ..store import Store
 
 
 class Queries(ABC):

@@ -25,20 +25,21 @@ from agentic_kernel import (
 from agentic_kernel.catalog import check_name
 from agentic_kernel.frozen import freeze
 
-from . import edges, inbox, values
-from . import events as vocabulary
-from .errors import Conflict, StoreError, UnknownOutcome, Unreadable
-from .events import Event, from_stored
+from .. import edges, values
+from .. import events as vocabulary
+from ..errors import Conflict, StoreError, UnknownOutcome, Unreadable
+from ..events import Event, from_stored
+from ..receipt import Effect, Receipt
+from ..record import Record, owner_name
+from ..search import check_labels
+from ..waiting import WAITING_FOR
+from . import inbox
+from .change import Change, Decide, Decided, by_act, change, landed, read_back, successor
 from .family import Family
 from .hub import Hub
-from .mutators import Change, Decide, Decided, by_act, change, landed, read_back, successor
-from .partial import partial_output
-from .receipt import Effect, Receipt
-from .record import Record, owner_name
+from .partial_output import partial_output
 from .run import PAUSE, pause_waits, without_pause
-from .runs import Runs
-from .search import check_labels
-from .waiting import WAITING_FOR
+from .runner import Runs
 
 _DISPATCH = Dispatch()
 

@@ -11,24 +11,25 @@ from typing import Any, Final, Self, TypedDict, TypeVar
 
 from agentic_kernel import Complete, Fail, Failure, Kill, Task, TaskStatus
 
-from . import edges, inbox, values
-from .control import Control
+from .. import edges, values
+from ..errors import HostClosed
+from ..events import Event
+from ..loop.replay import Outcome, outcome
+from ..memory_store import MemoryStore
+from ..observer import Observer, observing
+from ..receipt import Receipt
+from ..seams.agent_tool import AgentTool
+from ..seams.approvals import Approvals, Desk
+from ..store import EventId, Store
+from ..substrate import Substrate
+from . import inbox
 from .decisions import Decisions
-from .errors import HostClosed
-from .events import Event
 from .hub import Hub
-from .loop.replay import Outcome, outcome
-from .memory_store import MemoryStore
-from .observer import Observer, observing
 from .queries import Queries, checked_id
-from .receipt import Receipt
 from .rerun import rerun
-from .runs import Runs
-from .seams.agent_tool import AgentTool
-from .seams.approvals import Approvals, Desk
-from .store import EventId, Store
-from .substrate import Substrate
+from .runner import Runs
 from .takeover import TakeOver
+from .verbs import Control
 from .watch import Watch
 
 T = TypeVar("T")

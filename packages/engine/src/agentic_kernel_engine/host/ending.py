@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from agentic_kernel import Complete, Fail, Failure, InvalidValue, Mutation
 
-from . import values
-from .errors import StoreError, TaskFailed
-from .faults import Stray, is_a, kind_of, origin, passes, place_of, shortened, text_of
+from .. import values
+from ..errors import StoreError, TaskFailed
+from ..faults import Stray, is_a, kind_of, origin, passes, place_of, shortened, text_of
 
 MESSAGE: Final = 500_000
 """How much of a failure's message is kept, in characters: as JSON text it fits a stored value."""

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from agentic_kernel import Kill, Task, TaskExists, TaskStatus
 
+from ..receipt import Receipt
+from ..record import Record
+from ..waiting import children_asking, waits_in_vain
 from .hub import Hub
-from .receipt import Receipt
-from .record import Record
-from .waiting import children_asking, waits_in_vain
 
 if TYPE_CHECKING:
-    from .control import Control
     from .run import Run
-    from .runs import Runs
+    from .runner import Runs
+    from .verbs import Control
 
 _PAGE = 100
 

@@ -13,13 +13,13 @@ from typing import Any, Final
 from agentic_kernel import InvalidValue
 from agentic_kernel.frozen import freeze
 
-from . import edges, values
-from .errors import InboxFull
-from .loop import vocabulary
-from .loop.limits import Limits
-from .record import Record
+from .. import edges, values
+from ..errors import InboxFull
+from ..plans import vocabulary
+from ..plans.limits import Limits
+from ..record import Record
+from ..waiting import asked, decides, digests, waiting_for
 from .run import PAUSE
-from .waiting import asked, decides, digests, waiting_for
 
 Entry = Mapping[str, Any]
 MOST_ENTRIES: Final = 256

@@ -1,0 +1,1 @@
+"""Host: how one stored Task is run, in one process among several."""

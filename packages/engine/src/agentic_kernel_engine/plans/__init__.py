@@ -1,0 +1,1 @@
+"""Plans: the data that the Loop, its tools and its seams share."""
