@@ -233,7 +233,7 @@ def test_a_bound_that_is_none_is_refused(name: str, bound: Any) -> None:
 
 PROGRAM = """
 import asyncio, threading
-from agentic_kernel_engine.seams.threads import SHARED
+from agentic_kernel_engine.tools.threads import SHARED
 begun = threading.Event()
 def hang():
     begun.set()
@@ -259,7 +259,7 @@ def test_the_interpreter_does_not_wait_for_a_thread_that_hangs() -> None:
 def test_a_forked_process_begins_with_threads_of_its_own() -> None:
     program = """
 import asyncio, os
-from agentic_kernel_engine.seams.threads import SHARED
+from agentic_kernel_engine.tools.threads import SHARED
 assert asyncio.run(SHARED.run("one", lambda: 1)) == 1
 child = os.fork()
 if not child:

@@ -24,6 +24,8 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 DETAIL: Final = 2_000
 """How much of an exception's text is kept, in characters."""
+MAX_MESSAGE: Final = 500_000
+"""How much of a failure's message is kept, in characters: as JSON text it fits a stored value."""
 _TRACEBACK: Final = 32_000
 """How much of a traceback is logged, in characters: half from its begin and half from its end."""
 _UNREADABLE: Final = "(its message cannot be read)"

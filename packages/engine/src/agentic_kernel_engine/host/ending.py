@@ -7,16 +7,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 from agentic_kernel import Complete, Fail, Failure, InvalidValue, Mutation
 
 from .. import values
 from ..errors import StoreError, TaskFailed
-from ..faults import Stray, is_a, kind_of, origin, passes, place_of, shortened, text_of
-
-MESSAGE: Final = 500_000
-"""How much of a failure's message is kept, in characters: as JSON text it fits a stored value."""
+from ..faults import MAX_MESSAGE, Stray, is_a, kind_of, origin, passes, place_of, shortened, text_of
 
 
 def exhausted(attempts: int) -> Fail:
@@ -91,4 +88,4 @@ def _failure(fault: TaskFailed) -> Failure:
     if len(fault.code) > values.MAX_ID:
         raise InvalidValue("code", f"has {len(fault.code):,} characters; use 1 to {values.MAX_ID}")
     values.encode(fault.metadata, "metadata")
-    return Failure(fault.code, shortened(fault.message, MESSAGE), fault.metadata or {})
+    return Failure(fault.code, shortened(fault.message, MAX_MESSAGE), fault.metadata or {})

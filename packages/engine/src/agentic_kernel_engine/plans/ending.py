@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..errors import StoreError, TaskFailed
-from ..faults import is_a, kind_of, origin, place_of, shortened, text_of
-from ..host.ending import MESSAGE
+from ..faults import MAX_MESSAGE, is_a, kind_of, origin, place_of, shortened, text_of
 from .reasons import StopReason
 
 
@@ -62,7 +61,7 @@ def failed(fault: TaskFailed) -> End:
     """The end of a run by a failure that a part of it asked for."""
     message = fault.message
     if isinstance(message, str):
-        message = shortened(message, MESSAGE)
+        message = shortened(message, MAX_MESSAGE)
     return End(StopReason.ERROR, message, code=fault.code, metadata=fault.metadata)
 
 
