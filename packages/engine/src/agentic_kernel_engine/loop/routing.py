@@ -39,7 +39,8 @@ from ..plans.observation import (
     Observation,
 )
 from ..plans.reasons import StopReason
-from ..seams.agent_tool import AgentTool, Caller
+from ..seams.agent_tool import AgentTool
+from ..tools.caller import Caller
 from ..tools.registry import Invocation, ToolContext, Unfinished, perform
 from ..tools.scheduler import Call
 from . import children, effects

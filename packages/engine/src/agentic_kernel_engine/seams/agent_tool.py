@@ -12,7 +12,6 @@ from agentic_kernel import CannotStart, Task, TaskExists, TaskNotFound, TaskStat
 from ..plans.observation import CHILD_FAILED, Observation
 from ..tools.registry import Tool, ToolContext, Unfinished
 from ..waiting import asked, surfaced
-from . import tool as _tool
 from .delegation import DelegationRefused, OnRuntime, child_of
 
 if TYPE_CHECKING:
@@ -30,36 +29,6 @@ _ARGUMENTS: Final = {
     "required": ["instructions"],
     "additionalProperties": False,
 }
-
-
-class Caller:
-    """The run that calls an agent.
-
-    Args:
-        job: Its hold on its Task.
-        admit: Whether the Task may give work to a child; see `Delegation.admit`.
-        decisions: What people said to what the child of this very call asked for; emptied once
-            the child has it.
-        leaving: Whether a call is to let go of its child, because the run is about to pause.
-    """
-
-    __slots__ = ("admit", "decisions", "job", "leaving")
-
-    def __init__(
-        self,
-        job: Job,
-        admit: Callable[[Task, Task], Task],
-        decisions: list[dict[str, Any]],
-        leaving: Callable[[], bool],
-    ) -> None:
-        self.job = job
-        self.admit = admit
-        self.decisions = decisions
-        self.leaving = leaving
-
-
-# `help(ToolContext)` resolves this annotation; tool.py cannot import what imports tool.py.
-vars(_tool)["Caller"] = Caller
 
 
 class AgentTool(Tool):

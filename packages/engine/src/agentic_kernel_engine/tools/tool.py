@@ -7,7 +7,7 @@ import inspect
 import re
 from collections.abc import Callable, Collection, Coroutine, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Literal, get_args, overload
+from typing import Any, Final, Literal, get_args, overload
 
 import msgspec
 
@@ -17,12 +17,10 @@ from .. import edges
 from ..plans import context
 from ..plans.context import Principal
 from ..values import decode, encode, mapping
+from .caller import Caller
 from .schema import Fit, Validator, compile_schema
 from .signature import Signature
 from .threads import SHARED, ToolThreads
-
-if TYPE_CHECKING:
-    from ..seams.agent_tool import Caller
 
 SideEffect = Literal["none", "read", "write", "destructive"]
 """What a call does to the world: nothing, looks at it, changes it, or destroys something in it."""
