@@ -25,8 +25,6 @@ from .table import table_name
 _TICK: Final = 20_000_000
 """Nanoseconds. A folder that changed less long ago may change again without another stamp."""
 _TRIES: Final = 10
-_FRESH: Final = 0.1
-"""Seconds for which a look counts before an append; the one after its sync decides."""
 
 
 class Presence:
@@ -39,16 +37,6 @@ class Presence:
         self._look = partial(folder.files.look, folder.path)
         self._sound: Identity | None = None
         """The folder as it was when everything in it was last found in its place."""
-        self._looked = -_FRESH
-
-    def check_lately(self) -> None:
-        """Look, unless that was done a moment ago.
-
-        Raises:
-            FolderGone: As `check`.
-        """
-        if time.monotonic() - self._looked >= _FRESH:
-            self.check()
 
     def check(self) -> None:
         """Look.
@@ -62,7 +50,6 @@ class Presence:
         except (FileNotFoundError, NotADirectoryError):
             raise self._gone(folder.path, "was removed or renamed") from None
         if found == self._sound:
-            self._looked = time.monotonic()
             return
         if not found.same(folder.directory.identity()):
             raise self._gone(folder.path, "was replaced by another folder")

@@ -146,7 +146,7 @@ class Writer:
         needed = 1
         tip = self._tip
         with self._folder.lock:
-            self._presence.check_lately()
+            self._presence.check()
             if not self._recovered:
                 self._recover()
             appender = self._ready()
