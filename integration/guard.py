@@ -25,6 +25,8 @@ MARK: Final = "AGENTIC_KERNEL_RUNS"
 """The environment variable that holds the marks of a process: one for each run it belongs to."""
 GRACE = 10.0
 """Seconds in which the processes may end by themselves, and remove their files."""
+_LOOK = 0.05
+"""Seconds between two looks at the processes that have not ended yet."""
 _PROC: Final = Path("/proc")
 
 
@@ -70,15 +72,18 @@ def marked(mark: str) -> list[int]:
 
 
 def main(watched: int, mark: str, grace: float) -> None:
-    """Wait until the watched process is gone; then end what is left of its run."""
+    """Wait until the watched process is gone; then end the processes that are left of its run.
+
+    A process that outlives two graces, for example another user's, is left alone.
+    """
     select.select([watched], [], [])
     until = time.monotonic() + grace
-    while left := marked(mark):
+    while (left := marked(mark)) and time.monotonic() < until + grace:
         if time.monotonic() > until:
             for process in left:
                 with suppress(ProcessLookupError, PermissionError):
                     os.kill(process, signal.SIGKILL)
-        time.sleep(0.05)
+        time.sleep(_LOOK)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import string
-import sys
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -16,6 +15,7 @@ from hypothesis import strategies as st
 from agentic_kernel_otel import redacted
 from agentic_kernel_otel.forms import REDACTED, _tokens
 from agentic_kernel_otel.redaction import MOST_CONTENT, MOST_TEXT, Redaction
+from integration.counting import lines
 
 SECRETS = {
     "openai": ("sk-proj-abcdefghijklmnopqrst", "the key {} is refused"),
@@ -113,24 +113,6 @@ def test_every_text_becomes_one_line(text: str) -> None:
     assert line.isprintable()
     assert len(line) <= MOST_TEXT
     line.encode()
-
-
-def lines(work: Callable[[], Any]) -> int:
-    """How many lines of Python some work takes, with all that it calls."""
-    count = 0
-
-    def step(frame: Any, event: str, _: Any) -> Any:
-        nonlocal count
-        count += event == "line"
-        return step
-
-    before = sys.gettrace()
-    sys.settrace(step)
-    try:
-        work()
-    finally:
-        sys.settrace(before)
-    return count
 
 
 HOSTILE = {

@@ -36,9 +36,7 @@ def observing(value: Any, name: str) -> Any:
             await what that returns.
     """
     observe = part(value, name, Observer).observe
-    if inspect.iscoroutinefunction(observe) or inspect.iscoroutinefunction(
-        getattr(observe, "__call__", None)  # noqa: B004
-    ):
+    if inspect.iscoroutinefunction(observe) or inspect.iscoroutinefunction(type(observe).__call__):
         raise InvalidValue(
             f"{name}.observe", "is a coroutine function; use a plain function, and start a task "
             "or fill a queue in it"

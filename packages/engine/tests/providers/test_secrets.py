@@ -7,10 +7,8 @@ import html
 import json
 import re
 import string
-import sys
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -20,6 +18,7 @@ from hypothesis import strategies as st
 from agentic_kernel_engine.loop import Delta, FinalAnswer, Plan, ToolCall
 from agentic_kernel_engine.providers import Failures, Redactor, Secrets
 from agentic_kernel_engine.providers.secrets import REDACTED, SHORTEST, Stream
+from integration.counting import lines
 
 KEY = "sk-Ab3+/x=Q9&z%!_~0123'\"<456789"
 PLAIN = "0123456789abcdef0123456789abcdef"
@@ -198,24 +197,6 @@ def test_a_failure_has_no_key_in_its_message_and_metadata(form: Callable[[str], 
     told = json.dumps([failure.message, failure.metadata])
     assert told.count(REDACTED) == 5
     assert not shared(told.replace(REDACTED, "\0"), said, 14)
-
-
-def lines(work: Callable[[], Any]) -> int:
-    """How many lines of Python some work takes, with all that it calls."""
-    count = 0
-
-    def step(frame: Any, event: str, _: Any) -> Any:
-        nonlocal count
-        count += event == "line"
-        return step
-
-    before = sys.gettrace()
-    sys.settrace(step)
-    try:
-        work()
-    finally:
-        sys.settrace(before)
-    return count
 
 
 HOSTILE = {

@@ -435,9 +435,10 @@ class _Emitted:
     def stored(self) -> bytes:
         if self._pieces:
             event = vocabulary.from_stored(None, self._text)
-            event.data["text"] = "".join([event.data["text"], *self._pieces])  # type: ignore[index]
+            text = "".join([event.data["text"], *self._pieces])
             assert event.at is not None
-            _, self._text = vocabulary.make(event, event.at)
+            whole = Event(event.type, {**event.data, "text": text}, event.at)
+            _, self._text = vocabulary.make(whole, event.at)
             self._pieces = []
         return self._text
 

@@ -168,8 +168,9 @@ class Runs:
         coroutine would be reported as one that was ignored. A ``KeyboardInterrupt`` does pass, once
         the Task is released.
         """
+        assert self._substrate is not None
         try:
-            return await self._substrate.execute(Job(run))  # type: ignore[union-attr]
+            return await self._substrate.execute(Job(run))
         except BaseException as fault:
             # Apart, because whatever is named here is memory of every Task that waits.
             if not await self._stayed(run, fault):
