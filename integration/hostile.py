@@ -259,8 +259,8 @@ class Hostile:
             root.cancel()
             await asyncio.sleep(0)
 
-    async def forsake(self, task: Task, state: Any, events: Any) -> None:
-        raise Chance(f"{self.seed}:{task.id}:forsake").fault()
+    async def on_killed(self, task: Task, state: Any, events: Any) -> None:
+        raise Chance(f"{self.seed}:{task.id}:on_killed").fault()
 
 
 class Wicked:
@@ -392,8 +392,8 @@ class Both:
         self.hostile.entries[job.task.id] += 1
         return await self.wicked.loop.execute(job)
 
-    async def forsake(self, task: Task, state: Any, events: Any) -> None:
-        await self.hostile.forsake(task, state, events)
+    async def on_killed(self, task: Task, state: Any, events: Any) -> None:
+        await self.hostile.on_killed(task, state, events)
 
 
 class Shouting:

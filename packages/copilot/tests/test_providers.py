@@ -56,7 +56,7 @@ async def test_a_tool_is_called_and_answered_with_over_every_wire(
 
 @pytest.mark.slow
 async def test_the_clis_own_variables_name_the_provider(place: Mapping[str, Any]) -> None:
-    """The CLI itself does not heed them in a session that a program begins."""
+    """The CLI itself does not apply_decisions them in a session that a program begins."""
     with FaultyServer("status_503", times=0) as server:
         named = {
             "COPILOT_PROVIDER_BASE_URL": f"{server.url}/v1",

@@ -16,9 +16,9 @@ from copilot.session_events import (
 
 from agentic_kernel import InvalidValue, Task
 from agentic_kernel_copilot import CopilotSubstrate, failures
-from agentic_kernel_copilot.entry import Entry
 from agentic_kernel_copilot.provider import keys_of
 from agentic_kernel_copilot.reading import Reading
+from agentic_kernel_copilot.run import SessionRun
 from agentic_kernel_copilot.state import VERSION, State
 from agentic_kernel_copilot.translation import action_of, storable
 from agentic_kernel_engine import Limits
@@ -50,7 +50,7 @@ def test_a_quoted_key_is_told_nobody(form: str) -> None:
     CopilotSubstrate(model="m", provider=PROVIDER)
     said = FORMS[form](KEY)
     job: Any = Heard()
-    entry = Entry(job, State(VERSION, "s"), Limits(), Principal())
+    entry = SessionRun(job, State(VERSION, "s"), Limits(), Principal())
     reading = Reading(entry)
     whole = f"it is {said}"
     for at in range(0, len(whole), 3):

@@ -14,7 +14,7 @@ import pytest
 from agentic_kernel import CannotStart, TaskStatus
 from agentic_kernel_copilot import SESSION, CopilotRuntime, CopilotSubstrate, cli
 from agentic_kernel_copilot.session import Session
-from agentic_kernel_copilot.turns import Turns
+from agentic_kernel_copilot.turns import SessionTurns
 from agentic_kernel_engine import Event, Job, Limits, MemoryStore, tool
 from agentic_kernel_engine.seams import BasicPolicy, InMemoryApprovals, ToolContext
 from integration.peers.aimock import Aimock
@@ -68,16 +68,16 @@ async def test_a_task_waits_for_a_person_though_something_happened_just_before(
     scripted: Mapping[str, Any], aimock: Aimock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """News in the moment of quiet before a Task is left to a person begin that moment anew."""
-    hear = Turns._hear
+    hear = SessionTurns._hear
     woken: list[float] = []
 
-    async def disturbed(self: Turns, patience: float | None) -> bool:
+    async def disturbed(self: SessionTurns, patience: float | None) -> bool:
         if patience is not None and not woken:
             woken.append(patience)
             self._wake()
         return await hear(self, patience)
 
-    monkeypatch.setattr(Turns, "_hear", disturbed)
+    monkeypatch.setattr(SessionTurns, "_hear", disturbed)
 
     @tool(effect="write", inline=True)
     def write() -> str:

@@ -11,7 +11,7 @@ import pytest
 from agentic_kernel import InvalidValue, TaskStatus
 from agentic_kernel_copilot import SESSION, CopilotRuntime
 from agentic_kernel_copilot.calls import Calls
-from agentic_kernel_copilot.entry import Entry
+from agentic_kernel_copilot.run import SessionRun
 from agentic_kernel_copilot.session import Pending, Session
 from agentic_kernel_copilot.state import Call
 from agentic_kernel_engine import Limits, tool
@@ -209,10 +209,10 @@ async def test_a_limit_that_is_raised_in_the_last_turn_lets_the_session_go_on(
 ) -> None:
     """One call of the turn is done and held, the other one runs: then there may be more turns."""
     done, heeded = asyncio.Event(), asyncio.Event()
-    heed, answer = Entry.heed, Calls.answer
+    apply_decisions, answer = SessionRun.apply_decisions, Calls.answer
 
-    def noticed(self: Entry) -> None:
-        heed(self)
+    def noticed(self: SessionRun) -> None:
+        apply_decisions(self)
         if self.limits.max_iterations == 5:
             heeded.set()
 
@@ -222,7 +222,7 @@ async def test_a_limit_that_is_raised_in_the_last_turn_lets_the_session_go_on(
             done.set()
         return settled
 
-    monkeypatch.setattr(Entry, "heed", noticed)
+    monkeypatch.setattr(SessionRun, "apply_decisions", noticed)
     monkeypatch.setattr(Calls, "answer", answered)
 
     @tool(effect="write")

@@ -232,7 +232,7 @@ async def test_a_kill_wins_while_the_end_of_a_run_waits_for_the_store(
     forsaken: list[str] = []
 
     class Leaving(Acting):
-        async def forsake(self, task: Task, state: Any, events: Any) -> None:
+        async def on_killed(self, task: Task, state: Any, events: Any) -> None:
             forsaken.append(task.id)
 
     async def down(after: Record) -> None:

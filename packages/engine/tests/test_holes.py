@@ -248,7 +248,7 @@ async def test_a_paused_task_that_is_killed_while_its_run_unwinds_is_forsaken_on
     run = Stubborn()
 
     class Leaving(Acting):
-        async def forsake(self, task: Task, state: Any, events: Any) -> None:
+        async def on_killed(self, task: Task, state: Any, events: Any) -> None:
             forsaken.append(task.id)
 
     async def act(job: Job) -> Any:
@@ -336,7 +336,7 @@ async def test_a_run_whose_task_another_host_killed_knows_that_and_is_forsaken(
     forsaken: list[str] = []
 
     class Leaving(Acting):
-        async def forsake(self, task: Task, state: Any, events: Any) -> None:
+        async def on_killed(self, task: Task, state: Any, events: Any) -> None:
             forsaken.append(task.id)
 
     async def act(job: Job) -> Any:

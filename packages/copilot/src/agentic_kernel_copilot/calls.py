@@ -23,7 +23,7 @@ from agentic_kernel_engine.plans.observation import INDETERMINATE, POLICY_DENIED
 from agentic_kernel_engine.seams import Invocation, Policy, Tool, ToolContext, Tools
 from agentic_kernel_engine.tools.registry import SideEffect, perform
 
-from .entry import Entry
+from .run import SessionRun
 from .session import Pending, Session
 from .state import Call
 
@@ -48,7 +48,7 @@ class Calls:
         policy: Decides about every call of ours, and every one for which the CLI asks.
     """
 
-    def __init__(self, entry: Entry, tools: Tools, policy: Policy) -> None:
+    def __init__(self, entry: SessionRun, tools: Tools, policy: Policy) -> None:
         self._entry = entry
         self._tools = tools
         self._policy = policy

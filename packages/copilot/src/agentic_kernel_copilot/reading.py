@@ -39,7 +39,7 @@ from agentic_kernel_engine.loop.answering import LENGTH
 from agentic_kernel_engine.providers import Redactor
 
 from . import failures
-from .entry import Entry, ended
+from .run import SessionRun, ended
 from .session import Pending
 from .state import Call
 from .translation import action_of, added, observation_of, refusal_in, reminder, storable
@@ -66,7 +66,7 @@ class Reading:
         reminders: What it is to be told of calls that it does not know the end of.
     """
 
-    def __init__(self, entry: Entry) -> None:
+    def __init__(self, entry: SessionRun) -> None:
         self._entry = entry
         self._state = entry.state
         self.talking = False

@@ -58,7 +58,7 @@ class State(msgspec.Struct, omit_defaults=True):
     offered: int | None = None
     """How many supplements the prompt has that is being handed over."""
     step: int = 0
-    """Turns that are over and on record."""
+    """SessionTurns that are over and on record."""
     spent: Spent = msgspec.field(default_factory=Spent)
     plan: Plan | None = None
     """What the turn at hand asks for."""

@@ -33,11 +33,11 @@ from agentic_kernel_engine.seams import AgentTool, AllowAll, Policy, Tool, Tools
 from . import failures
 from .calls import Calls
 from .cli import PATIENCE, Cli, default_home
-from .entry import Entry, ended
 from .provider import MODEL, check_provider, keys_of, lacking, provider_of
+from .run import SessionRun, ended
 from .session import SessionMissing, missing, offered
 from .state import VERSION, State, load
-from .turns import Turns
+from .turns import SessionTurns
 
 SESSION: Final = "copilot/session"
 """The note that names the CLI's session."""
@@ -204,7 +204,7 @@ class CopilotSubstrate:
             state = load(job.state) if begun else State(VERSION, str(uuid.uuid4()))
         except InvalidValue as error:
             await job.pause(job.state, reason=str(error))
-        entry = Entry(job, state, self._limits, self._principal)
+        entry = SessionRun(job, state, self._limits, self._principal)
         if not begun:
             job.note(SESSION, state.session)
             entry.record(vocabulary.RUN_STARTED, limits=msgspec.to_builtins(self._limits))
@@ -213,7 +213,7 @@ class CopilotSubstrate:
             if self._lacks:
                 raise CannotStart(self._lacks)
             calls = Calls(entry, self._tools, self._policy)
-            turns = Turns(entry, calls, self.cli, self._options, self._timeout)
+            turns = SessionTurns(entry, calls, self.cli, self._options, self._timeout)
             output = await turns.run(begun)
         except End as end:
             return entry.end(end)
@@ -252,7 +252,7 @@ class CopilotSubstrate:
                 "Task once its call has ended",
             )
 
-    async def forsake(self, task: Task, state: Any, events: Sequence[Event]) -> None:
+    async def on_killed(self, task: Task, state: Any, events: Sequence[Event]) -> None:
         """Delete the session of a killed Task, if that is wanted, once its turn is ended."""
         id = task.metadata.get(SESSION) if SESSION in task.noted else None
         if self._on_kill != "delete" or not isinstance(id, str):

@@ -1,4 +1,4 @@
-"""Turns: a Task's conversation with a session, from entry to answer.
+"""SessionTurns: a Task's conversation with a session, from entry to answer.
 
 One asyncio task reads everything that happens, from one queue: the session's events, answered
 calls, decisions and pauses from outside, the end of the CLI. What the session has said beyond the
@@ -21,8 +21,8 @@ from agentic_kernel_engine.providers.failures import TIMEOUT
 from . import failures
 from .calls import Calls
 from .cli import PATIENCE, Cli, CliLost
-from .entry import Entry, ended
 from .reading import NOTHING, Reading
+from .run import SessionRun, ended
 from .session import Pending, Session, SessionMissing
 
 LOSSES: Final = 3
@@ -35,7 +35,7 @@ UNSAID: Final = 3
 """How often in a row a session may be idle without an answer, a call or an error."""
 
 
-class Turns:
+class SessionTurns:
     """One entry's conversation.
 
     Args:
@@ -47,7 +47,7 @@ class Turns:
     """
 
     def __init__(
-        self, entry: Entry, calls: Calls, cli: Cli, options: Mapping[str, Any], timeout: float
+        self, entry: SessionRun, calls: Calls, cli: Cli, options: Mapping[str, Any], timeout: float
     ) -> None:
         self._entry = entry
         self._state = entry.state
@@ -147,7 +147,7 @@ class Turns:
         """
         entry, read = self._entry, self._read
         if self._job.inbox:
-            entry.heed()
+            entry.apply_decisions()
         for id, pending in list(read.requests.items()):
             self._work(session, id, pending)
         busy = bool(self._workers) or read.in_flight

@@ -13,7 +13,7 @@ class Substrate(Protocol):
     A substrate may also have ``async def accept(self, task: Task) -> None``: it is called before
     anything is written, and raises `CannotStart` to refuse the Task.
 
-    And it may have ``async def forsake(self, task: Task, state: Any, events: Sequence[Event]) ->
+    And it may have ``async def on_killed(self, task: Task, state: Any, events: Sequence[Event]) ->
     None``: it is called after a Task was killed, by the Host that ran it, or that killed it while
     nobody did, and ends what that Task has running outside of its store. At least once; what it
     raises is logged, and nothing waits for it but the closing of the Host.

@@ -12,8 +12,8 @@ import pytest
 from agentic_kernel import InvalidValue, TaskStatus
 from agentic_kernel_engine import Host, MemoryStore
 from agentic_kernel_engine.loop.compaction import KEPT, KEPT_TEXTS
-from agentic_kernel_engine.loop.execution import Execution
 from agentic_kernel_engine.loop.replay import replay
+from agentic_kernel_engine.loop.run import LoopRun
 from agentic_kernel_engine.loop.state import VERSION, State, dump, load
 from agentic_kernel_engine.plans.action import Action, AskUser, FinalAnswer, ToolCall
 from agentic_kernel_engine.plans.context import Context
@@ -55,7 +55,7 @@ class Reads(MemoryStore):
 class Rereading(Witnessed):
     """Before every step, what the run holds is what its history says, behind the cursor and all."""
 
-    async def step(self, run: Execution) -> None:
+    async def step(self, run: LoopRun) -> None:
         for cursor in (run.state.cursor, None):
             again = read(await run.job.history(cursor), [run.opening])
             assert again == run.transcript

@@ -80,11 +80,11 @@ async def test_one_child_that_cannot_be_ended_keeps_no_other_alive(
     class Stubborn(OnRuntime):
         first = ""
 
-        async def forsake(self, parent: Task, child: str) -> None:
+        async def on_killed(self, parent: Task, child: str) -> None:
             if not self.first or child == self.first:
                 self.first = child
                 raise ConnectionError("nobody answers")
-            await super().forsake(parent, child)
+            await super().on_killed(parent, child)
 
     async with Host(Loop(roles, [Held().tool()]), grace=0) as elsewhere:
         delegation = Stubborn(elsewhere)

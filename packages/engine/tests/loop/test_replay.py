@@ -13,9 +13,9 @@ import pytest
 
 from agentic_kernel import IllegalTransition, Task, TaskStatus
 from agentic_kernel_engine import Host, Job, MemoryStore
-from agentic_kernel_engine.loop.execution import Execution
 from agentic_kernel_engine.loop.loop import Loop
 from agentic_kernel_engine.loop.replay import replay
+from agentic_kernel_engine.loop.run import LoopRun
 from agentic_kernel_engine.plans.action import (
     Action,
     AskUser,
@@ -88,9 +88,9 @@ class Chance:
 class Witnessed(Loop):
     """A loop that shows the state in which its last entry ended."""
 
-    last: Execution | None = None
+    last: LoopRun | None = None
 
-    async def step(self, run: Execution) -> None:
+    async def step(self, run: LoopRun) -> None:
         self.last = run
         await super().step(run)
 

@@ -12,7 +12,7 @@ from agentic_kernel_engine.loop import StopReason
 
 from . import conventions as names
 from .redaction import Redaction
-from .stretch import Stretch
+from .run_spans import RunSpans
 
 _SAID: Final = (
     "by", "code", "kind", "digest", "decision", "child", "agent", "status", "tool", "index", "then",
@@ -50,7 +50,7 @@ class Moments:
         self._redaction = redaction
         self._capture = capture
 
-    def tell(self, task_id: str, event: Event, stretch: Stretch | None, at: int) -> None:
+    def tell(self, task_id: str, event: Event, stretch: RunSpans | None, at: int) -> None:
         """Tell of an event.
 
         Args:

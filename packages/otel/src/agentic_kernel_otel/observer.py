@@ -147,7 +147,7 @@ class OTelObserver:
         trail = self._tracing.trails.of(task_id)
         if event.type != host.TASK_DECISION_POSTED:
             trail.asked = event.at if event.type == host.TASK_PAUSE_REQUESTED else None
-        self._moments.tell(task_id, event, trail.stretch, at)
+        self._moments.tell(task_id, event, trail.spans, at)
 
     def _paused(self, task_id: str, event: Event, at: int) -> None:
         self._tell(task_id, event, at)
@@ -184,7 +184,7 @@ class OTelObserver:
     ) -> None:
         self._tell(task_id, event, at)
         trail = self._tracing.trails.drop(task_id)
-        if trail is not None and trail.stretch is not None:
+        if trail is not None and trail.spans is not None:
             self._tracing.end(trail, at, status, code, message)
         elif code:
             self._instruments.failed(names.INVOKE_AGENT, code)

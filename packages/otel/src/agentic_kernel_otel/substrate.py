@@ -13,7 +13,7 @@ from agentic_kernel import InvalidValue, Task
 from agentic_kernel_engine import Event, Job, Substrate
 from agentic_kernel_engine.faults import log
 
-from .stretch import Stretch
+from .run_spans import RunSpans
 
 if TYPE_CHECKING:
     from .tracing import Tracing
@@ -41,10 +41,10 @@ class TracedSubstrate:
         if accept is not None:
             await accept(task)
 
-    async def forsake(self, task: Task, state: Any, events: Sequence[Event]) -> None:
-        forsake = getattr(self._substrate, "forsake", None)
-        if forsake is not None:
-            await forsake(task, state, events)
+    async def on_killed(self, task: Task, state: Any, events: Sequence[Event]) -> None:
+        on_killed = getattr(self._substrate, "on_killed", None)
+        if on_killed is not None:
+            await on_killed(task, state, events)
 
     async def execute(self, job: Job) -> Any:
         stretch = self._entered(job)
@@ -60,7 +60,7 @@ class TracedSubstrate:
         finally:
             contexts.detach(token)
 
-    def _entered(self, job: Job) -> Stretch | None:
+    def _entered(self, job: Job) -> RunSpans | None:
         try:
             stretch, notes = self._tracing.enter(job.task)
             for key, value in notes.items():

@@ -17,7 +17,7 @@ from agentic_kernel_engine.seams.delegation import PARENT
 from . import conventions as names
 from .means import Means
 from .propagation import ROOT, SPAN, around, brought, noted, written
-from .stretch import Stretch
+from .run_spans import RunSpans
 from .trails import Trail, Trails
 
 LOST = "lost"
@@ -40,12 +40,12 @@ class Tracing:
         self.trails = Trails(self._forgotten)
         self._provider = provider
 
-    def enter(self, task: Task) -> tuple[Stretch, Mapping[str, str]]:
+    def enter(self, task: Task) -> tuple[RunSpans, Mapping[str, str]]:
         """A run of this Task begins here: its stretch, and the notes to leave on the Task."""
         trail, at = self.trails.of(task.id), now()
-        if trail.stretch is not None and trail.stretch.entered:
+        if trail.spans is not None and trail.spans.entered:
             self.end(trail, at, LOST)
-        stretch = trail.stretch or self._begin(trail, at, task.id, task)
+        stretch = trail.spans or self._begin(trail, at, task.id, task)
         stretch.entered = True
         notes = {}
         span = stretch.span.get_span_context()
@@ -55,18 +55,18 @@ class Tracing:
                 notes[ROOT] = written(trail.root)
         return stretch, notes
 
-    def left(self, task_id: str, stretch: Stretch) -> None:
+    def left(self, task_id: str, stretch: RunSpans) -> None:
         """A run was unwound; what became of its Task was told before, or is known elsewhere."""
         trail = self.trails.get(task_id)
-        if trail is not None and trail.stretch is stretch:
+        if trail is not None and trail.spans is stretch:
             self.end(trail, now(), LOST)
 
-    def within(self, task: Task) -> Stretch:
+    def within(self, task: Task) -> RunSpans:
         """The stretch that this Task runs in."""
         trail = self.trails.of(task.id)
-        return trail.stretch or self._begin(trail, now(), task.id, task)
+        return trail.spans or self._begin(trail, now(), task.id, task)
 
-    def running(self, task_id: str, at: int, by: Any = None) -> Stretch | None:
+    def running(self, task_id: str, at: int, by: Any = None) -> RunSpans | None:
         """The stretch that a Task runs in; None if it is not known to run here.
 
         Args:
@@ -76,17 +76,17 @@ class Tracing:
         trail = self.trails.get(task_id)
         if trail is None:
             return None
-        if trail.stretch is None and trail.began and (by is None or by != trail.by):
+        if trail.spans is None and trail.began and (by is None or by != trail.by):
             return self._begin(trail, at, task_id, None)
-        return trail.stretch
+        return trail.spans
 
     def end(self, trail: Trail, at: int, status: str, code: str = "", message: str = "") -> None:
-        """End the stretch of a trail, if there is one; see `Stretch.end`."""
-        stretch, trail.stretch, trail.began = trail.stretch, None, 0
+        """End the stretch of a trail, if there is one; see `RunSpans.end`."""
+        stretch, trail.spans, trail.began = trail.spans, None, 0
         if stretch is not None:
             stretch.end(at, status, code, message)
 
-    def _begin(self, trail: Trail, at: int, task_id: str, task: Task | None) -> Stretch:
+    def _begin(self, trail: Trail, at: int, task_id: str, task: Task | None) -> RunSpans:
         redaction = self.means.redaction
         began, trail.began = trail.began or at, 0
         kind = agent = ""
@@ -121,12 +121,12 @@ class Tracing:
             trail.root = _span_of(context) or mine
         trail.earlier = mine
         trail.caller = None
-        trail.stretch = Stretch(
+        trail.spans = RunSpans(
             self.means, span, trace.set_span_in_context(span, context), began=began, agent=agent,
             provider=provider,
         )  # fmt: skip
         self.means.instruments.began()
-        return trail.stretch
+        return trail.spans
 
     def _place(self, trail: Trail, task: Task | None) -> tuple[Context, list[Link]]:
         """Where in which trace a stretch belongs, and what it is linked to."""

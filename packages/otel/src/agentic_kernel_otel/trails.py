@@ -9,7 +9,7 @@ from typing import Any, Final
 from opentelemetry.context import Context
 from opentelemetry.trace import SpanContext
 
-from .stretch import Stretch
+from .run_spans import RunSpans
 
 MOST_TASKS: Final = 100_000
 """How many Tasks are remembered; beyond that the one that was met first is forgotten."""
@@ -18,10 +18,10 @@ MOST_TASKS: Final = 100_000
 class Trail:
     """What is known of one Task that has not ended."""
 
-    __slots__ = ("asked", "began", "by", "caller", "earlier", "parent", "root", "stretch")
+    __slots__ = ("asked", "began", "by", "caller", "earlier", "parent", "root", "spans")
 
     def __init__(self) -> None:
-        self.stretch: Stretch | None = None
+        self.spans: RunSpans | None = None
         """What runs here."""
         self.began = 0
         """When a stretch began of which nothing more is known; 0 if none did. Nanoseconds."""

@@ -14,20 +14,20 @@ from .hub import Hub
 
 if TYPE_CHECKING:
     from .run import Run
-    from .runner import Runs
-    from .verbs import Control
+    from .runner import LiveRuns
+    from .verbs import Verbs
 
 _PAGE = 100
 
 
 class Family:
-    """The relatives of Tasks in one store. Its methods are not shielded, as those of `Control`.
+    """The relatives of Tasks in one store. Its methods are not shielded, as those of `Verbs`.
 
     What one Task's change means for another is a second write, and a process may die before it.
     So each is only the fast way to what `look_again` finds out from the records alone.
     """
 
-    def __init__(self, hub: Hub, runs: Runs, control: Control) -> None:
+    def __init__(self, hub: Hub, runs: LiveRuns, control: Verbs) -> None:
         self._hub = hub
         self._runs = runs
         self._control = control

@@ -1,4 +1,4 @@
-"""Turns: one holder at a time, first come first served."""
+"""FifoLock: one holder at a time, first come first served."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 from collections import deque
 
 
-class Turns:
+class FifoLock:
     """What is held by one at a time.
 
     As a lock, but for what there are very many of: it is the thing itself that is held, and until

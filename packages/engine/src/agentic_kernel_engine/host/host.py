@@ -27,9 +27,9 @@ from .decisions import Decisions
 from .hub import Hub
 from .queries import Queries, checked_id
 from .rerun import rerun
-from .runner import Runs
+from .runner import LiveRuns
 from .takeover import TakeOver
-from .verbs import Control
+from .verbs import Verbs
 from .watch import Watch
 
 T = TypeVar("T")
@@ -113,13 +113,13 @@ class Host(Decisions, Queries):
         if approvals is not None:
             transport = edges.part(approvals, "approvals", Approvals)
             self._hub.desk = Desk(transport, self._hub.store, kinds)
-        self._runs = Runs(
+        self._runs = LiveRuns(
             self._hub, substrate,
             max_in_flight=edges.whole_or_none(max_in_flight, "max_in_flight", 1),
             max_attempts=edges.whole_or_none(max_attempts, "max_attempts", 1),
             unwind_timeout=edges.seconds(unwind_timeout, "unwind_timeout"),
         )  # fmt: skip
-        self._control = Control(self._hub, self._runs, kinds)
+        self._control = Verbs(self._hub, self._runs, kinds)
         self._runs.control = self._control
         self._takeover = TakeOver(self._hub, self._runs, self._control, kinds)
         self._watch = Watch(

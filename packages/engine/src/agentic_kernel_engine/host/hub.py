@@ -19,7 +19,7 @@ from ..faults import is_a, passes, report, said
 from ..observer import Observer
 from ..record import Record
 from ..store import EventId, Store
-from .shielded import Owned
+from .shielded import Shielded
 
 if TYPE_CHECKING:
     from ..seams.approvals import Desk
@@ -46,7 +46,7 @@ class Hub:
         self.clock = clock
         self.name = secrets.token_hex(8)
         self.acts = itertools.count(1)
-        self.owned = Owned()
+        self.owned = Shielded()
         self.immediate = store.traits.never_waits
         """Whether no method of the store ever waits, so that no cancellation can interrupt one:
         a write then needs no asyncio task of its own."""

@@ -29,12 +29,12 @@ from ..events import Checked, Event
 from ..record import Record
 from ..store import EventId
 from .change import LOOKS, acknowledged, landed
-from .fifo import Turns
+from .fifo import FifoLock
 
 if TYPE_CHECKING:
     from ..receipt import Receipt
     from .job import EventLike
-    from .runner import Runs
+    from .runner import LiveRuns
 
 PAUSE = "pause"
 """Type of the decision that asks for a pause at the next safe point."""
@@ -59,7 +59,7 @@ class RunEnded(asyncio.CancelledError):
         super().__init__(reason)
 
 
-class Run(Turns):
+class Run(FifoLock):
     """The owner's hold on one Task: every write of the Job goes through here.
 
     One write at a time, by whoever holds it (R7). Each requires version, owner and ``running``
@@ -72,7 +72,7 @@ class Run(Turns):
         "ended", "in_slot", "leaving", "owner", "record", "root", "task_id",
     )  # fmt: skip
 
-    def __init__(self, home: Runs, record: Record, *, in_slot: bool) -> None:
+    def __init__(self, home: LiveRuns, record: Record, *, in_slot: bool) -> None:
         super().__init__()
         assert record.owner is not None
         self._home = home

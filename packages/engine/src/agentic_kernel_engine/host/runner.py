@@ -35,18 +35,18 @@ from .slots import Slots
 
 if TYPE_CHECKING:
     from ..substrate import Substrate
-    from .verbs import Control
+    from .verbs import Verbs
 
 _log = logging.getLogger(__name__)
 
 
-class Runs:
+class LiveRuns:
     """What one Host has running, keyed by (Task, owner) (R7).
 
     A run's slot is given back when its coroutine is gone: one that will not unwind keeps it.
     """
 
-    control: Control
+    control: Verbs
     """Set by the Host, once both are made."""
 
     def __init__(
@@ -81,20 +81,20 @@ class Runs:
         if accept is not None:
             await contained(accept(task))
 
-    def forsake(self, record: Record) -> None:
+    def on_killed(self, record: Record) -> None:
         """Have the substrate, if it can, end what a killed Task has running elsewhere (R13)."""
-        forsake = getattr(self._substrate, "forsake", None)
-        if forsake is not None and self.control.serves(record.task.runtime_kind):
-            self.hub.owned.start(self._forsake(forsake, record))
+        on_killed = getattr(self._substrate, "on_killed", None)
+        if on_killed is not None and self.control.serves(record.task.runtime_kind):
+            self.hub.owned.start(self._on_killed(on_killed, record))
 
-    async def _forsake(self, forsake: Callable[..., Awaitable[None]], record: Record) -> None:
+    async def _on_killed(self, on_killed: Callable[..., Awaitable[None]], record: Record) -> None:
         task_id = record.task.id
         try:
             state = None if record.state is None else values.decode(record.state)
-            await forsake(record.task, state, await self.hub.history(task_id))
+            await on_killed(record.task, state, await self.hub.history(task_id))
         except BaseException as fault:
             passes(fault)
-            where = "forsake, so the killed Task may have something running elsewhere; it"
+            where = "on_killed, so the killed Task may have something running elsewhere; it"
             report(fault, task_id, record.step, where)
 
     def arriving(self, task_id: str) -> _Arriving:
@@ -202,7 +202,7 @@ class Runs:
         if run.ended is not None:
             self._forget(run)
             if run.ended == "killed":
-                self.forsake(run.record)
+                self.on_killed(run.record)
                 if run.delegates:
                     self.hub.owned.start(self.control.family.sweep(run.task_id))
             if run.ended == "paused" and asked(run.record.task) is not None:
@@ -240,7 +240,7 @@ class Runs:
                 try:
                     if run.ended is not None:
                         if run.ended == "killed":
-                            self.forsake(run.record)
+                            self.on_killed(run.record)
                         await self._drop_result(run)
                         return
                     if storable:

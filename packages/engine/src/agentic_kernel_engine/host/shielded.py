@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-class Owned:
+class Shielded:
     """A set of asyncio tasks that run to their end whoever stops waiting for them."""
 
     def __init__(self) -> None:

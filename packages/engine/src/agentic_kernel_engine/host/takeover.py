@@ -15,10 +15,10 @@ from ..receipt import Receipt
 from ..record import Record, acquired_at, host_of, owner_name
 from .change import Change, Decided, by_act, change, read_back, successor
 from .hub import Hub
-from .runner import Runs
+from .runner import LiveRuns
 
 if TYPE_CHECKING:
-    from .verbs import Control
+    from .verbs import Verbs
 
 _PAGE = 100
 _FIRST = 0.1
@@ -36,7 +36,7 @@ class TakeOver:
     """
 
     def __init__(
-        self, hub: Hub, runs: Runs, control: Control, kinds: frozenset[str] | None
+        self, hub: Hub, runs: LiveRuns, control: Verbs, kinds: frozenset[str] | None
     ) -> None:
         self._hub = hub
         self._store = hub.store

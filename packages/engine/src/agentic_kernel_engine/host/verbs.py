@@ -1,4 +1,4 @@
-"""Control: the six verbs and their kin, each one decision committed on the latest record."""
+"""Verbs: the six verbs and their kin, each one decision committed on the latest record."""
 
 from __future__ import annotations
 
@@ -39,19 +39,19 @@ from .family import Family
 from .hub import Hub
 from .partial_output import partial_output
 from .run import PAUSE, pause_waits, without_pause
-from .runner import Runs
+from .runner import LiveRuns
 
 _DISPATCH = Dispatch()
 
 
-class Control:
+class Verbs:
     """What a Host does to Tasks. But for `dispatch` its methods are not shielded: the Host runs
     them in its own tasks.
 
     Every method raises `TaskNotFound` for an unknown id and `StoreError` if the store fails.
     """
 
-    def __init__(self, hub: Hub, runs: Runs, kinds: frozenset[str] | None) -> None:
+    def __init__(self, hub: Hub, runs: LiveRuns, kinds: frozenset[str] | None) -> None:
         self._hub = hub
         self._store = hub.store
         self._runs = runs
@@ -286,7 +286,7 @@ class Control:
             receipt = _receipt(done.after, "transition")
             if killed and (run is None or run.ended != "killed"):
                 # No run of this Task is here, or one that another reason unwinds (R13).
-                self._runs.forsake(done.after)
+                self._runs.on_killed(done.after)
             await self.family.went_on(done.after)
         if killed:
             await self.family.sweep(task_id)

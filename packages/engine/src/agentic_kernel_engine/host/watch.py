@@ -16,9 +16,9 @@ from ..store import Listening
 
 if TYPE_CHECKING:
     from .hub import Hub
-    from .runner import Runs
+    from .runner import LiveRuns
     from .takeover import TakeOver
-    from .verbs import Control
+    from .verbs import Verbs
 
 _log = logging.getLogger(__name__)
 CLAIM_EVERY = 5
@@ -41,8 +41,8 @@ class Watch:
     def __init__(
         self,
         hub: Hub,
-        runs: Runs,
-        control: Control,
+        runs: LiveRuns,
+        control: Verbs,
         takeover: TakeOver,
         interval: float,
         *,

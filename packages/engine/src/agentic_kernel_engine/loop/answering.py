@@ -28,7 +28,7 @@ from ..plans.plan import LARGEST, NOTHING_USED, Delta, Plan, Usage
 from ..plans.reasons import StopReason
 from ..seams.middleware import Hooks, Recovery, storable
 from ..seams.planner import Planner
-from .execution import Execution
+from .run import LoopRun
 
 RETRIES: Final = 10
 """How often middleware may have one call repeated."""
@@ -83,14 +83,14 @@ class Answering:
         _check_usage(worst, "engine/bad_forecast")
         return worst
 
-    def next(self, run: Execution, context: Context) -> Usage | None:
+    def next(self, run: LoopRun, context: Context) -> Usage | None:
         """What to reserve for the next call along with this step; None if it will not be made."""
         worst = self.forecast(context)
         if worst is NOTHING_USED or unaffordable(run.limits, run.state.spent, worst) is None:
             return worst
         return None
 
-    async def reserve(self, run: Execution, context: Context) -> None:
+    async def reserve(self, run: LoopRun, context: Context) -> None:
         """Make sure that a commit carries what this call may use up (R17).
 
         Raises:
@@ -104,7 +104,7 @@ class Answering:
             run.state.reserved = worst
             await run.commit()
 
-    async def _hooked(self, run: Execution, context: Context) -> Answer | None:
+    async def _hooked(self, run: LoopRun, context: Context) -> Answer | None:
         """The answer, with what middleware does before it and after it."""
         for hook in self._hooks.before_model:
             await hook(context)
@@ -125,7 +125,7 @@ class Answering:
             run.ending = End(StopReason.ERROR, fault.message, code=fault.code)
         return plan, values.snapshot(plan)
 
-    async def _answer(self, run: Execution, context: Context) -> Answer | None:
+    async def _answer(self, run: LoopRun, context: Context) -> Answer | None:
         """The answer of the planner whose turn it is; where all fail, the Loop's own failure."""
         own: Exception | None = None
         for _ in range(RETRIES):
@@ -160,7 +160,7 @@ class Answering:
                 await self.reserve(run, context)
         raise PlannerError("engine/retries", f"the call was repeated {RETRIES} times in vain")
 
-    async def _failed(self, run: Execution, context: Context, error: Exception) -> Recovery | None:
+    async def _failed(self, run: LoopRun, context: Context, error: Exception) -> Recovery | None:
         """Put a failed call on record, with what middleware wants done about it.
 
         What was reserved for the call is spent; middleware is shown what is left then.
@@ -184,7 +184,7 @@ class Answering:
             )  # fmt: skip
         return recovery
 
-    async def _wait(self, run: Execution, delay: float) -> None:
+    async def _wait(self, run: LoopRun, delay: float) -> None:
         """Wait before a call is made again; a pause that waits takes effect meanwhile.
 
         Raises:
@@ -204,7 +204,7 @@ class Answering:
             await asyncio.wait([run.job.news()], timeout=left)
             left = due - now()
 
-    async def _stream(self, run: Execution, pieces: AsyncIterator[Any]) -> Any:
+    async def _stream(self, run: LoopRun, pieces: AsyncIterator[Any]) -> Any:
         """The last piece; the others are passed on as they come.
 
         A pause that waits ends the stream at its next piece: the text so far is kept, for a
@@ -251,7 +251,7 @@ class Answering:
         )
 
 
-def _cut(run: Execution, text: str) -> str:
+def _cut(run: LoopRun, text: str) -> str:
     """Put the text so far on record; what was reserved for the call is spent."""
     run.record(vocabulary.RUN_CUT, text=text, forfeited=_forfeit(run))
     return text
@@ -264,7 +264,7 @@ def _message(error: Exception) -> str:
         return "(its message cannot be read)"
 
 
-def _forfeit(run: Execution) -> Any:
+def _forfeit(run: LoopRun) -> Any:
     """Count what was reserved for a call as spent; a reservation of nothing stays."""
     state = run.state
     forfeited = state.reserved or NOTHING_USED
@@ -306,12 +306,12 @@ def plan_of(answer: Any) -> Plan:
     return answer_of(answer)[0]
 
 
-def answer_of(answer: Any, run: Execution | None = None) -> Answer:
+def answer_of(answer: Any, run: LoopRun | None = None) -> Answer:
     """A plan from whatever a planner may return, fit to be stored, with its form in the store.
 
     Args:
         run: Whose limit on the actions of one answer holds. An answer with more of them is taken
-            as one without any, and `Execution.refused` says why.
+            as one without any, and `LoopRun.refused` says why.
 
     Raises:
         PlannerError: It is nothing of the kind, or too long.
@@ -401,7 +401,7 @@ def _check_texts(given: object, names: Sequence[tuple[str, bool]], path: str = "
             raise InvalidValue(path + name, f"is a {kind_of_value(value)}; {remedy}")
 
 
-def _refused(plan: Plan, run: Execution) -> Plan:
+def _refused(plan: Plan, run: LoopRun) -> Plan:
     """What is left of an answer with too many actions: what it said beside them, and its usage."""
     run.refused = (
         f"Your answer had {len(plan.actions):,} calls, and one answer may have "

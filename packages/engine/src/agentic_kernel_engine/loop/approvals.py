@@ -23,7 +23,7 @@ from ..plans.reasons import STOP_REASON, WAITING_FOR, StopReason
 from ..seams.agent_tool import AgentTool
 from ..seams.policy import Policy, decided
 from ..waiting import digests
-from .execution import Execution
+from .run import LoopRun
 from .state import AtHand, Judgement
 
 SHOWN: Final = 1_000_000
@@ -32,7 +32,7 @@ _APPROVE = Route.APPROVE
 _encode = msgspec.json.Encoder().encode
 
 
-async def authorize(policy: Policy, run: Execution, at_hand: AtHand, context: Context) -> None:
+async def authorize(policy: Policy, run: LoopRun, at_hand: AtHand, context: Context) -> None:
     """Have the policy decide about every action of a plan, once.
 
     A policy that raises, or gives no `Decision`, has not allowed anything: that counts as a denial.
@@ -65,14 +65,14 @@ async def authorize(policy: Policy, run: Execution, at_hand: AtHand, context: Co
     run.record(vocabulary.PLAN_DECIDED, decisions=decisions)
 
 
-async def wait_for_people(run: Execution, at_hand: AtHand) -> None:
+async def wait_for_people(run: LoopRun, at_hand: AtHand) -> None:
     """Pause until somebody has decided about every action that needs it.
 
     Raises:
         RunEnded: Always, if anything is undecided.
     """
     if run.job.inbox:
-        heed(run)  # What came while the run was on its way here is not to be waited for.
+        apply_decisions(run)  # What came while the run was on its way here is not to be waited for.
     requests: list[dict[str, Any]] = []
     for index, judgement in enumerate(at_hand.verdicts):
         if judgement.digest and judgement.granted is None:
@@ -90,7 +90,7 @@ async def wait_for_people(run: Execution, at_hand: AtHand) -> None:
         await suspend(run, {"kind": "approval", "requests": requests})
 
 
-async def ask_for_children(run: Execution, at_hand: AtHand) -> bool:
+async def ask_for_children(run: LoopRun, at_hand: AtHand) -> bool:
     """Pause for all that children ask people for, unless somebody has just decided about it.
 
     Returns:
@@ -99,7 +99,7 @@ async def ask_for_children(run: Execution, at_hand: AtHand) -> bool:
     Raises:
         RunEnded: The Task is paused.
     """
-    heed(run)
+    apply_decisions(run)
     if any(at_hand.decided.values()):
         return True
     if at_hand.awaited:
@@ -119,7 +119,7 @@ def _together(awaited: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
     }
 
 
-async def suspend(run: Execution, waiting: Mapping[str, Any], due: Any = None) -> None:
+async def suspend(run: LoopRun, waiting: Mapping[str, Any], due: Any = None) -> None:
     """Pause for something outside, and say for what, on the Task and in its history.
 
     Raises:
@@ -132,7 +132,7 @@ async def suspend(run: Execution, waiting: Mapping[str, Any], due: Any = None) -
     await run.pause(StopReason.INTERRUPT.value, due)
 
 
-def heed(run: Execution) -> None:
+def apply_decisions(run: LoopRun) -> None:
     """Act on the decisions in the inbox; the next commit consumes them.
 
     One that fits nothing is put on record as ignored; but it stays in the inbox while a child may
@@ -164,7 +164,7 @@ def heed(run: Execution) -> None:
         run.consumed = (*run.consumed, entry["id"])
 
 
-def _decide(run: Execution, entry: Mapping[str, Any]) -> bool:
+def _decide(run: LoopRun, entry: Mapping[str, Any]) -> bool:
     """One person's decision about one action: the first one about this digest counts, once.
 
     Returns:
@@ -182,7 +182,7 @@ def _decide(run: Execution, entry: Mapping[str, Any]) -> bool:
     return _hand_on(run, {**said, "type": entry["type"], "granted": entry["granted"]})
 
 
-def _answered(run: Execution, entry: Mapping[str, Any]) -> bool:
+def _answered(run: LoopRun, entry: Mapping[str, Any]) -> bool:
     """An answer: to the question of this Task, or of a child; a later one is no answer to either.
 
     It names the digest of the question that it is meant for; one that names none came when nothing
@@ -203,7 +203,7 @@ def _answered(run: Execution, entry: Mapping[str, Any]) -> bool:
     return True
 
 
-def _children_may_ask(run: Execution) -> bool:
+def _children_may_ask(run: LoopRun) -> bool:
     """Whether the plan at hand waits for a child, or will."""
     at_hand = run.state.at_hand
     return at_hand is not None and any(
@@ -212,13 +212,13 @@ def _children_may_ask(run: Execution) -> bool:
     )
 
 
-def _waits_for_child(run: Execution, action: Action) -> bool:
+def _waits_for_child(run: LoopRun, action: Action) -> bool:
     if isinstance(action, ToolCall):
         return isinstance(run.tools.find(action.tool), AgentTool)
     return isinstance(action, Delegate) and action.verb == "join"
 
 
-def _hand_on(run: Execution, decision: dict[str, Any]) -> bool:
+def _hand_on(run: LoopRun, decision: dict[str, Any]) -> bool:
     """Keep a decision for the child that asked for it; False if none did, or it has one.
 
     It is consumed from the inbox by the commit that keeps it, so it is never in neither.
@@ -239,7 +239,7 @@ def _hand_on(run: Execution, decision: dict[str, Any]) -> bool:
     return False
 
 
-def _retune(run: Execution, entry: Mapping[str, Any]) -> None:
+def _retune(run: LoopRun, entry: Mapping[str, Any]) -> None:
     """Changed limits; what is none was refused by the verb, and is put on record if it comes."""
     changes = entry.get("limits")
     try:

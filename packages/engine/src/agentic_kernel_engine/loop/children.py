@@ -20,7 +20,7 @@ from ..tools.registry import ToolRegistry, stored
 from ..waiting import asked, surfaced
 from . import effects
 from .approvals import ask_for_children
-from .execution import Execution
+from .run import LoopRun
 from .state import AtHand, State
 
 _LONGEST: Final = 2_000
@@ -28,7 +28,7 @@ _LONGEST: Final = 2_000
 
 
 async def delegate(
-    delegation: Delegation, ids: Callable[[], str], run: Execution, at_hand: AtHand, index: int
+    delegation: Delegation, ids: Callable[[], str], run: LoopRun, at_hand: AtHand, index: int
 ) -> Observation:
     """Spawn, join or cancel a child."""
     action = cast("Delegate", at_hand.plan.actions[index])
@@ -45,7 +45,7 @@ async def delegate(
         return Observation(error=CHILD_FAILED, message=str(refused)[:_LONGEST])
 
 
-def too_deep(run: Execution) -> End | None:
+def too_deep(run: LoopRun) -> End | None:
     """The end of a run that may not delegate any deeper; None if it may."""
     above = depth(run.task)
     if above < run.limits.max_depth:
@@ -56,7 +56,7 @@ def too_deep(run: Execution) -> End | None:
 async def _spawn(
     delegation: Delegation,
     ids: Callable[[], str],
-    run: Execution,
+    run: LoopRun,
     at_hand: AtHand,
     index: int,
     action: Delegate,
@@ -84,7 +84,7 @@ async def _spawn(
 
 
 async def _join(
-    delegation: Delegation, run: Execution, at_hand: AtHand, index: int, child: str
+    delegation: Delegation, run: LoopRun, at_hand: AtHand, index: int, child: str
 ) -> Observation:
     """What became of a child; a pause of this Task takes effect while it waits.
 
@@ -120,12 +120,12 @@ async def _join(
         )  # fmt: skip
 
 
-async def forsake(
+async def on_killed(
     delegation: Delegation, tools: ToolRegistry, task: Task, state: State, events: Sequence[Event]
 ) -> None:
     """End what a killed Task spawned and did not join, and what its calls of agents wait for."""
     ends: list[Awaitable[None]] = []
-    end = getattr(delegation, "forsake", None)
+    end = getattr(delegation, "on_killed", None)
     if end is not None:
         left: dict[str, None] = {}
         for event in events:
@@ -139,6 +139,6 @@ async def forsake(
             tool = tools.find(call.tool)
             if isinstance(tool, AgentTool):
                 key = effects.key(tool, task.id, state.step, index, call)
-                ends.append(tool.forsake(task, key))
+                ends.append(tool.on_killed(task, key))
     # One that cannot be ended keeps none of the others alive.
     await asyncio.gather(*ends)

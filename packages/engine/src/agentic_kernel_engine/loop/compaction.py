@@ -30,7 +30,7 @@ from ..seams.compactor import LONGEST, Compaction, Compactor
 from ..seams.middleware import storable
 
 if TYPE_CHECKING:
-    from .execution import Execution
+    from .run import LoopRun
 
 KEPT_TEXTS: Final = 20
 """How many of the user's messages are kept beside a summary."""
@@ -38,7 +38,7 @@ KEPT: Final = 4_000
 """How long they may be together, in characters, where there is more than one."""
 
 
-def compact(compactor: Compactor, run: Execution) -> None:
+def compact(compactor: Compactor, run: LoopRun) -> None:
     """Have the transcript shortened; the step's commit has the summary and moves the cursor."""
     if run.state.at_hand is not None:
         return
@@ -58,7 +58,7 @@ def compact(compactor: Compactor, run: Execution) -> None:
     run.transcript = Transcript([*head, *transcript[count:]], cuts, len(head))
 
 
-def ask(compactor: Compactor, run: Execution, transcript: Transcript) -> Compaction | None:
+def ask(compactor: Compactor, run: LoopRun, transcript: Transcript) -> Compaction | None:
     """What the compactor wants, if it makes sense; if not, an event says why."""
     length = len(transcript)
     try:

@@ -8,7 +8,7 @@ from ..plans import vocabulary
 from ..plans.action import ToolCall, digest
 from ..plans.observation import Observation
 from ..tools.registry import Invocation, Tool
-from .execution import Execution
+from .run import LoopRun
 from .state import AtHand
 
 
@@ -24,9 +24,7 @@ def key(tool: Tool, task_id: str, step: int, index: int, call: ToolCall) -> str:
     return f"{place}:{digest(call, place)[:16]}"
 
 
-async def prepare(
-    run: Execution, at_hand: AtHand, made: Sequence[Invocation | Observation]
-) -> None:
+async def prepare(run: LoopRun, at_hand: AtHand, made: Sequence[Invocation | Observation]) -> None:
     """Put on record that these effects are about to begin; nothing has begun when it returns.
 
     The commit also proves that this host still owns the Task (R14).

@@ -38,9 +38,9 @@ from ..tools.threads import SHARED, ToolThreads
 from . import approvals, children, routing, session
 from .answering import Answering
 from .compaction import compact
-from .execution import Clock, Execution
 from .progress import judge
 from .remembering import Remembering, seeds
+from .run import Clock, LoopRun
 from .state import load
 
 
@@ -183,16 +183,16 @@ class Loop:
         if self._accepts is not None:
             await self._accepts(task)
 
-    async def forsake(self, task: Task, state: Any, events: Sequence[Event]) -> None:
+    async def on_killed(self, task: Task, state: Any, events: Sequence[Event]) -> None:
         """End the children of a killed Task that the sweep of its store does not reach."""
         if state is not None:
             tools, _ = await self._equipped(task)
-            await children.forsake(self.delegation, tools, task, load(state), events)
+            await children.on_killed(self.delegation, tools, task, load(state), events)
 
     async def execute(self, job: Job) -> Any:
         """Run the Task on from where it is, step by step, to its end."""
         compacts = self.compactor is not None
-        run = Execution(job, self.limits, self._clock, compacts=compacts)
+        run = LoopRun(job, self.limits, self._clock, compacts=compacts)
         try:
             if await run.enter():
                 run.record(
@@ -221,7 +221,7 @@ class Loop:
             report(fault, run.task.id, run.state.step)
             return await self._end(run, unhandled(fault))
 
-    async def step(self, run: Execution) -> None:
+    async def step(self, run: LoopRun) -> None:
         """One step: from what is known to one durable write.
 
         Raises:
@@ -264,7 +264,7 @@ class Loop:
         repertoire = await self.capabilities.resolve(agent)
         return AgentTools(agent, self.tools, repertoire.tools), repertoire.instructions
 
-    async def _ready(self, run: Execution) -> None:
+    async def _ready(self, run: LoopRun) -> None:
         """Pause a Task that was taken up where its planner cannot work; it may go on elsewhere."""
         if self._accepts is None:
             return
@@ -274,15 +274,15 @@ class Loop:
             run.job.note(STOP_REASON, StopReason.INTERRUPT.value)
             await run.pause(str(refused))
 
-    async def _heed(self, run: Execution) -> None:
+    async def _heed(self, run: LoopRun) -> None:
         """Act on decisions that wait in the inbox, and on the wish to cancel."""
         if run.job.inbox:
-            approvals.heed(run)
+            approvals.apply_decisions(run)
         if self._should_cancel is not None and self._should_cancel():
             run.job.note(STOP_REASON, StopReason.CANCELLED.value)
             await run.pause(StopReason.CANCELLED.value)
 
-    def _reflect(self, run: Execution) -> None:
+    def _reflect(self, run: LoopRun) -> None:
         """Tell a stalled run so, with a longer allowance each time; or end it."""
         state, limits = run.state, run.limits
         if state.repeats >= limits.max_repeats:
@@ -304,7 +304,7 @@ class Loop:
         state.non_progress = 0
         run.tell(vocabulary.RUN_REFLECTED, text, round=state.reflections)
 
-    def _check_limits(self, run: Execution) -> None:
+    def _check_limits(self, run: LoopRun) -> None:
         if run.state.at_hand is not None:
             return
         late = run.limits.max_seconds is not None and run.out_of_time
@@ -312,7 +312,7 @@ class Loop:
         if reason is not None:
             raise End(reason, f"the limit is reached after {run.state.step} steps")
 
-    def _context(self, run: Execution) -> Context:
+    def _context(self, run: LoopRun) -> Context:
         state = run.state
         context = Context(
             run.task, state.step, run.transcript, run.tools.tools(), state.goals, run.remaining,
@@ -323,7 +323,7 @@ class Loop:
             context.tools = _visible_tools(self._visible, context)
         return context
 
-    async def _commit(self, run: Execution, context: Context) -> None:
+    async def _commit(self, run: LoopRun, context: Context) -> None:
         """One durable write, with the reservation for the next call; then a safe point."""
         run.state.step += 1
         run.state.waiting = None
@@ -339,7 +339,7 @@ class Loop:
         run.state.reserved = self._answering.next(run, context)
         await run.checkpoint()
 
-    async def _end(self, run: Execution, end: End) -> Any:
+    async def _end(self, run: LoopRun, end: End) -> Any:
         """The one exit: what is left to say, and what the Task becomes."""
         for hook in () if run.state.ended else self.hooks.on_run_end:
             try:

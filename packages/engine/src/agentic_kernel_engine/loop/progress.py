@@ -13,13 +13,13 @@ from ..plans.action import CompleteGoal, PushGoal, Thought, ToolCall
 from ..plans.observation import Observation
 from ..plans.plan import Plan
 from ..plans.transcript import Turn
-from .execution import Execution
+from .run import LoopRun
 
 _encode = msgspec.json.Encoder(order="sorted").encode
 _EMPTY = "Your answer had no action. Call a tool, or give the final answer."
 
 
-def judge(run: Execution, plan: Plan, observations: Sequence[Observation]) -> None:
+def judge(run: LoopRun, plan: Plan, observations: Sequence[Observation]) -> None:
     """Observe: put the step on record, and tell progress from going round in circles."""
     state = run.state
     news = goals = False

@@ -28,7 +28,7 @@ from ..plans.reasons import StopReason
 from ..plans.transcript import UserMessage
 from ..seams.governor import MAX_PROPOSALS, MemoryGovernor, Proposal
 from ..seams.memory import MAX_NAME, MAX_TEXT, Hit, Item, Memory, Origin, Query, Scope
-from .execution import Execution
+from .run import LoopRun
 from .session import SESSION
 from .state import Ended, State
 
@@ -79,11 +79,11 @@ class Remembering:
             )
         return Scope(self._principal.tenant, self._principal.name, session)
 
-    def _scope_of(self, run: Execution) -> Scope:
+    def _scope_of(self, run: LoopRun) -> Scope:
         run.scope = self.scope(run.task)
         return run.scope
 
-    async def inject(self, run: Execution, context: Context) -> None:
+    async def inject(self, run: LoopRun, context: Context) -> None:
         """Settle what the last step decided to remember; then show the planner what is known."""
         if run.state.remembering:
             await self._write(run, PENDING)
@@ -96,14 +96,14 @@ class Remembering:
             context.memories = [*context.memories, *texts]
 
     async def note(
-        self, run: Execution, context: Context, plan: Plan, observations: Sequence[Observation]
+        self, run: LoopRun, context: Context, plan: Plan, observations: Sequence[Observation]
     ) -> None:
         """Have the governor decide about a step; its commit carries what is to be remembered."""
         if self._governor is not None:
             asked = partial(self._governor.of_step, context, plan, observations)
             await self._propose(run, "of_step", asked)
 
-    async def conclude(self, run: Execution, end: End) -> None:
+    async def conclude(self, run: LoopRun, end: End) -> None:
         """The same for the end of a run, which is put on record before memory is written.
 
         So after a crash in between, the run ends as it was about to, and remembers the same.
@@ -118,7 +118,7 @@ class Remembering:
         if state.remembering:
             await self._write(run, 0)
 
-    async def _recall(self, run: Execution) -> tuple[list[dict[str, Any]], list[str]] | None:
+    async def _recall(self, run: LoopRun) -> tuple[list[dict[str, Any]], list[str]] | None:
         """What fits into the context, for the record and for the planner; None if nothing does.
 
         A hit of another scope would be a leak, and is a fault.
@@ -140,7 +140,7 @@ class Remembering:
         return (hits, texts) if hits else None
 
     async def _propose(
-        self, run: Execution, doing: str, asked: Callable[[], Awaitable[Sequence[Proposal]]]
+        self, run: LoopRun, doing: str, asked: Callable[[], Awaitable[Sequence[Proposal]]]
     ) -> None:
         async def made() -> list[Item]:
             proposals = list(islice(await asked(), MAX_PROPOSALS + 1))
@@ -157,7 +157,7 @@ class Remembering:
             run.state.remembering = (*run.state.remembering, *items)
             run.record(vocabulary.MEMORY_NOTED, items=[item.id for item in items])
 
-    async def _write(self, run: Execution, most: int) -> None:
+    async def _write(self, run: LoopRun, most: int) -> None:
         """Bring what is on record into memory; of what fails, so much is left for the next time."""
         if self._governor is not None:
             await _tried(run, "keep", self._keep(run.state, self._governor))
@@ -182,7 +182,7 @@ class Remembering:
         if fault is not None:
             raise fault
 
-    async def _prepared(self, run: Execution, end: End) -> bool:
+    async def _prepared(self, run: LoopRun, end: End) -> bool:
         """Put the end on record; whether that went well. If not, the run ends without memory."""
         state, events = run.state, run.events
         state.ended = Ended(
@@ -202,7 +202,7 @@ class Remembering:
         return True
 
 
-async def _tried(run: Execution, doing: str, call: Coroutine[Any, Any, T]) -> T | None:
+async def _tried(run: LoopRun, doing: str, call: Coroutine[Any, Any, T]) -> T | None:
     """What a call gives; None if it fails, which is put on record. Only the run's end is raised.
 
     One that takes longer than `PATIENCE` has failed.
@@ -231,14 +231,14 @@ def _unwinding() -> bool:
     return task is None or task.cancelling() > 0
 
 
-def _failed(run: Execution, doing: str, fault: BaseException) -> None:
+def _failed(run: LoopRun, doing: str, fault: BaseException) -> None:
     if not is_a(fault, StoreError):
         where = "the governor" if doing.startswith("of_") else f"the memory ({doing})"
         report(fault, run.task.id, run.state.step, where)
     run.record(vocabulary.MEMORY_FAILED, doing=doing, message=unhandled(fault).message[:500])
 
 
-def _matter(run: Execution) -> str:
+def _matter(run: LoopRun) -> str:
     """What a step is about: the current goal, and the last words of the user."""
     words = run.task.instructions
     for entry in reversed(run.transcript[-_LOOK_BACK:]):

@@ -45,8 +45,8 @@ from ..tools.registry import Invocation, ToolContext, Unfinished, perform
 from ..tools.scheduler import Call
 from . import children, effects
 from .approvals import ask_for_children, suspend
-from .changed import held_back
-from .execution import Execution
+from .reauthorize import held_back
+from .run import LoopRun
 from .state import AtHand, Judgement
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ _APPROVE, _CALL, _STOP = Route.APPROVE, Route.CALL, Route.STOP
 
 
 async def carry_out(
-    loop: Loop, run: Execution, at_hand: AtHand, context: Context
+    loop: Loop, run: LoopRun, at_hand: AtHand, context: Context
 ) -> list[Observation]:
     """Do what was decided, and return what came of it, in the order of the plan's actions.
 
@@ -136,7 +136,7 @@ async def carry_out(
 
 async def _call(
     loop: Loop,
-    run: Execution,
+    run: LoopRun,
     at_hand: AtHand,
     context: Context,
     calls: list[int],
@@ -231,7 +231,7 @@ def _keep(at_hand: AtHand, found: dict[int, Observation]) -> None:
     at_hand.done = {str(index): observation for index, observation in found.items()}
 
 
-async def _make_way(run: Execution, at_hand: AtHand, found: dict[int, Observation]) -> None:
+async def _make_way(run: LoopRun, at_hand: AtHand, found: dict[int, Observation]) -> None:
     """Settle what is done of a batch, and pause for what its other calls wait for.
 
     If it is only for a pause that was withdrawn meanwhile, or if people have decided meanwhile,
@@ -247,7 +247,7 @@ async def _make_way(run: Execution, at_hand: AtHand, found: dict[int, Observatio
 
 
 def _invocation(
-    loop: Loop, run: Execution, at_hand: AtHand, index: int, context: Context
+    loop: Loop, run: LoopRun, at_hand: AtHand, index: int, context: Context
 ) -> Invocation | Observation:
     call: Any = at_hand.plan.actions[index]
     if call.refused:
@@ -280,7 +280,7 @@ def _invocation(
     return Invocation(tool, arguments, ToolCall(call.tool, arguments, call.id), told)
 
 
-def _caller(loop: Loop, run: Execution, at_hand: AtHand, index: int) -> Caller:
+def _caller(loop: Loop, run: LoopRun, at_hand: AtHand, index: int) -> Caller:
     """A run that calls an agent; it lets go of the call when another one of the batch asks."""
     decisions = at_hand.decided.get(str(index), [])
     return Caller(
@@ -290,7 +290,7 @@ def _caller(loop: Loop, run: Execution, at_hand: AtHand, index: int) -> Caller:
 
 async def _performed(
     loop: Loop,
-    run: Execution,
+    run: LoopRun,
     at_hand: AtHand,
     context: Context,
     each: Invocation | Observation,
@@ -344,8 +344,8 @@ async def _performed(
     return observation
 
 
-def _indeterminate(run: Execution, call: ToolCall) -> Observation:
-    run.in_the_dark = True
+def _indeterminate(run: LoopRun, call: ToolCall) -> Observation:
+    run.outcome_unknown = True
     return Observation(
         error=INDETERMINATE, call=call.id, tool=call.tool,
         message=(
@@ -355,14 +355,14 @@ def _indeterminate(run: Execution, call: ToolCall) -> Observation:
     )  # fmt: skip
 
 
-def _too_late(run: Execution) -> bool:
+def _too_late(run: LoopRun) -> bool:
     """Whether the deadline has passed, which ends the run."""
     if run.out_of_time:
         run.ending = run.ending or End(StopReason.TIMEOUT, "no more tool calls are begun")
     return run.ending is not None
 
 
-def _left(run: Execution, each: Invocation, again: bool) -> Observation:
+def _left(run: LoopRun, each: Invocation, again: bool) -> Observation:
     """What is known of a call that this run does not make: nothing, if an earlier one may have."""
     return _indeterminate(run, each.call) if again and each.tool.has_effect else _not_begun(each)
 
@@ -371,7 +371,7 @@ def _not_begun(each: Invocation) -> Observation:
     return msgspec.structs.replace(NOT_BEGUN, call=each.call.id, tool=each.call.tool)
 
 
-def _progress(run: Execution, tool: str, index: int, report: Any) -> None:
+def _progress(run: LoopRun, tool: str, index: int, report: Any) -> None:
     """Tell what a tool reports, as long as there is room for it before the next commit."""
     before = run.progress_room
     run.progress_room -= len(values.encode(report, "progress")) + len(tool) + 100
@@ -382,7 +382,7 @@ def _progress(run: Execution, tool: str, index: int, report: Any) -> None:
     run.job.emit(Event(vocabulary.TOOL_PROGRESS, {"tool": tool, "index": index, "report": report}))
 
 
-def _abandoned(run: Execution, each: Invocation) -> None:
+def _abandoned(run: LoopRun, each: Invocation) -> None:
     """Say that a tool goes on in its thread although its time is over."""
     if not each.tool.threaded:
         return
@@ -391,7 +391,7 @@ def _abandoned(run: Execution, each: Invocation) -> None:
     run.job.emit(Event(vocabulary.TOOL_ABANDONED, {**told, **counts}))
 
 
-def _on_record(run: Execution, action: Action) -> Observation:
+def _on_record(run: LoopRun, action: Action) -> Observation:
     goals = run.state.goals
     match action:
         case PushGoal(text):
@@ -423,7 +423,7 @@ def _refused(action: Action, judgement: Judgement) -> Observation:
     )
 
 
-def _finish(loop: Loop, run: Execution, action: FinalAnswer) -> Observation:
+def _finish(loop: Loop, run: LoopRun, action: FinalAnswer) -> Observation:
     fault = None if loop.fits is None else loop.fits(action.output)
     if fault is not None:
         return Observation(error=SCHEMA_VALIDATION_FAILED, message=f"the final answer: {fault}")
@@ -431,12 +431,12 @@ def _finish(loop: Loop, run: Execution, action: FinalAnswer) -> Observation:
     return DONE
 
 
-def _question(run: Execution, index: int, action: AskUser) -> dict[str, Any]:
+def _question(run: LoopRun, index: int, action: AskUser) -> dict[str, Any]:
     asked_for = digest(action, f"{run.task.id}:{run.state.step}:{index}")
     return {"kind": "question", "question": action.question, "digest": asked_for}
 
 
-def _sleep(run: Execution, action: Schedule) -> Observation:
+def _sleep(run: LoopRun, action: Schedule) -> Observation:
     try:
         due = datetime.fromisoformat(action.at)
     except ValueError:

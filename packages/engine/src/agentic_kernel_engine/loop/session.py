@@ -28,7 +28,7 @@ from .compaction import ask
 
 if TYPE_CHECKING:
     from ..seams.compactor import Compactor
-    from .execution import Execution
+    from .run import LoopRun
 
 SESSION: Final = "engine/session"
 """Metadata of a Task: the name of the conversation. What is taken over does not depend on it."""
@@ -91,7 +91,7 @@ def on_behalf(principal: Principal) -> dict[str, Any]:
     return {"principal": {"name": principal.name, "tenant": principal.tenant}}
 
 
-async def carry_over(run: Execution, principal: Principal, compactor: Compactor | None) -> None:
+async def carry_over(run: LoopRun, principal: Principal, compactor: Compactor | None) -> None:
     """Start from the transcript of the Task that this one continues.
 
     Raises:

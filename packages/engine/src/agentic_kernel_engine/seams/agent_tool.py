@@ -97,9 +97,9 @@ class AgentTool(Tool):
             raise Unfinished(surfaced(task, waiting))
         return task.result if task.status is TaskStatus.SUCCESS else failed(task)
 
-    async def forsake(self, caller: Task, key: str) -> None:
+    async def on_killed(self, caller: Task, key: str) -> None:
         """Kill the child of the call with this key, if there is one; its caller was killed."""
-        await self._delegation.forsake(caller, child_id(self.name, key))
+        await self._delegation.on_killed(caller, child_id(self.name, key))
 
 
 def child_id(tool: str, key: str) -> str:

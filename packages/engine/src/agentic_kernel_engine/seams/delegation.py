@@ -63,7 +63,7 @@ class Delegation(Protocol):
     A kill of the parent ends its children. Those in the parent's own store are swept by the Host;
     an implementation that runs them elsewhere kills them when `join` is cancelled while
     ``job.killed``. Any other cancellation leaves the child alone: the parent will be back. For a
-    parent that did not wait, an implementation may have ``async def forsake(self, parent: Task,
+    parent that did not wait, an implementation may have ``async def on_killed(self, parent: Task,
     child: str) -> None``: kill a child that was spawned and has not been joined to its end.
     """
 
@@ -217,7 +217,7 @@ class OnRuntime:
         await self._own(job, child)
         await self._runtime.kill(child)
 
-    async def forsake(self, parent: Task, child: str) -> None:
+    async def on_killed(self, parent: Task, child: str) -> None:
         """Kill a child, if it is one, after its parent was killed."""
         with suppress(TaskNotFound):
             if (await self._runtime.get(child)).metadata.get(PARENT) == parent.id:

@@ -12,7 +12,7 @@ from ..plans.observation import POLICY_DENIED, SKIPPED, Observation
 from ..plans.reasons import StopReason
 from ..seams.policy import decided
 from ..tools.registry import Invocation, Tool
-from .execution import Execution
+from .run import LoopRun
 from .state import AtHand
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 async def held_back(
-    loop: Loop, run: Execution, at_hand: AtHand, context: Context, each: Invocation
+    loop: Loop, run: LoopRun, at_hand: AtHand, context: Context, each: Invocation
 ) -> Observation | None:
     """What stands for a call that middleware changed and nobody allowed; None if it may be made.
 
@@ -64,7 +64,7 @@ def _same_tool(tool: Tool, planned: Tool | None) -> bool:
     )
 
 
-def _denied(loop: Loop, run: Execution, call: ToolCall, why: str) -> Observation:
+def _denied(loop: Loop, run: LoopRun, call: ToolCall, why: str) -> Observation:
     if loop.on_deny == "end":
         run.ending = run.ending or End(StopReason.DENIED, why)
     return Observation(error=POLICY_DENIED, message=why, call=call.id, tool=call.tool)

@@ -1,4 +1,4 @@
-"""Execution: one stretch of running, as the Loop holds it between two commits."""
+"""LoopRun: one stretch of running, as the Loop holds it between two commits."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ PROGRESS: Final = 1_000_000
 _IF_PAUSED: Final = {STOP_REASON: StopReason.INTERRUPT.value}
 
 
-class Execution:
+class LoopRun:
     """A job, its state, and what the next commit will say.
 
     Args:
@@ -43,9 +43,27 @@ class Execution:
     """
 
     __slots__ = (
-        "_base", "_began", "_clock", "_compacts", "after", "consumed", "ending", "events",
-        "in_the_dark", "instructions", "job", "limits", "one_step", "opening", "progress_room",
-        "refused", "scope", "state", "task", "tools", "transcript",
+        "_base",
+        "_began",
+        "_clock",
+        "_compacts",
+        "after",
+        "consumed",
+        "ending",
+        "events",
+        "instructions",
+        "job",
+        "limits",
+        "one_step",
+        "opening",
+        "outcome_unknown",
+        "progress_room",
+        "refused",
+        "scope",
+        "state",
+        "task",
+        "tools",
+        "transcript",
     )  # fmt: skip
 
     def __init__(self, job: Job, limits: Limits, clock: Clock, *, compacts: bool) -> None:
@@ -74,7 +92,7 @@ class Execution:
         """Why nothing of the planner's answer is done, for the planner; "" if that is not so."""
         self.progress_room = PROGRESS
         """How much tools may still report during this step, in bytes."""
-        self.in_the_dark = False
+        self.outcome_unknown = False
         """Whether what this step's calls did is not known, because of a crash."""
         self._base = limits
         self.limits = limits.changed(self.state.limits) if self.state.limits else limits
@@ -188,7 +206,7 @@ class Execution:
         A step that only found out what a crash has left unknown brings the Task no further.
         """
         events, consumed = self._settle()
-        progress, self.in_the_dark = not self.in_the_dark, False
+        progress, self.outcome_unknown = not self.outcome_unknown, False
         cursor = await self.job.checkpoint(
             dump(self.state), events, consumed=consumed, if_paused=_IF_PAUSED, progress=progress
         )

@@ -1,4 +1,4 @@
-"""Entry: one stretch of running, as it is between two commits."""
+"""SessionRun: one stretch of running, as it is between two commits."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from .state import Call, State, dump
 _IF_PAUSED: Final = {STOP_REASON: StopReason.INTERRUPT.value}
 
 
-class Entry:
+class SessionRun:
     """A job, its state, and what the next commit will say.
 
     That is first of all that the Task no longer waits for anything: who dies behind a decision
@@ -159,7 +159,7 @@ class Entry:
         state.plan = None
         state.calls = []
 
-    def heed(self) -> None:
+    def apply_decisions(self) -> None:
         """Act on the decisions in the inbox; the next commit consumes them."""
         for said in self.job.inbox:
             if said["id"] in self._heeded:

@@ -1,4 +1,4 @@
-"""Owned: work that runs to its end whoever stops waiting for it (R4)."""
+"""Shielded: work that runs to its end whoever stops waiting for it (R4)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agentic_kernel_engine.host.shielded import Owned
+from agentic_kernel_engine.host.shielded import Shielded
 
 
 async def _given(value: Any) -> Any:
@@ -19,7 +19,7 @@ async def _given(value: Any) -> Any:
 
 
 async def test_the_caller_gets_what_comes_of_the_work() -> None:
-    owned = Owned()
+    owned = Shielded()
     assert await owned.run(_given(5)) == 5
     with pytest.raises(ValueError, match="on purpose"):
         await owned.run(_given(ValueError("on purpose")))
@@ -30,7 +30,7 @@ async def test_the_caller_gets_what_comes_of_the_work() -> None:
 
 @pytest.mark.rule("R4")
 async def test_work_goes_on_without_a_caller_who_was_cancelled() -> None:
-    owned, go_on, done = Owned(), asyncio.Event(), list[str]()
+    owned, go_on, done = Shielded(), asyncio.Event(), list[str]()
 
     async def work() -> None:
         await go_on.wait()
@@ -51,7 +51,7 @@ async def test_work_goes_on_without_a_caller_who_was_cancelled() -> None:
 
 
 async def test_nobody_is_told_of_an_error_that_nobody_waits_for() -> None:
-    owned, go_on, reported = Owned(), asyncio.Event(), list[Any]()
+    owned, go_on, reported = Shielded(), asyncio.Event(), list[Any]()
     asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context))
 
     async def work() -> None:
@@ -74,7 +74,7 @@ async def test_nobody_is_told_of_an_error_that_nobody_waits_for() -> None:
 
 
 async def test_work_that_waits_for_nothing_is_done_at_once() -> None:
-    owned, done = Owned(), list[Any]()
+    owned, done = Shielded(), list[Any]()
 
     async def work() -> None:
         done.append("work")
@@ -85,7 +85,7 @@ async def test_work_that_waits_for_nothing_is_done_at_once() -> None:
 
 
 async def test_work_that_was_begun_at_once_and_waits_goes_on_in_a_task() -> None:
-    owned, go_on, done = Owned(), asyncio.Event(), list[Any]()
+    owned, go_on, done = Shielded(), asyncio.Event(), list[Any]()
 
     async def work() -> None:
         done.append(asyncio.current_task() is began)
@@ -106,7 +106,7 @@ async def test_work_that_was_begun_at_once_and_waits_goes_on_in_a_task() -> None
 
 
 async def test_work_that_was_begun_at_once_can_be_cancelled_where_it_waits() -> None:
-    owned, done = Owned(), list[str]()
+    owned, done = Shielded(), list[str]()
 
     async def work() -> None:
         try:
@@ -129,4 +129,4 @@ async def test_an_error_of_work_that_was_begun_at_once_is_for_who_began_it() -> 
         raise ValueError("on purpose")
 
     with pytest.raises(ValueError, match="on purpose"):
-        Owned().at_once(work())
+        Shielded().at_once(work())

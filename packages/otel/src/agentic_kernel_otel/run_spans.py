@@ -1,4 +1,4 @@
-"""Stretch: one stretch of running of a Task, as the spans that it leaves.
+"""RunSpans: one stretch of running of a Task, as the spans that it leaves.
 
 `invoke_agent` spans the whole; below it come `plan` with its `chat`, and `execute_tool`. Where the
 `TracingMiddleware` says when a call begins and ends, the spans have those times and are current in
@@ -39,7 +39,7 @@ class Call:
         self.tool = tool
 
 
-class Stretch:
+class RunSpans:
     """The open spans of one stretch, and what is known of it. Moments are in nanoseconds.
 
     Args:

@@ -1,4 +1,4 @@
-"""Turns and Slots: who waits gets it in order, and a cancelled wait costs nobody anything."""
+"""FifoLock and Slots: who waits gets it in order, and a cancelled wait costs nobody anything."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from agentic_kernel_engine.host.fifo import Turns
+from agentic_kernel_engine.host.fifo import FifoLock
 from agentic_kernel_engine.host.slots import Slots
 
 Wait = Callable[[], Awaitable[None]]
@@ -18,7 +18,7 @@ GiveBack = Callable[[], None]
 def taken(request: pytest.FixtureRequest) -> tuple[Wait, GiveBack]:
     """How to wait for the only one there is, which is taken; and how to give it back."""
     if request.param == "turns":
-        turns = Turns()
+        turns = FifoLock()
         asyncio.run(turns.hold())
         return turns.hold, turns.let_go
     slots = Slots(1)
