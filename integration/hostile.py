@@ -480,7 +480,7 @@ async def _at_rest(host: Host, store: Store) -> None:
     """Wait until every Task is terminal or paused, and none of the paused ones is due."""
     while True:
         running = await store.find(status=TaskStatus.RUNNING, limit=1)
-        due = await store.find(status=TaskStatus.PAUSED, due=host._hub.clock(), limit=1)
+        due = await store.find(status=TaskStatus.PAUSED, due=host._parts.clock(), limit=1)
         if not running and not due:
             return
         await asyncio.sleep(0.002)

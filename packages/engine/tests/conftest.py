@@ -125,14 +125,14 @@ def crash() -> Crash:
 
         real = host.store
         await host._watch.stop()
-        if host._hub.desk is not None:
-            await host._hub.desk.stop()
-        host._hub.store = Gone()
-        host._hub.closed = True
-        host._runs.control._store = host._takeover._store = host._hub.store
-        for run in list(host._runs.live):
+        if host._desk is not None:
+            await host._desk.stop()
+        host._parts.store = gone = Gone()
+        host._news.closed = True
+        host._verbs._store = host._family._store = host._takeover._store = gone
+        for run in list(host._live.live):
             run.end("lost")
-        for work in list(host._hub.owned._tasks):
+        for work in list(host._parts.shielded._tasks):
             work.cancel()
         await asyncio.sleep(0)
         await real.leave(host.name)

@@ -112,6 +112,7 @@ async def test_a_draining_host_takes_nothing_up_again(
         assert (await host.record(task.id)).owner is None
 
 
+@pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize(
     ("number", "mode", "status"),
     [(signal.SIGINT, "pause", "paused"), (signal.SIGTERM, "release", "running")],
@@ -169,14 +170,14 @@ async def test_what_was_acquired_while_the_host_began_to_drain_does_not_run(
     call = asyncio.create_task(calls[verb]())
     await reached.wait()
     closing = asyncio.create_task(host.close())
-    await until(lambda: host._hub.closed)
+    await until(lambda: host._news.closed)
     tapped.before_commit = tapped.before_insert = tapped.before_claim = None
     go_on.set()
     await asyncio.wait([call, closing])
     record = await tapped.load(task.id)
     assert (record.task.status, record.owner) == (TaskStatus.RUNNING, None)
     assert entries == before
-    assert not host._runs.live
+    assert not host._live.live
 
 
 class Thinking:
@@ -205,7 +206,7 @@ async def test_what_the_substrate_accepts_when_the_host_drains_already_is_refuse
     starting = asyncio.ensure_future(getattr(host, verb)(new_task()))
     await substrate.thinks.wait()
     closing = asyncio.ensure_future(host.close())
-    await until(lambda: host._runs.slots.closed)
+    await until(lambda: host._live.slots.closed)
     substrate.go_on.set()
     with pytest.raises(CannotStart, match="draining"):
         await starting

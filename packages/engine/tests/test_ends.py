@@ -442,7 +442,7 @@ async def test_a_task_that_its_own_host_lost_is_acquired_anew_and_counted(
         await host.dispatch(task)
         for attempt in (2, 3):
             await until(lambda: len(owners) == attempt - 1)  # noqa: B023
-            run = host._runs.current[task.id]
+            run = host._live.current[task.id]
             assert run.root is not None
             run.ended = "lost"
             run.root.cancel()
@@ -485,7 +485,7 @@ async def test_a_task_whose_run_died_is_taken_up_when_its_wait_is_over(
         await until(lambda: second._takeover.backoff._seen)
         now[0] += timedelta(milliseconds=99)
         looked = tapped.count("changed")
-        second._hub.wake(task.id)
+        second._news.wake(task.id)
         for _ in range(20):
             await second._watch._recover()
         assert tapped.count("claim") == 0, looked

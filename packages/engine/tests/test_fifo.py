@@ -1,4 +1,4 @@
-"""FifoLock and Slots: who waits gets it in order, and a cancelled wait costs nobody anything."""
+"""FifoLock and Slots: the callers that wait get it in order, and a cancelled wait loses nothing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from agentic_kernel_engine.host.fifo import FifoLock
 from agentic_kernel_engine.host.slots import Slots
 
-Wait = Callable[[], Awaitable[None]]
+Wait = Callable[[], Awaitable[object]]
 GiveBack = Callable[[], None]
 
 

@@ -125,7 +125,7 @@ async def test_a_kill_writes_nothing_of_a_run_that_has_lost_the_task(
             await second.claim(task.id)
             await new.begun.wait()
             if noticed:
-                await until(lambda: first._runs.current[task.id].ended == "lost")
+                await until(lambda: first._live.current[task.id].ended == "lost")
             assert (await first.kill(task.id)).changed
             killed = await second.get(task.id)
             types = [event.type for event in (await second.outcome(task.id)).events]
@@ -217,7 +217,7 @@ async def test_a_foreign_kill_wakes_those_who_wait_though_the_run_does_not_unwin
         await run.begun.wait()
         await other.kill(task.id)
         assert (await waiting).status is CANCELLED
-        assert host._runs.live
+        assert host._live.live
         run.release.set()
 
 
@@ -264,7 +264,7 @@ async def test_a_paused_task_that_is_killed_while_its_run_unwinds_is_forsaken_on
         assert (await host.kill(task.id)).changed
         await until(lambda: forsaken)
         run.release.set()
-        await until(lambda: not host._runs.live)
+        await until(lambda: not host._live.live)
     assert forsaken == [task.id]
 
 
@@ -500,7 +500,7 @@ async def test_of_several_who_wait_the_one_that_has_seen_least_is_woken(
     async with slow(acting(act)) as host, slow() as plane:
         await host.dispatch(task := new_task())
         early = asyncio.create_task(plane.wait(task.id, PAUSED))
-        await until(lambda: plane._hub.watched(()) == [(task.id, 1)])
+        await until(lambda: plane._news.watched(()) == [(task.id, 1)])
         go.set()
         await host.wait(task.id, PAUSED)
         late = asyncio.create_task(follow(task.id))

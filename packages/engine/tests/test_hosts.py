@@ -172,7 +172,7 @@ async def test_run_waits_for_a_slot_and_a_cancelled_wait_takes_none(
     at_once = []
 
     async def act(job: Job) -> Any:
-        at_once.append(len(host._runs.live))
+        at_once.append(len(host._live.live))
         await asyncio.sleep(0)
         return "done"
 

@@ -118,7 +118,7 @@ async def test_a_run_that_will_not_unwind_is_reported_and_keeps_its_slot(
         with pytest.raises(CannotStart, match="max_in_flight"):
             await host.dispatch(new_task())
         release.set()
-        await until(lambda: host._runs.slots.free)
+        await until(lambda: host._live.slots.free)
         release.clear()
         await host.dispatch(stubborn := new_task())
         await asyncio.sleep(0)
@@ -155,9 +155,9 @@ async def test_an_old_run_that_lingers_does_not_touch_its_successor(
         await host.wait(task.id, PAUSED)
         await host.resume(task.id)
         await until(lambda: len(entries) == 2)
-        assert len(host._runs.live) == 2
+        assert len(host._live.live) == 2
         linger.set()
-        await until(lambda: len(host._runs.live) == 1)
+        await until(lambda: len(host._live.live) == 1)
         assert (await host.get(task.id)).status is RUNNING
         await host.kill(task.id)
         await until(lambda: unwound)

@@ -194,11 +194,11 @@ async def test_a_run_whose_record_becomes_unreadable_is_let_go_and_others_go_on(
 
     async with Host(acting(act), store) as host:
         await host.dispatch(new_task(id="bad"))
-        await until(lambda: "bad" in host._runs.current)
+        await until(lambda: "bad" in host._live.current)
         store.damage("bad", 2)
         if cut == "while it runs":
             store._shelf("bad").record = successor(store._shelf("bad").record)
         damaged.set()
-        await until(lambda: "bad" not in host._runs.current)
+        await until(lambda: "bad" not in host._live.current)
         assert (await host.run(new_task())).result == "done"
     assert len([line for line in caplog.records if "cannot be read" in line.getMessage()]) == 1

@@ -7,6 +7,7 @@ and says what came, what is accepted, and so what to pass.
 from __future__ import annotations
 
 import inspect
+import logging
 import unicodedata
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from datetime import datetime
@@ -20,6 +21,7 @@ from agentic_kernel.frozen import shown
 from . import moments, values
 
 T = TypeVar("T")
+_log = logging.getLogger(__name__)
 LONGEST: Final = 1e9
 """The longest time that may be asked for, in seconds: some thirty years."""
 MOST_NAMES: Final = 10_000
@@ -312,6 +314,37 @@ def part_or_none(value: Any, name: str, port: type[Any]) -> Any:
         InvalidValue: It is neither.
     """
     return None if value is None else part(value, name, port)
+
+
+def optional(value: Any, name: str, port: type[Any]) -> Any:
+    """The object if it also has the methods of an optional port; else None.
+
+    A method whose name is almost one of the port's is not called, so the log says so.
+    """
+    members = _members(cast(Hashable, port))
+    if all(_has(value, each, getattr(port, each)) for each in members):
+        return value
+    kind = type(value)
+    for each in dir(kind):
+        meant = next((member for member in members if _almost(each, member)), None)
+        if meant is not None and callable(getattr(kind, each, None)):
+            _log.warning(
+                "%s: the method %s.%s is never called; %s calls %s. Rename it, and name %s as a "
+                "base class to have a type checker see it",
+                name, kind.__name__, each, port.__name__, meant, port.__name__,
+            )  # fmt: skip
+    return None
+
+
+def _almost(name: str, meant: str) -> bool:
+    """True if a name is one typing error away: a letter more, less, another, or two swapped."""
+    if name == meant or abs(len(name) - len(meant)) > 1:
+        return False
+    start = next((at for at, (a, b) in enumerate(zip(name, meant, strict=False)) if a != b), None)
+    if start is None:
+        return True
+    a, b = name[start:], meant[start:]
+    return a[1:] == b or a == b[1:] or a[1:] == b[1:] or (a[:2] == b[1::-1] and a[2:] == b[2:])
 
 
 @cache

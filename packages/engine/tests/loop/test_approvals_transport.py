@@ -134,8 +134,8 @@ async def test_what_was_read_before_it_was_asked_does_not_settle_it(
         assert late.task == first
         await host.approve(task.id, told.calls[0][1].digest)
         await until(lambda: told.verbs == ["wanted", "settled", "wanted"])
-        assert host._hub.desk is not None
-        host._hub.desk.saw(late)
+        assert host._desk is not None
+        host._desk.saw(late)
         for _ in range(20):
             await asyncio.sleep(0)
         assert len(told.calls) == 3
@@ -157,7 +157,7 @@ async def test_what_was_decided_in_vain_is_wanted_again(desks: Desks, until: Unt
         digest = told.calls[0][1].digest
         await host.approve(task.id, digest)
         await until(lambda: told.verbs == ["wanted", "settled"])
-        desk = host._hub.desk
+        desk = host._desk
         assert desk is not None
         for version in (asking.version, asking.version + 1, asking.version + 2):
             desk.saw(asking.changed(version=version))
@@ -205,8 +205,8 @@ async def test_a_pause_by_a_process_that_died_is_told_by_the_next_that_looks(
     task = new_task()
     await first.dispatch(task)
     await first.wait(task.id, TaskStatus.PAUSED)
-    assert first._hub.desk is not None
-    await first._hub.desk.stop()
+    assert first._desk is not None
+    await first._desk.stop()
     await crash(first)
     async with desks.watcher(seen) as watcher:
         await watcher.get(task.id)
@@ -398,8 +398,8 @@ async def test_what_was_read_while_it_was_asked_does_not_open_it_again(
         await host.approve(task.id, told.calls[0][1].digest)
         await host.wait(task.id)
         await until(lambda: len(told.calls) == 2)
-        assert host._hub.desk is not None
-        host._hub.desk.saw(late)
+        assert host._desk is not None
+        host._desk.saw(late)
         for _ in range(20):
             await asyncio.sleep(0)
     assert told.verbs == ["wanted", "settled"]

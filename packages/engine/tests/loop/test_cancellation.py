@@ -253,7 +253,7 @@ async def test_a_run_that_is_given_time_leaves_nothing_in_doubt(cut: Cut, until:
     await host.dispatch(task)
     await cut.reached.wait()
     closing = asyncio.create_task(host.close())
-    await until(lambda: host._runs.slots.closed)
+    await until(lambda: host._live.slots.closed)
     cut.free()
     await closing
     assert (await store.load(task.id)).owner is None

@@ -27,6 +27,7 @@ from agentic_kernel_engine import (
     MemoryStore,
     StoreError,
 )
+from agentic_kernel_engine.host.history import history
 from agentic_kernel_engine.loop.replay import replay
 from agentic_kernel_engine.plans.action import (
     Action,
@@ -150,7 +151,7 @@ class Walk:
                 await host.close()
 
     def alive(self) -> list[Host]:
-        return [host for host in self.hosts if not host._hub.closed]
+        return [host for host in self.hosts if not host._news.closed]
 
     async def told(self, host: Host, verb: Awaitable[Any]) -> bool:
         """Whether the verb was answered; a host that dies meanwhile answers nothing."""
@@ -162,7 +163,7 @@ class Walk:
             return False
         except (TaskNotFound, asyncio.CancelledError):
             caller = asyncio.current_task()
-            if not host._hub.closed or (caller is not None and caller.cancelling()):
+            if not host._news.closed or (caller is not None and caller.cancelling()):
                 raise
             return False
         return True
@@ -211,8 +212,8 @@ class Walk:
 
     def left(self, host: Host) -> list[Any]:
         """What a host still holds."""
-        runs, hub = host._runs, host._hub
-        held = [runs.live, runs.current, runs._arriving, runs.slots._taken, hub._waiting]
+        runs = host._live
+        held = [runs.live, runs.current, runs._arriving, runs.slots._taken, host._news._waiting]
         return [each for each in [*held, self.seats[host].open] if each]
 
     async def run(self) -> None:
@@ -226,7 +227,7 @@ class Walk:
                     await asyncio.sleep(0.002)
         async with Host(store=self.store) as control:
             for record in await MemoryStore.find(self.store, limit=1000):
-                self.judge(record.task.status, await control._hub.history(record.task.id))
+                self.judge(record.task.status, await history(control.store, record.task.id))
 
     def judge(self, status: TaskStatus, events: list[Event]) -> None:
         assert set(self.runs.values()) <= {1}, "a run began twice"

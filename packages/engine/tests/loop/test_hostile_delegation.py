@@ -158,8 +158,8 @@ async def test_a_strange_note_is_no_request(note: Any) -> None:
         await host.dispatch(task)
         await host.wait(task.id, TaskStatus.PAUSED)
         await host._takeover.look_again()
-        assert host._hub.desk is not None
-        await host._hub.desk.look()
+        assert host._desk is not None
+        await host._desk.look()
         assert (await host.get(task.id)).status is TaskStatus.PAUSED
         assert [each.task_id for each in approvals.open] in ([], [task.id])
         await host.resume(task.id)

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from agentic_kernel import TaskNotFound
 from agentic_kernel.frozen import shown
@@ -17,9 +17,7 @@ from ..errors import Conflict, StoreError, UnknownOutcome, Unreadable
 from ..events import Checked, Event
 from ..record import Record
 from ..store import Store
-
-if TYPE_CHECKING:
-    from .hub import Hub
+from .parts import Parts
 
 LOOKS = 1000
 """How often a change looks again before it gives up; each look means that another one won."""
@@ -54,7 +52,7 @@ def successor(before: Record, **fields: Any) -> Record:
 
 
 async def change(
-    hub: Hub,
+    parts: Parts,
     task_id: str,
     decide: Decide,
     guard: Callable[[], AbstractAsyncContextManager[object]] = nullcontext,
@@ -72,7 +70,7 @@ async def change(
         TaskNotFound: No such Task is stored.
         StoreError: The store failed, or the record is contended beyond all reason.
     """
-    store, act = hub.store, next(hub.acts)
+    store, act = parts.store, next(parts.acts)
     moved: Record | None = None
     waited = 0
     for _ in range(LOOKS):
@@ -86,7 +84,7 @@ async def change(
             decided = await decide(before)
             if decided is not None:
                 after, happened = decided
-                now = hub.clock()
+                now = parts.clock()
                 texts = [
                     event if isinstance(event, bytes) else by_act(event.type, event.data, act, now)
                     for event in happened

@@ -1,101 +1,227 @@
-"""Family: what becomes of a Task's parent and children when the Task itself changes."""
+"""Family: the verbs whose effect reaches a Task's parent and its children.
+
+A change of one Task means a second write to another one, and a process may die between the two. So
+each second write here is only the fast way to what `look_again` finds out from the records alone.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final
 
-from agentic_kernel import Kill, Task, TaskExists, TaskStatus
+from agentic_kernel import (
+    Complete,
+    Fail,
+    InvalidValue,
+    Kill,
+    Task,
+    TaskExists,
+    TaskNotFound,
+    TaskStatus,
+)
 
+from .. import values
+from ..errors import Unreadable
 from ..receipt import Receipt
 from ..record import Record
-from ..waiting import children_asking, waits_in_vain
-from .hub import Hub
+from ..waiting import asked, children_asking, waits_in_vain
+from .complaints import Complaints
+from .ending import exhausted
+from .news import News
+from .parts import Parts
+from .run import Run, pause_waits
+from .runner import Arrival, LiveRuns
+from .verbs import Verbs
 
-if TYPE_CHECKING:
-    from .run import Run
-    from .runner import LiveRuns
-    from .verbs import Verbs
-
-_PAGE = 100
+_PAGE: Final = 100
 
 
 class Family:
-    """The relatives of Tasks in one store. Its methods are not shielded, as those of `Verbs`.
+    """Resumes and ends Tasks, and enters runs, with what follows for parents and children.
 
-    What one Task's change means for another is a second write, and a process may die before it.
-    So each is only the fast way to what `look_again` finds out from the records alone.
+    Its methods are not shielded: the Host runs them in tasks of its own.
+
+    Args:
+        max_attempts: How many runs of a Task in a row may die without progress; None for no limit.
     """
 
-    def __init__(self, hub: Hub, runs: LiveRuns, control: Verbs) -> None:
-        self._hub = hub
-        self._runs = runs
-        self._control = control
+    def __init__(
+        self,
+        parts: Parts,
+        news: News,
+        complaints: Complaints,
+        live: LiveRuns,
+        verbs: Verbs,
+        max_attempts: int | None,
+    ) -> None:
+        self._parts = parts
+        self._store = parts.store
+        self._news = news
+        self._complaints = complaints
+        self._live = live
+        self._verbs = verbs
+        self._max_attempts = max_attempts
 
-    def houses(self, parent: str | None) -> bool:
-        """Whether a run that is here has its children in its slot (R9); it is noted that it has."""
-        run = None if parent is None else self._runs.current.get(parent)
-        if run is None:
-            return False
-        run.delegates = True
-        return True
+    # The verbs of every caller
 
-    async def spawn(self, task: Task, parent: Run) -> Receipt:
+    async def resume(
+        self,
+        task_id: str,
+        extra: str | None,
+        at_version: int | None,
+        decision: Mapping[str, Any] | None = None,
+    ) -> Receipt:
+        """Resume a Task as `Verbs.resume` does, and run it if this Host took it."""
+        with self._live.arrival(task_id) as arrival:
+            done, receipt = await self._verbs.resume(task_id, extra, at_version, decision, arrival)
+            if done is not None and done.owner is not None:
+                await self.enter(done, arrival)
+        if done is not None:
+            await self._went_on(done)
+        return receipt
+
+    async def end(
+        self, task_id: str, mutation: Complete | Fail | Kill, *, force: bool = False
+    ) -> Receipt:
+        """End a Task as `Verbs.end` does, let its parent go on, and kill a killed one's children.
+
+        Args:
+            force: True to bury also a record that a newer version of the software can read.
+        """
+        ended, receipt = await self._verbs.end(task_id, mutation, force=force)
+        if ended is not None:
+            await self._went_on(ended)
+        if isinstance(mutation, Kill):
+            await self.sweep(task_id)
+        return receipt
+
+    async def enter(self, record: Record, arrival: Arrival) -> None:
+        """Run a Task that this Host has just acquired, unless it must not run.
+
+        A pause that waited is committed first (R10), a child of a killed Task is killed (R13: a
+        kill reaches every child), and a Task whose runs keep dying without progress is failed.
+        """
+        most = self._max_attempts
+        if pause_waits(record):
+            await self._live.leave(record, pause=True)
+        elif record.parent is not None and await self._orphaned(record.parent):
+            await self.end(record.task.id, Kill())
+        elif most is not None and record.attempts > most:
+            await self.end(record.task.id, exhausted(most))
+        else:
+            self._live.start(record, arrival)
+
+    # The verbs of a run for its own children
+
+    async def spawn(self, run: Run, task: Task) -> Receipt:
         """Dispatch a child in its parent's slot; one that is already there counts (R13)."""
-        parent.delegates = True
+        run.check_alive()
+        self._verbs.check_start(task)
+        return await self._parts.shielded.run(self._spawn(run, task))
+
+    async def _spawn(self, run: Run, task: Task) -> Receipt:
+        run.delegates = True
         try:
-            return await self._control.dispatch(task, parent=parent.task_id, in_slot=False)
+            return await self._verbs.dispatch(task, run.task_id, self._live.arrival(task.id))
         except TaskExists:
-            record = await self._hub.store.load(task.id)
-            if record.parent != parent.task_id:
+            record = await self._store.load(task.id)
+            if record.parent != run.task_id:
                 raise
             return Receipt(record.task, False, record.version)
 
-    async def tell(self, task_id: str, decisions: Sequence[Mapping[str, Any]]) -> None:
-        """Leave a child what its parent was told for it; the last of it lets the child go on."""
+    async def cancel(self, run: Run, task_id: str) -> Task:
+        """Kill a child; return its terminal snapshot."""
+        await self._check_child(run, task_id)
+        return (await self._parts.shielded.run(self.end(task_id, Kill()))).snapshot
+
+    async def join(self, run: Run, task_id: str, statuses: Collection[TaskStatus]) -> Task:
+        """Wait for a child to be in one of these statuses, or to end."""
+        await self._check_child(run, task_id)
+        return await self._news.wait(task_id, statuses)
+
+    async def tell(self, run: Run, task_id: str, decisions: Sequence[Mapping[str, Any]]) -> None:
+        """Leave decisions in a child's inbox; the last of them lets the child go on."""
+        if not isinstance(decisions, (list, tuple)) or not decisions:
+            raise InvalidValue("decisions", "must be a list of at least one decision")
+        # Plain copies: a foreign mapping is read here, where what it raises fails the run.
+        plain = []
+        for index, decision in enumerate(decisions):
+            path = f"decisions[{index}]"
+            plain.append(values.decode(values.encode(values.mapping(decision, path), path)))
+        await self._check_child(run, task_id)
+        await self._parts.shielded.run(self._tell(task_id, plain))
+
+    async def _tell(self, task_id: str, decisions: Sequence[Mapping[str, Any]]) -> None:
         *others, last = decisions
         for decision in others:
-            await self._control.post(task_id, decision)
-        await self._control.resume(task_id, None, None, last)
+            await self._verbs.post(task_id, decision)
+        await self.resume(task_id, None, None, last)
 
-    async def went_on(self, child: Record) -> None:
-        """Resume a parent that is paused for what this child asked people for.
+    async def _check_child(self, run: Run, task_id: str) -> None:
+        """Make sure that a Task is a child of this run's.
 
-        It then waits for the child itself; one that was decided about through its parent finds
-        the parent running.
+        Raises:
+            TaskNotFound: The Task has another parent, or is not stored.
+        """
+        run.check_alive()
+        if (await self._store.load(task_id)).parent != run.task_id:
+            raise TaskNotFound(task_id)
+        run.delegates = True
+
+    # What follows from a change
+
+    def follow(self, run: Run) -> None:
+        """Do what the end of a run means for the Task's children; called once the run is gone."""
+        if run.ended == "killed" and run.delegates:
+            self._parts.shielded.start(self.sweep(run.task_id))
+        elif run.ended == "paused" and asked(run.record.task) is not None:
+            self._parts.shielded.start(self.look_again([run.record]))
+
+    async def _went_on(self, child: Record) -> None:
+        """Resume a parent that is paused because this child asked people for something.
+
+        The parent then waits for the child itself. A child that was decided about through its
+        parent finds the parent running.
         """
         if child.parent is None:
             return
-        with self._hub.sparing(child.parent, 0):
-            parent = (await self._hub.store.load_many([child.parent])).get(child.parent)
+        with self._complaints.sparing(child.parent, 0):
+            parent = (await self._store.load_many([child.parent])).get(child.parent)
             if parent is not None and child.task.id in children_asking(parent.task):
-                await self._control.resume(child.parent, None, parent.version)
+                await self.resume(child.parent, None, parent.version)
 
     async def sweep(self, parent: str) -> None:
-        """Kill every child of a killed Task that is not terminal."""
+        """Kill every child of a killed Task that has not ended."""
         after: str | None = None
         while True:
-            page = await self._hub.store.find(parent=parent, after=after, limit=_PAGE)
+            page = await self._store.find(parent=parent, after=after, limit=_PAGE)
             for record in page:
                 if not record.task.status.terminal:
-                    with self._hub.sparing(record.task.id, record.version):
-                        await self._control.end(record.task.id, Kill())
+                    with self._complaints.sparing(record.task.id, record.version):
+                        await self.end(record.task.id, Kill())
             if len(page) < _PAGE:
                 return
             after = page[-1].task.id
 
     async def look_again(self, paused: Sequence[Record]) -> None:
-        """Let those paused Tasks go on that wait in vain, and end those whose parent was killed."""
+        """Resume the paused Tasks that wait in vain, and end those whose parent was killed."""
         wanted = {id for record in paused for id in (record.parent, *children_asking(record.task))}
         wanted.discard(None)
         found: Mapping[str, Record] = {}
         if wanted:
-            found = await self._hub.store.load_many([id for id in wanted if id is not None])
+            found = await self._store.load_many([id for id in wanted if id is not None])
         tasks = {task_id: record.task for task_id, record in found.items()}
         for record in paused:
             parent = tasks.get(record.parent or "")
-            with self._hub.sparing(record.task.id, record.version):
+            with self._complaints.sparing(record.task.id, record.version):
                 if parent is not None and parent.status is TaskStatus.CANCELLED:
-                    await self._control.end(record.task.id, Kill())
+                    await self.end(record.task.id, Kill())
                 elif waits_in_vain(record, tasks):
-                    await self._control.resume(record.task.id, None, record.version)
+                    await self.resume(record.task.id, None, record.version)
+
+    async def _orphaned(self, parent: str) -> bool:
+        try:
+            record = await self._store.load(parent)
+        except (TaskNotFound, Unreadable):
+            return False
+        return record.task.status is TaskStatus.CANCELLED

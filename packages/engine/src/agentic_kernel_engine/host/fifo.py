@@ -7,10 +7,9 @@ from collections import deque
 
 
 class FifoLock:
-    """What is held by one at a time.
+    """A FIFO lock as a base class; it allocates nothing until a caller has to wait.
 
-    As a lock, but for what there are very many of: it is the thing itself that is held, and until
-    somebody has to wait, nothing is made for it.
+    A base class and not a field, because there is one for each run (memory in benchmarks/host.py).
     """
 
     __slots__ = ("_held", "_queue")
@@ -20,7 +19,7 @@ class FifoLock:
         self._queue: deque[asyncio.Future[None]] | None = None
 
     async def hold(self) -> None:
-        """Keep all others from it, as soon as those who came first are done; end it by `let_go`."""
+        """Acquire the lock after the callers that came before; release it by `let_go`."""
         if not self._held:
             self._held = True
             return
@@ -38,7 +37,7 @@ class FifoLock:
             raise
 
     def let_go(self) -> None:
-        """Hand it to who waits longest, if anybody does."""
+        """Release the lock; the longest waiting caller gets it."""
         while self._queue:
             turn = self._queue.popleft()
             if not turn.done():

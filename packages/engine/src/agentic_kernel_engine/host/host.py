@@ -23,10 +23,16 @@ from ..seams.approvals import Approvals, Desk
 from ..store import EventId, Store
 from ..substrate import Substrate
 from . import inbox
+from .complaints import Complaints
 from .decisions import Decisions
-from .hub import Hub
+from .family import Family
+from .history import history
+from .job import Job
+from .news import News
+from .parts import Parts
 from .queries import Queries, checked_id
 from .rerun import rerun
+from .run import Run
 from .runner import LiveRuns
 from .takeover import TakeOver
 from .verbs import Verbs
@@ -104,26 +110,31 @@ class Host(Decisions, Queries):
         clock: Callable[[], datetime] = _now,
     ) -> None:
         kinds = edges.kinds(runtime_kinds, "runtime_kinds")
-        self._hub = Hub(
+        edges.part_or_none(substrate, "substrate", Substrate)
+        self._parts = parts = Parts(
             MemoryStore() if store is None else edges.part(store, "store", Store),
             clock if clock is _now else edges.clock(clock, "clock"),
-            None if observer is None else observing(observer, "observer"),
         )
-        edges.part_or_none(substrate, "substrate", Substrate)
+        self._desk: Desk | None = None
         if approvals is not None:
-            transport = edges.part(approvals, "approvals", Approvals)
-            self._hub.desk = Desk(transport, self._hub.store, kinds)
-        self._runs = LiveRuns(
-            self._hub, substrate,
+            self._desk = Desk(edges.part(approvals, "approvals", Approvals), parts.store, kinds)
+        watcher = None if observer is None else observing(observer, "observer")
+        complaints = Complaints()
+        self._news = news = News(parts, complaints, watcher, self._desk)
+        self._live = live = LiveRuns(
+            parts, news, complaints, substrate, kinds, self._job, self._follow,
             max_in_flight=edges.whole_or_none(max_in_flight, "max_in_flight", 1),
-            max_attempts=edges.whole_or_none(max_attempts, "max_attempts", 1),
             unwind_timeout=edges.seconds(unwind_timeout, "unwind_timeout"),
         )  # fmt: skip
-        self._control = Verbs(self._hub, self._runs, kinds)
-        self._runs.control = self._control
-        self._takeover = TakeOver(self._hub, self._runs, self._control, kinds)
+        self._verbs = Verbs(parts, news, complaints, live)
+        self._family = Family(
+            parts, news, complaints, live, self._verbs,
+            edges.whole_or_none(max_attempts, "max_attempts", 1),
+        )  # fmt: skip
+        self._takeover = TakeOver(parts, news, complaints, live, self._family)
         self._watch = Watch(
-            self._hub, self._runs, self._control, self._takeover,
+            parts, news, complaints, live, self._family, self._takeover,
+            None if self._desk is None else self._desk.look,
             edges.seconds(interval, "interval", SHORTEST),
             claims=edges.flag(claims, "claims") and substrate is not None,
         )  # fmt: skip
@@ -133,12 +144,12 @@ class Host(Decisions, Queries):
     @property
     def name(self) -> str:
         """This Host's nonce; the first part of every owner it becomes."""
-        return self._hub.name
+        return self._parts.name
 
     @property
     def store(self) -> Store:
         """The store that this Host works on."""
-        return self._hub.store
+        return self._parts.store
 
     async def __aenter__(self) -> Self:
         await self._join()
@@ -169,8 +180,9 @@ class Host(Decisions, Queries):
         """
         self._check_start(task)
         await self._join()
-        self._runs.slots.take(task.id)
-        return await self._control.dispatch(task, parent=None, in_slot=True)
+        arrival = self._live.arrival(task.id)
+        arrival.take()
+        return await self._verbs.dispatch(task, None, arrival)
 
     async def spawn(self, task: Task, parent: str) -> Receipt:
         """`dispatch` a Task as the child of one that another Host may run; a kill sweeps it (R13).
@@ -185,10 +197,7 @@ class Host(Decisions, Queries):
         self._check_start(task)
         checked_id(parent)
         await self._join()
-        in_slot = not self._control.family.houses(parent)
-        if in_slot:
-            self._runs.slots.take(task.id)
-        return await self._control.dispatch(task, parent=parent, in_slot=in_slot)
+        return await self._verbs.dispatch(task, parent, self._live.seat(task.id, parent))
 
     async def pause(self, task_id: str) -> Receipt:
         """Ask for a pause; it takes effect at the owner's next safe point.
@@ -196,7 +205,7 @@ class Host(Decisions, Queries):
         The request is durable when this returns. Without a living owner the Task is paused at
         once. A no-op on a Task that is paused or terminal, or that a pause already waits for.
         """
-        return await self._verb(task_id, lambda key: self._control.pause(key))
+        return await self._verb(task_id, lambda key: self._verbs.pause(key))
 
     async def resume(
         self, task_id: str, extra: str | None = None, *, at_version: int | None = None
@@ -211,7 +220,7 @@ class Host(Decisions, Queries):
             at_version: Only if the record is still at this version: answers one particular pause,
                 never the next one (R3).
         """
-        return await self._verb(task_id, lambda key: self._control.resume(key, extra, at_version))
+        return await self._verb(task_id, lambda key: self._family.resume(key, extra, at_version))
 
     async def kill(self, task_id: str, *, force: bool = False) -> Receipt:
         """End the Task as ``cancelled``, then cancel its run, then kill its children.
@@ -226,7 +235,7 @@ class Host(Decisions, Queries):
         Raises:
             Unreadable: Such a record, and ``force`` was not given.
         """
-        return await self._verb(task_id, lambda key: self._control.end(key, Kill(), force=force))
+        return await self._verb(task_id, lambda key: self._family.end(key, Kill(), force=force))
 
     async def complete(self, task_id: str, result: Any) -> Receipt:
         """End the Task as ``success`` from outside, then cancel its run.
@@ -237,7 +246,7 @@ class Host(Decisions, Queries):
         """
         values.encode(result, "result")
         mutation = Complete(result)
-        return await self._verb(task_id, lambda key: self._control.end(key, mutation))
+        return await self._verb(task_id, lambda key: self._family.end(key, mutation))
 
     async def fail(self, task_id: str, failure: Failure) -> Receipt:
         """End the Task as ``failure`` from outside, then cancel its run.
@@ -249,14 +258,14 @@ class Host(Decisions, Queries):
         mutation = Fail(failure)
         for name in ("code", "message", "metadata"):
             values.encode(getattr(failure, name), f"failure.{name}")
-        return await self._verb(task_id, lambda key: self._control.end(key, mutation))
+        return await self._verb(task_id, lambda key: self._family.end(key, mutation))
 
     # Conveniences
 
     async def outcome(self, task_id: str) -> Outcome:
         """What the Task came to: its snapshot, why it ended or paused, usage and events."""
         task = await self.get(task_id)
-        return outcome(task, await self._hub.history(task_id))
+        return outcome(task, await history(self.store, task_id))
 
     async def run(self, task: Task) -> Task:
         """Dispatch the Task as soon as a slot is free, and wait for its terminal snapshot.
@@ -269,16 +278,17 @@ class Host(Decisions, Queries):
         """
         self._check_start(task)
         await self._join()
-        await self._runs.slots.wait(task.id)
+        await self._live.slots.wait(task.id)
+        arrival = self._live.arrival(task.id, in_slot=True)
         task_id = task.id
-        end = self._hub.end_of(task_id)
+        end = self._news.end_of(task_id)
         try:
-            await self._control.dispatch(task, parent=None, in_slot=True)
-            del task  # The record has it; what waits holds as little as it can.
+            await self._verbs.dispatch(task, None, arrival)
+            del task, arrival  # A caller that waits holds little (memory in benchmarks/loop.py).
             ended = await end
         finally:
-            self._hub.leave(end)
-        return ended or await self._hub.wait(task_id)
+            self._news.leave(end)
+        return ended or await self._news.wait(task_id)
 
     def as_tool(
         self,
@@ -294,7 +304,7 @@ class Host(Decisions, Queries):
             runtime_kind: Of the Tasks it is called for; None for the one kind that this Host
                 serves, or the caller's where it serves every kind.
         """
-        kind = runtime_kind or self._control.only_kind
+        kind = runtime_kind or self._only_kind()
         return AgentTool(self, name=name, description=description, runtime_kind=kind, agent=agent)
 
     async def rerun(self, task: Task | str, scope: str = "engine") -> Task:
@@ -306,7 +316,7 @@ class Host(Decisions, Queries):
         """Wait until the Task is in one of these statuses, or terminal; return that snapshot."""
         wanted, key = edges.statuses(statuses, "statuses"), checked_id(task_id)
         await self._join()
-        return await self._hub.wait(key, wanted)
+        return await self._news.wait(key, wanted)
 
     def stream(self, task_id: str, after: EventId | None = None) -> AsyncIterator[Event]:
         """Durable events after a cursor, each once and in order, until the Task is terminal.
@@ -319,7 +329,7 @@ class Host(Decisions, Queries):
 
     async def _stream(self, task_id: str, after: EventId | None) -> AsyncIterator[Event]:
         await self._join()
-        async for event in self._hub.stream(task_id, after):
+        async for event in self._news.stream(task_id, after):
             yield event
 
     async def post(self, task_id: str, decision: Mapping[str, Any]) -> int:
@@ -333,7 +343,7 @@ class Host(Decisions, Queries):
             IllegalTransition: The Task is terminal.
             InboxFull: Too many decisions wait for the Task.
         """
-        return await self._verb(task_id, lambda key: self._control.post(key, decision))
+        return await self._verb(task_id, lambda key: self._verbs.post(key, decision))
 
     async def decide(
         self, task_id: str, decision: Mapping[str, Any], *, at_version: int | None = None
@@ -349,7 +359,7 @@ class Host(Decisions, Queries):
         """
         checked = inbox.check(decision)
         return await self._verb(
-            task_id, lambda key: self._control.resume(key, None, at_version, checked)
+            task_id, lambda key: self._family.resume(key, None, at_version, checked)
         )
 
     async def claim(self, task_id: str) -> Receipt:
@@ -379,43 +389,55 @@ class Host(Decisions, Queries):
         ``timeout`` and then twice the unwind timeout, in seconds.
         """
         edges.flag(pause, "pause")
-        await self._own(self._runs.drain(pause=pause, timeout=edges.seconds(timeout, "timeout")))
+        await self._own(self._live.drain(pause=pause, timeout=edges.seconds(timeout, "timeout")))
 
     async def close(self) -> None:
         """`drain` within the grace, then leave the store. Closing twice is closing once."""
         if self._joined is None:
-            self._hub.close()
-        elif not self._hub.closed:
+            self._news.close()
+        elif not self._news.closed:
             await self._own(self._close())
 
     async def _close(self) -> None:
-        await self._runs.drain(pause=False, timeout=self._grace)
+        await self._live.drain(pause=False, timeout=self._grace)
         await self._watch.stop()
-        if self._hub.desk is not None:
-            await self._hub.desk.stop(self._runs.unwind_timeout)
-        self._hub.close()
-        await self._hub.owned.idle(self._runs.unwind_timeout)
+        if self._desk is not None:
+            await self._desk.stop(self._live.unwind_timeout)
+        self._news.close()
+        await self._parts.shielded.idle(self._live.unwind_timeout)
         await self.store.leave(self.name)
 
+    def _job(self, run: Run) -> Job:
+        """The substrate's handle on a run. Here, because a run reaches its Host's verbs by it."""
+        return Job(run, self._family)
+
+    def _follow(self, run: Run) -> None:
+        self._family.follow(run)
+
+    def _only_kind(self) -> str | None:
+        """The one runtime kind that this Host serves; None if it serves several, or all."""
+        kinds = self._live.kinds
+        return next(iter(kinds)) if kinds and len(kinds) == 1 else None
+
     def _check_open(self) -> None:
-        if self._hub.closed:
+        if self._news.closed:
             raise HostClosed
 
     def _check_start(self, task: Task) -> None:
         self._check_open()
-        self._control.check_start(task)
+        self._verbs.check_start(task)
 
     async def _join(self) -> None:
         """Become alive in the store, once, before the first commit that names this Host (R14)."""
         if self._joined is None or (self._joined.done() and self._joined.exception()):
-            self._joined = self._hub.owned.start(self._enter())
+            self._joined = self._parts.shielded.start(self._enter())
         if not self._joined.done():
             await asyncio.shield(self._joined)
 
     async def _enter(self) -> None:
         await self.store.join(self.name)
-        if self._hub.desk is not None:
-            self._hub.desk.start()
+        if self._desk is not None:
+            self._desk.start()
         self._watch.start()
 
     async def _verb(self, task_id: str, work: Callable[[str], Coroutine[Any, Any, T]]) -> T:
@@ -425,4 +447,4 @@ class Host(Decisions, Queries):
         return await self._own(work(task_id))
 
     def _own(self, work: Coroutine[Any, Any, T]) -> asyncio.Future[T]:
-        return self._hub.owned.run(work)
+        return self._parts.shielded.run(work)

@@ -1,69 +1,75 @@
-"""Job: what a substrate holds of the Task it works on."""
+"""Job: a substrate's handle on the Task that it works on."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn, Protocol
 
 from agentic_kernel import Task, TaskStatus
 
 from .. import edges, values
 from ..events import Checked, Event
+from ..receipt import Receipt
 from ..store import EventId
-from .run import without_pause
+from .run import EventLike, Run, without_pause
 
-if TYPE_CHECKING:
-    from ..receipt import Receipt
-    from .run import Run
 
-EventLike = Event | Mapping[str, Any]
-"""An `Event`, or a mapping with a ``type`` and the event's data as its other items."""
+class Children(Protocol):
+    """The Tasks that a run gives work to, as its Job reaches them."""
+
+    async def spawn(self, run: Run, task: Task) -> Receipt: ...
+    async def cancel(self, run: Run, task_id: str) -> Task: ...
+    async def join(self, run: Run, task_id: str, statuses: Collection[TaskStatus]) -> Task: ...
+    async def tell(
+        self, run: Run, task_id: str, decisions: Sequence[Mapping[str, Any]]
+    ) -> None: ...
 
 
 class Job:
-    """One stretch of running: the Task, what was left behind, and how to leave something.
+    """One run of a Task: its snapshot, the state of its last commit, and the verbs of its owner.
 
-    Every write requires that this run still owns the Task (R1). The first refusal kills the job:
-    its calls then raise `RunEnded` without touching the store. A run is unwound by cancelling the
-    asyncio task that `execute` runs in, also when a call was made from a child of it.
+    Every write requires that this run still owns the Task (R1). The first refusal ends the job:
+    its calls then raise `RunEnded` without touching the store. The Host unwinds a run by
+    cancelling the asyncio task that `execute` runs in, also if a child of that task made the call.
     """
 
-    __slots__ = ("_run", "state", "task")
+    __slots__ = ("_children", "_run", "state", "task")
 
     task: Task
     """The snapshot at entry, supplements included."""
     state: Any
-    """What the last commit left; None at the first entry."""
+    """The state of the last commit; None at the first entry."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Run, children: Children) -> None:
         self._run = run
+        self._children = children
         record = run.record
         self.task = record.task
         self.state = None if record.state is None else values.decode(record.state)
 
     @property
     def stopping(self) -> bool:
-        """Whether a pause or a drain waits for the next checkpoint; long work may hasten to it."""
+        """True if a pause or a drain waits for the next checkpoint; long work may hasten to it."""
         return self._run.stopping
 
     def news(self) -> asyncio.Future[None]:
-        """Done when `stopping` may have changed, or at a `nudge`; ask anew for every wait."""
+        """A future, done when `stopping` may have changed or at a `nudge`; one for each wait."""
         return self._run.news()
 
     def nudge(self) -> None:
-        """Let everything of this run look again that waits for `news`."""
+        """Wake everything of this run that waits for `news`."""
         self._run.nudge()
 
     @property
     def killed(self) -> bool:
-        """Whether the Task was killed, which is why this run is being unwound."""
+        """True if the run is being unwound because the Task was killed."""
         return self._run.ended == "killed"
 
     @property
     def fresh(self) -> bool:
-        """Whether nothing has happened to the Task yet but its dispatch."""
+        """True if the Task was dispatched and nothing else has happened to it."""
         return self._run.record.version == 1
 
     @property
@@ -81,10 +87,10 @@ class Job:
         return without_pause(inbox) if inbox else inbox
 
     def check(self) -> None:
-        """Make sure, just before an effect, that this run was not told to end.
+        """Call this just before an effect: it raises if this run was told to end.
 
         Raises:
-            RunEnded: It was, or no longer owns the Task.
+            RunEnded: The run was told to end, or no longer owns the Task.
         """
         self._run.check_alive()
 
@@ -120,14 +126,14 @@ class Job:
         What was emitted and noted since the last commit is written with it.
 
         Args:
-            state: All that going on will need, as JSON; replaces the previous state.
+            state: Everything that the next entry needs, as JSON; replaces the previous state.
             events: Appended to the Task's history, in order.
             consumed: Ids of decisions in the `inbox` that this commit acts on.
-            progress: Whether the Task has come further. Where it only says what is about to
-                happen, a run that then dies has done nothing; see ``max_attempts`` of the `Host`.
+            progress: False if the commit only says what is about to happen: a run that dies after
+                it has made no progress; see ``max_attempts`` of the `Host`.
 
         Returns:
-            A cursor behind all that was written so far: `history` after it has what comes later.
+            A cursor after the last event written so far; `history` after it has the later ones.
 
         Raises:
             InvalidValue: The state or an event is not JSON; nothing is written.
@@ -173,8 +179,7 @@ class Job:
         """Pause the Task from within, with the state and the events, and unwind.
 
         Args:
-            due: When a Host that serves the Task's kind is to resume it by itself; None for not
-                at all.
+            due: When a Host that serves the Task's kind resumes it by itself; None for never.
 
         Raises:
             InvalidValue, StoreError: As for `commit`; the Task runs on.
@@ -225,10 +230,10 @@ class Job:
         its parent counts as spawned, so spawning again after a crash is safe (R13).
 
         Raises:
-            TaskExists: The id belongs to somebody else's Task.
+            TaskExists: The id belongs to a Task with another parent.
             CannotStart: The substrate refuses the child.
         """
-        return await self._run.spawn(task)
+        return await self._children.spawn(self._run, task)
 
     async def cancel(self, task_id: str) -> Task:
         """Kill a child of this Task, and return its terminal snapshot.
@@ -236,7 +241,7 @@ class Job:
         Raises:
             TaskNotFound: This Task has no such child.
         """
-        return await self._run.cancel(task_id)
+        return await self._children.cancel(self._run, task_id)
 
     async def join(self, task_id: str, *statuses: TaskStatus) -> Task:
         """Wait for a child to be in one of these statuses, or to end; return that snapshot.
@@ -244,7 +249,7 @@ class Job:
         Raises:
             TaskNotFound: This Task has no such child.
         """
-        return await self._run.join(task_id, *statuses)
+        return await self._children.join(self._run, task_id, statuses)
 
     async def tell(self, task_id: str, decisions: Sequence[Mapping[str, Any]]) -> None:
         """Leave decisions in a child's inbox, and let it go on if it is paused (R12).
@@ -255,4 +260,4 @@ class Job:
             TaskNotFound: This Task has no such child.
             IllegalTransition: The child has ended.
         """
-        await self._run.tell(task_id, decisions)
+        await self._children.tell(self._run, task_id, decisions)

@@ -1,21 +1,19 @@
-"""Run: one stretch of running, from entry to its last commit, and the only writer meanwhile."""
+"""Run: one stretch of a Task's running. It is the Task's only writer from entry to last commit."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 import msgspec
 
 from agentic_kernel import (
     InvalidValue,
-    Kill,
     Pause,
     Task,
     TaskNotFound,
-    TaskStatus,
     annotate,
     apply,
 )
@@ -30,11 +28,12 @@ from ..record import Record
 from ..store import EventId
 from .change import LOOKS, acknowledged, landed
 from .fifo import FifoLock
+from .history import history
+from .news import News
+from .parts import Parts
 
-if TYPE_CHECKING:
-    from ..receipt import Receipt
-    from .job import EventLike
-    from .runner import LiveRuns
+EventLike = Event | Mapping[str, Any]
+"""An `Event`, or a mapping with a ``type`` and the event's data as its other items."""
 
 PAUSE = "pause"
 """Type of the decision that asks for a pause at the next safe point."""
@@ -59,24 +58,38 @@ class RunEnded(asyncio.CancelledError):
         super().__init__(reason)
 
 
+class Home(Protocol):
+    """The live runs of one Host, as a run sees them: it reports its end there."""
+
+    parts: Parts
+    news: News
+    in_a_row: int
+    """How many commits of runs followed each other since one let the event loop go on."""
+
+    def unwinding(self, run: Run) -> None:
+        """The run was told to unwind."""
+
+    def returned(self, run: Run, root: asyncio.Task[Any]) -> None:
+        """The substrate's coroutine is done."""
+
+
 class Run(FifoLock):
     """The owner's hold on one Task: every write of the Job goes through here.
 
-    One write at a time, by whoever holds it (R7). Each requires version, owner and ``running``
-    (R1); when only the inbox moved, the write is made again on top of it; when the Task is no
-    longer this run's, the run ends for good.
+    The holder of the lock writes, one at a time (R7). Each write requires version, owner and
+    ``running`` (R1: only the owner commits). If only the inbox moved, the run writes again on top
+    of it; if the Task is no longer this run's, the run ends for good.
     """
 
     __slots__ = (
-        "_emitted", "_home", "_hub", "_news", "_notes", "_sealed", "_unwritten", "delegates",
-        "ended", "in_slot", "leaving", "owner", "record", "root", "task_id",
+        "_emitted", "_home", "_news", "_notes", "_sealed", "_unwritten", "delegates", "ended",
+        "in_slot", "leaving", "owner", "record", "root", "task_id",
     )  # fmt: skip
 
-    def __init__(self, home: LiveRuns, record: Record, *, in_slot: bool) -> None:
+    def __init__(self, home: Home, record: Record, *, in_slot: bool) -> None:
         super().__init__()
         assert record.owner is not None
         self._home = home
-        self._hub = home.hub
         self.record = record
         self.task_id = record.task.id
         self.owner: str = record.owner
@@ -85,7 +98,7 @@ class Run(FifoLock):
         self.ended: str | None = None
         self.leaving: str | None = None
         self.delegates = False
-        """Whether it may have children in its slot."""
+        """True if it may have children in its slot."""
         self._news: asyncio.Future[None] | None = None
         self._emitted: Sequence[_Emitted | bytes] = ()
         self._sealed = 0
@@ -95,7 +108,7 @@ class Run(FifoLock):
 
     @property
     def now(self) -> datetime:
-        return self._hub.clock()
+        return self._home.parts.clock()
 
     @property
     def stopping(self) -> bool:
@@ -108,7 +121,7 @@ class Run(FifoLock):
         return self._news
 
     def nudge(self) -> None:
-        """Let those look again who wait for this run to be `stopping`, or for one another."""
+        """Wake every wait for `news`: this run may be `stopping`, or a caller has news for it."""
         news, self._news = self._news, None
         if news is not None and not news.done():
             news.set_result(None)
@@ -119,10 +132,10 @@ class Run(FifoLock):
         self.nudge()
 
     def end(self, reason: str) -> None:
-        """Unwind: the job is dead from now on, and its root task is cancelled (R7).
+        """Unwind: the job refuses every call from now on, and its root task is cancelled (R7).
 
-        The root task itself is not cancelled on top of the `RunEnded` that is about to be raised
-        in it: a second cancellation would break the clean-up that the first one set off.
+        If the root task itself is the caller, it is not cancelled: `RunEnded` is about to be
+        raised in it, and a second cancellation would break the clean-up.
         """
         if self.ended is None:
             self.ended = reason
@@ -132,11 +145,11 @@ class Run(FifoLock):
                 self._home.unwinding(self)
 
     def __call__(self, root: asyncio.Task[Any]) -> None:
-        """What `root` calls when it is done: the run itself, which needs no object more for it."""
+        """Done-callback of `root`; saves a closure for each run (memory in benchmarks/host.py)."""
         self._home.returned(self, root)
 
     def absorb(self, record: Record) -> None:
-        """Take note of a later record; end the run if the Task is no longer its own."""
+        """Adopt a later record; end the run if the Task has another owner or has ended."""
         if record.version < self.record.version:
             return
         if record.owner == self.owner:
@@ -162,12 +175,12 @@ class Run(FifoLock):
 
     def emit(self, event: EventLike) -> None:
         self.check_alive()
-        now = self._hub.clock()
+        now = self._home.parts.clock()
         made, text = vocabulary.make(event, now)
         self._make_room(len(text), "event")
-        self._hub.tell(self.task_id, made)
+        self._home.news.tell(self.task_id, made)
         if made.type == vocabulary.RUN_DELTA:
-            # What a commit in flight is writing is sealed: it must not grow any more.
+            # A commit in flight writes the first `_sealed` entries: they must not grow any more.
             last = self._emitted[-1] if len(self._emitted) > self._sealed else None
             if not isinstance(last, _Emitted) or not last.extend(made, len(text)):
                 self._emit(_Emitted(made, text))
@@ -176,17 +189,17 @@ class Run(FifoLock):
 
     def report(self, events: Sequence[Checked]) -> None:
         self.check_alive()
-        lines = vocabulary.stored(events, self._hub.clock())
-        if self._hub.observed:
+        lines = vocabulary.stored(events, self._home.parts.clock())
+        if self._home.news.observed:
             for line in lines:
-                self._hub.tell_stored(self.task_id, None, line)
+                self._home.news.tell_stored(self.task_id, None, line)
         self._emitted = [*self._emitted, *lines]
 
     def _make_room(self, size: int, path: str) -> None:
-        """Count what is kept until the next commit; refuse what would be too much of it.
+        """Count the bytes that are kept until the next commit.
 
         Raises:
-            InvalidValue: It would be.
+            InvalidValue: They would exceed `BUFFER`.
         """
         if self._unwritten + size > BUFFER:
             raise InvalidValue(
@@ -207,53 +220,18 @@ class Run(FifoLock):
         return self._notes
 
     def emitted(self) -> list[bytes]:
-        """What was emitted since the last commit, in its stored form."""
+        """The events emitted since the last commit, in their stored form."""
         return [each if isinstance(each, bytes) else each.stored() for each in self._emitted]
 
     async def history(self, after: EventId | None) -> list[Event]:
         self.check_alive()
-        return await self._hub.history(self.task_id, after)
+        return await history(self._home.parts.store, self.task_id, after)
 
     async def read(self, task_id: str) -> tuple[Task, list[Event]]:
         self.check_alive()
-        record = await self._hub.store.load(task_id)
-        return record.task, await self._hub.history(task_id)
-
-    async def spawn(self, task: Task) -> Receipt:
-        self.check_alive()
-        self._home.control.check_start(task)
-        return await self._hub.owned.run(self._home.control.family.spawn(task, self))
-
-    async def cancel(self, task_id: str) -> Task:
-        await self._own(task_id)
-        killed = await self._hub.owned.run(self._home.control.end(task_id, Kill()))
-        return killed.snapshot
-
-    async def join(self, task_id: str, *statuses: TaskStatus) -> Task:
-        await self._own(task_id)
-        return await self._hub.wait(task_id, statuses)
-
-    async def tell(self, task_id: str, decisions: Sequence[Mapping[str, Any]]) -> None:
-        if not isinstance(decisions, (list, tuple)) or not decisions:
-            raise InvalidValue("decisions", "must be a list of at least one decision")
-        # Plain copies: foreign mappings are read here, where what they raise fails the run.
-        plain = []
-        for index, decision in enumerate(decisions):
-            path = f"decisions[{index}]"
-            plain.append(values.decode(values.encode(values.mapping(decision, path), path)))
-        await self._own(task_id)
-        await self._hub.owned.run(self._home.control.family.tell(task_id, plain))
-
-    async def _own(self, task_id: str) -> None:
-        """Make sure that a Task is a child of this run's.
-
-        Raises:
-            TaskNotFound: It is not, or is not there.
-        """
-        self.check_alive()
-        if (await self._hub.store.load(task_id)).parent != self.task_id:
-            raise TaskNotFound(task_id)
-        self.delegates = True
+        store = self._home.parts.store
+        record = await store.load(task_id)
+        return record.task, await history(store, task_id)
 
     async def commit(
         self,
@@ -271,7 +249,7 @@ class Run(FifoLock):
         if due is not None:
             due = moments.aware("due", due)
         text = values.encode(state, "state")
-        now = self._hub.clock()
+        now = self._home.parts.clock()
         made = vocabulary.stored(events, now)
         kept = None if text == b"null" else text
         draft = _Draft(kept, consumed, safe, pause, now, due, if_paused, progress)
@@ -285,21 +263,21 @@ class Run(FifoLock):
         if leaving is not None:
             self.end(leaving)
             raise RunEnded(leaving)
-        hub = self._hub
-        hub.in_a_row += 1
-        if hub.in_a_row > IN_A_ROW and hub.immediate:
-            # A substrate that never waits would keep the event loop for good.
-            hub.in_a_row = 0
+        home = self._home
+        home.in_a_row += 1
+        if home.in_a_row > IN_A_ROW and home.parts.immediate:
+            # A substrate that never suspends would keep the event loop for good.
+            home.in_a_row = 0
             await asyncio.sleep(0)
         return last
 
     async def _land(self, draft: _Draft, made: list[bytes]) -> tuple[str | None, EventId]:
-        """Commit the draft on top of whatever the inbox became.
+        """Commit the draft on top of the latest inbox.
 
         Returns:
-            How the run leaves, if it does; and a cursor behind all that was written.
+            How the run leaves, if it does; and a cursor after the last event written.
         """
-        store, live, notes = self._hub.store, self._sealed, self._notes
+        store, live, notes = self._home.parts.store, self._sealed, self._notes
         made = [*self.emitted(), *made] if live else made
         for _ in range(LOOKS):
             if self.ended is not None:
@@ -315,7 +293,7 @@ class Run(FifoLock):
                     await acknowledged(store, self.task_id, before.version + 1)
                 continue
             except (UnknownOutcome, asyncio.CancelledError) as fault:
-                arrived = await self._hub.owned.settle(landed(store, after, written))
+                arrived = await self._home.parts.shielded.settle(landed(store, after, written))
                 if arrived:
                     self._adopt(after, written, live, notes)
                 if isinstance(fault, asyncio.CancelledError):
@@ -332,7 +310,7 @@ class Run(FifoLock):
     def _next(
         self, before: Record, draft: _Draft, notes: Mapping[str, Any]
     ) -> tuple[Record, str | None, bytes | None]:
-        """The successor of a record; at a safe point it may be the one that lets the Task go."""
+        """The successor of a record; at a safe point the successor may have no owner any more."""
         task = annotate(before.task, notes) if notes else before.task
         inbox = before.inbox
         if draft.consumed:
@@ -362,9 +340,9 @@ class Run(FifoLock):
         return record, leaving, departure
 
     async def _look(self, latest: Record | None) -> None:
-        """After a refusal: take the latest record, or end if the Task is lost (R1)."""
+        """Adopt the latest record after a refusal, or end if the Task is lost (R1)."""
         try:
-            self.absorb(latest or await self._hub.store.load(self.task_id))
+            self.absorb(latest or await self._home.parts.store.load(self.task_id))
         except TaskNotFound:
             self.end("lost")
 
@@ -381,11 +359,11 @@ class Run(FifoLock):
             self._notes = freeze(late)
         if not self._emitted and not self._notes:
             self._unwritten = 0
-        self._hub.published(after, written, live)
+        self._home.news.published(after, written, live)
 
 
 class _Draft(msgspec.Struct, frozen=True, gc=False):
-    """What one commit of a job says, before it is known on top of which record."""
+    """The content of one commit, before the record that it goes on top of is known."""
 
     state: bytes | None
     consumed: Collection[int]
@@ -398,9 +376,9 @@ class _Draft(msgspec.Struct, frozen=True, gc=False):
 
 
 class _Emitted:
-    """Text in progress that observers know and the store does not yet; deltas in a row are one.
+    """Text in progress that is not stored yet; deltas in a row are one.
 
-    The stored form that was checked at `emit` is kept, because the substrate may change the event
+    It keeps the stored form that `emit` checked, because the substrate may change the event
     afterwards. So reading it never raises, and one piece stays far below the limit of a value.
     """
 
@@ -415,7 +393,7 @@ class _Emitted:
         self._pieces: list[str] = []
 
     def extend(self, event: Event, size: int) -> bool:
-        """Take in a delta that continues this one; False if it does not, or if it is too much.
+        """Append a delta that continues this one; False if it does not, or is too long.
 
         Args:
             size: Of its stored form, in bytes.
@@ -452,10 +430,10 @@ def _same_but_text(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
 
 
 def pause_waits(record: Record) -> bool:
-    """Whether a pause request waits in the record's inbox."""
+    """True if a pause request waits in the record's inbox."""
     return any(entry["type"] == PAUSE for entry in record.inbox)
 
 
 def without_pause(inbox: Sequence[Mapping[str, Any]]) -> tuple[Mapping[str, Any], ...]:
-    """The inbox with every pause request taken out."""
+    """The inbox without its pause requests."""
     return tuple(entry for entry in inbox if entry["type"] != PAUSE)

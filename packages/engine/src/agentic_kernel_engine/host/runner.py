@@ -1,109 +1,138 @@
-"""The runs of one Host: their slots, their beginnings, their ends."""
+"""LiveRuns: the runs of one Host, from their start to what becomes of their Tasks."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from contextvars import copy_context
-from typing import TYPE_CHECKING, Any
+from typing import Any, Self
 
-from agentic_kernel import (
-    Kill,
-    Mutation,
-    Pause,
-    Task,
-    TaskNotFound,
-    TaskStatus,
-    apply,
-)
+from agentic_kernel import Mutation, Pause, TaskNotFound, apply
 
+from .. import edges, values
 from .. import events as vocabulary
-from .. import values
 from ..errors import Conflict, StoreError, TaskFailed, UnknownOutcome, Unreadable
 from ..events import Checked, Event
-from ..faults import Stray, contained, is_a, passes, report, said, strays
+from ..faults import Stray, is_a, passes, report, said, strays
 from ..record import Record
-from ..waiting import asked
+from ..substrate import Accepting, Cleaning, Substrate
 from .change import STALLED, Change, change, landed, successor
-from .ending import exhausted, fault_of, mutation_of, unstorable
-from .hub import Hub
+from .complaints import Complaints
+from .ending import fault_of, mutation_of, unstorable
+from .history import history
 from .job import Job
+from .news import News
+from .parts import Parts
 from .run import Run, pause_waits, without_pause
 from .slots import Slots
-
-if TYPE_CHECKING:
-    from ..substrate import Substrate
-    from .verbs import Verbs
 
 _log = logging.getLogger(__name__)
 
 
 class LiveRuns:
-    """What one Host has running, keyed by (Task, owner) (R7).
+    """The runs of one Host, keyed by Task and owner (R7).
 
-    A run's slot is given back when its coroutine is gone: one that will not unwind keeps it.
+    A run's slot is given back once its coroutine is gone: a run that does not unwind keeps it.
+
+    Args:
+        substrate: Where Tasks run; None for a control plane.
+        kinds: The runtime kinds that this Host serves; None for every kind.
+        job: Makes the substrate's handle on a run.
+        follow: Called after a run has ended for a reason from outside, once it is gone.
+        max_in_flight: How many slots there are; None for no limit.
+        unwind_timeout: Seconds after which a run that was told to unwind is reported abandoned.
     """
-
-    control: Verbs
-    """Set by the Host, once both are made."""
 
     def __init__(
         self,
-        hub: Hub,
+        parts: Parts,
+        news: News,
+        complaints: Complaints,
         substrate: Substrate | None,
+        kinds: frozenset[str] | None,
+        job: Callable[[Run], Job],
+        follow: Callable[[Run], None],
         *,
         max_in_flight: int | None,
-        max_attempts: int | None,
         unwind_timeout: float,
     ) -> None:
-        self.hub = hub
+        self.parts = parts
+        self.news = news
+        self.kinds = kinds
         self.slots = Slots(max_in_flight)
-        self.max_attempts = max_attempts
         self.unwind_timeout = unwind_timeout
         self.live: set[Run] = set()
         self.current: dict[str, Run] = {}
+        self.in_a_row = 0
+        self._complaints = complaints
         self._substrate = substrate
+        self.accepting: Accepting | None = edges.optional(substrate, "substrate", Accepting)
+        self._cleaning: Cleaning | None = edges.optional(substrate, "substrate", Cleaning)
+        self._job = job
+        self._follow = follow
         self._arriving: dict[str, int] = {}
 
     @property
     def can_run(self) -> bool:
+        """True if the Host has a substrate."""
         return self._substrate is not None
 
-    async def accept(self, task: Task) -> None:
-        """Ask the substrate, if it has an opinion.
+    def serves(self, kind: str) -> bool:
+        """True if this Host runs Tasks of this kind."""
+        return self.can_run and (self.kinds is None or kind in self.kinds)
+
+    def arrival(self, task_id: str, *, in_slot: bool = False) -> Arrival:
+        """A run of this Task is about to be set up, in a slot that the caller took, or in none."""
+        return Arrival(self._arriving, self.slots, task_id, in_slot=in_slot)
+
+    def seat(self, task_id: str, parent: str | None) -> Arrival:
+        """Take a slot for a Task, unless it uses the slot of its parent's run here (R9).
 
         Raises:
-            CannotStart: It refuses the Task.
+            CannotStart: All slots are taken, or the Host is draining.
         """
-        accept = getattr(self._substrate, "accept", None)
-        if accept is not None:
-            await contained(accept(task))
+        arrival = self.arrival(task_id)
+        if not self._houses(parent):
+            arrival.take()
+        return arrival
+
+    def takes(self, record: Record, arrival: Arrival) -> bool:
+        """True if this Host can run a Task now; the arrival then has the slot that it needs."""
+        housed = self._houses(record.parent)
+        if not self.serves(record.task.runtime_kind) or not (housed or self.slots.free):
+            return False
+        if not housed:
+            arrival.take()
+        return True
+
+    def _houses(self, parent: str | None) -> bool:
+        """True if a run of the parent is here; it is noted that the run has children."""
+        run = None if parent is None else self.current.get(parent)
+        if run is None:
+            return False
+        run.delegates = True
+        return True
 
     def on_killed(self, record: Record) -> None:
-        """Have the substrate, if it can, end what a killed Task has running elsewhere (R13)."""
-        on_killed = getattr(self._substrate, "on_killed", None)
-        if on_killed is not None and self.control.serves(record.task.runtime_kind):
-            self.hub.owned.start(self._on_killed(on_killed, record))
+        """Have the substrate, if it is `Cleaning`, end what a killed Task runs elsewhere (R13)."""
+        if self._cleaning is not None and self.serves(record.task.runtime_kind):
+            self.parts.shielded.start(self._clean(self._cleaning, record))
 
-    async def _on_killed(self, on_killed: Callable[..., Awaitable[None]], record: Record) -> None:
+    async def _clean(self, substrate: Cleaning, record: Record) -> None:
         task_id = record.task.id
         try:
             state = None if record.state is None else values.decode(record.state)
-            await on_killed(record.task, state, await self.hub.history(task_id))
+            await substrate.on_killed(record.task, state, await history(self.parts.store, task_id))
         except BaseException as fault:
             passes(fault)
             where = "on_killed, so the killed Task may have something running elsewhere; it"
             report(fault, task_id, record.step, where)
 
-    def arriving(self, task_id: str) -> _Arriving:
-        """A run of this Task is being set up; the watch is to leave it alone."""
-        return _Arriving(self._arriving, task_id)
-
     @asynccontextmanager
     async def held(self, task_id: str) -> AsyncIterator[Run | None]:
-        """The Task's live run, if it is here, kept from committing for the while."""
+        """The Task's live run, if it is here; it cannot commit during the ``with``."""
         while True:
             run = self.current.get(task_id)
             if run is None or run.ended is not None:
@@ -118,42 +147,17 @@ class LiveRuns:
                 run.let_go()
 
     def knows(self, record: Record) -> bool:
-        """Whether this record's owner is a run that is live, or being set up."""
+        """True if this record's owner is a run that is live, or being set up."""
         task_id = record.task.id
         run = self.current.get(task_id)
         return task_id in self._arriving or (run is not None and run.owner == record.owner)
 
-    async def enter(self, record: Record, *, in_slot: bool) -> None:
-        """Run a Task that this host has just acquired, unless it must not run.
-
-        A pause that waited is committed first (R10), a child of a killed Task is killed (R13), and
-        a Task whose runs keep dying before they get any further is failed.
-        """
-        try:
-            if pause_waits(record):
-                await self._leave(record, pause=True)
-            elif record.parent is not None and await self._orphaned(record.parent):
-                await self.control.end(record.task.id, Kill())
-            elif self.max_attempts is not None and record.attempts > self.max_attempts:
-                await self.control.end(record.task.id, exhausted(self.max_attempts))
-            else:
-                self.start(record, in_slot=in_slot)
-                return
-        except BaseException:
-            if in_slot:
-                self.slots.give_back()
-            raise
-        if in_slot:
-            self.slots.give_back()
-
-    def start(self, record: Record, *, in_slot: bool) -> None:
-        """Run a Task; or let it go again, if it was acquired while the host began to drain (R9)."""
+    def start(self, record: Record, arrival: Arrival) -> None:
+        """Run a Task; or let it go again, if it was acquired while the Host began to drain (R9)."""
         if self.slots.closed:
-            if in_slot:
-                self.slots.give_back()
-            self.hub.owned.start(self._let_go_of(record))
+            self.parts.shielded.start(self._let_go_of(record))
             return
-        run = Run(self, record, in_slot=in_slot)
+        run = Run(self, record, in_slot=arrival.hand_on())
         self.live.add(run)
         self.current[run.task_id] = run
         around = copy_context()
@@ -161,24 +165,24 @@ class LiveRuns:
         run.root.add_done_callback(run, context=around)
 
     async def _work(self, run: Run) -> Any:
-        """The root of a run: what the substrate raises stays in here (R21).
+        """The root of a run: it keeps what the substrate raises (R21).
 
         A ``SystemExit`` that left an asyncio task would stop the event loop and every other run.
-        It is handed on as a value, because an exception raised while the event loop destroys this
-        coroutine would be reported as one that was ignored. A ``KeyboardInterrupt`` does pass, once
-        the Task is released.
+        It is handed on as a value, because Python reports an exception that is raised while the
+        event loop destroys this coroutine as ignored. A ``KeyboardInterrupt`` does pass, once the
+        Task is released.
         """
         assert self._substrate is not None
         try:
-            return await self._substrate.execute(Job(run))
+            return await self._substrate.execute(self._job(run))
         except BaseException as fault:
-            # Apart, because whatever is named here is memory of every Task that waits.
+            # In a method of its own: each local name here costs every waiting Task 8 bytes.
             if not await self._stayed(run, fault):
                 raise
             return Stray.of(fault)
 
     async def _stayed(self, run: Run, fault: BaseException) -> bool:
-        """Whether the root keeps an exception; if the process is interrupted, let go first."""
+        """True if the root keeps an exception; if the process is interrupted, let go first."""
         if is_a(fault, KeyboardInterrupt):
             run.ended = "released"
             async with asyncio.timeout(self.unwind_timeout):
@@ -186,15 +190,8 @@ class LiveRuns:
             return False
         return strays(fault)
 
-    async def _orphaned(self, parent: str) -> bool:
-        try:
-            record = await self.hub.store.load(parent)
-        except (TaskNotFound, Unreadable):
-            return False
-        return record.task.status is TaskStatus.CANCELLED
-
     def returned(self, run: Run, root: asyncio.Task[Any]) -> None:
-        """The substrate is done, one way or another: decide what its Task becomes."""
+        """The substrate's coroutine is done: decide what its Task becomes."""
         if run.in_slot:
             run.in_slot = False
             self.slots.give_back()
@@ -203,22 +200,20 @@ class LiveRuns:
             self._forget(run)
             if run.ended == "killed":
                 self.on_killed(run.record)
-                if run.delegates:
-                    self.hub.owned.start(self.control.family.sweep(run.task_id))
-            if run.ended == "paused" and asked(run.record.task) is not None:
-                self.hub.owned.start(self.control.family.look_again([run.record]))
+            self._follow(run)
             if root.cancelled() or issubclass(type(fault), (TaskFailed, KeyboardInterrupt)):
                 return
             if fault is None:
-                self.hub.owned.start(self._drop_result(run))
+                self.parts.shielded.start(self._drop_result(run))
             else:
                 report(fault, run.task_id, run.record.step, f"the unwinding of a {run.ended} run")
         elif root.cancelled() and root.cancelling():
-            # Cancelled from outside, without a word from this host: the event loop is stopping.
-            # The attempt stays counted, because whatever cancels may do so at every attempt.
-            self.hub.owned.start(self._let_go(run))
+            # Cancelled, and not by this Host: the event loop is stopping. The attempt stays
+            # counted, because the same cancellation may come at every attempt.
+            self.parts.shielded.start(self._let_go(run))
         else:
-            finish = self.hub.owned.at_once if self.hub.immediate else self.hub.owned.start
+            shielded = self.parts.shielded
+            finish = shielded.at_once if self.parts.immediate else shielded.start
             finish(self._finish(run, root))
 
     def _forget(self, run: Run) -> None:
@@ -227,7 +222,7 @@ class LiveRuns:
             del self.current[run.task_id]
 
     async def _finish(self, run: Run, root: asyncio.Task[Any]) -> None:
-        """Commit the run's end, again and again while it still owns the Task (R4, R21).
+        """Commit the run's end; try again while the run still owns the Task (R4, R21).
 
         An end that cannot be stored is replaced by a failure that can be. While the store fails,
         the run waits longer after each attempt, and a kill may come in between.
@@ -251,8 +246,8 @@ class LiveRuns:
                         return
                     continue
                 except Unreadable as bad:
-                    # Nobody can end it but `kill`, which buries it.
-                    self.hub.complain(run.task_id, bad.version, bad)
+                    # Only `kill` can end it: it buries the record.
+                    self._complaints.add(run.task_id, bad.version, bad)
                     return
                 except StoreError as fault:
                     reason = said(fault)
@@ -265,7 +260,7 @@ class LiveRuns:
                         continue
                 finally:
                     run.let_go()
-                if self.hub.closed:
+                if self.news.closed:
                     return
                 await asyncio.sleep(delay)
                 delay = min(delay * 2, 5.0)
@@ -273,13 +268,13 @@ class LiveRuns:
             self._forget(run)
 
     def _tell_of(self, run: Run, root: asyncio.Task[Any]) -> None:
-        """Log what ended a run, unless the substrate meant it as an answer."""
+        """Log the fault that ended a run, unless it is a `TaskFailed`, which is an answer."""
         fault = fault_of(root)
         if fault is not None and not is_a(fault, TaskFailed):
             report(fault, run.task_id, run.record.step)
 
     async def _try_to_finish(self, run: Run, outcome: Mutation, live: Sequence[bytes]) -> bool:
-        before, now = run.record, self.hub.clock()
+        before, now = run.record, self.parts.clock()
         end = vocabulary.ending(outcome, run.owner)
         written = [*live, *vocabulary.stored([Checked(end.type, end.data)], now)]
         task, version = apply(before.task, outcome, now), before.version + 1
@@ -288,24 +283,24 @@ class LiveRuns:
             terms=before.terms, realm=before.realm, form=before.form,
         )  # fmt: skip
         try:
-            await self.hub.store.commit(before, after, written)
+            await self.parts.store.commit(before, after, written)
         except Conflict as refused:
             try:
-                run.absorb(refused.latest or await self.hub.store.load(run.task_id))
+                run.absorb(refused.latest or await self.parts.store.load(run.task_id))
             except TaskNotFound:
                 run.end("lost")
             if run.record is before and run.ended is None:
                 await asyncio.sleep(STALLED)
             return False
         except UnknownOutcome:
-            if not await landed(self.hub.store, after, written):
+            if not await landed(self.parts.store, after, written):
                 return False
         run.end("finished")
-        self.hub.published(after, written, len(live))
+        self.news.published(after, written, len(live))
         return True
 
     async def _drop_result(self, run: Run) -> None:
-        """A result that came after the Task was lost never ends it; it is only reported (R10)."""
+        """Report a result that came after the Task was lost; it never ends the Task (R10)."""
 
         async def append(before: Record) -> tuple[Record, Sequence[Event]] | None:
             if before.task.status.terminal:
@@ -313,19 +308,19 @@ class LiveRuns:
             return successor(before), [Event(vocabulary.RESULT_DROPPED, {"by": run.owner})]
 
         try:
-            done = await change(self.hub, run.task_id, append)
+            done = await change(self.parts, run.task_id, append)
         except (StoreError, TaskNotFound) as fault:
             reason = said(fault)
             _log.warning("task %r: a dropped result is not on record: %s", run.task_id, reason)
             return
         if isinstance(done, Change):
-            self.hub.landed(done)
+            self.news.published(done.after, done.events)
 
     async def _let_go(self, run: Run, *, pause: bool = False, anew: bool = False) -> None:
         """Leave a Task whose run is gone: claimable, or paused from its last state.
 
         Args:
-            anew: Whether the attempt no longer counts, because this host let go on purpose.
+            anew: True if the attempt no longer counts, because this Host let go on purpose.
         """
         try:
             await self._let_go_of(run.record, pause=pause, anew=anew)
@@ -334,12 +329,13 @@ class LiveRuns:
 
     async def _let_go_of(self, record: Record, *, pause: bool = False, anew: bool = True) -> None:
         try:
-            await self._leave(record, pause=pause, anew=anew)
+            await self.leave(record, pause=pause, anew=anew)
         except StoreError as fault:
             reason = said(fault)
             _log.warning("task %r stays owned by this host for now: %s", record.task.id, reason)
 
-    async def _leave(self, record: Record, *, pause: bool, anew: bool = True) -> None:
+    async def leave(self, record: Record, *, pause: bool, anew: bool = True) -> None:
+        """Commit that this Host lets a Task go, if it still owns the Task."""
         owner = record.owner
 
         async def leave(before: Record) -> tuple[Record, Sequence[Event]] | None:
@@ -348,7 +344,7 @@ class LiveRuns:
             if pause or pause_waits(before):
                 return successor(
                     before,
-                    task=apply(before.task, Pause(), self.hub.clock()),
+                    task=apply(before.task, Pause(), self.parts.clock()),
                     owner=None,
                     inbox=without_pause(before.inbox),
                 ), [Event(vocabulary.TASK_PAUSED, {"by": owner, "reason": "requested"})]
@@ -356,9 +352,9 @@ class LiveRuns:
             attempts = 0 if anew else before.attempts
             return successor(before, owner=None, attempts=attempts), [released]
 
-        done = await change(self.hub, record.task.id, leave)
+        done = await change(self.parts, record.task.id, leave)
         if isinstance(done, Change):
-            self.hub.landed(done)
+            self.news.published(done.after, done.events)
 
     def unwinding(self, run: Run) -> None:
         """Watch a run that was told to unwind; report it if it does not (R7)."""
@@ -366,9 +362,9 @@ class LiveRuns:
         def report() -> None:
             if run.root is not None and not run.root.done():
                 _log.warning("task %r: a run did not unwind and is abandoned", run.task_id)
-                self.hub.tell(
+                self.news.tell(
                     run.task_id,
-                    Event(vocabulary.RUN_ABANDONED, {"by": run.owner}, self.hub.clock()),
+                    Event(vocabulary.RUN_ABANDONED, {"by": run.owner}, self.parts.clock()),
                 )
 
         asyncio.get_running_loop().call_later(self.unwind_timeout, report)
@@ -389,22 +385,52 @@ class LiveRuns:
                 await self._let_go(run, pause=pause, anew=True)
 
 
-class _Arriving:
-    """Counts a Task as arriving, for as long as it is entered."""
+class Arrival:
+    """A run that is being set up, for the ``with``: the watch leaves its Task alone meanwhile.
 
-    __slots__ = ("_counts", "_task_id")
+    The slot is given back at the end, unless the run has started and answers for it.
+    """
 
-    def __init__(self, counts: dict[str, int], task_id: str) -> None:
+    __slots__ = ("_counts", "_slots", "_task_id", "in_slot")
+
+    def __init__(
+        self, counts: dict[str, int], slots: Slots, task_id: str, *, in_slot: bool
+    ) -> None:
         self._counts = counts
+        self._slots = slots
         self._task_id = task_id
+        self.in_slot = in_slot
 
-    def __enter__(self) -> None:
+    def take(self) -> None:
+        """Take a slot.
+
+        Raises:
+            CannotStart: All are taken, or the Host is draining.
+        """
+        self._slots.take(self._task_id)
+        self.in_slot = True
+
+    def hand_on(self) -> bool:
+        """Let the run answer for the slot from now on; False if it has none."""
+        in_slot, self.in_slot = self.in_slot, False
+        return in_slot
+
+    def give_up(self) -> None:
+        """Give the slot back, if there is one."""
+        if self.in_slot:
+            self.in_slot = False
+            self._slots.give_back()
+
+    def __enter__(self) -> Self:
         self._counts[self._task_id] = self._counts.get(self._task_id, 0) + 1
+        return self
 
     def __exit__(self, *_: object) -> None:
         left = self._counts.pop(self._task_id) - 1
         if left:
             self._counts[self._task_id] = left
+        if self.in_slot:
+            self.give_up()
 
 
 async def _until_done(runs: Sequence[Run], timeout: float) -> None:

@@ -1,4 +1,4 @@
-"""Tasks of the event loop that the Host owns: a caller's timeout does not reach into them (R4)."""
+"""Shielded: asyncio tasks of the Host's own, which a caller's cancellation does not reach (R4)."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ T = TypeVar("T")
 
 
 class Shielded:
-    """A set of asyncio tasks that run to their end whoever stops waiting for them."""
+    """A set of asyncio tasks that run to their end, even if their callers stop waiting."""
 
     def __init__(self) -> None:
         self._tasks: dict[asyncio.Task[Any], asyncio.Future[Any] | None] = {}
-        """Each with what its caller waits for, if it does."""
-        # Made once: there may be very many tasks.
+        """Each task, with the future that its caller waits for, if it has one."""
+        # Made once, because there may be very many tasks (memory in benchmarks/host.py).
         self._ended = self._done
         self._around = Context()
 
@@ -26,10 +26,7 @@ class Shielded:
         return self._started(work, None)
 
     def at_once(self, work: Coroutine[Any, Any, None]) -> None:
-        """Begin the work here and now, in nobody's task; for what as a rule waits for nothing.
-
-        Where it does wait, it goes on in a task of its own.
-        """
+        """Run the work synchronously; start a task for the rest of it only if it suspends."""
         try:
             waits_for = work.send(None)
         except StopIteration:
@@ -37,18 +34,20 @@ class Shielded:
         self.start(_rest(work, waits_for))
 
     def run(self, work: Coroutine[Any, Any, T]) -> asyncio.Future[T]:
-        """The work's result; if the caller is cancelled, the work goes on without it."""
-        # As `asyncio.shield` does it, with one turn of the event loop less.
+        """The work's result; if the caller is cancelled, the work goes on without it.
+
+        As `asyncio.shield`, with one turn of the event loop less (the step in benchmarks/host.py).
+        """
         result: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._started(work, result)
         return result
 
     async def settle(self, work: Coroutine[Any, Any, T]) -> T:
-        """The work's result, waited for even while the caller is being cancelled.
+        """The work's result; the wait goes on even while the caller is being cancelled.
 
-        For what must be known before a cancellation may go on; the work itself is bounded. A
-        cancellation that arrives meanwhile is not swallowed: the one that the caller is already
-        handling goes on.
+        For a result that must be known before a cancellation may go on. The work itself is
+        bounded. A second cancellation that arrives meanwhile is dropped, because the caller is
+        already handling the first one, which goes on.
         """
         task = self.start(work)
         while not task.done():
@@ -62,7 +61,7 @@ class Shielded:
         return task.result()
 
     async def idle(self, timeout: float) -> bool:
-        """Wait until nothing but the caller's own task is left; False if time ran out."""
+        """Wait until only the caller's own task is left; False after ``timeout`` seconds."""
         others = self._tasks.keys() - {asyncio.current_task()}
         if not others:
             return True
@@ -79,13 +78,13 @@ class Shielded:
 
     def _done(self, task: asyncio.Task[Any]) -> None:
         result = self._tasks.pop(task)
-        if result is not None and result.done():  # its caller has stopped waiting
+        if result is not None and result.done():  # The caller has stopped waiting.
             result = None
         if task.cancelled():
             if result is not None:
                 result.cancel()
             return
-        fault = task.exception()  # retrieved here, for nobody else may do so
+        fault = task.exception()  # Retrieved here, because the caller may have stopped waiting.
         if result is None:
             return
         if fault is None:
@@ -95,7 +94,7 @@ class Shielded:
 
 
 async def _rest(work: Coroutine[Any, Any, None], waits_for: Any) -> None:
-    """What is left of work that has begun, and waits for something."""
+    """The rest of work that has begun and has suspended."""
     await _driven(work, waits_for)
 
 

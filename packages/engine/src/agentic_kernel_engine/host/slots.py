@@ -1,4 +1,4 @@
-"""Slots: how many runs a Host has in flight at the most, and who waits for the next one."""
+"""Slots: the limit on how many runs a Host has in flight, and the queue for the next slot."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from agentic_kernel import CannotStart
 
 
 class Slots:
-    """A limit that is taken before anything is durable, or refused (R9).
+    """A limit that is taken before a write is durable, or refused (R9).
 
     Args:
         limit: How many slots there are; None for no limit.
@@ -19,16 +19,16 @@ class Slots:
         self._limit = limit
         self._taken = 0
         self.closed = False
-        """Whether the Host is draining."""
+        """True while the Host drains and after."""
         self._queue: deque[asyncio.Future[None]] = deque()
 
     @property
     def free(self) -> bool:
-        """Whether one could be taken now."""
+        """True if a slot could be taken now."""
         return not self.closed and (self._limit is None or self._taken < self._limit)
 
     def take(self, task_id: str) -> None:
-        """Take one.
+        """Take a slot.
 
         Raises:
             CannotStart: All are taken, or the Host is draining.
@@ -43,7 +43,7 @@ class Slots:
         self._taken += 1
 
     def check_open(self, task_id: str) -> None:
-        """Make sure that there are any.
+        """Refuse a Task while the Host drains.
 
         Raises:
             CannotStart: The Host is draining.
@@ -52,7 +52,7 @@ class Slots:
             raise CannotStart("this Host is draining and starts nothing more", task_id)
 
     async def wait(self, task_id: str) -> None:
-        """Take one as soon as there is one, first come first served.
+        """Take a slot as soon as one is free, first come first served.
 
         Raises:
             CannotStart: The Host is draining, or begins to while this waits.
@@ -75,13 +75,13 @@ class Slots:
             self.check_open(task_id)
 
     def give_back(self) -> None:
-        """Return one; the first who waits gets it."""
+        """Return a slot; the longest waiting caller gets it."""
         self._taken -= 1
         while self._queue and self.free:
             self._grant(self._queue.popleft())
 
     def close(self) -> None:
-        """Refuse from now on; who waits is woken to be refused."""
+        """Refuse from now on, and wake the waiting callers to be refused."""
         self.closed = True
         while self._queue:
             self._grant(self._queue.popleft())

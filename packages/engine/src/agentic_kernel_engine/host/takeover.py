@@ -1,10 +1,10 @@
-"""Take-over: running what nobody runs, and waking what its moment has come for."""
+"""Take-over: run the Tasks that no living Host runs, and wake those whose moment has come."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from agentic_kernel import CannotStart, TaskStatus
 
@@ -14,11 +14,11 @@ from ..events import Event
 from ..receipt import Receipt
 from ..record import Record, acquired_at, host_of, owner_name
 from .change import Change, Decided, by_act, change, read_back, successor
-from .hub import Hub
+from .complaints import Complaints
+from .family import Family
+from .news import News
+from .parts import Parts
 from .runner import LiveRuns
-
-if TYPE_CHECKING:
-    from .verbs import Verbs
 
 _PAGE = 100
 _FIRST = 0.1
@@ -26,26 +26,27 @@ _FIRST = 0.1
 _LONGEST = 30.0
 """Seconds that it waits at most."""
 _REMEMBERED = 10_000
-"""How many waiting Tasks are remembered; one that is forgotten begins its wait again."""
+"""How many waiting Tasks are remembered; a forgotten one begins its delay again."""
 
 
 class TakeOver:
-    """How a Host comes to run Tasks that it did not dispatch.
+    """Claims, recovers and wakes Tasks that this Host did not dispatch.
 
     Every method raises `StoreError` if the store fails.
     """
 
     def __init__(
-        self, hub: Hub, runs: LiveRuns, control: Verbs, kinds: frozenset[str] | None
+        self, parts: Parts, news: News, complaints: Complaints, live: LiveRuns, family: Family
     ) -> None:
-        self._hub = hub
-        self._store = hub.store
-        self._runs = runs
-        self._control = control
-        self._kinds = kinds
+        self._parts = parts
+        self._store = parts.store
+        self._news = news
+        self._complaints = complaints
+        self._live = live
+        self._family = family
         self._looked: str | None = None
-        """How far `look_again` has come."""
-        self.backoff = Backoff(hub.clock)
+        """The last Task that `look_again` has looked at."""
+        self.backoff = Backoff(parts.clock)
 
     async def claim(self, task_id: str) -> Receipt:
         """Take up a running Task that no living host owns, and run it here.
@@ -54,53 +55,33 @@ class TakeOver:
             CannotStart: This host does not serve its kind, or has no free slot.
         """
         record = await self._store.load(task_id)
-        if not self._control.serves(record.task.runtime_kind):
+        if not self._live.serves(record.task.runtime_kind):
             raise CannotStart(
                 f"this Host does not run Tasks of kind {record.task.runtime_kind!r}", task_id
             )
-        in_slot = self._take_slot(record)
-        with self._runs.arriving(task_id):
-            try:
-                claimed = await self._claim(task_id)
-            except BaseException:
-                self._give_back(in_slot)
-                raise
+        with self._live.seat(task_id, record.parent) as arrival:
+            claimed = await self._claim(task_id)
             if claimed is None:
-                self._give_back(in_slot)
-                return _unchanged(await self._store.load(task_id))
-            await self._runs.enter(claimed, in_slot=in_slot)
+                record = await self._store.load(task_id)
+                return Receipt(record.task, False, record.version)
+            await self._family.enter(claimed, arrival)
         return Receipt(claimed.task, False, claimed.version, "claimed")
 
-    def _take_slot(self, record: Record) -> bool:
-        """Take a slot for a Task, unless it uses its parent's (R9); whether one was taken.
-
-        Raises:
-            CannotStart: There is none.
-        """
-        if self._control.family.houses(record.parent):
-            return False
-        self._runs.slots.take(record.task.id)
-        return True
-
-    def _give_back(self, in_slot: bool) -> None:
-        if in_slot:
-            self._runs.slots.give_back()
-
     async def _claim(self, task_id: str) -> Record | None:
-        by = {"by": self._hub.name}
-        made = by_act(vocabulary.TASK_CLAIMED, by, next(self._hub.acts), self._hub.clock())
+        by = {"by": self._parts.name}
+        made = by_act(vocabulary.TASK_CLAIMED, by, next(self._parts.acts), self._parts.clock())
         try:
-            claimed = await self._store.claim(task_id, self._hub.name, [made])
+            claimed = await self._store.claim(task_id, self._parts.name, [made])
         except UnknownOutcome:
             claimed = await self._claimed_after_all(task_id, made)
         if claimed is not None:
-            self._hub.published(claimed, [made])
+            self._news.published(claimed, [made])
         return claimed
 
     async def _claimed_after_all(self, task_id: str, text: bytes) -> Record | None:
-        """The record, if it is this host's by the very claim that wrote this event (R5)."""
+        """The record, if the claim that wrote this event made it this Host's (R5)."""
         current = await read_back(self._store, task_id)
-        if current is None or current.owner is None or host_of(current.owner) != self._hub.name:
+        if current is None or current.owner is None or host_of(current.owner) != self._parts.name:
             return None
         version = acquired_at(current.owner)
         found = await self._store.events(task_id, (version, -1), limit=1)
@@ -110,20 +91,20 @@ class TakeOver:
         """Take up every claimable Task of the kinds served, as long as there are free slots.
 
         Args:
-            patient: Whether a Task whose runs died waits for its `Backoff`.
+            patient: True if a Task whose runs died waits for its `Backoff`.
         """
         taken: list[str] = []
         after: str | None = None
-        while self._runs.can_run and self._runs.slots.free:
+        while self._live.can_run and self._live.slots.free:
             page = await self._store.find(
-                claimable=True, kinds=self._kinds, after=after, limit=_PAGE
+                claimable=True, kinds=self._live.kinds, after=after, limit=_PAGE
             )
             for record in page:
-                if not self._runs.slots.free:
+                if not self._live.slots.free:
                     break
                 if patient and not self.backoff.over(record):
                     continue
-                with self._hub.sparing(record.task.id, record.version):
+                with self._complaints.sparing(record.task.id, record.version):
                     receipt = await self.claim(record.task.id)
                     if receipt.effect == "claimed":
                         taken.append(record.task.id)
@@ -135,23 +116,23 @@ class TakeOver:
     async def adopt(self) -> None:
         """Take up claimable children of the runs that are here, and wake them, in their slots (R9).
 
-        A parent that holds the last slot and waits for its child would else wait for ever.
+        Otherwise a parent that holds the last slot and waits for its child would wait for ever.
         """
-        for run in [run for run in self._runs.current.values() if run.delegates]:
+        for run in [run for run in self._live.current.values() if run.delegates]:
             page = await self._store.find(
-                parent=run.task_id, claimable=True, kinds=self._kinds, limit=_PAGE
+                parent=run.task_id, claimable=True, kinds=self._live.kinds, limit=_PAGE
             )
             for record in page:
                 if not self.backoff.over(record):
                     continue
-                with self._hub.sparing(record.task.id, record.version):
+                with self._complaints.sparing(record.task.id, record.version):
                     await self.claim(record.task.id)
             await self._wake(parent=run.task_id)
 
     async def wake(self) -> None:
-        """Resume the paused Tasks of the kinds served whose moment has come, as slots are free."""
+        """Resume paused Tasks whose moment has come, of the kinds served, while slots are free."""
         after: str | None = None
-        while self._runs.slots.free:
+        while self._live.slots.free:
             page = await self._wake(after=after)
             if len(page) < _PAGE:
                 return
@@ -160,20 +141,24 @@ class TakeOver:
     async def _wake(self, **which: Any) -> Sequence[Record]:
         """Resume one page of them."""
         page = await self._store.find(
-            status=TaskStatus.PAUSED, due=self._hub.clock(), kinds=self._kinds, limit=_PAGE, **which
+            status=TaskStatus.PAUSED,
+            due=self._parts.clock(),
+            kinds=self._live.kinds,
+            limit=_PAGE,
+            **which,
         )
         for record in page:
-            with self._hub.sparing(record.task.id, record.version):
-                await self._control.resume(record.task.id, None, record.version)
+            with self._complaints.sparing(record.task.id, record.version):
+                await self._family.resume(record.task.id, None, record.version)
         return page
 
     async def look_again(self) -> None:
         """Look at one page of the paused Tasks of the kinds served; see `Family.look_again`."""
         page = await self._store.find(
-            status=TaskStatus.PAUSED, kinds=self._kinds, after=self._looked, limit=_PAGE
+            status=TaskStatus.PAUSED, kinds=self._live.kinds, after=self._looked, limit=_PAGE
         )
         self._looked = page[-1].task.id if len(page) == _PAGE else None
-        await self._control.family.look_again(page)
+        await self._family.look_again(page)
 
     async def restart(self, record: Record) -> None:
         """Run a Task that this host owns and does not run, as a new attempt (R21).
@@ -181,24 +166,18 @@ class TakeOver:
         The run may have ended since the record was read. So the record is read again: the second
         read shows that end.
         """
-        if self._runs.knows(record):
+        if self._live.knows(record):
             return
         latest = await self._store.load(record.task.id)
-        if latest.owner != record.owner or self._runs.knows(latest) or self._hub.closed:
+        if latest.owner != record.owner or self._live.knows(latest) or self._news.closed:
             return
         if not self.backoff.over(latest):
             return
-        in_slot = self._take_slot(latest)
-        with self._runs.arriving(record.task.id):
-            try:
-                acquired = await self._acquire_anew(latest)
-            except BaseException:
-                self._give_back(in_slot)
-                raise
-            if acquired is None:
-                self._give_back(in_slot)
-                return
-            await self._runs.enter(acquired, in_slot=in_slot)
+        task_id = record.task.id
+        with self._live.seat(task_id, latest.parent) as arrival:
+            acquired = await self._acquire_anew(latest)
+            if acquired is not None:
+                await self._family.enter(acquired, arrival)
 
     async def _acquire_anew(self, owned: Record) -> Record | None:
         """The record under a new owner of this host; None if it has another owner by now."""
@@ -206,22 +185,22 @@ class TakeOver:
         async def decide(before: Record) -> Decided:
             if before.owner != owned.owner:
                 return None
-            owner = owner_name(self._hub.name, before.version + 1)
+            owner = owner_name(self._parts.name, before.version + 1)
             after = successor(before, owner=owner, attempts=before.attempts + 1)
-            return after, [Event(vocabulary.TASK_CLAIMED, {"by": self._hub.name})]
+            return after, [Event(vocabulary.TASK_CLAIMED, {"by": self._parts.name})]
 
-        done = await change(self._hub, owned.task.id, decide)
+        done = await change(self._parts, owned.task.id, decide)
         if not isinstance(done, Change):
             return None
-        self._hub.landed(done)
+        self._news.published(done.after, done.events)
         return done.after
 
 
 class Backoff:
-    """How long a Host waits before it runs a Task again whose runs died (R21).
+    """The delay before a Host runs a Task again whose runs died (R21).
 
     From the second attempt on: 0.1 seconds after this Host first saw the Task without a run, and
-    twice as long for each further attempt, at most 30 seconds. No field of the record is needed.
+    twice as long for each further attempt, at most 30 seconds. It needs no field of the record.
 
     Args:
         clock: The time.
@@ -234,7 +213,7 @@ class Backoff:
         self._next: datetime | None = None
 
     def over(self, record: Record) -> bool:
-        """Whether the Task may be run now."""
+        """True if the Task may be run now."""
         if not record.attempts:
             return True
         task_id, now = record.task.id, self._clock()
@@ -253,12 +232,8 @@ class Backoff:
         return False
 
     def rings(self) -> bool:
-        """Whether the wait of some Task is over; once for each time."""
+        """True once for each delay that has passed since the last call."""
         if self._next is None or self._clock() < self._next:
             return False
         self._next = None
         return True
-
-
-def _unchanged(record: Record) -> Receipt:
-    return Receipt(record.task, False, record.version)

@@ -1,4 +1,7 @@
-"""Verbs: the six verbs and their kin, each one decision committed on the latest record."""
+"""Verbs: what a Host does to one Task; each verb is one decision on the latest record.
+
+What follows for the Task's parent and children is in `family`.
+"""
 
 from __future__ import annotations
 
@@ -29,51 +32,45 @@ from .. import edges, values
 from .. import events as vocabulary
 from ..errors import Conflict, StoreError, UnknownOutcome, Unreadable
 from ..events import Event, from_stored
+from ..faults import contained
 from ..receipt import Effect, Receipt
 from ..record import Record, owner_name
 from ..search import check_labels
 from ..waiting import WAITING_FOR
 from . import inbox
 from .change import Change, Decide, Decided, by_act, change, landed, read_back, successor
-from .family import Family
-from .hub import Hub
+from .complaints import Complaints
+from .history import history
+from .news import News
 from .partial_output import partial_output
+from .parts import Parts
 from .run import PAUSE, pause_waits, without_pause
-from .runner import LiveRuns
+from .runner import Arrival, LiveRuns
 
 _DISPATCH = Dispatch()
 
 
 class Verbs:
-    """What a Host does to Tasks. But for `dispatch` its methods are not shielded: the Host runs
-    them in its own tasks.
+    """Dispatch, pause, resume, end and post, each on one Task.
 
-    Every method raises `TaskNotFound` for an unknown id and `StoreError` if the store fails.
+    Every method raises `TaskNotFound` for an unknown id and `StoreError` if the store fails. But
+    for `dispatch` no method is shielded: the Host runs them in tasks of its own.
     """
 
-    def __init__(self, hub: Hub, runs: LiveRuns, kinds: frozenset[str] | None) -> None:
-        self._hub = hub
-        self._store = hub.store
-        self._runs = runs
-        self._kinds = kinds
-        self.family = Family(hub, runs, self)
-
-    def serves(self, kind: str) -> bool:
-        """Whether this host runs Tasks of this kind."""
-        return self._runs.can_run and (self._kinds is None or kind in self._kinds)
-
-    @property
-    def only_kind(self) -> str | None:
-        """The one runtime kind that this host serves; None if there are several, or all."""
-        return next(iter(self._kinds)) if self._kinds and len(self._kinds) == 1 else None
+    def __init__(self, parts: Parts, news: News, complaints: Complaints, live: LiveRuns) -> None:
+        self._parts = parts
+        self._store = parts.store
+        self._news = news
+        self._complaints = complaints
+        self._live = live
 
     def check_start(self, task: Task) -> None:
-        """Refuse what must not, or cannot here, be dispatched.
+        """Refuse a Task that must not be dispatched, or that this Host cannot dispatch.
 
         Raises:
             InvalidValue: The Task carries something that may not be stored; the path is named.
             IllegalTransition: The Task is not ``not_started``.
-            CannotStart: This host has no substrate, or does not serve the Task's kind.
+            CannotStart: This Host has no substrate, or does not serve the Task's kind.
         """
         if not isinstance(task, Task):
             raise InvalidValue("task", f"must be a Task, not {type(task).__name__}")
@@ -89,52 +86,46 @@ class Verbs:
             check_labels(task)
         if task.status is not TaskStatus.NOT_STARTED:
             raise IllegalTransition(task.id, task.status, Dispatch.verb)
-        if not self._runs.can_run:
+        if not self._live.can_run:
             raise CannotStart(
                 "this Host is a control plane; give it a substrate to run Tasks", task.id
             )
-        if not self.serves(task.runtime_kind):
-            served = ", ".join(sorted(self._kinds or ()))
+        if not self._live.serves(task.runtime_kind):
+            served = ", ".join(sorted(self._live.kinds or ()))
             raise CannotStart(
                 f"kind {task.runtime_kind!r} is not served here; this Host serves: {served}",
                 task.id,
             )
 
-    async def dispatch(self, task: Task, *, parent: str | None, in_slot: bool) -> Receipt:
-        """Store the Task as ``running`` and owned by this host, and run it.
+    async def dispatch(self, task: Task, parent: str | None, arrival: Arrival) -> Receipt:
+        """Store the Task as ``running`` and owned by this Host, and run it.
 
-        The slot was taken by the caller; it is given back if nothing is stored. Until the
-        substrate has accepted the Task a cancellation leaves nothing behind; what comes then is
-        shielded from it, if there is anything that it could interrupt (R4).
+        Until the substrate has accepted the Task a cancellation leaves nothing behind. The write
+        that follows is shielded from a cancellation, if the store suspends at all (R4).
         """
-        try:
-            await self._runs.accept(task)
-            if in_slot:
-                self._runs.slots.check_open(task.id)  # The substrate may have thought for long.
-        except BaseException:
-            if in_slot:
-                self._runs.slots.give_back()
-            raise
-        work = self._begin(task, parent, in_slot=in_slot)
-        return await (work if self._hub.immediate else self._hub.owned.run(work))
+        if self._live.accepting is not None:
+            try:
+                await contained(self._live.accepting.accept(task))
+                if arrival.in_slot:
+                    self._live.slots.check_open(task.id)  # The substrate may have taken its time.
+            except BaseException:
+                arrival.give_up()
+                raise
+        work = self._begin(task, parent, arrival)
+        return await (work if self._parts.immediate else self._parts.shielded.run(work))
 
-    async def _begin(self, task: Task, parent: str | None, *, in_slot: bool) -> Receipt:
-        try:
-            now = self._hub.clock()
+    async def _begin(self, task: Task, parent: str | None, arrival: Arrival) -> Receipt:
+        now, parts = self._parts.clock(), self._parts
+        with arrival:
             record = Record(
-                apply(task, _DISPATCH, now), owner=owner_name(self._hub.name, 1), attempts=1,
+                apply(task, _DISPATCH, now), owner=owner_name(parts.name, 1), attempts=1,
                 parent=parent,
             )  # fmt: skip
             by = {"by": record.owner}
-            made = by_act(vocabulary.TASK_DISPATCHED, by, next(self._hub.acts), now)
-            with self._runs.arriving(task.id):
-                await self._insert(record, made)
-                self._hub.published(record, [made])
-                self._runs.start(record, in_slot=in_slot)
-        except BaseException:
-            if in_slot:
-                self._runs.slots.give_back()
-            raise
+            made = by_act(vocabulary.TASK_DISPATCHED, by, next(parts.acts), now)
+            await self._insert(record, made)
+            self._news.published(record, [made])
+            self._live.start(record, arrival)
         return Receipt(record.task, True, record.version, "transition")
 
     async def _insert(self, record: Record, text: bytes) -> None:
@@ -154,10 +145,10 @@ class Verbs:
         """Ask the owner to pause at its next safe point; pause at once without one (R10)."""
 
         async def decide(before: Record) -> Decided:
-            task = apply(before.task, Pause(), self._hub.clock())
+            task = apply(before.task, Pause(), self._parts.clock())
             if task is before.task:
                 return None
-            by = {"by": self._hub.name}
+            by = {"by": self._parts.name}
             if before.owner is None or not await self._store.alive(before.owner):
                 rest = without_pause(before.inbox)
                 after = successor(before, task=task, owner=None, inbox=rest)
@@ -179,89 +170,94 @@ class Verbs:
         task_id: str,
         extra: str | None,
         at_version: int | None,
-        decision: Mapping[str, Any] | None = None,
-    ) -> Receipt:
-        """Commit the transition and run the Task here if this host can; else leave it claimable.
+        decision: Mapping[str, Any] | None,
+        arrival: Arrival,
+    ) -> tuple[Record | None, Receipt]:
+        """Commit the transition; this Host becomes the owner if it can run the Task now.
 
-        A decision goes into the inbox in the same commit; a Task that runs already is left it.
-        A child of a run that is here uses its parent's slot (R9).
+        A decision goes into the inbox in the same commit, also if the Task runs already. A child
+        of a run that is here uses its parent's slot (R9).
+
+        Args:
+            arrival: Takes a slot if the Task needs one here.
+
+        Returns:
+            The record that was resumed, with this Host as owner if it is to run the Task, or None
+            if no paused Task was resumed.
         """
         if extra is not None:
             values.encode(Resume(extra).extra, "extra")
         edges.whole_or_none(at_version, "at_version", 1)
         if decision is not None:
             decision = inbox.check(decision)
-        taken = in_slot = False
+        here = False
 
         async def decide(before: Record) -> Decided:
-            nonlocal taken, in_slot
+            nonlocal here
             if at_version is not None and before.version != at_version:
                 return None
-            by = {"by": self._hub.name}
             if pause_waits(before):
-                waiting = inbox.added(decision, before, without_pause(before.inbox))
-                after = successor(before, inbox=waiting)
-                return after, [Event(vocabulary.TASK_PAUSE_WITHDRAWN, by)]
+                return self._withdrawn(before, decision)
             if decision is not None and before.task.status.terminal:
                 raise IllegalTransition(task_id, before.task.status, "decide about")
             if decision is not None and _beside_the_point(decision, before.task):
                 return self._posted(before, decision)
-            task = apply(before.task, Resume(extra), self._hub.clock())
+            task = apply(before.task, Resume(extra), self._parts.clock())
             if task is before.task:
                 return None if decision is None else self._posted(before, decision)
-            housed = self.family.houses(before.parent)
-            room = housed or self._runs.slots.free
-            if not taken and self.serves(task.runtime_kind) and room:
-                if not housed:
-                    self._runs.slots.take(task_id)
-                taken, in_slot = True, not housed
-            version = before.version + 1
-            owner = owner_name(self._hub.name, version) if taken else None
-            waiting = inbox.added(decision, before, before.inbox)
-            after = successor(
-                before, task=task, owner=owner, attempts=1 if taken else 0, due_at=None,
-                inbox=waiting,
-            )  # fmt: skip
-            data = by if extra is None else {**by, "extra": extra}
-            if decision is not None:
-                data = {**data, "decision": decision["type"]}
-            return after, [Event(vocabulary.TASK_RESUMED, data)]
+            here = here or self._live.takes(before, arrival)
+            return self._resumed(before, task, extra, decision, here=here)
 
-        with self._runs.arriving(task_id):
-            try:
-                done = await self._change(task_id, decide)
-            except BaseException:
-                if in_slot:
-                    self._runs.slots.give_back()
-                raise
-            if isinstance(done, Record):
-                if in_slot:
-                    self._runs.slots.give_back()
-                return _receipt(done)
-            if done.after.task.status is done.before.task.status:
-                if in_slot:
-                    self._runs.slots.give_back()
-                withdrawn = pause_waits(done.before)
-                return _receipt(done.after, "withdrawn" if withdrawn else "none")
-            if taken:
-                await self._runs.enter(done.after, in_slot=in_slot)
-        await self.family.went_on(done.after)
-        return _receipt(done.after, "transition")
+        done = await self._change(task_id, decide)
+        if isinstance(done, Record):
+            return None, _receipt(done)
+        if done.after.task.status is done.before.task.status:
+            return None, _receipt(done.after, "withdrawn" if pause_waits(done.before) else "none")
+        return done.after, _receipt(done.after, "transition")
+
+    def _withdrawn(self, before: Record, decision: Mapping[str, Any] | None) -> Decided:
+        """A pause that waits is taken back; a decision is kept (R10)."""
+        waiting = inbox.added(decision, before, without_pause(before.inbox))
+        data = {"by": self._parts.name}
+        after = successor(before, inbox=waiting)
+        return after, [Event(vocabulary.TASK_PAUSE_WITHDRAWN, data)]
+
+    def _resumed(
+        self,
+        before: Record,
+        task: Task,
+        extra: str | None,
+        decision: Mapping[str, Any] | None,
+        *,
+        here: bool,
+    ) -> Decided:
+        version = before.version + 1
+        after = successor(
+            before, task=task, owner=owner_name(self._parts.name, version) if here else None,
+            attempts=1 if here else 0, due_at=None,
+            inbox=inbox.added(decision, before, before.inbox),
+        )  # fmt: skip
+        data: dict[str, Any] = {"by": self._parts.name}
+        if extra is not None:
+            data["extra"] = extra
+        if decision is not None:
+            data["decision"] = decision["type"]
+        return after, [Event(vocabulary.TASK_RESUMED, data)]
 
     async def end(
-        self, task_id: str, mutation: Complete | Fail | Kill, *, force: bool = False
-    ) -> Receipt:
+        self, task_id: str, mutation: Complete | Fail | Kill, *, force: bool
+    ) -> tuple[Record | None, Receipt]:
         """Commit a terminal status, then cancel the run that is here (R1: it can write no more).
 
-        A kill keeps what the local run noted and emitted, and the text in progress (R11); then it
-        sweeps the Task's children (R13).
-
-        Whatever is in the Task's history, notes and buffers, the end is committed: what cannot be
-        read or stored of these is left out (R21). A kill of a record that cannot be read buries it
-        (R22).
+        A kill keeps the notes and the text in progress of the local run (R11). The end is
+        committed whatever the Task's history, notes and buffers hold: a part of these that cannot
+        be read or stored is left out (R21). A kill of a record that cannot be read buries it (R22).
 
         Args:
-            force: Whether to bury also what a newer version of the software can read.
+            force: True to bury also a record that a newer version of the software can read.
+
+        Returns:
+            The record that this call ended, or None if it ended none or buried it.
         """
         killed = isinstance(mutation, Kill)
         try:
@@ -273,40 +269,34 @@ class Verbs:
                 raise
             return await self._bury(bad, force=force)
         except Exception as fault:
-            # It may be the texts of the run that the store refuses. If it is not, this fails too.
+            # The store may refuse the texts of the run. If it refuses the rest too, this raises.
             done, live = await self._end(task_id, mutation, whole=False)
-            self._hub.complain(task_id, _version(done), fault)
+            self._complaints.add(task_id, _version(done), fault)
         if isinstance(done, Record):
-            receipt = _receipt(done)
-        else:
-            run = self._runs.current.get(task_id)
-            if run is not None and run.owner == done.before.owner:
-                run.end("killed" if killed else "ended")
-            self._hub.landed(done, live=live)
-            receipt = _receipt(done.after, "transition")
-            if killed and (run is None or run.ended != "killed"):
-                # No run of this Task is here, or one that another reason unwinds (R13).
-                self._runs.on_killed(done.after)
-            await self.family.went_on(done.after)
-        if killed:
-            await self.family.sweep(task_id)
-        return receipt
+            return None, _receipt(done)
+        run = self._live.current.get(task_id)
+        if run is not None and run.owner == done.before.owner:
+            run.end("killed" if killed else "ended")
+        self._news.published(done.after, done.events, live)
+        if killed and (run is None or run.ended != "killed"):
+            # No run of this Task is here, or one that unwinds for another reason (R13).
+            self._live.on_killed(done.after)
+        return done.after, _receipt(done.after, "transition")
 
-    async def _bury(self, bad: Unreadable, *, force: bool) -> Receipt:
-        """Replace a record that cannot be read by a killed one, then kill its children."""
-        task_id, now = bad.task_id, self._hub.clock()
-        by = {"by": self._hub.name}
-        made = by_act(vocabulary.TASK_KILLED, by, next(self._hub.acts), now)
+    async def _bury(self, bad: Unreadable, *, force: bool) -> tuple[Record | None, Receipt]:
+        """Replace a record that cannot be read by a killed one."""
+        task_id, now = bad.task_id, self._parts.clock()
+        by = {"by": self._parts.name}
+        made = by_act(vocabulary.TASK_KILLED, by, next(self._parts.acts), now)
         try:
             buried = await self._store.bury(task_id, bad.version, [made], force=force, at=now)
-        except Conflict:  # It was repaired or buried meanwhile.
+        except Conflict:  # Another host repaired or buried it meanwhile.
             return await self.end(task_id, Kill(), force=force)
-        run = self._runs.current.get(task_id)
+        run = self._live.current.get(task_id)
         if run is not None:
             run.end("killed")
-        self._hub.published(buried, [made])
-        await self.family.sweep(task_id)
-        return _receipt(buried, "transition")
+        self._news.published(buried, [made])
+        return None, _receipt(buried, "transition")
 
     async def _end(
         self, task_id: str, mutation: Complete | Fail | Kill, *, whole: bool
@@ -314,8 +304,8 @@ class Verbs:
         """Commit a terminal status.
 
         Args:
-            whole: Whether what the local run noted and emitted, and a killed Task's text in
-                progress, is written with it.
+            whole: True to write also what the local run noted and emitted, and the text in
+                progress of a killed Task.
 
         Returns:
             What `change` returns, and how many of the events were emitted live before.
@@ -324,7 +314,7 @@ class Verbs:
 
         async def decide(before: Record) -> Decided:
             nonlocal emitted
-            run = self._runs.current.get(task_id)
+            run = self._live.current.get(task_id)
             # A run that lost the Task writes nothing, even before it learns of that (R1).
             here = run is not None and run.ended is None and run.owner == before.owner
             here = here and whole
@@ -335,22 +325,22 @@ class Verbs:
                 live = [from_stored(None, text) for text in emitted]
                 said = await self._partial(before, live)
                 final = Kill(notes={**said, **notes})
-            task = apply(before.task, final, self._hub.clock())
+            task = apply(before.task, final, self._parts.clock())
             if task is before.task:
                 return None
             after = successor(before, task=task, owner=None, inbox=(), due_at=None)
-            return after, [*emitted, vocabulary.ending(mutation, self._hub.name)]
+            return after, [*emitted, vocabulary.ending(mutation, self._parts.name)]
 
-        done = await change(self._hub, task_id, decide, lambda: self._runs.held(task_id))
+        done = await change(self._parts, task_id, decide, lambda: self._live.held(task_id))
         return done, len(emitted)
 
     async def _partial(self, record: Record, emitted: Sequence[Event]) -> Mapping[str, Any]:
         """The text in progress; a log that cannot be read keeps no Task from being killed."""
         try:
-            history = await self._hub.history(record.task.id)
+            stored = await history(self._store, record.task.id)
         except StoreError:
-            history = []
-        return partial_output(record.task, [*history, *emitted])
+            stored = []
+        return partial_output(record.task, [*stored, *emitted])
 
     async def post(self, task_id: str, decision: Mapping[str, Any]) -> int:
         """Append a decision to the inbox; its id is the version that carries it (R12).
@@ -370,26 +360,26 @@ class Verbs:
         return done.after.version
 
     def _posted(self, before: Record, decision: Mapping[str, Any]) -> Decided:
-        data = {"by": self._hub.name, "decision": decision["type"]}
+        data = {"by": self._parts.name, "decision": decision["type"]}
         after = successor(before, inbox=inbox.added(decision, before, before.inbox))
         return after, [Event(vocabulary.TASK_DECISION_POSTED, data)]
 
     async def _change(self, task_id: str, decide: Decide) -> Change | Record:
-        """`change`, with the local run and everybody who waits told of it."""
-        done = await change(self._hub, task_id, decide, lambda: self._runs.held(task_id))
+        """`change`, after which the local run and the waiting callers hear of it."""
+        done = await change(self._parts, task_id, decide, lambda: self._live.held(task_id))
         if isinstance(done, Change):
-            run = self._runs.current.get(task_id)
+            run = self._live.current.get(task_id)
             if run is not None:
                 run.absorb(done.after)
-            self._hub.landed(done)
+            self._news.published(done.after, done.events)
         return done
 
 
 def _beside_the_point(decision: Mapping[str, Any], task: Task) -> bool:
-    """Whether a decision is bound to something else than what the Task is paused for (R3).
+    """True if the decision answers a different question than the Task's, or comes too early (R3).
 
-    To resume for it would be to go on without the answer, or before the moment. One that fits
-    none of several approvals does no harm: what is missing is asked for again.
+    The Task would otherwise go on without its answer, or before its moment. A decision that fits
+    none of several approvals does no harm: the Task asks again for those that are missing.
     """
     waiting = task.metadata.get(WAITING_FOR)
     if task.status is not TaskStatus.PAUSED or not isinstance(waiting, Mapping):

@@ -1,4 +1,4 @@
-"""Watch: one look per interval at what other hosts committed (R8), and what nobody runs."""
+"""Watch: one look per interval at the commits of other Hosts (R8) and at Tasks without a run."""
 
 from __future__ import annotations
 
@@ -6,60 +6,68 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from agentic_kernel import TaskNotFound, TaskStatus
 
 from ..errors import StoreError, Unreadable
 from ..faults import log, passes, said
 from ..store import Listening
-
-if TYPE_CHECKING:
-    from .hub import Hub
-    from .runner import LiveRuns
-    from .takeover import TakeOver
-    from .verbs import Verbs
+from .complaints import Complaints
+from .family import Family
+from .news import News
+from .parts import Parts
+from .runner import LiveRuns
+from .takeover import TakeOver
 
 _log = logging.getLogger(__name__)
 CLAIM_EVERY = 5
-"""Every how many looks the watch also searches for Tasks that nobody runs."""
+"""Every how many looks the watch also searches for Tasks without a living owner."""
 AGAIN_EVERY = 10
-"""Every how many looks it also goes through some of the paused Tasks, for those left behind."""
+"""Every how many looks it also reads one page of the paused Tasks; see `Family.look_again`."""
 ASKED_EVERY = 50
-"""Every how many looks it also searches for decisions that other hosts' Tasks wait for."""
+"""Every how many looks it also searches for decisions that Tasks of other Hosts wait for."""
 GAP = 0.01
-"""Seconds that lie at least between two looks that news brings about."""
+"""The least number of seconds between two looks that news causes."""
 _PAGE = 1_000
 
 
 class Watch:
-    """A Host's periodic task: correctness needs nothing else.
+    """A Host's periodic task; correctness needs no other signal.
 
-    A store that tells of writes (`Listening`) only has the next look come sooner.
+    A store that notifies of writes (`Listening`) only makes the next look come sooner.
+
+    Args:
+        look_for_requests: Searches the store for decisions that people are to make, or None.
     """
 
     def __init__(
         self,
-        hub: Hub,
-        runs: LiveRuns,
-        control: Verbs,
+        parts: Parts,
+        news: News,
+        complaints: Complaints,
+        live: LiveRuns,
+        family: Family,
         takeover: TakeOver,
+        look_for_requests: Callable[[], Awaitable[None]] | None,
         interval: float,
         *,
         claims: bool,
     ) -> None:
-        self._hub = hub
-        self._runs = runs
-        self._control = control
+        self._parts = parts
+        self._news = news
+        self._complaints = complaints
+        self._live = live
+        self._family = family
         self._takeover = takeover
+        self._look_for_requests = look_for_requests
         self._interval = interval
         self._claims = claims
         self._checked: str | None = None
         self._task: asyncio.Task[None] | None = None
         self._deaf: Callable[[], None] | None = None
-        self._news = asyncio.Event()
+        self._heard = asyncio.Event()
         self._elsewhere = False
-        """Whether there is news of a Task that does not run here."""
+        """True if the store notified of a Task that does not run here."""
 
     def start(self) -> None:
         if self._task is not None:
@@ -70,7 +78,7 @@ class Watch:
             with suppress(RuntimeError):  # The loop is closed.
                 loop.call_soon_threadsafe(self._hear, task_id)
 
-        store = self._hub.store
+        store = self._parts.store
         if store.traits.listens:
             assert isinstance(store, Listening)
             self._deaf = store.listen(tell)
@@ -94,11 +102,11 @@ class Watch:
             await self._rest()
 
     async def _look(self, looks: int) -> None:
-        """What is due at this look, until the store fails."""
-        takeover, desk = self._takeover, self._hub.desk
+        """Take the steps that are due at this look, until the store fails."""
+        takeover = self._takeover
         steps: list[Callable[[], Awaitable[object]]] = []
-        if desk is not None and looks % ASKED_EVERY == 0:
-            steps.append(desk.look)
+        if self._look_for_requests is not None and looks % ASKED_EVERY == 0:
+            steps.append(self._look_for_requests)
         if looks % CLAIM_EVERY == 0 or takeover.backoff.rings():
             steps += [self.restart_lost, takeover.adopt]
             if self._claims:
@@ -110,7 +118,7 @@ class Watch:
                 return
 
     async def _did(self, step: Callable[[], Awaitable[object]]) -> bool:
-        """Take one step, whatever it meets; False if the store failed."""
+        """Take one step; log what it raises; False if the store failed."""
         try:
             await step()
         except StoreError as fault:
@@ -125,19 +133,19 @@ class Watch:
         await self._takeover.recover(patient=True)
 
     def _hear(self, task_id: str) -> None:
-        self._elsewhere = self._elsewhere or task_id not in self._runs.current
-        self._news.set()
+        self._elsewhere = self._elsewhere or task_id not in self._live.current
+        self._heard.set()
 
     async def _rest(self) -> None:
-        """Wait for the time of the next look; what there is news of is looked at meanwhile."""
+        """Wait for the next look; meanwhile look at the Tasks that the store notifies of."""
         if self._deaf is None:
             await asyncio.sleep(self._interval)
             return
         with suppress(TimeoutError):
             async with asyncio.timeout(self._interval):
                 while True:
-                    await self._news.wait()
-                    self._news.clear()
+                    await self._heard.wait()
+                    self._heard.clear()
                     await self._look_at_news()
                     await asyncio.sleep(GAP)
 
@@ -147,8 +155,11 @@ class Watch:
             await self._did(self._recover)
 
     async def notice(self) -> None:
-        """Compare the versions of what runs or is waited for here with the store's, in one call."""
-        hub, runs = self._hub, self._runs.current
+        """Compare the versions of the Tasks that run here, or have a waiter here, with the store.
+
+        One call of the store reads all versions.
+        """
+        store, runs = self._parts.store, self._live.current
         versions: dict[str, int] = {}
         parents: set[str] = set()
         for task_id, run in runs.items():
@@ -157,36 +168,35 @@ class Watch:
             # A parent that runs here sweeps for itself.
             if record.parent is not None and record.parent not in runs:
                 parents.add(record.parent)
-        versions.update(hub.watched(runs))
+        versions.update(self._news.watched(runs))
         if not versions:
             return
-        for task_id in await hub.store.changed(versions):
+        for task_id in await store.changed(versions):
             here = runs.get(task_id)
             if here is not None:
                 try:
-                    here.absorb(await hub.store.load(task_id))
+                    here.absorb(await store.load(task_id))
                 except TaskNotFound:
                     here.end("lost")
                 except Unreadable as bad:
-                    hub.complain(task_id, bad.version, bad)
+                    self._complaints.add(task_id, bad.version, bad)
                     here.end("lost")
-            hub.wake(task_id)
+            self._news.wake(task_id)
         if parents:
-            for parent in (await hub.store.load_many(list(parents))).values():
+            for parent in (await store.load_many(list(parents))).values():
                 if parent.task.status is TaskStatus.CANCELLED:
-                    with hub.sparing(parent.task.id, parent.version):
-                        await self._control.family.sweep(parent.task.id)
+                    with self._complaints.sparing(parent.task.id, parent.version):
+                        await self._family.sweep(parent.task.id)
 
     async def restart_lost(self) -> None:
-        """Run what this host owns and does not run: its insert landed unnoticed, say (R4).
+        """Run the Tasks that this Host owns and does not run: an insert landed unnoticed, say (R4).
 
-        One page at a time, and the next one at the next look: a look costs no more however many
-        there are.
+        One page for each look, so the cost of a look does not grow with their number.
         """
-        page = await self._hub.store.find(
-            status=TaskStatus.RUNNING, owner=self._hub.name, after=self._checked, limit=_PAGE
+        page = await self._parts.store.find(
+            status=TaskStatus.RUNNING, owner=self._parts.name, after=self._checked, limit=_PAGE
         )
         self._checked = page[-1].task.id if len(page) == _PAGE else None
         for record in page:
-            with self._hub.sparing(record.task.id, record.version):
+            with self._complaints.sparing(record.task.id, record.version):
                 await self._takeover.restart(record)

@@ -1,0 +1,53 @@
+"""Complaints: one Task that cannot be handled is logged once, and stops no other (R22)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from agentic_kernel import CannotStart, IllegalTransition, TaskNotFound
+
+from ..errors import HostClosed, StoreError, Unreadable
+from ..faults import is_a, passes, report, said
+
+_log = logging.getLogger(__name__)
+_REMEMBERED: Final = 10_000
+"""How many complaints are remembered, so that none of them is logged twice."""
+
+
+class Complaints:
+    """The log of the Tasks that one Host could not handle, each version of a Task once."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, int], None] = {}
+
+    def add(self, task_id: str, version: int, fault: BaseException) -> None:
+        """Log a fault, unless one of the same Task and version was logged before."""
+        key = task_id, version
+        if key in self._known:
+            return
+        self._known[key] = None
+        if len(self._known) > _REMEMBERED:
+            del self._known[next(iter(self._known))]
+        if is_a(fault, StoreError):
+            _log.warning("task %r is left alone: %s", task_id, said(fault))
+        else:
+            report(fault, task_id, version, "its handling", "version")
+
+    @contextmanager
+    def sparing(self, task_id: str, version: int) -> Iterator[None]:
+        """Log a fault in the handling of one Task and go on with the others (R22).
+
+        An error that says that the Task has moved on, or cannot be taken now, is not logged.
+        """
+        try:
+            yield
+        except (TaskNotFound, IllegalTransition, CannotStart, HostClosed):
+            return
+        except Unreadable as bad:
+            self.add(bad.task_id, bad.version, bad)
+        except BaseException as fault:
+            passes(fault)
+            self.add(task_id, version, fault)

@@ -1,0 +1,74 @@
+"""Optional methods of a port: found by their names, and a misspelled name is not missed."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from agentic_kernel import CannotStart, Task
+from agentic_kernel_engine import Event, Host, Job
+from agentic_kernel_engine.edges import optional
+from agentic_kernel_engine.substrate import Accepting, Cleaning
+
+
+class Plain:
+    async def execute(self, job: Job) -> Any:
+        return None
+
+
+class Refusing(Plain, Accepting):
+    async def accept(self, task: Task) -> None:
+        raise CannotStart("not today", task.id)
+
+
+@pytest.mark.parametrize("name", ["acept", "accpet", "accepts", "akcept", "on_kiled", "onkilled"])
+def test_a_method_that_is_almost_an_optional_one_is_logged(
+    name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def method(self: object, *_: object) -> None: ...
+
+    kind = type("Misspelled", (Plain,), {name: method})
+    with caplog.at_level(logging.WARNING):
+        Host(kind())
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert f"Misspelled.{name} is never called" in caplog.text
+
+
+def test_other_methods_and_optional_ones_are_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    class Fine(Refusing):
+        async def on_killed(self, task: Task, state: Any, events: Sequence[Event]) -> None: ...
+        def excerpt(self) -> None: ...
+        def acc(self) -> None: ...
+        def accepted_kinds(self) -> None: ...
+
+    with caplog.at_level(logging.WARNING):
+        Host(Fine())
+        Host(Plain())
+    assert caplog.records == []
+
+
+def test_an_optional_port_is_found_by_its_methods() -> None:
+    substrate = Refusing()
+    assert optional(substrate, "substrate", Accepting) is substrate
+    assert optional(substrate, "substrate", Cleaning) is None
+    assert optional(None, "substrate", Accepting) is None
+
+
+async def test_an_accepting_substrate_refuses_before_anything_is_written() -> None:
+    task = Task.new(summary="s", instructions="i", runtime_kind="k")
+    async with Host(Refusing()) as host:
+        with pytest.raises(CannotStart, match="not today"):
+            await host.dispatch(task)
+        assert await host.find() == []
+
+
+def test_an_optional_port_that_is_named_as_a_base_class_raises_where_it_is_left_out() -> None:
+    class Forgot(Plain, Accepting): ...
+
+    with pytest.raises(NotImplementedError):
+        Forgot().accept(  # type: ignore[abstract]  # the type checker says so first
+            Task.new(summary="s", instructions="i", runtime_kind="k")
+        ).send(None)
