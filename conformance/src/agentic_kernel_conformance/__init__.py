@@ -7,10 +7,10 @@
         async def runtime(self): ...     # anything that is a Runtime and a Query
 
         @pytest.fixture
-        def work(self): ...              # a `Work`: how to make this substrate succeed, fail, …
+        def work(self): ...              # a `Work`: makes Tasks that succeed, fail, … here
 
-`KernelContract`, `RuntimeContract` and `QueryContract` need only the kernel, the others the engine;
-each is imported when it is first asked for, so that pytest starts no slower where the kit is
+`KernelContract`, `RuntimeContract` and `QueryContract` need only the kernel. The others need the
+engine. Each is imported on first access, so that the kit does not slow the start of pytest if it is
 installed but not used.
 """
 

@@ -1,4 +1,4 @@
-"""ApprovalsContract: what a transport of requests owes to Hosts and people. Needs the engine."""
+"""ApprovalsContract: the duties of a transport of requests to people. Needs the engine."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .unwinding import give_up
 from .values import ACCEPTED, IDS
 
 Open = Callable[[], Collection[Request]]
-"""What people are shown as waiting for them, now."""
+"""Returns the requests that people are shown as open, now."""
 
 CALL: Final = Request(
     "task-1",
@@ -33,7 +33,7 @@ _METHODS: Final = ("wanted", "settled", "withdrawn")
 
 
 class ApprovalsContract(Contract):
-    """People are asked once for each decision, for as long as it is wanted.
+    """A transport asks people once for each decision, and only while the decision is wanted.
 
     Fixtures: ``approvals``, without any request; ``open`` for the feature ``shows``. Features:
     `ApprovalsFeatures`.
@@ -50,7 +50,7 @@ class ApprovalsContract(Contract):
 
     @pytest.mark.rule("kit")
     def test_the_fixture_is_a_transport(self, approvals: Approvals) -> None:
-        """It can be told that a decision is wanted, settled and withdrawn."""
+        """The transport has the methods `wanted`, `settled` and `withdrawn`."""
         missing = [name for name in _METHODS if not callable(getattr(approvals, name, None))]
         expect(not missing, "kit", f"{approvals!r:.100} has no {', '.join(missing)}")
 
@@ -60,13 +60,13 @@ class ApprovalsContract(Contract):
     async def test_a_request_is_taken_and_ended(
         self, approvals: Approvals, request_: Request, last: str
     ) -> None:
-        """Also when it is told and ended by several Hosts."""
+        """Also if several Hosts report and end the same request."""
         for name in ("wanted", "wanted", last, last):
             await self._tell(approvals, name, request_)
 
     @pytest.mark.rule("approvals", "context")
     async def test_a_request_may_have_any_values(self, approvals: Approvals) -> None:
-        """In the action, in what people read, and in the ids."""
+        """The action, the texts for people and the ids may hold any value."""
         made = [Request(id, f"id {n}", "question", id) for n, id in enumerate(IDS.values())]
         for n, value in enumerate(ACCEPTED.values()):
             action = {"type": "tool_call", "tool": "write", "arguments": {"value": value}}
@@ -83,7 +83,7 @@ class ApprovalsContract(Contract):
     async def test_a_request_that_is_told_again_is_the_same(
         self, approvals: Approvals, open: Open
     ) -> None:
-        """It is shown once, with the Task that it is decided at now."""
+        """The transport shows it once, with the Task at which it is decided now."""
         for each in (CALL, QUESTION, CALL):
             await self._tell(approvals, "wanted", each)
         _expect_open(open, CALL, QUESTION)
@@ -97,7 +97,7 @@ class ApprovalsContract(Contract):
     async def test_a_request_that_is_ended_is_shown_no_longer(
         self, approvals: Approvals, open: Open, last: str
     ) -> None:
-        """That one, and no other; even where it was told under another Task."""
+        """Only that request is gone, even if its end names another Task."""
         for each in (CALL, QUESTION):
             await self._tell(approvals, "wanted", each)
         await self._tell(approvals, last, msgspec.structs.replace(CALL, task_id="another"))
@@ -110,7 +110,7 @@ class ApprovalsContract(Contract):
     async def test_requests_at_the_same_time_do_not_mix(
         self, approvals: Approvals, open: Open
     ) -> None:
-        """Several Hosts tell one transport."""
+        """Several Hosts call one transport at the same time."""
         many = [msgspec.structs.replace(CALL, digest=f"d{n}", task_id=f"t{n}") for n in range(20)]
         await asyncio.gather(*(self._tell(approvals, "wanted", each) for each in many))
         await asyncio.gather(*(self._tell(approvals, "settled", each) for each in many[::2]))
@@ -120,7 +120,7 @@ class ApprovalsContract(Contract):
 
     @pytest.mark.rule("unwind")
     async def test_a_call_that_is_given_up_can_be_made_again(self, approvals: Approvals) -> None:
-        """As a Host does when its patience is over."""
+        """A Host cancels a call after its patience, and calls again later."""
         await self._tell(approvals, "wanted", QUESTION)
         await give_up(
             lambda: self._tell(approvals, "wanted", CALL), self.patience, "telling of a request"

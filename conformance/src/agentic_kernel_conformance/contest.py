@@ -1,4 +1,4 @@
-"""Contest: one Task, several Hosts over one store, callers that race, and all of it on record."""
+"""Contest: a recorded history of one Task, with several Hosts over one store and racing callers."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from .wire import Wire
 
 KIND = "contest"
 STEP = "contest.step"
-"""The event that every commit of a run carries: which run it was, and its step."""
+"""The event in every commit of a run; it names the run and its step."""
 _NEVER = 3600.0
 _STEPS = 10_000
-"""A run that passes so many safe points when all is over was let go by nobody."""
+"""The most safe points of a run after the history is over; its Host stops it much earlier."""
 
 
 class Contest:
-    """One history over a store, and what is left of it there.
+    """One history over a store; `run` plays it and returns the record that it leaves.
 
-    Its own turns wait for no clock, so over a store that keeps everything in memory the same seed
-    is nearly always the same history; what is left is the Host's own waits and stamps.
+    The contest itself waits for no clock. So over a store in memory the same seed nearly always
+    gives the same history; only the waits and the stamps of the Hosts can differ.
 
     Args:
-        store: Where the Task is kept; shared with other contests, each on a Task of its own.
-        script: What happens.
-        clock: Shared by all who record the same history; a counter if not given.
-        part: Tells several contests apart that are about the same Task.
-        host: Makes the Hosts; only the kit's own tests make others than `Host`.
+        store: The store of the Task; contests on other Tasks may share it.
+        script: The race, its sizes, and all random decisions of the history.
+        clock: Shared by all recorders of one history; None makes a counter.
+        part: A prefix of the names, unique among the contests on one Task.
+        host: Makes the Hosts; only the kit's own tests pass another factory than `Host`.
     """
 
     def __init__(
@@ -50,16 +50,16 @@ class Contest:
         self.script = script
         self.recorder = Recorder(clock, unknown=(StoreError,))
         self.given: list[tuple[str, int, View]] = []
-        """What callers were given: the rule that says it must be so, the version, the Task."""
+        """The snapshots that callers got: the rule that each must keep, its version, its view."""
         self.dead: set[str] = set()
-        """Hosts that were declared dead or closed while the history went on."""
+        """The names of the Hosts that were declared dead during the history."""
         self.task = Task.new(
             summary="", instructions="", runtime_kind=KIND, id=f"contest-{script.seed}"
         )
         wire = Wire(store, script)
         self._host = partial(
             host, self, wire, interval=_NEVER, claims=False, grace=5.0, unwind_timeout=5.0,
-            max_attempts=None,  # No history is about a Task that is what ends its workers.
+            max_attempts=None,  # No limit: no history is about a Task that ends its workers.
         )  # fmt: skip
         self._part = part
         self._extras = count()
@@ -68,13 +68,13 @@ class Contest:
 
     @property
     def history(self) -> list[Operation]:
-        """What was recorded, in order of the calls."""
+        """The recorded operations, in order of their calls."""
         return self.recorder.operations
 
     async def run(self) -> Record:
-        """Let it happen; returns the record that is left.
+        """Play the history and return the last record of the Task.
 
-        When it returns no host is at work any more.
+        Every Host is closed when `run` returns.
         """
         hosts = await self._open(self.script.hosts)
         try:
@@ -83,14 +83,14 @@ class Contest:
                 await self._do("the last", "kill", None, hosts[0].kill(self.task.id))
             await self._close(hosts)
         finally:
-            self._over.set()  # whatever went wrong, no substrate waits for the end any more
+            self._over.set()  # also after an error, so that no substrate waits for the end
         control = Host(store=self.store, interval=_NEVER)
         await self._read("at the end", control)
         await control.close()
         return await self.store.load(self.task.id)
 
     async def join(self, *, dispatches: bool) -> None:
-        """Take part in a history to which other processes contribute as well."""
+        """Play one part of a history that several processes share."""
         hosts = await self._open(1)
         try:
             if not dispatches:
@@ -125,7 +125,7 @@ class Contest:
             await asyncio.sleep(0.0005)
 
     async def execute(self, job: Job) -> Any:
-        """The substrate: safe points and commits, each on record, then a result of its own."""
+        """Execute as the substrate: record safe points and commits, then return the run's name."""
         run = next(self._runs)
         name, entry = f"{self._part}run {run}", tuple(job.task.supplements)
         stubborn, interrupted = self.script.happens(0.2), False
@@ -142,7 +142,7 @@ class Contest:
                     raise
                 interrupted = True  # a substrate that swallows its cancellation, once
         if len(self.recorder) >= self.script.size or self.script.happens(0.4):
-            await self._over.wait()  # or until it is stopped
+            await self._over.wait()  # the Host may stop the run first
             for _ in range(_STEPS):
                 step += 1
                 await self._step(job, name, entry, step, interrupted)
@@ -160,12 +160,12 @@ class Contest:
         try:
             await write(step, [{"type": STEP, "run": name, "step": step}])
         except RunEnded as ended:
-            # What ended the job before this call says nothing about this call.
+            # After a swallowed cancellation the reason belongs to an earlier call.
             told = {"paused": "paused", "released": "kept"}.get(ended.reason, "lost")
             self.recorder.end(number, "lost" if interrupted else told)
             raise
         except StoreError:
-            return  # not known; the substrate goes on, as one may
+            return  # the outcome is unknown; a substrate may go on
         self.recorder.end(number, "kept")
 
     async def _caller(self, name: str, hosts: list[Host], dispatches: bool) -> None:
@@ -186,7 +186,7 @@ class Contest:
             await self._verb(name, script.verb(len(self.recorder)), host)
 
     async def _lose(self, host: Host) -> None:
-        """Others take the host for dead; it does not know, and goes on."""
+        """Declare the Host dead to the others; the Host does not know, and goes on."""
         if host.name not in self.dead:
             self.dead.add(host.name)
             await self.store.leave(host.name)
@@ -211,9 +211,9 @@ class Contest:
             await self._do(name, verb, None, getattr(host, verb)(task_id))
 
     async def _do(self, name: str, verb: str, argument: Any, call: Any) -> str:
-        """One verb and its effect; a caller that stops waiting learns nothing."""
+        """Record one verb and return its effect; it is `UNKNOWN` if there was no answer."""
         if (self.dead or self._part) and verb == "pause":
-            # Whoever takes the Task up from a host that is gone commits a pause that still waits.
+            # The Host that takes over from a dead Host commits a pause that still waits.
             self.recorder.begin("a heir", "honour")
         number = self.recorder.begin(name, verb, argument)
         recorded = asyncio.create_task(self.recorder.settle(number, call, self._receipt))

@@ -1,4 +1,4 @@
-"""Contract: what every contract class of the kit shares, and the guard that keeps it whole."""
+"""Contract: the base of every contract class of the kit, and the guard against overriding."""
 
 from __future__ import annotations
 
@@ -18,36 +18,38 @@ _OPEN = frozenset({"features", "patience", "fixtures", "contract"})
 
 
 class Contract:
-    """The root of the contract classes; subclass one of those, not this one.
+    """The root of the contract classes; subclass one of them, not this class.
 
-    A subclass declares ``features`` and supplies the fixtures named in `fixtures`. It overrides
-    nothing else; a contract test that is known not to hold is overridden with
-    ``@pytest.mark.xfail(reason=...)``, and then counts as excused, not as passed.
+    A subclass declares ``features``, may set ``patience``, and supplies the fixtures named in
+    `fixtures`. It must override nothing else. If the implementation is known to fail a contract
+    test, the subclass overrides that test with ``@pytest.mark.xfail(reason=...)``; the report
+    counts the test as excused, not as passed.
     """
 
     contract: ClassVar[str] = ""
     """The name of the contract, in reports."""
     features: ClassVar[Features] = Features()
-    """What the implementation declares that it can do."""
+    """The features that the implementation declares."""
     patience: ClassVar[float] = 20.0
-    """Seconds after which something that must happen in finite time is taken not to happen.
+    """Seconds to wait for anything that must happen in finite time.
 
-    A test that hangs elsewhere fails with its rule after ten times as long (a random test: without
-    another trial), and the run is interrupted if the fixtures then do not end in as long.
+    A test that hangs elsewhere fails with its rule after ten times as long (at the level ``full``:
+    200 times). For a random test this time begins again with each trial. If its fixtures then do
+    not end within the same time, the run is interrupted.
     """
     fixtures: ClassVar[frozenset[str]] = frozenset()
-    """The fixtures that the implementation supplies, the optional ones included."""
+    """The names of the fixtures that the implementation supplies, optional ones included."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        # A mark of their own, so that the tests run whatever the project's asyncio mode is.
+        # Mark each coroutine test, so that it runs in every asyncio mode of the project.
         for name, value in list(vars(cls).items()):
             if name.startswith("test_") and inspect.iscoroutinefunction(value):
                 setattr(cls, name, pytest.mark.asyncio(value))
 
     @pytest.fixture
     def level(self, conformance_level: Level) -> Level:
-        """How hard to try."""
+        """The level: the sizes of the contract's exercises."""
         return conformance_level
 
     @pytest.fixture
@@ -57,7 +59,7 @@ class Contract:
 
     @pytest.mark.rule("kit")
     def test_nothing_is_overridden(self) -> None:
-        """The contract's tests run as they are, or are excused with a reason."""
+        """A contract test may be overridden only by an xfail with a reason."""
         found = sorted(overridden(type(self)))
         if found:
             raise broken(
@@ -68,7 +70,7 @@ class Contract:
 
 
 def overridden(cls: type) -> Iterator[str]:
-    """The names of the kit that ``cls`` replaces or deletes without a reasoned xfail."""
+    """Yield the kit's names that ``cls`` replaces or deletes without an xfail with a reason."""
     kit = [base for base in cls.__mro__ if base.__module__.partition(".")[0] == _PACKAGE]
     theirs = {name for base in kit for name in getattr(base, "fixtures", ())}
     names = {name for base in kit if issubclass(base, Contract) for name in vars(base)}
@@ -82,7 +84,7 @@ def overridden(cls: type) -> Iterator[str]:
 
 
 def disarmed(cls: type[Contract]) -> str:
-    """How ``cls`` keeps the guard from reporting, or "" if it does not."""
+    """Return how ``cls`` disables the guard against overriding, or "" if it does not."""
     if cls.test_nothing_is_overridden is not Contract.test_nothing_is_overridden:
         return "replaces test_nothing_is_overridden, which guards the contract"
     marks = getattr(cls, "pytestmark", [])
@@ -97,11 +99,11 @@ def _excused(test: object) -> bool:
 
 
 def supplied(name: str, feature: str | None = None) -> Any:
-    """A fixture that the adapter has to supply; until it does, whatever asks for it fails.
+    """Return a placeholder for a fixture of the adapter; each test that requests it fails.
 
     Args:
-        name: The fixture.
-        feature: The feature that needs it; None for what every adapter supplies.
+        name: The name of the fixture that the adapter must supply.
+        feature: The feature that needs the fixture; None if every adapter must supply it.
     """
 
     def fixture(self: Contract) -> Any:

@@ -1,6 +1,6 @@
-"""DelegationContract: what every Delegation owes to parents and to their children.
+"""DelegationContract: the duties of a Delegation to parents and their children.
 
-Needs the engine. A third party supplies what makes one, and where the children run::
+Needs the engine. A third party supplies a factory, and the Runtime of the children::
 
     class TestAcmeDelegation(DelegationContract):
         features = DelegationFeatures(pauses=True, asks=True)
@@ -24,14 +24,14 @@ from .delegation_tells import DelegationTells
 
 
 class DelegationContract(DelegationAdmits, DelegationSpawns, DelegationJoins, DelegationTells):
-    """Work goes to children that are started once, waited for, told, and ended with their parent.
+    """A child is started once, waited for, told decisions, and ended with its parent.
 
-    Parents run on a Host of the kit's, ``host``. Fixtures: ``make``, which makes a `Delegation` as
-    each process would; ``home``, the Runtime and Query where the children run, if it is not
-    ``host``. It may have the kit's ``substrate``; one that has not supplies an ``errand``, the
-    instructions of a child that runs until it is stopped. ``agents`` are two of which the first
-    may give work to the second, ``forbidden``, for the feature ``forbids``, two of which it may
-    not. Features: `DelegationFeatures`.
+    Parents run on the kit's Host, ``host``. Fixtures: ``make``, which makes a `Delegation` as each
+    process would; ``home``, the Runtime and Query of the children, if that is not ``host``. If
+    ``home`` does not run the kit's ``substrate``, supply an ``errand``, the instructions of a child
+    that runs until it is stopped. ``agents`` are two agents; the first may give work to the second.
+    ``forbidden``, for the feature ``forbids``, are two agents; the first may not give work to the
+    second. Features: `DelegationFeatures`.
     """
 
     contract = "DelegationContract"

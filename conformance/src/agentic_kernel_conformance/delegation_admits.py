@@ -1,4 +1,4 @@
-"""Admission: who may give work to whom, decided before anything is written."""
+"""Tests of admission: `admit` decides which child a parent may have, before any write."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ _PLACE: Final = (DEPTH, PARENT, LINEAGE)
 
 
 class DelegationAdmits(DelegationSuite):
-    """What `admit` says about a parent and a child."""
+    """The tests of `admit`."""
 
     @pytest.mark.rule("admit")
     def test_the_same_two_tasks_get_the_same_decision(self, make: Make, errand: str) -> None:
-        """By any process, and whatever was asked before; as after a crash."""
+        """The decision is the same in every process and in every order, as after a crash."""
         one, other = make(), make()
         told = [(pair, _decided(one, *pair)) for pair in _pairs(errand)]
         for (parent, child), first in (*told, *reversed(told)):
@@ -44,7 +44,7 @@ class DelegationAdmits(DelegationSuite):
 
     @pytest.mark.rule("admit")
     def test_a_child_keeps_its_id_and_its_place(self, make: Make, errand: str) -> None:
-        """Its id is on record before it is started, and its depth is what bounds delegation."""
+        """The id is on record before the child starts, and the depth bounds delegation."""
         delegation = make()
         for parent, child in _pairs(errand):
             made = _decided(delegation, parent, child)
@@ -61,7 +61,7 @@ class DelegationAdmits(DelegationSuite):
     def test_what_is_forbidden_is_refused_with_a_reason(
         self, make: Make, errand: str, forbidden: Agents
     ) -> None:
-        """The planner reads it, and goes on."""
+        """The planner reads the reason, and goes on."""
         above, below = forbidden
         parent = Task.new(summary="", instructions=errand, runtime_kind=KIND, agent_name=above)
         told = _decided(make(), parent, _child(parent, errand, below))
@@ -69,7 +69,7 @@ class DelegationAdmits(DelegationSuite):
 
     @pytest.mark.rule("admit")
     async def test_nothing_is_written_before_a_child_is_started(self, household: Household) -> None:
-        """Neither where children run, nor on the parent."""
+        """`admit` writes neither to the Runtime of the children nor to the parent."""
         parent = await household.parent()
 
         async def stored() -> object:
@@ -85,7 +85,7 @@ class DelegationAdmits(DelegationSuite):
 
 
 def _pairs(errand: str) -> list[tuple[Task, Task]]:
-    """Parents, and parents that are children themselves, each with several children."""
+    """Return pairs of parent and child; some parents are children themselves."""
     made = []
     for agent in _AGENTS:
         root = Task.new(summary="", instructions=errand, runtime_kind=KIND, agent_name=agent)
@@ -106,7 +106,7 @@ def _told(decided: Task | str) -> str:
 
 
 def _decided(delegation: Delegation, parent: Task, child: Task) -> Task | str:
-    """The child as it was admitted, or why it was not."""
+    """Return the admitted child, or the reason of its refusal."""
     who = f"{child.agent_name} below {parent.agent_name}"
     try:
         made: object = delegation.admit(parent, child)

@@ -1,8 +1,8 @@
-"""Family: a substrate on which Tasks give work to others, and on which those others do it.
+"""Family: a substrate that runs parent Tasks and their children.
 
-A parent lends its `Job` to the test, and waits for whatever the test has it wait for. The
-instructions of a child are a script: ``run`` (until stopped), ``ask`` (people, for four decisions,
-two at a time; its result is what it was told) and ``refuse``, which cannot be started.
+A parent lends its `Job` to the test, and awaits the call that the test gives it. The instructions
+of a child are a script: ``run`` runs until it is stopped; ``ask`` asks people for four decisions,
+two at a time, and ends with these decisions as its result; ``refuse`` cannot be started.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ RUN: Final = "run"
 ASK: Final = "ask"
 REFUSE: Final = "refuse"
 ASKED: Final = (("one", "two"), ("three", "four"))
-"""The digests that a child asks for, in the order in which it does."""
+"""The digests that a child asks for, in this order."""
 _PARENT: Final = "give work to others"
 _LOOK: Final = 0.001
 """Seconds between two safe points of a child."""
@@ -30,16 +30,16 @@ Waiting = Callable[[Job], Awaitable[Any]]
 
 
 def decision(digest: str) -> dict[str, Any]:
-    """What somebody decided about what a child asked for."""
+    """Return a decision about the request with this digest."""
     return {"type": "engine/approval", "digest": digest, "granted": True, "by": "ann", "why": "so"}
 
 
 class Parent:
-    """A running Task, and what a test does in its name.
+    """A parent Task, in whose name a test calls the Delegation.
 
     Attributes:
-        task: As it was dispatched.
-        job: Its run's hold on it.
+        task: The Task as it was dispatched.
+        job: The Job of its run; set when the run begins.
     """
 
     job: Job
@@ -52,11 +52,11 @@ class Parent:
         self._waits: asyncio.Future[Waiting] = asyncio.get_running_loop().create_future()
 
     def wait_for(self, waiting: Waiting) -> None:
-        """Have the run itself wait, in place of a task of the test."""
+        """Let the run itself await ``waiting``, instead of an asyncio task of the test."""
         self._waits.set_result(waiting)
 
     async def live(self, job: Job) -> Any:
-        """The run."""
+        """Run the parent: set ``job``, then await the call that `wait_for` gives."""
         self.job = job
         self.runs.set()
         waiting = await self._waits
@@ -69,19 +69,19 @@ class Family:
     def __init__(self) -> None:
         self.parents: dict[str, Parent] = {}
         self.started: list[str] = []
-        """The ids of the children that were begun, once for each time."""
+        """The id of a child, once for each time that it began."""
 
     async def accept(self, task: Task) -> None:
-        """Refuse what says that it is to be refused."""
+        """Refuse a Task whose instructions are ``refuse``."""
         if task.instructions == REFUSE:
             raise CannotStart("this child is not to be started", task.id)
 
     async def execute(self, job: Job) -> Any:
-        """Live as a parent, or follow the script of a child."""
+        """Run a parent, or the script of a child."""
         parent = self.parents.get(job.task.id)
         if parent is not None:
             return await parent.live(job)
-        # What is there at entry; later is too late.
+        # Only decisions that are there at entry count: `tell` delivers before the child goes on.
         inbox = tuple(job.inbox)
         if job.state is None:
             self.started.append(job.task.id)
@@ -93,7 +93,7 @@ class Family:
 
 
 async def _ask(job: Job, inbox: Sequence[Mapping[str, Any]]) -> Any:
-    """Use what was decided, and ask for what comes next; its end comes early if some is missing."""
+    """Use the decisions and ask for the next two; end early if only one of the two is there."""
     told: list[Any] = job.state or []
     for asks in ASKED:
         missing = set(asks) - {each["digest"] for each in told}

@@ -1,4 +1,4 @@
-"""Household: the parents of one test, the children that they have, and where those are seen."""
+"""Household: the parents of one test, their children, and the Runtime of the children."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from .work import System
 
 T = TypeVar("T")
 Make = Callable[[], Delegation]
-"""Makes a `Delegation`, as each of several processes does for itself."""
+"""Makes a `Delegation`, as each process makes its own."""
 Agents = tuple[str | None, str | None]
-"""Of a parent, and of the child that it would give work to."""
+"""The agent of a parent, and the agent of the child to which it gives work."""
 
 _LOOK: Final = 0.001
-"""Seconds between two looks at a Task on its way to a status."""
+"""Seconds between two polls of a Task's status."""
 _TURNS: Final = 50
 
 
 @dataclass(slots=True)
 class Household:
-    """One Host of parents, and the delegation by which they have children.
+    """The Host of the parents, and the Delegation that starts their children.
 
     Attributes:
-        home: Where the children run.
+        home: The Runtime and Query of the children.
         errand: Instructions of a child that runs until it is stopped.
-        patience: Seconds that anything may take.
-        delegation: The first that was made.
+        patience: Seconds that one call may take.
+        delegation: The first Delegation that ``make`` made.
     """
 
     make: Make
@@ -52,7 +52,7 @@ class Household:
         self.delegation = self.make()
 
     async def parent(self) -> Parent:
-        """One more Task that may give work to others, and runs."""
+        """Dispatch one more parent, and return it when it runs."""
         parent = Parent(self.agents[0])
         self.family.parents[parent.task.id] = parent
         await self.host.dispatch(parent.task)
@@ -60,7 +60,7 @@ class Household:
         return parent
 
     def admitted(self, parent: Parent, errand: str | None = None) -> Task:
-        """A child that the delegation agrees to, not yet started."""
+        """Return a child that the Delegation admits; it is not started yet."""
         wanted = child_of(
             parent.job.task, id=new_id(), summary="a part of it",
             instructions=self.errand if errand is None else errand, kind=KIND,
@@ -73,13 +73,13 @@ class Household:
             raise broken("admit", f"{who}: {error!r:.200}") from error
 
     async def started(self, parent: Parent, errand: str | None = None) -> Task:
-        """A child that was started."""
+        """Return a child that the Delegation has started."""
         child = self.admitted(parent, errand)
         await self.done("children", self.delegation.spawn(parent.job, child), "starting a child")
         return child
 
     async def stranger(self, whose: str) -> Task:
-        """A Task of ``another`` parent or of ``nobody``, which runs where the children run."""
+        """Return a running Task of ``another`` parent or of ``nobody``, at the children's home."""
         other = await self.parent()
         if whose == "another":
             child = await self.started(other)
@@ -90,7 +90,7 @@ class Household:
         return await self.until("children", child.id, TaskStatus.RUNNING)
 
     async def done(self, rule: str, call: Awaitable[T], doing: str) -> T:
-        """What came of a call that has to go well, in time."""
+        """Return the result of a call that must succeed within the patience."""
         async with in_time(rule, self.patience, doing):
             try:
                 return await call
@@ -100,7 +100,7 @@ class Household:
                 raise broken(rule, f"{doing} raised {error!r:.200}") from error
 
     async def until(self, rule: str, child: str, status: TaskStatus) -> Task:
-        """The child's snapshot once it is in this status."""
+        """Wait until the child has this status, and return its snapshot."""
         async with in_time(rule, self.patience, f"a child's way to {status}"):
             while (task := await self.home.get(child)).status is not status:
                 gone = task.status.terminal
@@ -109,21 +109,21 @@ class Household:
         return task
 
     async def expect_same(self, rule: str, before: Task) -> None:
-        """Report a child that was to be left alone and was not."""
+        """Report ``rule`` as broken if the child has changed since ``before``."""
         after = await self.home.get(before.id)
         was, now = [(t.status, t.result, t.started_at, t.supplements) for t in (before, after)]
         expect(was == now, rule, f"it was {before!a:.300}, and is {after!a:.300}")
 
 
 async def turns() -> None:
-    """Let everybody have some turns of the event loop."""
+    """Give every asyncio task some turns of the event loop."""
     for _ in range(_TURNS):
         await asyncio.sleep(0)
 
 
 @asynccontextmanager
 async def beside(call: Coroutine[Any, Any, T]) -> AsyncIterator[asyncio.Task[T]]:
-    """A call that is made while the block runs, and given up with it."""
+    """Run a call while the block runs; cancel the call when the block ends."""
     task = asyncio.create_task(call)
     try:
         yield task

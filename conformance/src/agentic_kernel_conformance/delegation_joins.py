@@ -1,4 +1,4 @@
-"""Waiting: for a child's end or for its question, and for nothing else."""
+"""Tests of waiting: `join` returns when a child ends or asks people, and not earlier."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ENDS: Final = (TaskStatus.SUCCESS, TaskStatus.FAILURE, TaskStatus.CANCELLED)
 
 
 class DelegationJoins(DelegationSuite):
-    """What `join` waits for, and what it leaves alone."""
+    """The tests of `join`."""
 
     @pytest.mark.rule("join")
     @pytest.mark.parametrize("end", _ENDS)
@@ -28,7 +28,7 @@ class DelegationJoins(DelegationSuite):
     async def test_waiting_ends_with_the_child(
         self, household: Household, end: TaskStatus, when: str
     ) -> None:
-        """However it ends; with the snapshot that everybody reads."""
+        """`join` returns at every kind of end, with the snapshot that a Query reads."""
         parent = await household.parent()
         child = await household.started(parent)
         waiting = household.delegation.join(parent.job, child.id)
@@ -50,7 +50,7 @@ class DelegationJoins(DelegationSuite):
     async def test_a_pause_without_a_question_is_waited_out(
         self, household: Household, when: str
     ) -> None:
-        """Somebody paused it, and will resume it."""
+        """`join` goes on waiting: another caller paused the child, and will resume it."""
         parent = await household.parent()
         child = await household.started(parent)
         if when == "before":
@@ -71,7 +71,7 @@ class DelegationJoins(DelegationSuite):
     @pytest.mark.rule("join")
     @pytest.mark.feature("asks")
     async def test_waiting_ends_when_the_child_asks_people(self, household: Household) -> None:
-        """With the snapshot that says what it asks; and again, as long as it does."""
+        """`join` returns the snapshot with the requests, and does so again while the child asks."""
         parent = await household.parent()
         child = await household.started(parent, ASK)
         for _ in range(2):
@@ -84,7 +84,7 @@ class DelegationJoins(DelegationSuite):
 
     @pytest.mark.rule("join")
     async def test_a_child_that_is_waited_for_no_longer_goes_on(self, household: Household) -> None:
-        """Its parent will be back, and waits again."""
+        """A cancelled `join` leaves the child alone; the parent may wait again later."""
         parent = await household.parent()
         child = await household.started(parent)
         waiting = household.delegation.join(parent.job, child.id)
@@ -103,7 +103,7 @@ class DelegationJoins(DelegationSuite):
     async def test_children_that_are_waited_for_side_by_side_do_not_mix(
         self, household: Household
     ) -> None:
-        """Each gives its own end, whichever ends first."""
+        """Each `join` returns the end of its own child, in any order of the ends."""
         parent = await household.parent()
         children = [(await household.started(parent)).id for _ in range(3)]
 
@@ -127,7 +127,7 @@ class DelegationJoins(DelegationSuite):
     async def test_waiting_that_is_given_up_leaves_nothing_running(
         self, household: Household
     ) -> None:
-        """Wherever it is."""
+        """`join` can be cancelled at any await."""
         parent = await household.parent()
         child = await household.started(parent)
 

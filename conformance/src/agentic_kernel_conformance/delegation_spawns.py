@@ -1,4 +1,4 @@
-"""Children: started once, known to their parent alone, and ended with it."""
+"""Tests of children: started once, known to their parent alone, and ended with their parent."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _GIVEN: Final = ("summary", "instructions", "agent_name", "runtime_kind", "creat
 
 
 class DelegationSpawns(DelegationSuite):
-    """What `spawn` and `cancel` do, and whose child is whose."""
+    """The tests of `spawn` and `cancel`, and of which parent knows which child."""
 
     @pytest.mark.rule("children")
     async def test_a_child_is_started_as_it_was_admitted(self, household: Household) -> None:
-        """With all that came with it."""
+        """The started child has the fields and the metadata of the admitted one."""
         child = await household.started(await household.parent())
         found = await household.until("children", child.id, TaskStatus.RUNNING)
         for name in _GIVEN:
@@ -41,7 +41,7 @@ class DelegationSpawns(DelegationSuite):
     async def test_a_child_is_started_once(
         self, household: Household, whose: str, state: str
     ) -> None:
-        """However often, also by the process that takes over, also when it has ended meanwhile."""
+        """A repeated `spawn` changes nothing, also in another process or after the child ended."""
         parent = await household.parent()
         child = await household.started(parent)
         before = await household.until("children", child.id, TaskStatus.RUNNING)
@@ -60,7 +60,7 @@ class DelegationSpawns(DelegationSuite):
     async def test_of_several_that_start_a_child_at_once_one_does(
         self, household: Household
     ) -> None:
-        """And each is told that it runs."""
+        """The child begins once, and every call of `spawn` succeeds."""
         parent = await household.parent()
         child = household.admitted(parent)
         calls = [household.make().spawn(parent.job, child) for _ in range(_AT_ONCE)]
@@ -75,7 +75,7 @@ class DelegationSpawns(DelegationSuite):
     async def test_an_id_of_somebody_elses_task_is_taken(
         self, household: Household, whose: str
     ) -> None:
-        """And what has it goes on as before."""
+        """`spawn` raises `TaskExists`, and the Task with the id goes on as before."""
         parent = await household.parent()
         theirs = await household.stranger(whose)
         mine = child_of(
@@ -91,7 +91,7 @@ class DelegationSpawns(DelegationSuite):
     @pytest.mark.rule("children")
     @pytest.mark.feature("refuses")
     async def test_a_child_that_cannot_be_started_is_not_there(self, household: Household) -> None:
-        """Neither after the first attempt nor after the next."""
+        """`spawn` raises `CannotStart` each time, and the child is never stored."""
         parent = await household.parent()
         child = household.admitted(parent, REFUSE)
         for _ in range(2):
@@ -109,7 +109,7 @@ class DelegationSpawns(DelegationSuite):
     async def test_somebody_elses_child_is_unknown(
         self, household: Household, verb: str, state: str, whose: str
     ) -> None:
-        """It is neither waited for, nor told anything, nor ended."""
+        """The verb raises `TaskNotFound`, and the Task stays as it is."""
         parent = await household.parent()
         theirs = await household.stranger(whose)
         if state == "ended":
@@ -122,7 +122,7 @@ class DelegationSpawns(DelegationSuite):
     @pytest.mark.rule("children")
     @pytest.mark.parametrize("verb", ["join", "tell", "cancel"])
     async def test_what_was_never_started_is_unknown(self, household: Household, verb: str) -> None:
-        """Also to a parent that has other children."""
+        """The verb raises `TaskNotFound`, also if the parent has other children."""
         parent = await household.parent()
         await household.started(parent)
         doing = f"`{verb}` of what is not there"
@@ -131,7 +131,7 @@ class DelegationSpawns(DelegationSuite):
     @pytest.mark.rule("children")
     @pytest.mark.parametrize("state", ["running", "ended"])
     async def test_a_child_is_cancelled_once(self, household: Household, state: str) -> None:
-        """One that has ended stays as it is."""
+        """A second `cancel` changes nothing, and a child that has ended stays as it is."""
         parent = await household.parent()
         child = await household.started(parent)
         wanted = TaskStatus.CANCELLED
@@ -150,7 +150,7 @@ class DelegationSpawns(DelegationSuite):
     async def test_a_kill_of_the_parent_ends_the_child_that_it_waits_for(
         self, household: Household
     ) -> None:
-        """Wherever that runs; and none of somebody else's."""
+        """The kill ends the child on any Runtime, and no child of another parent."""
         parent = await household.parent()
         child = await household.started(parent)
         theirs = await household.stranger("another")

@@ -26,7 +26,7 @@ def _with_their_parents(self: Contract, host: Host) -> System:
 
 
 class DelegationSuite(Contract):
-    """Parents on a Host of the kit's, and children where the delegation puts them."""
+    """Parents run on the kit's Host; children run where the Delegation puts them."""
 
     features: ClassVar[DelegationFeatures] = DelegationFeatures()
     fixtures = frozenset({"make", "home", "errand", "agents", "forbidden"})
@@ -34,18 +34,18 @@ class DelegationSuite(Contract):
     make: Any = supplied("make")
     """A `Make`. Supplied by the adapter."""
     home: Any = pytest.fixture(name="home")(_with_their_parents)
-    """Where children run, a `System`: the Host of their parents, unless it is supplied."""
+    """The `System` of the children; the Host of their parents unless it is supplied."""
     forbidden: Any = supplied("forbidden", "forbids")
-    """`Agents` of whom the first may not give work to the second. Supplied for ``forbids``."""
+    """`Agents`: the first may not give work to the second. Supplied for ``forbids``."""
 
     @pytest.fixture
     def substrate(self) -> Family:
-        """What parents run on, and children too if they run on a Host."""
+        """The substrate of the parents, and of children that run on a Host."""
         return Family()
 
     @pytest_asyncio.fixture
     async def host(self, substrate: Family) -> AsyncIterator[Host]:
-        """Where parents run."""
+        """The Host of the parents."""
         async with Host(substrate, runtime_kinds=[KIND], grace=0, interval=0.01) as host:
             yield host
 
@@ -56,19 +56,19 @@ class DelegationSuite(Contract):
 
     @pytest.fixture
     def agents(self) -> Agents:
-        """Of whom the first may give work to the second."""
+        """Two agents; the first may give work to the second."""
         return "kit/parent", "kit/child"
 
     @pytest.fixture
     def household(
         self, make: Make, host: Host, home: System, substrate: Family, errand: str, agents: Agents
     ) -> Household:
-        """All of these."""
+        """The Household of one test, made from the fixtures above."""
         return Household(make, host, home, substrate, errand, agents, self.patience)
 
     @pytest.mark.rule("kit")
     async def test_the_fixtures_are_a_delegation_and_a_home(self, household: Household) -> None:
-        """A new one each time, an empty home, and an errand that goes on until it is stopped."""
+        """`make` makes a new object each time, `home` is empty, the errand runs until stopped."""
         another = household.make()
         for each in (household.delegation, another):
             missing = [name for name in _METHODS if not callable(getattr(each, name, None))]

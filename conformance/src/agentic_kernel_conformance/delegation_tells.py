@@ -1,4 +1,4 @@
-"""Handing on: what people decided about a child's questions, as its parent tells it."""
+"""Tests of `tell`: a parent hands the decisions of people to the child that asked."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _FIRST, _SECOND = [[decision(digest) for digest in asks] for asks in ASKED]
 
 
 class DelegationTells(DelegationSuite):
-    """What `tell` delivers, when, and how often."""
+    """The tests of `tell`."""
 
     @pytest.mark.rule("tell")
     @pytest.mark.feature("asks")
     async def test_all_decisions_are_there_before_the_child_goes_on(
         self, household: Household
     ) -> None:
-        """As they were made; then it goes on, and asks the next thing."""
+        """The child gets the decisions unchanged, goes on, and asks for the next ones."""
         parent = await household.parent()
         child = await household.started(parent, ASK)
         for decisions, then in ((_FIRST, ASKED[1]), (_SECOND, ())):
@@ -46,7 +46,7 @@ class DelegationTells(DelegationSuite):
     @pytest.mark.rule("tell")
     @pytest.mark.feature("asks")
     async def test_a_child_may_be_told_again(self, household: Household) -> None:
-        """As after a crash: while it asks the next thing, and when it has ended."""
+        """As after a crash: while the child asks for the next decisions, and after its end."""
         parent = await household.parent()
         child = await household.started(parent, ASK)
         for decisions in (_FIRST, _SECOND):
@@ -64,7 +64,7 @@ class DelegationTells(DelegationSuite):
     async def test_a_child_that_has_ended_is_told_nothing(
         self, household: Household, end: str
     ) -> None:
-        """It stays as it is, and nobody minds."""
+        """`tell` raises nothing, and the child stays as it is."""
         parent = await household.parent()
         child = await household.started(parent)
         if end == "complete":
@@ -85,7 +85,7 @@ class DelegationTells(DelegationSuite):
     async def _joined(
         self, household: Household, parent: Parent, child: Task, decisions: Decisions
     ) -> Task:
-        """The child once it asks or has ended."""
+        """Wait until the child asks or has ended, and return its snapshot."""
         waiting = household.delegation.join(parent.job, child.id)
         told = [each["digest"] for each in decisions]
         doing = f"waiting for a child that was told {told}"

@@ -1,7 +1,8 @@
-"""What an implementation may declare that it can do, beyond what its contract always asks.
+"""Features: abilities beyond its contract that an implementation may declare.
 
-Every feature is closed unless it is declared open. Tests of an open feature run, and fail if it
-does not hold; tests of a closed one are skipped and counted as closed, never as passed.
+Every feature is closed unless the adapter declares it open. The tests of an open feature run, and
+fail if the feature does not hold. The tests of a closed feature are skipped; the report counts them
+as closed, never as passed.
 """
 
 from __future__ import annotations
@@ -11,10 +12,10 @@ from dataclasses import asdict, dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Features:
-    """The features of one contract, each open or closed; this contract has none."""
+    """The features of one contract, each open or closed; this base class has none."""
 
     def is_open(self, name: str) -> bool:
-        """Whether the feature is declared open.
+        """True if the feature is declared open.
 
         Raises:
             KeyError: The contract has no feature of this name.
@@ -24,33 +25,34 @@ class Features:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuntimeFeatures(Features):
-    """What a Runtime may declare."""
+    """The features that a Runtime may declare."""
 
     pauses: bool = False
-    """``run_until_stopped`` reaches ``paused`` once a pause is asked, and goes on when resumed.
-    Without it every verb is still accepted; `Work.pass_safe_points` may be any Task."""
+    """A Task of ``run_until_stopped`` becomes ``paused`` after a pause is asked for, and goes on
+    after a resume. Without this feature every verb is still accepted, and
+    `Work.pass_safe_points` may return any Task."""
     keeps_partial_output: bool = False
-    """A killed Task that had produced output carries it in a note ``<impl>/partial_output``.
+    """A killed Task that has produced output keeps it in a note ``<impl>/partial_output``.
     Needs `OutputWork`."""
     refuses: bool = False
-    """Some Tasks are refused with `CannotStart`. Needs `RefusingWork`."""
+    """The Runtime refuses some Tasks with `CannotStart`. Needs `RefusingWork`."""
     holdable: bool = False
     """The ``hold`` fixture can keep mutators from committing. Needs that fixture."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreFeatures(Features):
-    """What a Store may declare."""
+    """The features that a Store may declare."""
 
     durable: bool = False
-    """A fresh handle on the same place sees all that was acknowledged. Needs the ``reopen``
+    """A new handle on the same place reads every acknowledged write. Needs the ``reopen``
     fixture."""
     processes: bool = False
     """Several processes may share the store. Needs the ``factory`` fixture."""
     threads: bool = False
     """One object may be used from several threads, each with an event loop of its own."""
     leases: bool = False
-    """A host's liveness can run out without `leave` while its process lives. Needs the ``expire``
+    """A host's lease can expire without `leave`, while its process lives. Needs the ``expire``
     fixture."""
     holdable: bool = False
     """The ``hold`` fixture can keep writes from completing. Needs that fixture."""
@@ -60,88 +62,91 @@ class StoreFeatures(Features):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObserverFeatures(Features):
-    """What an Observer may declare."""
+    """The features that an Observer may declare."""
 
     writes_to_terminal: bool = False
-    """It writes text that people read. Needs the ``output`` fixture."""
+    """The observer writes text for people. Needs the ``output`` fixture."""
     keeps_events: bool = False
-    """It hands out what it was given, once each and in order. Needs the ``kept`` fixture."""
+    """The observer returns the events that it was given, each once and in order. Needs the ``kept``
+    fixture."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalsFeatures(Features):
-    """What a transport of requests may declare."""
+    """The features that a transport of requests may declare."""
 
     shows: bool = False
-    """It can be seen what people are asked for. Needs the ``open`` fixture."""
+    """The open requests, as people are shown them, can be read. Needs the ``open`` fixture."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DelegationFeatures(Features):
-    """What a Delegation may declare."""
+    """The features that a Delegation may declare."""
 
     forbids: bool = False
-    """There is work that it refuses. Needs the ``forbidden`` fixture."""
+    """The Delegation refuses some work. Needs the ``forbidden`` fixture."""
     refuses: bool = False
-    """Where children run, some cannot be started. Needs children on the kit's ``substrate``."""
+    """The Runtime of the children refuses some of them. Needs children on the kit's
+    ``substrate``."""
     pauses: bool = False
-    """A child comes to ``paused`` once somebody asks it to, and goes on when resumed."""
+    """A child becomes ``paused`` after a pause is asked for, and goes on after a resume."""
     asks: bool = False
-    """What a child asks people for reaches its parent, and what they decide reaches the child.
-    Needs children on the kit's ``substrate``."""
+    """A child's requests to people reach its parent, and the decisions reach the child. Needs
+    children on the kit's ``substrate``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryFeatures(Features):
-    """What a Memory may declare."""
+    """The features that a Memory may declare."""
 
     keeps: bool = False
-    """It remembers what it is told. Only one that stands for none at all does not."""
+    """The memory remembers items. Only an implementation that stands for no memory does not."""
     searches: bool = False
-    """An item is found by the words that it has."""
+    """A query finds an item by the words of its text."""
     durable: bool = False
-    """What was remembered is there when the memory is opened again. Needs the ``reopen``
+    """Remembered items are there after the memory is opened again. Needs the ``reopen``
     fixture."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannerFeatures(Features):
-    """What a Planner may declare."""
+    """The features that a Planner may declare."""
 
     streams: bool = False
-    """Pieces of an answer come before its plan."""
+    """The planner gives pieces of an answer before its plan."""
     continues: bool = False
-    """An answer that was cut is gone on with: the pieces are the rest, the plan has all of it."""
+    """The planner continues an answer that was cut: the pieces are the rest, the plan has the whole
+    text."""
     deterministic: bool = False
     """The same context gets the same actions and texts."""
     forecasts: bool = False
-    """It has a ``worst_case``, which no call passes."""
+    """The planner has a ``worst_case``, and no call exceeds it."""
     grounded: bool = False
-    """It calls only tools that it is shown, with arguments that fit, and its final answers fit the
-    output schema."""
+    """The planner calls only tools of its context, with arguments that fit their schemas. Its final
+    answers fit the output schema."""
     fails: bool = False
-    """Its provider can be out of reach. Needs the ``failing`` fixture."""
+    """The planner's provider can be unreachable. Needs the ``failing`` fixture."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyFeatures(Features):
-    """What a Policy may declare."""
+    """The features that a Policy may declare."""
 
     deterministic: bool = False
     """The same action in the same context gets the same decision."""
     filters: bool = False
-    """It has a ``visible``, by which tools are hidden from the planner."""
+    """The policy has a ``visible``, which hides tools from the planner."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolFeatures(Features):
-    """What a Tool may declare."""
+    """The features that a Tool may declare."""
 
     observable: bool = False
-    """Its effects on the world can be counted. Needs the ``effects`` fixture."""
+    """The tool's effects on the world can be counted. Needs the ``effects`` fixture."""
     steady: bool = False
-    """The same arguments give the same result, as often and wherever they are called with."""
+    """The same arguments give the same result, also after other calls or beside them."""
     fails: bool = False
-    """With some arguments that fit it fails. Needs the ``failing`` fixture."""
+    """The tool fails with some arguments that fit its schema. Needs the ``failing`` fixture."""
     waits: bool = False
-    """With some arguments it works until it is given up. Needs the ``waiting`` fixture."""
+    """With some arguments the tool runs until it is cancelled. Needs the ``waiting`` fixture."""

@@ -1,8 +1,8 @@
-"""History: what the callers of one Task did, when, and what each of them was told.
+"""History: the calls on one Task, their times, and the answers to their callers.
 
 A history is recorded while it happens and judged afterwards. Time is a counter, or a clock that all
-the callers share; only the order matters. What a Task looks like is reduced to what no two
-observers can disagree about: its status, its supplements, and how it ended.
+callers share; only the order matters. A snapshot is reduced to its status, its supplements and its
+end, because no two observers may disagree about these.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ ABSENT: Final[View] = (TaskStatus.NOT_STARTED, (), "")
 UNKNOWN: Final = ""
 """The effect of an operation whose caller was told nothing: it may or may not have happened."""
 ACCEPTED: Final = "accepted"
-"""The operation returned, and its caller was told no more than that."""
+"""The operation returned; its caller was told nothing more."""
 REFUSED: Final = "refused"
-"""The operation raised that it is not allowed now, and left no trace."""
+"""The operation raised because it is not allowed now, and left no trace."""
 
 
 def view_of(task: Task) -> View:
-    """A snapshot, reduced to what observers see."""
+    """Return the `View` of a snapshot."""
     end = ""
     if task.status is TaskStatus.SUCCESS:
         end = json.dumps(task.result, sort_keys=True)
@@ -48,31 +48,31 @@ def view_of(task: Task) -> View:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One operation on the Task: a verb, a read, or what a run does on its own."""
+    """One operation on the Task: a verb, a read, or a step of a run."""
 
     caller: str
     called: int
-    """When it was called, on the history's clock."""
+    """The time of the call, on the history's clock."""
     returned: int | None
-    """When its caller heard of it; None if never, and then its outcome is unknown."""
+    """The time of the answer; None if the caller got no answer, so the outcome is unknown."""
     verb: str
     argument: Any = None
     effect: str = UNKNOWN
-    """What the caller was told: ``transition``, ``none``, …; `ACCEPTED`, `REFUSED`."""
+    """The effect that the caller was told: ``transition``, ``none``, …; `ACCEPTED`, `REFUSED`."""
     view: View | None = None
     """The snapshot that the caller was given."""
 
     @property
     def reads(self) -> bool:
-        """Whether it only looks."""
+        """True if the operation is a read."""
         return self.verb == "get"
 
     def forgotten(self) -> Operation:
-        """The same, had its caller heard nothing of it."""
+        """Return the same operation as if its caller had got no answer."""
         return replace(self, returned=None, effect=UNKNOWN, view=None)
 
     def to_json(self) -> list[Any]:
-        """Plain values, for another process."""
+        """Return plain values, for another process."""
         return [
             self.caller, self.called, self.returned, self.verb, self.argument, self.effect,
             self.view,
@@ -80,7 +80,7 @@ class Operation:
 
     @classmethod
     def from_json(cls, values: list[Any]) -> Operation:
-        """The operation behind `to_json`."""
+        """Return the operation that `to_json` wrote."""
         caller, called, returned, verb, argument, effect, view = values
         if verb in _WITH_ENTRY:
             argument = _hashable(argument)
@@ -92,7 +92,7 @@ _WITH_ENTRY = frozenset({"checkpoint", "commit", "finish"})
 
 
 def view_from(values: Sequence[Any]) -> View:
-    """A view that went through JSON."""
+    """Return a view that was passed through JSON."""
     status, supplements, end = values
     return TaskStatus(status), tuple(supplements), end
 
@@ -102,25 +102,25 @@ def _hashable(value: Any) -> Any:
 
 
 Told = tuple[str, Task | None]
-"""What an answer tells: the effect, and the snapshot that came with it."""
+"""The content of an answer: the effect, and the snapshot if there is one."""
 
 
 def accepted(answer: object) -> Told:
-    """All that the contract of a Runtime lets its callers rely on."""
+    """Read the answer of a Runtime's verb: the contract gives its return value no meaning."""
     return ACCEPTED, None
 
 
 def snapshot(answer: Any) -> Told:
-    """What a reader is told."""
+    """Read the answer of a read: the snapshot itself."""
     return "none", answer
 
 
 class Recorder:
-    """Writes down the operations on one Task as they are called and as they return.
+    """Records the operations on one Task when they are called and when they return.
 
     Args:
-        clock: Gives a greater number each time; it must be shared by all the callers of the Task.
-        unknown: Exceptions after which the caller does not know whether it happened.
+        clock: Gives a greater number each time; all callers of the Task must share it.
+        unknown: Exceptions after which the outcome is unknown, besides TimeoutError.
     """
 
     def __init__(
@@ -138,29 +138,29 @@ class Recorder:
 
     @property
     def operations(self) -> list[Operation]:
-        """What was recorded so far, in order of the calls; what has not returned is unknown."""
+        """The operations so far, in order of their calls; an open one has an unknown outcome."""
         return sorted(self._operations.values(), key=lambda operation: operation.called)
 
     def effect(self, number: int) -> str:
-        """What the caller of a recorded call was told, so far."""
+        """Return the effect that the caller of a recorded call was told, so far."""
         return self._operations[number].effect
 
     def amend(self, number: int, argument: Any) -> None:
-        """Say with what a recorded call was made, once that has become known."""
+        """Set the argument of a recorded call, when it has become known."""
         self._operations[number] = replace(self._operations[number], argument=argument)
 
     def drop(self, number: int) -> None:
-        """Take back a call that was recorded and never made."""
+        """Remove a call that was recorded and never made."""
         del self._operations[number]
 
     def begin(self, caller: str, verb: str, argument: Any = None) -> int:
-        """Record a call; the number that is returned names it."""
+        """Record a call, and return its number."""
         number = next(self._numbers)
         self._operations[number] = Operation(caller, self.now(), None, verb, argument)
         return number
 
     def end(self, number: int, effect: str, view: View | None = None) -> None:
-        """Record what the caller was told."""
+        """Record the answer to the caller."""
         self._operations[number] = replace(
             self._operations[number], returned=self.now(), effect=effect, view=view
         )
@@ -179,10 +179,10 @@ class Recorder:
     async def settle(
         self, number: int, work: Awaitable[Any], told: Callable[[Any], Told] = accepted
     ) -> Any:
-        """Await the work and record what came of it; None if it was refused or is not known.
+        """Await the work and record its outcome; return None if it was refused or is unknown.
 
         Raises:
-            BaseException: What else the work raises; of a cancellation the outcome is unknown.
+            BaseException: Any other exception of the work; the outcome then stays unknown.
         """
         try:
             answer = await work
@@ -200,18 +200,18 @@ class Recorder:
 
 
 def succeeded_with(result: Any) -> str:
-    """The identity of an end in success."""
+    """Return the identity of a success with this result."""
     return json.dumps(result, sort_keys=True)
 
 
 def described(operation: Operation) -> str:
-    """The call, as its caller would write it."""
+    """Return the call as its caller would write it."""
     argument = "" if operation.argument is None else ascii(operation.argument)[:40]
     return f"{operation.verb}({argument})"
 
 
 def outcome(operation: Operation) -> str:
-    """What the caller was told, in a few words."""
+    """Return the answer to the caller, in a few words."""
     if operation.returned is None:
         return "not known"
     if operation.reads and operation.view is not None:
@@ -221,7 +221,7 @@ def outcome(operation: Operation) -> str:
 
 
 def seen(view: View) -> str:
-    """A view, in a few words."""
+    """Return a view in a few words."""
     status, supplements, end = view
     parts = [str(status)]
     if supplements:

@@ -1,4 +1,4 @@
-"""Judgement: a recorded history, and what it left in the store, held against the models."""
+"""Judgement: compares a recorded history, and its traces in the store, with the models."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ async def judged(contest: Contest, trial: str, patience: float = 60.0) -> None:
     """Run a contest, judge it, and end its Task if it has not ended.
 
     Args:
-        patience: Seconds after which it is taken to hang; one takes some milliseconds.
+        patience: Seconds after which the contest counts as hung; it usually takes milliseconds.
 
     Raises:
-        RuleError: What its callers were told, or what it left in the store, is not explained.
+        RuleError: The models do not explain the answers to the callers, or the stored events and
+            the stored record.
     """
     script = contest.script
     about = f"history {script.seed} ({script.race.name}: {script.race.about}), {trial}"
@@ -38,10 +39,10 @@ async def judged(contest: Contest, trial: str, patience: float = 60.0) -> None:
 async def together(
     store: Store, seed: int, parts: Sequence[Part], clock: Callable[[], int], about: str
 ) -> int:
-    """End a history to which several contributed, and judge it; returns how many operations.
+    """End a history of several parts, judge it, and return its number of operations.
 
     Raises:
-        RuleError: It is not explained.
+        RuleError: The models do not explain the history.
     """
     task_id = f"contest-{seed}"
     recorder = Recorder(clock)
@@ -64,10 +65,10 @@ async def judge(
     dead: Collection[str] | None,
     about: str,
 ) -> None:
-    """Hold a history, and the trace that it left, against the models.
+    """Compare a history, and the events and the record that it left, with the models.
 
     Raises:
-        RuleError: One of them does not explain it.
+        RuleError: A model does not explain them.
     """
     stored = await store.events(record.task.id, limit=1_000_000)
     events = [from_stored(id, text) for id, text in stored]

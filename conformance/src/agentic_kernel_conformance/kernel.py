@@ -1,6 +1,6 @@
-"""KernelContract: the state table, its rulings and the invariants, against any ``apply``.
+"""KernelContract: compares any ``apply`` with the state table and the invariants.
 
-The table is written down here once more, from the rules and not from the implementation.
+The table is written here a second time, from the rules and not from the implementation.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _TABLE: dict[type[Mutation], dict[TaskStatus, Any]] = {
     Complete: {NOT_STARTED: _ILLEGAL, RUNNING: SUCCESS, PAUSED: _ILLEGAL, **_ENDED},
     Fail: {NOT_STARTED: _ILLEGAL, RUNNING: FAILURE, PAUSED: _ILLEGAL, **_ENDED},
 }
-"""Where each mutation leads; None is a no-op."""
+"""The next status for each mutation and status; None is a no-op."""
 
 _MUTATIONS: dict[str, Mutation] = {
     "dispatch": Dispatch(),
@@ -85,7 +85,7 @@ _REACHED: dict[TaskStatus, tuple[Mutation, ...]] = {
 
 
 class Kernel(Protocol):
-    """What the contract is about: a module, or any object, with these two functions."""
+    """The subject of the contract: a module, or any object, with these two functions."""
 
     def apply(self, task: Task, mutation: Mutation, at: datetime) -> Task:
         """See `agentic_kernel.apply`."""
@@ -97,7 +97,7 @@ class Kernel(Protocol):
 
 
 class KernelContract(Contract):
-    """Every status under every mutation, and every short history.
+    """Every mutation in every status, and every short history.
 
     Fixture: ``kernel``, a `Kernel`; the installed `agentic_kernel` unless it is supplied.
     """
@@ -112,7 +112,7 @@ class KernelContract(Contract):
 
     @pytest.mark.rule("kit")
     def test_the_fixture_is_a_kernel(self, kernel: Kernel) -> None:
-        """It has the two functions, and each status can be reached with them."""
+        """It has ``apply`` and ``annotate``, and ``apply`` reaches each status."""
         for name in ("apply", "annotate"):
             expect(callable(getattr(kernel, name, None)), "kit", f"`kernel` has no {name}")
         for status in TaskStatus:
@@ -122,7 +122,7 @@ class KernelContract(Contract):
     @pytest.mark.parametrize("status", TaskStatus, ids=str)
     @pytest.mark.parametrize("mutation", _MUTATIONS.values(), ids=_MUTATIONS)
     def test_the_table(self, kernel: Kernel, status: TaskStatus, mutation: Mutation) -> None:
-        """Where it leads; a no-op gives the same object; what is illegal changes nothing."""
+        """The status is the table's; a no-op gives the same object; an illegal one raises."""
         task = _task(kernel, status)
         before = copy.copy(task)
         wanted = _TABLE[type(mutation)][status]
@@ -143,7 +143,7 @@ class KernelContract(Contract):
 
     @pytest.mark.rule("C3", "C7", "table")
     def test_every_short_history_is_legal(self, kernel: Kernel, level: Level) -> None:
-        """Each snapshot on its own, and after each that came before it."""
+        """Each snapshot is legal on its own, and legal after each earlier one."""
         start = Task.new(summary="s", instructions="i", runtime_kind="k", at=_AT)
         for sequence in itertools.product(_MUTATIONS.values(), repeat=level.depth):
             task, seen = start, [start]
@@ -161,7 +161,7 @@ class KernelContract(Contract):
 
     @pytest.mark.rule("table")
     def test_an_extra_is_appended_by_the_resume_that_acts(self, kernel: Kernel) -> None:
-        """In order, the empty one too; without one, nothing; where it is a no-op, nothing."""
+        """Extras are appended in order, also an empty one; ``None`` and a no-op append nothing."""
         task, given = _task(kernel, PAUSED), list[str]()
         for extra in ("first", "", None, "first"):
             task = kernel.apply(task, Resume(extra), _AT)
@@ -174,7 +174,7 @@ class KernelContract(Contract):
     @pytest.mark.rule("table", "values")
     @pytest.mark.parametrize("result", [None, False, 0, "", [], {}], ids=repr)
     def test_presence_of_a_result_follows_the_status(self, kernel: Kernel, result: Any) -> None:
-        """What is falsy is a result, and ``None`` is."""
+        """A falsy value is a result, and so is ``None``."""
         task = kernel.apply(_task(kernel, RUNNING), Complete(result), _AT)
         expect(task.status is SUCCESS, "table", show(task))
         same = (task.result == result and type(task.result) is not bool) or task.result is result
@@ -182,7 +182,7 @@ class KernelContract(Contract):
 
     @pytest.mark.rule("alias")
     def test_nothing_is_aliased_with_a_payload(self, kernel: Kernel) -> None:
-        """What the caller does afterwards stays with the caller; what is read cannot be changed."""
+        """The caller's later changes do not reach the Task; values that were read are immutable."""
         result, metadata = {"items": [1]}, {"acme/list": [1]}
         running = kernel.apply(
             Task.new(summary="", instructions="", runtime_kind="k", metadata=metadata, at=_AT),
@@ -204,7 +204,7 @@ class KernelContract(Contract):
 
     @pytest.mark.rule("time")
     def test_stamps_are_in_utc_and_never_run_backwards(self, kernel: Kernel) -> None:
-        """A clock that steps back gives the latest stamp again; ``resume`` keeps the start."""
+        """If the clock steps back, the latest stamp counts; ``resume`` keeps ``started_at``."""
         there = timezone(timedelta(hours=5, minutes=30))
         task = Task.new(summary="", instructions="", runtime_kind="k", at=_AT)
         task = kernel.apply(task, Dispatch(), (_AT + _SECOND).astimezone(there))
@@ -223,14 +223,14 @@ class KernelContract(Contract):
     @pytest.mark.rule("time", "edges")
     @pytest.mark.parametrize("status", TaskStatus, ids=str)
     def test_a_naive_moment_is_refused(self, kernel: Kernel, status: TaskStatus) -> None:
-        """With the name of the argument."""
+        """The error names the argument ``at``."""
         with refused("time", InvalidValue, "a naive moment") as refusal:
             kernel.apply(_task(kernel, status), Kill(), datetime(2026, 1, 1))
         expect(refusal.error.path == "at", "edges", f"it names {refusal.error.path!a}")
 
     @pytest.mark.rule("C1")
     def test_the_mutators_are_closed(self, kernel: Kernel) -> None:
-        """A mutation of one's own is refused, a subclass of one of the six too."""
+        """``apply`` refuses a custom mutation, also a subclass of one of the six."""
 
         class Revive(Mutation):
             verb = "revive"
@@ -244,7 +244,7 @@ class KernelContract(Contract):
 
     @pytest.mark.rule("notes")
     def test_notes_are_added_beside_the_input(self, kernel: Kernel) -> None:
-        """With a transition or without one; they may be replaced, and are never lost."""
+        """``apply`` and ``annotate`` add and replace notes; no note is ever lost."""
         for note, task in self._noted(kernel):
             expect(task.metadata["acme/given"] == 1, "notes", f"input changed: {task.metadata!a}")
             expect(task.metadata["impl/note"] == note, "notes", f"{note}: {task.metadata!a}")
@@ -265,7 +265,7 @@ class KernelContract(Contract):
         "key", ["unscoped", "a/b/c", "/b", "a/", "", "a b/c", "a/b\n", "acme/given"], ids=ascii
     )
     def test_a_note_needs_a_scope_and_a_key_of_its_own(self, kernel: Kernel, key: str) -> None:
-        """Input is fixed; both ways of noting refuse it, and the Task is as it was."""
+        """``annotate`` and ``apply`` refuse other keys and the input's; the Task is unchanged."""
         task = Task.new(
             summary="", instructions="", runtime_kind="k", metadata={"acme/given": 1}, at=_AT
         )
@@ -279,7 +279,7 @@ class KernelContract(Contract):
     @pytest.mark.rule("edges")
     @pytest.mark.parametrize("status", TERMINAL, ids=str)
     def test_a_terminal_task_takes_no_note(self, kernel: Kernel, status: TaskStatus) -> None:
-        """Neither by itself nor with a no-op; the same object comes back."""
+        """``annotate`` and a no-op mutation add no note, and return the same object."""
         task = _task(kernel, status)
         expect(kernel.annotate(task, {"impl/late": 1}) is task, "edges", "a note after the end")
         late = kernel.apply(task, Kill(notes={"impl/late": 1}), _AT)
@@ -287,7 +287,7 @@ class KernelContract(Contract):
 
     @pytest.mark.rule("C7")
     def test_the_reader_of_this_kit_agrees(self, kernel: Kernel) -> None:
-        """A whole life passes the checks that every contract reads through."""
+        """A whole life of a Task passes the reading checks that the contracts share."""
         task = Task.new(summary="", instructions="", runtime_kind="k", at=_AT)
         trace = Trace(task)
         life = (Dispatch(), Pause(), Resume("x"), Pause(), Resume(), Complete([1]))
@@ -305,7 +305,7 @@ def _task(kernel: Kernel, status: TaskStatus) -> Task:
 
 
 def _expect_fields(task: Task) -> None:
-    """The field invariants, from the rules and not through `check`."""
+    """Check the field invariants, written from the rules and not through `check`."""
     status = task.status
     facts = {
         "result": status is SUCCESS or task.result is None,

@@ -1,4 +1,4 @@
-"""How hard the contracts try: ``--conformance-level=brief``, ``quick`` (the default), ``full``."""
+"""The levels of the contracts: ``--conformance-level=brief``, ``quick`` (the default), ``full``."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ class Level:
     reads: int
     """Snapshots read and checked while a writer writes."""
     extras: int
-    """Own extras that each of four resumers must see kept."""
+    """Extras of its own that each of four resumers must see kept."""
     rounds: int
-    """How often a race is run."""
+    """Repetitions of each race."""
     depth: int
-    """Mutations in a row, every sequence of which is tried on `apply`."""
+    """The length of the sequences of mutations; `apply` is given every sequence."""
     histories: int
     """Random histories of one Task each, over a store whose writes do not wait."""
     durable_histories: int
-    """The same over a store whose writes wait for a disk or a network."""
+    """The same, over a store whose writes wait for a disk or a network."""
     shared_histories: int
     """Random histories by several processes, and by callers of a Runtime."""
     examples: int
-    """Random sequences of verbs, one after the other, held against `apply`."""
+    """Random sequences of verbs, one after the other, compared with `apply`."""
     patiences: int
-    """The factor of the bound on a whole test, which does as much more work."""
+    """The factor on the time limit of a test, because a test does more work at a higher level."""
 
 
 LEVELS: Final = {
-    # For one more interpreter or platform, where another one runs a level that proves more.
+    # For an additional interpreter or platform, if another one runs a higher level.
     "brief": Level(
         "brief",
         reads=1_000,

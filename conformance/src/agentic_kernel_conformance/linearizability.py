@@ -1,13 +1,13 @@
-"""Linearizability: is there one order of the operations that explains what everybody was told?
+"""Linearizability: searches for one order of the operations that explains every answer.
 
-The search is Wing and Gong's: take as the next operation any that was called before every
-operation that is left had returned, see whether the model explains what its caller was told, and
-go on; if nothing fits, go back. What has been done (a bit mask) and the model's state are
-remembered, so that no place is searched twice. An operation of unknown outcome may come anywhere
-after its call, or never. A resume whose caller was not told what it did, and whose extra is not
-there in the end, can at most have withdrawn a pause.
+The search is Wing and Gong's. The next operation may be any that was called before the first
+return of the remaining operations. If the model explains the answer to its caller, the search goes
+on. If no operation fits, the search backtracks. The search remembers each pair of the operations
+done (a bit mask) and the model's state, and visits no pair twice. An operation of unknown outcome
+may take effect at any time after its call, or never. If the caller of a resume was not told its
+effect, and the extra is not there in the end, the resume can at most have withdrawn a pause.
 
-The model is the kernel's table, reduced to what observers see, and one thing that they do not: a
+The model is the kernel's table, reduced to the facts that observers see, and one hidden fact: a
 pause that was asked for and waits for the run's next safe point. A request and the checkpoint that
 honours it are two operations.
 """
@@ -28,7 +28,7 @@ _RUNNING = TaskStatus.RUNNING
 
 
 class State(NamedTuple):
-    """What the Task is between two operations."""
+    """The state of the Task between two operations."""
 
     view: View = ABSENT
     pause_waits: bool = False
@@ -36,7 +36,7 @@ class State(NamedTuple):
 
 
 Outcome = tuple[str, State]
-"""An effect that a caller may be told, and the state that goes with it."""
+"""An effect that a caller may be told, and the state after it."""
 
 
 def _dispatch(state: State, argument: Any) -> tuple[Outcome, ...]:
@@ -48,7 +48,7 @@ def _dispatch(state: State, argument: Any) -> tuple[Outcome, ...]:
 
 
 def _pause(state: State, argument: Any) -> tuple[Outcome, ...]:
-    """A transition at once where no living run owns the Task, else a request."""
+    """A transition if no living run owns the Task, otherwise a request; the model allows both."""
     (told, after), *_ = _honour(state, argument)
     if told != "transition":
         return ((told, state),)
@@ -56,7 +56,7 @@ def _pause(state: State, argument: Any) -> tuple[Outcome, ...]:
 
 
 def _honour(state: State, argument: Any) -> tuple[Outcome, ...]:
-    """The transition itself, wherever it comes from."""
+    """The transition to ``paused``, from whatever cause."""
     status, supplements, _ = state.view
     target = TABLE[Pause][status]
     if target is ILLEGAL or target is NO_OP:
@@ -78,7 +78,7 @@ def _resume(state: State, argument: Any) -> tuple[Outcome, ...]:
 
 
 def _withdraw(state: State, argument: Any) -> tuple[Outcome, ...]:
-    """What is left of a resume that is known to have added nothing."""
+    """A resume that is known to have added no extra: it withdrew a pause, or did nothing."""
     if state.pause_waits:
         return (("withdrawn", State(state.view)),)
     if state.view[0] in (TaskStatus.PAUSED, TaskStatus.NOT_STARTED):
@@ -104,9 +104,10 @@ def _get(state: State, argument: Any) -> tuple[Outcome, ...]:
 
 
 def _checkpoint(state: State, entry: Any) -> tuple[Outcome, ...]:
-    """A run's safe point: it honours a pause that waits. ``entry``: the supplements it began with.
+    """A run's safe point: it honours a pause that waits.
 
-    Every entry after a pause has more of them than the one before, so they tell the runs apart.
+    ``entry`` is the supplements with which the run began. A run after a pause has more of them
+    than the run before, so ``entry`` tells the runs apart.
     """
     lost = ("lost", state)
     if state.view[0] is not _RUNNING or state.view[1] != entry:
@@ -117,13 +118,13 @@ def _checkpoint(state: State, entry: Any) -> tuple[Outcome, ...]:
 
 
 def _commit(state: State, entry: Any) -> tuple[Outcome, ...]:
-    """A run's commit between two safe points; nothing takes effect there."""
+    """A run's commit between two safe points; a pause does not take effect there."""
     mine = state.view[0] is _RUNNING and state.view[1] == entry
     return (("lost", state), ("kept", state)) if mine else (("lost", state),)
 
 
 def _finish(state: State, argument: Any) -> tuple[Outcome, ...]:
-    """A run's result, which ends the Task if it is still that run's."""
+    """A run's result; it ends the Task if the run still owns the Task."""
     entry, end = argument
     if state.view[0] is not _RUNNING or state.view[1] != entry:
         return (("lost", state),)
@@ -140,7 +141,7 @@ def _status(target: TaskStatus | str) -> TaskStatus:
 
 
 STILL = frozenset({"none", "kept", "lost", REFUSED})
-"""What is told of operations that left the Task as it was."""
+"""The effects of operations that do not change the Task."""
 
 VERBS: dict[str, Callable[[State, Any], tuple[Outcome, ...]]] = {
     "dispatch": _dispatch,
@@ -156,11 +157,11 @@ VERBS: dict[str, Callable[[State, Any], tuple[Outcome, ...]]] = {
     "commit": _commit,
     "finish": _finish,
 }
-"""The outcomes of each verb in a state: what may be told, and what the Task is afterwards."""
+"""The possible outcomes of each verb in a state."""
 
 
 def explains(state: State, operation: Operation) -> list[State]:
-    """The states after an operation that was told what it was told; empty if it cannot be next."""
+    """Return the states that fit the operation's answer; empty if it cannot be the next one."""
     told, view = operation.effect, operation.view
     return [
         after
@@ -172,13 +173,13 @@ def explains(state: State, operation: Operation) -> list[State]:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the search found."""
+    """The result of a search."""
 
     holds: bool
     decided: bool
-    """Whether the search came to an end within its limit."""
+    """True if the search ended within its limit."""
     order: tuple[Operation, ...]
-    """An order that explains all; if there is none, the longest that explains something."""
+    """An order that explains all answers; if there is none, the one that explains most."""
     state: State
     """The state at the end of that order."""
 
@@ -187,18 +188,18 @@ _Link = tuple[int, "_Link"] | None
 
 
 LIMIT = 1_000_000
-"""How many places a search looks at before it gives up; a history that holds takes some dozens."""
+"""The most positions that a search visits; a history that holds takes some dozens."""
 
 
 def linearize(
     history: Sequence[Operation], start: State | None = None, limit: int = LIMIT
 ) -> Verdict:
-    """Search for an order of the operations that explains what every caller was told.
+    """Search for an order of the operations that explains the answer to every caller.
 
     Args:
         history: The operations on one Task.
         start: The state before the first of them; by default the Task is not dispatched yet.
-        limit: How many places the search looks at.
+        limit: The most positions that the search visits.
     """
     operations = sorted(history, key=lambda operation: operation.called)
     calls = [operation.called for operation in operations]
@@ -227,7 +228,7 @@ def linearize(
                 if returned != inf:
                     after = explains(state, meant[index])
                     if after and meant[index].effect in STILL:
-                        # What never changes anything may as well come now: start again after it.
+                        # It changes nothing, so it may come now: start again after it.
                         done, link = done | bit, (index, link)
                         branches.clear()
                         index = (~done & (done + 1)).bit_length() - 1
@@ -264,11 +265,11 @@ def _chain(link: _Link) -> list[int]:
 
 
 def _without_unseen(operations: Sequence[Operation]) -> Sequence[Operation]:
-    """The same, with what is left of resumes whose extras never came.
+    """Return the operations; each resume whose extra never came is replaced by a ``withdraw``.
 
-    That they did not is known if the last operation began when all that returned had returned,
-    and its caller saw the Task: supplements are never taken away. Such a resume met no paused
-    Task; where no request is on record, it had nothing to withdraw either, and changed nothing.
+    The last operation shows which extras came, if it was called after all other returns and its
+    caller saw the Task, because supplements are never removed. Such a resume met no paused Task.
+    If no pause is on record, it had no pause to withdraw either, and changed nothing.
     """
     last = operations[-1] if operations else None
     if last is None or last.view is None:
@@ -286,9 +287,10 @@ def _without_unseen(operations: Sequence[Operation]) -> Sequence[Operation]:
 
 
 def _twins(operations: Sequence[Operation]) -> list[int]:
-    """For each operation of unknown outcome the last one before it that is just the same.
+    """Return for each operation of unknown outcome the index of its last twin before it, or -1.
 
-    Of such twins the earlier may come wherever the later may, so the later one waits for it.
+    Twins have the same verb and argument. The earlier twin may come wherever the later one may,
+    so the search takes the later one only after the earlier one.
     """
     last: dict[Any, int] = {}
     twins = []

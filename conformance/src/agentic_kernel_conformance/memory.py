@@ -1,4 +1,4 @@
-"""MemoryContract: what every Memory owes to the runs that remember with it. Needs the engine.
+"""MemoryContract: the duties of a Memory to the runs that use it. Needs the engine.
 
 A third party subclasses it and supplies an empty memory for each test::
 
@@ -17,7 +17,7 @@ from .memory_recall import MemoryRecall
 
 
 class MemoryContract(MemoryItems, MemoryRecall, MemoryExport):
-    """Items in scopes, found again while they are live, and never by anybody else.
+    """A memory keeps items in scopes; a query finds only live items of its own scope.
 
     Fixtures: ``memory``, empty for each test; ``reopen`` for the feature ``durable``. Features:
     `MemoryFeatures`.

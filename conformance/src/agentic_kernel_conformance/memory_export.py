@@ -1,4 +1,4 @@
-"""Export: all that a memory knows of a scope, for people, and for another memory."""
+"""Tests of export: all that a memory knows of a scope, for people and for another memory."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from .rules import broken, expect, refused
 
 
 class MemoryExport(MemorySuite):
-    """What goes out comes back as it was, and nothing else does."""
+    """The tests of `export` and `restore`."""
 
     @pytest.mark.rule("export")
     async def test_a_scope_that_nothing_is_known_of_has_no_items(self, memory: Memory) -> None:
-        """And is an export all the same."""
+        """Its export is valid and empty."""
         exported = await memory.export(THERE)
         expect(_read(exported).items == [], "export", f"it has {exported!a:.200}")
         expect(await memory.restore(HERE, exported) == 0, "export", "restored, it has new items")
@@ -28,7 +28,7 @@ class MemoryExport(MemorySuite):
     @pytest.mark.rule("export")
     @pytest.mark.feature("keeps")
     async def test_all_of_it_goes_out_and_comes_back(self, memory: Memory) -> None:
-        """Live, superseded and forgotten, oldest first; in another scope it is the same."""
+        """Live, superseded and forgotten items, oldest first; another scope restores them all."""
         await _fill(memory)
         exported = await memory.export(HERE)
         found = _read(exported)
@@ -52,7 +52,7 @@ class MemoryExport(MemorySuite):
     @pytest.mark.rule("export")
     @pytest.mark.feature("keeps")
     async def test_what_is_gone_on_either_side_is_gone(self, memory: Memory) -> None:
-        """An old copy brings nothing back, and a newer one takes away."""
+        """An old copy brings no item back, and a newer copy removes items."""
         await memory.propose(TEA)
         await memory.propose(INVOICE)
         old = await memory.export(HERE)
@@ -70,7 +70,7 @@ class MemoryExport(MemorySuite):
 
     @pytest.mark.rule("export")
     async def test_what_is_no_export_is_refused_whole(self, memory: Memory) -> None:
-        """Neither half of it nor anything else is there afterwards."""
+        """No item is there afterwards, not even a valid one."""
         good = {"id": "new", "text": "a new item"}
         exported = await memory.export(HERE)
         for said, wrong in {
@@ -96,7 +96,7 @@ class MemoryExport(MemorySuite):
     @pytest.mark.rule("alias")
     @pytest.mark.feature("keeps")
     async def test_what_was_exported_is_the_callers_own(self, memory: Memory) -> None:
-        """Changing it changes nothing of the memory."""
+        """A change of the export does not change the memory."""
         await _fill(memory)
         before = json.dumps(await memory.export(HERE))
         exported: Any = await memory.export(HERE)
@@ -111,7 +111,7 @@ class MemoryExport(MemorySuite):
     async def test_what_was_remembered_is_there_when_it_is_opened_again(
         self, memory: Memory, reopen: Reopen
     ) -> None:
-        """With what became of it; and it is found as before."""
+        """The export and the query give the same as before."""
         await _fill(memory)
         exported, found = await memory.export(HERE), await texts(memory)
         again = await reopen(memory)
@@ -121,7 +121,7 @@ class MemoryExport(MemorySuite):
 
 
 async def _fill(memory: Memory) -> None:
-    """One item superseded, one forgotten, one live."""
+    """Store one superseded, one forgotten and one live item."""
     await memory.propose(TEA)
     await memory.propose(INVOICE)
     await memory.supersede(TEA.id, COFFEE)

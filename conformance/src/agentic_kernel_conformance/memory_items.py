@@ -1,4 +1,4 @@
-"""Items: live from when they are proposed until something else is true, in one scope each."""
+"""Tests of items: each is live in one scope, until it is superseded or forgotten."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ _RACERS = 8
 
 
 class MemoryItems(MemorySuite):
-    """What becomes of an item, and who sees it."""
+    """The tests of `propose`, `supersede`, `tombstone` and `explain`."""
 
     @pytest.mark.rule("memory")
     @pytest.mark.feature("keeps")
     async def test_an_item_is_remembered_once(self, memory: Memory) -> None:
-        """With all that came with it; saying something else under its id changes nothing."""
+        """The item keeps all its fields; a second proposal under its id changes nothing."""
         expect(await memory.propose(TEA) is True, "memory", "a new item was not new")
         other = msgspec.structs.replace(TEA, text="Ann hates tea", key="other")
         expect(await memory.propose(other) is False, "memory", "an item was new twice")
@@ -46,7 +46,7 @@ class MemoryItems(MemorySuite):
     @pytest.mark.rule("memory")
     @pytest.mark.feature("keeps")
     async def test_an_item_takes_the_place_of_another(self, memory: Memory) -> None:
-        """They name each other, and only the newer one is found; once, whoever tries again."""
+        """Both name each other, a query finds only the newer one, and a retry changes nothing."""
         await memory.propose(TEA)
         expect(await memory.supersede(TEA.id, COFFEE) is True, "memory", "it was not new")
         expect(await texts(memory) == [COFFEE.text], "memory", f"found: {await texts(memory)}")
@@ -66,7 +66,7 @@ class MemoryItems(MemorySuite):
     @pytest.mark.rule("memory")
     @pytest.mark.feature("keeps")
     async def test_what_is_forgotten_is_gone(self, memory: Memory) -> None:
-        """Its text from everywhere, for ever; the first reason stays, and so does what it was."""
+        """Its text is gone from everywhere, for ever; its first reason, key and origin stay."""
         await memory.propose(TEA)
         await memory.supersede(TEA.id, COFFEE)
         for each in (TEA, COFFEE):
@@ -85,7 +85,7 @@ class MemoryItems(MemorySuite):
 
     @pytest.mark.rule("memory")
     async def test_what_nobody_knows_is_unknown(self, memory: Memory) -> None:
-        """And not merely not found."""
+        """The memory raises `UnknownItem`, and does not return an empty answer."""
         with refused("memory", UnknownItem, "explaining what nobody knows") as refusal:
             await memory.explain(HERE, "nobody")
         expect(refusal.error.id == "nobody", "memory", f"it names {refusal.error.id!a}")
@@ -99,7 +99,7 @@ class MemoryItems(MemorySuite):
     async def test_of_several_that_say_the_same_one_is_told_that_it_is_new(
         self, memory: Memory
     ) -> None:
-        """At the same time; and of several that would take one item's place, one does."""
+        """Of concurrent proposals one is new; of concurrent supersessions one succeeds."""
         proposed = await asyncio.gather(*(memory.propose(TEA) for _ in range(_RACERS)))
         expect(proposed.count(True) == 1, "memory", f"{_RACERS} were told {proposed}")
         others = [Item(f"item {n}", HERE, f"text {n}") for n in range(_RACERS)]
@@ -113,7 +113,7 @@ class MemoryItems(MemorySuite):
     @pytest.mark.rule("scopes")
     @pytest.mark.feature("keeps")
     async def test_what_is_in_one_scope_is_seen_from_no_other(self, memory: Memory) -> None:
-        """Neither found, nor explained, exported, superseded or forgotten."""
+        """From another scope an item is neither found, exported, superseded nor forgotten."""
         await memory.propose(TEA)
         for scope in ELSEWHERE:
             found = await texts(memory, Query(scope)) or (await memory.export(scope))["items"]
@@ -133,7 +133,7 @@ class MemoryItems(MemorySuite):
     @pytest.mark.rule("values")
     @pytest.mark.feature("keeps")
     async def test_a_text_comes_back_as_it_was(self, memory: Memory) -> None:
-        """Whatever is in it, up to the longest."""
+        """Any text and any key come back, up to the maximal length."""
         given = [text for text in ACCEPTED.values() if isinstance(text, str) and text]
         given = [text[:MAX_TEXT] for text in given]
         for n, text in enumerate(given):
@@ -147,7 +147,7 @@ class MemoryItems(MemorySuite):
     @pytest.mark.rule("ids")
     @pytest.mark.feature("keeps")
     async def test_an_id_and_a_scope_are_opaque(self, memory: Memory) -> None:
-        """Each is another one, and none is interpreted."""
+        """All ids and scopes differ, and the memory interprets none of them."""
         for id in IDS.values():
             for scope in (HERE, Scope(principal=id)):
                 new = await memory.propose(Item(id, scope, f"known as {id}"))
@@ -162,7 +162,7 @@ class MemoryItems(MemorySuite):
     @pytest.mark.rule("values")
     @pytest.mark.parametrize("wrong", [None, "text", {"id": "a"}, 7], ids=repr)
     async def test_what_is_of_another_type_is_refused(self, memory: Any, wrong: Any) -> None:
-        """Typed, and nothing is left of it."""
+        """The memory raises `InvalidValue`."""
         if self.features.keeps:
             for call in (memory.propose, memory.recall, memory.export):
                 with refused("values", InvalidValue, f"{call.__name__}({wrong!r})"):
@@ -175,7 +175,7 @@ class MemoryItems(MemorySuite):
     @pytest.mark.rule("unwind", "memory")
     @pytest.mark.feature("keeps")
     async def test_a_call_that_is_given_up_can_be_made_again(self, memory: Memory) -> None:
-        """It took effect, or it did not; nothing is left running."""
+        """A cancelled call takes effect or does not, and leaves no asyncio task running."""
         await memory.propose(INVOICE)
         await give_up(lambda: memory.propose(TEA), self.patience, "a proposal")
         await give_up(lambda: memory.recall(_QUERY), self.patience, "a query")

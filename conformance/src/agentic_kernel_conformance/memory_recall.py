@@ -1,4 +1,4 @@
-"""Recall: what a query finds, and in which order."""
+"""Tests of recall: the items that a query finds, and their order."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _MANY = 30
 
 
 class MemoryRecall(MemorySuite):
-    """Live items, best first, no more than asked for."""
+    """The tests of `recall`: live items, best first, up to the limit."""
 
     @pytest.mark.rule("recall")
     async def test_an_empty_scope_has_nothing_to_find(self, memory: Memory) -> None:
-        """With a text and without."""
+        """A query finds nothing, with a text or without."""
         for text in ("", "tea"):
             found = await memory.recall(Query(HERE, text))
             expect(list(found) == [], "recall", f"in an empty scope it finds {found!a:.200}")
@@ -28,7 +28,7 @@ class MemoryRecall(MemorySuite):
     @pytest.mark.rule("recall")
     @pytest.mark.feature("keeps")
     async def test_without_a_text_the_newest_come_first(self, memory: Memory) -> None:
-        """Up to the limit, each with the score 1; newest is who was proposed last."""
+        """Up to the limit, each with the score 1; the newest item was proposed last."""
         items = [Item(f"item {n * 7 % _MANY}", HERE, f"text {n}") for n in range(_MANY)]
         for each in items:
             await memory.propose(each)
@@ -42,7 +42,7 @@ class MemoryRecall(MemorySuite):
     @pytest.mark.feature("keeps")
     @pytest.mark.parametrize("text", ["", "tea", "which invoice?", "nothing of the kind"])
     async def test_hits_are_live_and_in_order(self, memory: Memory, text: str) -> None:
-        """Of equal scores, the newer first; the same query finds the same again."""
+        """Of equal scores the newer item comes first; the same query finds the same again."""
         await _fill(memory)
         # The same text gets the same score.
         twins = [Item(f"twin {n}", HERE, "The same text about tea") for n in range(4)]
@@ -63,7 +63,7 @@ class MemoryRecall(MemorySuite):
     @pytest.mark.rule("recall")
     @pytest.mark.feature("keeps")
     async def test_limits_cut_off_what_fits_least(self, memory: Memory) -> None:
-        """The limit and the minimal score leave the beginning of the whole list."""
+        """The limit and the minimal score give the beginning of the whole list."""
         await _fill(memory)
         every = list(await memory.recall(Query(HERE, "tea", limit=100, min_score=-1)))
         for limit in (1, 2, 100):
@@ -77,7 +77,7 @@ class MemoryRecall(MemorySuite):
     @pytest.mark.rule("recall")
     @pytest.mark.feature("searches")
     async def test_what_a_query_is_about_is_found_first(self, memory: Memory) -> None:
-        """In the words that the item has."""
+        """A query with the words of an item finds this item first."""
         await _fill(memory)
         for item in (COFFEE, INVOICE):
             found = await texts(memory, Query(HERE, item.text, limit=1))
@@ -86,7 +86,7 @@ class MemoryRecall(MemorySuite):
     @pytest.mark.rule("recall")
     @pytest.mark.feature("keeps")
     async def test_a_query_may_have_any_text(self, memory: Memory) -> None:
-        """None of it is a language of queries."""
+        """The memory interprets no text as a query language."""
         await _fill(memory)
         asked = [text[:1_000] for text in ACCEPTED.values() if isinstance(text, str)]
         for text in [*asked, "'; DROP TABLE items; --", "(", "*", "NOT tea", "tea AND"]:
@@ -97,7 +97,7 @@ class MemoryRecall(MemorySuite):
     @pytest.mark.rule("apart")
     @pytest.mark.feature("keeps")
     async def test_queries_at_the_same_time_do_not_mix(self, memory: Memory) -> None:
-        """Each finds what it finds alone."""
+        """Each query finds the same as it finds alone."""
         await _fill(memory)
         asked = [Query(HERE, text) for text in ("", "tea", "coffee", "invoice 0417") * 2]
         alone = [list(await memory.recall(each)) for each in asked]
@@ -107,7 +107,7 @@ class MemoryRecall(MemorySuite):
 
 
 async def _fill(memory: Memory) -> None:
-    """Three items, of which one is superseded; two are live."""
+    """Store four items: two live, one superseded, one forgotten."""
     await memory.propose(TEA)
     await memory.propose(INVOICE)
     await memory.supersede(TEA.id, COFFEE)

@@ -14,7 +14,7 @@ from .features import MemoryFeatures
 from .rules import expect
 
 Reopen = Callable[[Memory], Awaitable[Memory]]
-"""Gives up the memory it is given, as closing or crashing would, and opens the place anew."""
+"""Closes the given memory, or drops it as a crash would, and opens its place again."""
 
 HERE: Final = Scope("acme", "ann", "monday")
 THERE: Final = Scope("acme", "ann", "tuesday")
@@ -30,7 +30,7 @@ ELSEWHERE: Final = (
     Scope("acme", "ann", "monday "),
     Scope(),
 )
-"""Scopes that are not `HERE`, and look like it to whoever folds or joins their parts."""
+"""Scopes that differ from `HERE`, but look equal to code that folds or joins their parts."""
 TEA: Final = Item("tea", HERE, "Ann likes green tea in the morning", "drink", Origin("task-1", 3))
 COFFEE: Final = Item("coffee", HERE, "Ann likes black coffee now", "drink", Origin("task-2", 0))
 INVOICE: Final = Item("invoice", HERE, "The number of the invoice is 0417")
@@ -62,5 +62,5 @@ class MemorySuite(Contract):
 
 
 async def texts(memory: Memory, query: Query | None = None) -> list[str]:
-    """What a query finds; the newest `HERE` unless one is given."""
+    """Return the texts that a query finds; without a query, those of `HERE`, newest first."""
     return [hit.item.text for hit in await memory.recall(query or Query(HERE, limit=1_000))]

@@ -1,9 +1,9 @@
-"""The model: every state that one Task can be in, with what its Host hides, and every move.
+"""The model: every state of one Task, with the facts that its Host hides, and every move.
 
-What observers see is the status. Hidden behind it are a pause that was asked for and waits, the
-owner (nobody, a living host, one that died without a word), a write of the owner's run that is
-under way, and a run that lost the Task and does not know. The moves are enumerated from the start;
-`edges` lists them all, for the documentation to draw and for recorded traces to be held against.
+Observers see the status. Four facts are hidden: a pause that was asked for and waits; the owner
+(nobody, a living host, or a host that died); a write of the owner's run that is under way; and a
+run that lost the Task and does not know it. `edges` enumerates all moves from the start. The
+documentation draws them, and recorded traces are compared with them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _RUNNING, _PAUSED = TaskStatus.RUNNING, TaskStatus.PAUSED
 
 
 class Owner(str, Enum):
-    """Who may write what a run writes."""
+    """The owner of a Task: the host whose run may write."""
 
     NOBODY = "nobody"
     ALIVE = "a living host"
@@ -29,7 +29,7 @@ class Owner(str, Enum):
 
 
 class Move(str, Enum):
-    """What may happen to a Task; each but the last three is one commit."""
+    """A move of a Task; each but the last three is one commit."""
 
     DISPATCH = "dispatch"
     ASK = "a pause is asked for"
@@ -57,7 +57,7 @@ SILENT = frozenset({Move.BEGIN, Move.REFUSE, Move.DIE})
 
 
 class Point(NamedTuple):
-    """One state of a Task and of what is hidden."""
+    """One state of a Task, hidden facts included."""
 
     status: TaskStatus = TaskStatus.NOT_STARTED
     pause_waits: bool = False
@@ -69,7 +69,7 @@ class Point(NamedTuple):
 
 
 def moves(point: Point) -> Iterator[tuple[Move, Point]]:
-    """What may happen next, and where it leads."""
+    """Yield each move that may come next, and the state after it."""
     if point.status is TaskStatus.NOT_STARTED:
         yield Move.DISPATCH, Point(_RUNNING, owner=Owner.ALIVE)
         return
@@ -86,7 +86,7 @@ def moves(point: Point) -> Iterator[tuple[Move, Point]]:
         yield Move.RESUME, running._replace(owner=Owner.ALIVE)
         yield Move.KILL, point._replace(status=_leads(Kill, _PAUSED))
         return
-    # Whoever takes a running Task from its owner leaves a run behind that does not know.
+    # If a running Task is taken from its owner, the owner's run goes on and does not know it.
     lost = Point(_RUNNING, stale=point.stale or point.owner is not Owner.NOBODY)
     yield Move.KILL, lost._replace(status=_leads(Kill, _RUNNING))
     yield Move.COMPLETE, lost._replace(status=_leads(Complete, _RUNNING))
@@ -103,7 +103,7 @@ def moves(point: Point) -> Iterator[tuple[Move, Point]]:
 
 
 def _owned(point: Point) -> Iterator[tuple[Move, Point]]:
-    """What the owner's run does, or a dead owner's that goes on and has not been replaced."""
+    """Yield the moves of the owner's run; a dead owner's run may go on until it is replaced."""
     free = Point(_RUNNING, stale=point.stale)
     unwinding = Point(_RUNNING, stale=True)  # it may swallow its cancellation
     if point.owner is Owner.ALIVE:
@@ -128,7 +128,7 @@ class Edge(NamedTuple):
 
 @cache
 def edges() -> tuple[Edge, ...]:
-    """Every move between reachable states, in the order in which they are first reached."""
+    """Return every move between reachable states, in the order in which they are reached."""
     start = Point()
     found: list[Edge] = []
     met, waiting = {start}, deque([start])
@@ -144,18 +144,18 @@ def edges() -> tuple[Edge, ...]:
 
 @cache
 def points() -> frozenset[Point]:
-    """Every reachable state."""
+    """Return every reachable state."""
     return frozenset({Point()} | {edge.after for edge in edges()})
 
 
 def seen_edges() -> tuple[tuple[TaskStatus, Move, TaskStatus], ...]:
-    """The moves that change the status, as observers see it; each once."""
+    """Return the moves that change the status that observers see, each once."""
     visible = ((edge.before.status, edge.move, edge.after.status) for edge in edges())
     return tuple(dict.fromkeys(edge for edge in visible if edge[0] is not edge[2]))
 
 
 def illegal(point: Point) -> str:
-    """What is wrong with a state that must never be reached; "" if it may be."""
+    """Return the defect of a state that must never be reached, or "" for a legal state."""
     if point.status is not _RUNNING and point.owner is not Owner.NOBODY:
         return f"{point.status} and owned by {point.owner.value}"
     if point.pause_waits and point.owner is Owner.NOBODY:

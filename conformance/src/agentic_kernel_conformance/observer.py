@@ -1,4 +1,4 @@
-"""ObserverContract: what every Observer owes to the run that it watches. Needs the engine."""
+"""ObserverContract: the duties of an Observer to the run that it watches. Needs the engine."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from .rules import broken, expect
 from .values import ACCEPTED, IDS
 
 Output = Callable[[], str]
-"""What the observer has written for people so far."""
+"""Returns the text that the observer has written for people so far."""
 Kept = Callable[[], Sequence[tuple[str, Event]]]
-"""What the observer has been told so far, oldest first."""
+"""Returns the events that the observer was given so far, oldest first."""
 
 _AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 _MANY = 2_000
 _STEERING = "\x1b[2J\x1b]0;title\x07\x9b31m\b\r\x00\u202e\u2066"
-"""Escapes, bells, overstrikes and overrides: what could steer a terminal, or a reader's eye."""
+"""Escapes, bells, overstrikes and overrides, which could steer a terminal or fool a reader."""
 
 
 class ObserverContract(Contract):
-    """An observer takes whatever happens, and neither changes, delays nor breaks it.
+    """An observer takes every event, and neither changes, delays nor breaks the run.
 
     Fixtures: ``observer``; ``output`` for the feature ``writes_to_terminal`` and ``kept`` for
     ``keeps_events``. Features: `ObserverFeatures`.
@@ -49,7 +49,7 @@ class ObserverContract(Contract):
 
     @pytest.mark.rule("kit")
     def test_the_fixture_is_an_observer(self, observer: Observer) -> None:
-        """It has an ``observe`` that is called, not awaited."""
+        """It has an ``observe``, which is a plain function."""
         observe = getattr(observer, "observe", None)
         expect(callable(observe), "kit", f"`observer` is a {type(observer).__name__}")
         expect(not inspect.iscoroutinefunction(observe), "observer", "`observe` is a coroutine")
@@ -60,7 +60,7 @@ class ObserverContract(Contract):
     async def test_every_event_of_the_host_is_taken(
         self, observer: Observer, kind: str, place: tuple[int, int] | None
     ) -> None:
-        """Live and durable, with the data that the Host gives and with none."""
+        """Live and durable events, with the data of the Host and without data."""
         told = {
             "by": "host",
             "reason": "",
@@ -75,7 +75,7 @@ class ObserverContract(Contract):
     @pytest.mark.rule("observer")
     @pytest.mark.parametrize("value", ACCEPTED.values(), ids=ACCEPTED)
     async def test_data_of_every_shape_is_taken(self, observer: Observer, value: Any) -> None:
-        """Under any type, and where the vocabulary has text; it is not changed."""
+        """Under any event type, also in the place of text; the data is not changed."""
         for kind in ("acme.custom", RUN_DELTA, "task.failed"):
             data = {"text": value, "value": value, "message": value}
             before = json.dumps(data)
@@ -85,13 +85,13 @@ class ObserverContract(Contract):
     @pytest.mark.rule("observer", "ids")
     @pytest.mark.parametrize("task_id", IDS.values(), ids=IDS)
     async def test_an_id_is_opaque(self, observer: Observer, task_id: str) -> None:
-        """No id makes it fail."""
+        """``observe`` takes every id."""
         _tell(observer, task_id, Event("task.dispatched", {"by": task_id}, _AT, (1, 0)))
         _tell(observer, task_id, Event(task_id, {task_id: task_id}, None))
 
     @pytest.mark.rule("observer")
     async def test_many_events_in_a_row_are_taken(self, observer: Observer) -> None:
-        """Of several Tasks, mixed, without a turn of the event loop in between."""
+        """Mixed events of several Tasks, without a turn of the event loop between them."""
         for n in range(_MANY):
             _tell(observer, f"task {n % 7}", Event(RUN_DELTA, {"text": f"{n} "}, _AT))
         _tell(observer, "task 0", Event("task.completed", {"by": "host"}, _AT, (9, 0)))
@@ -101,7 +101,7 @@ class ObserverContract(Contract):
     async def test_what_it_was_told_it_has_once_and_in_order(
         self, observer: Observer, kept: Kept
     ) -> None:
-        """With the ids as they were, None included."""
+        """The ids of the events are unchanged, None included."""
         told = [
             (f"task {n % 3}", Event(f"acme.{n}", {"n": n}, _AT, (n, 0) if n % 2 else None))
             for n in range(50)
@@ -116,7 +116,7 @@ class ObserverContract(Contract):
     async def test_nothing_that_it_writes_steers_the_terminal(
         self, observer: Observer, output: Output
     ) -> None:
-        """Escapes in an id, a type, a key or a text are shown, not obeyed."""
+        """Escapes in an id, a type, a key or a text are written as printable characters."""
         hostile = f"before{_STEERING}after"
         for kind in (RUN_DELTA, "task.failed", "acme.custom", hostile):
             data = {"text": hostile, "message": hostile, hostile: [hostile, {"k": hostile}]}
@@ -143,7 +143,7 @@ class ObserverContract(Contract):
     async def test_text_in_progress_is_written_as_it_comes(
         self, observer: Observer, output: Output
     ) -> None:
-        """Piece by piece, in order, without a line for each piece."""
+        """The pieces are written in order, without a line end after each piece."""
         text = "A sentence,\nin two lines: Grüße 👋."
         for piece in text:
             _tell(observer, "task", Event(RUN_DELTA, {"text": piece}, _AT))

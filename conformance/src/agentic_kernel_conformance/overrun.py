@@ -1,7 +1,7 @@
-"""Overrun: a contract test that hangs fails with the name of its rule, and the run goes on.
+"""Overrun: the time limit of a contract test. A test that hangs fails with its rule.
 
-The bound is on asyncio alone, so it needs no other plugin. A test that blocks the event loop itself
-is beyond it; ``faulthandler_timeout`` of pytest shows where such a test is.
+The limit uses asyncio alone, so it needs no other plugin. It cannot stop a test that blocks the
+event loop; pytest's ``faulthandler_timeout`` shows where such a test is.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from .rules import broken
 
 Say = Callable[[str], None]
 PATIENCES: Final = 10
-"""The bound of a test without progress, in patiences of its contract."""
+"""The time limit of a test without progress, in patiences of its contract."""
 
 
 class Overrun:
-    """The bound of one test.
+    """The time limit of one test.
 
     Args:
-        test: The test, for a message.
-        rule: The rule that it proves.
-        seconds: How long it may go on; a random test, from trial to trial.
-        grace: How long it may take to unwind after that.
-        say: Writes a line to the terminal at once: the fixtures may hang as well.
+        test: The name of the test, for messages.
+        rule: The rule that the test proves.
+        seconds: The limit; for a random test, the limit from trial to trial.
+        grace: Seconds that the test may take to unwind after the limit.
+        say: Writes a line to the terminal at once, because the fixtures may hang as well.
     """
 
     def __init__(self, test: str, rule: str, seconds: float, grace: float, say: Say) -> None:
@@ -44,15 +44,15 @@ class Overrun:
         self._seen = ""
 
     def renew(self) -> None:
-        """Begin to count again, because the test got somewhere."""
+        """Start the limit again, because the test made progress."""
         self._until = time.monotonic() + self._seconds
 
     async def bound(self, test: Coroutine[Any, Any, None]) -> None:
-        """Run the test; in this task, so that it runs as it does without a bound.
+        """Run the test in the current asyncio task, as without a limit.
 
         Raises:
-            RuleError: It did not end, or did not begin another trial, in time. It is cancelled
-                then; if it does not unwind either, the run is interrupted.
+            RuleError: The test did not end, or did not begin another trial, within the limit. It is
+                cancelled; if it does not unwind within the grace, the run is interrupted.
         """
         __tracebackhide__ = True
         self.renew()
@@ -84,9 +84,10 @@ class Overrun:
 
 @contextmanager
 def ended_in_time(doing: str, seconds: float, say: Say) -> Iterator[None]:
-    """Name what is done, and interrupt the run, if the block takes longer.
+    """Interrupt the run, with a message, if the block takes longer than ``seconds``.
 
-    Fixtures of an adapter run on event loops of their own, where nothing can be raised in them.
+    The fixtures of an adapter run on event loops of their own, so an exception cannot be raised in
+    them.
     """
 
     def interrupt() -> None:
@@ -103,10 +104,9 @@ def ended_in_time(doing: str, seconds: float, say: Say) -> Iterator[None]:
 
 
 def _press_ctrl_c() -> None:
-    """Interrupt the main thread, from any other; pytest then reports the tests that are done.
+    """Interrupt the main thread from another thread; pytest then reports the finished tests.
 
-    `interrupt_main` alone is not noticed by an event loop that waits for nothing: it ends no
-    system call.
+    `interrupt_main` ends no system call, so an idle event loop does not notice it.
     """
     main = threading.main_thread().ident
     if hasattr(signal, "pthread_kill") and main is not None:
@@ -116,7 +116,7 @@ def _press_ctrl_c() -> None:
 
 
 def _waiting(coroutine: Any) -> str:
-    """Where a coroutine waits, as far as it can be followed."""
+    """Return the place where a coroutine waits, as far as it can be followed."""
     where = ""
     while (frame := getattr(coroutine, "cr_frame", None)) is not None:
         code = frame.f_code

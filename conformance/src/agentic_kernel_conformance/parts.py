@@ -1,4 +1,4 @@
-"""Parts: what each of several processes or threads contributes to one history."""
+"""Parts: the share of each process or thread in one history."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from .races import Script
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What one of several processes or threads contributed to a history."""
+    """The share of one process or thread in a history."""
 
     operations: Sequence[Operation]
     given: Sequence[tuple[str, int, View]]
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values, for another process."""
+        """Return plain values, for another process."""
         return {"operations": [each.to_json() for each in self.operations], "given": self.given}
 
     @classmethod
     def from_json(cls, said: dict[str, Any]) -> Part:
-        """The part behind `to_json`."""
+        """Return the part that `to_json` wrote."""
         return cls(
             [Operation.from_json(each) for each in said["operations"]],
             [(rule, version, view_from(view)) for rule, version, view in said["given"]],
@@ -34,7 +34,7 @@ class Part:
 
 
 async def contend(store: Store, seed: int, part: int, size: int, clock: Callable[[], int]) -> Part:
-    """Take part in a history."""
+    """Play one part of a history, and return it."""
     script = Script(seed, size, part)
     contest = Contest(store, script, clock=clock, part=f"p{part} ")
     await contest.join(dispatches=part == 0)

@@ -1,4 +1,4 @@
-"""PlannerContract: what every Planner owes to the Loop that asks it. Needs the engine."""
+"""PlannerContract: the duties of a Planner to the Loop that asks it. Needs the engine."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _COSTLY: Final = ("the question", "hardly anything left")
 
 
 class PlannerContract(PlannerPromises, Contract):
-    """A planner answers every context, and leaves it as it was.
+    """A planner answers every context, and does not change it.
 
     Fixtures: ``planner``; ``failing`` for the feature ``fails``. A planner for tasks of its own
-    kind also supplies ``question``, instructions that it can follow, and ``tools``, those that it
-    knows. Features: `PlannerFeatures`.
+    kind also supplies ``question``, instructions that it can follow, and ``tools``, the tools that
+    it knows. Features: `PlannerFeatures`.
     """
 
     contract: ClassVar[str] = "PlannerContract"
@@ -39,23 +39,23 @@ class PlannerContract(PlannerPromises, Contract):
     planner: Any = supplied("planner")
     """The `Planner` under test. Supplied by the adapter."""
     failing: Any = supplied("failing", "fails")
-    """A `Planner` whose provider is out of reach. Supplied for the feature ``fails``."""
+    """A `Planner` whose provider is unreachable. Supplied for the feature ``fails``."""
 
     @pytest.fixture
     def question(self) -> str:
-        """What the planner is asked to do."""
+        """The instructions that the planner is given."""
         return QUESTION
 
     @pytest.fixture
     def tools(self) -> Sequence[Tool]:
-        """What it is shown."""
+        """The tools that the planner is shown."""
         return tools()
 
     @pytest.mark.rule("kit")
     async def test_the_fixture_is_a_planner(
         self, planner: Planner, question: str, tools: Sequence[Tool]
     ) -> None:
-        """It answers its question, and has a forecast exactly if it declares one."""
+        """It answers its question, and has ``worst_case`` exactly if it declares ``forecasts``."""
         expect(callable(getattr(planner, "plan", None)), "kit", f"{planner!r:.100} has no `plan`")
         forecasts = hasattr(planner, "worst_case")
         declared = self.features.forecasts
@@ -74,7 +74,7 @@ class PlannerContract(PlannerPromises, Contract):
     async def test_every_context_is_answered(
         self, planner: Planner, question: str, tools: Sequence[Tool], name: str
     ) -> None:
-        """One plan that is stored and read back equal; the extreme ones may be refused."""
+        """The answer is one plan that reads back equal; only extreme contexts may be refused."""
         seen = CONTEXTS[name](question, tools)
         before = fingerprint(seen)
         async with in_time("plan", self.patience, f"{name}: the answer"):
@@ -89,7 +89,7 @@ class PlannerContract(PlannerPromises, Contract):
     async def test_answers_at_the_same_time_do_not_mix(
         self, planner: Planner, question: str, tools: Sequence[Tool]
     ) -> None:
-        """Each is whole, and once all of them are there it is still what was given."""
+        """Each answer is whole, and later answers do not change it."""
         given: list[tuple[str, Answer, str]] = []
 
         async def one(name: str) -> None:
@@ -110,9 +110,9 @@ class PlannerContract(PlannerPromises, Contract):
     async def test_a_call_that_is_given_up_ends(
         self, planner: Planner, question: str, tools: Sequence[Tool]
     ) -> None:
-        """Wherever it is; and the planner answers as before."""
+        """It can be cancelled at any await, and the planner answers as before."""
         plain = CONTEXTS["the question"]
-        # What a planner keeps running for all calls began with the first.
+        # The first call starts the asyncio tasks that a planner keeps for all calls.
         await ask(planner, plain(question, tools))
         await give_up(lambda: ask(planner, plain(question, tools)), self.patience, "an answer")
         async with in_time("unwind", self.patience, "an answer after one that was given up"):
@@ -123,7 +123,7 @@ class PlannerContract(PlannerPromises, Contract):
     async def test_a_provider_that_fails_is_told_by_a_code(
         self, failing: Planner, question: str, tools: Sequence[Tool]
     ) -> None:
-        """The same each time, for a program to branch on."""
+        """The code is the same each time, so that a program can branch on it."""
         codes = []
         for _ in range(2):
             async with in_time("plan", self.patience, "the failure"):
@@ -141,7 +141,7 @@ class PlannerContract(PlannerPromises, Contract):
     async def test_no_call_passes_its_worst_case(
         self, planner: Any, question: str, tools: Sequence[Tool], name: str
     ) -> None:
-        """Of what limits are held against: input, output, cost."""
+        """No call uses more input tokens, output tokens or cost than ``worst_case`` says."""
         seen = CONTEXTS[name](question, tools)
         before = fingerprint(seen)
         worst = planner.worst_case(seen)

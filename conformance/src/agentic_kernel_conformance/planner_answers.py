@@ -1,4 +1,4 @@
-"""Answers: what a planner gave to one context, read as the Loop reads it."""
+"""Answers: a planner's answer to one context, read as the Loop reads it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from agentic_kernel_engine.seams import Planner
 from .rules import broken, expect
 
 _PIECES: Final = 1_000_000
-"""After how many pieces a stream is taken to be endless; more text than the Loop reads is, too."""
+"""The most pieces of a stream; one with more, or with more text than `LENGTH`, is endless."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,31 +26,31 @@ class Answer:
     """A whole answer."""
 
     pieces: tuple[Delta, ...]
-    """Empty if it did not come as a stream."""
+    """Empty if the planner did not stream."""
     plan: Plan
 
     @property
     def said(self) -> str:
-        """The pieces of the answer itself, put together."""
+        """The joined pieces of the answer itself, without those of other channels."""
         return "".join(piece.text for piece in self.pieces if not piece.channel)
 
     @property
     def text(self) -> str:
-        """What the plan says it said: its text, or else a final answer that is one."""
+        """The text of the plan, or else its first final answer that is a string."""
         finals = [each.output for each in self.plan.actions if isinstance(each, FinalAnswer)]
         return self.plan.text or next((each for each in finals if isinstance(each, str)), "")
 
     def stored(self) -> str:
-        """The plan as it is stored."""
+        """Return the plan as it is stored."""
         return msgspec.json.encode(self.plan).decode()
 
 
 async def ask(planner: Planner, context: Context) -> Answer:
-    """The answer to a context.
+    """Return the planner's answer to a context.
 
     Raises:
-        PlannerError: The planner's own.
-        RuleError: It is no answer.
+        PlannerError: The planner raised it.
+        RuleError: The answer, or the error, breaks a rule.
     """
     try:
         given: Any = planner.plan(context)
@@ -70,7 +70,7 @@ async def ask(planner: Planner, context: Context) -> Answer:
 
 
 async def _streamed(stream: AsyncIterator[Any]) -> Answer:
-    """Every piece; the stream is closed behind them, as the Loop does."""
+    """Read every piece and the plan, then close the stream, as the Loop does."""
     pieces: list[Delta] = []
     last: list[Any] = []
     length = 0
@@ -114,7 +114,7 @@ def _read(given: Any) -> Plan:
 
 
 def expect_usage(usage: Any, what: str) -> None:
-    """Expect numbers that can be added to a budget."""
+    """Expect a usage whose numbers can be added to a budget."""
     expect(isinstance(usage, Usage), "budget", f"{what} is a {type(usage).__name__}")
     for name in Usage.__struct_fields__:
         value = getattr(usage, name)

@@ -1,4 +1,4 @@
-"""Contexts: one corpus of what a planner or a policy may be shown."""
+"""Contexts: the corpus of contexts for planners and policies."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ from agentic_kernel_engine.seams import Tool
 from .values import ACCEPTED
 
 QUESTION: Final = "How much is 12 + 30?"
-"""What a planner is asked where its author supplies no other question."""
+"""The question to a planner, unless its author supplies another one."""
 MANY: Final = 200
 """Turns of a long transcript."""
 
 Make = Callable[[str, Sequence[Tool]], Context]
-"""Makes a context from a question and tools; each call gives one that shares nothing."""
+"""Makes a context from a question and tools; the contexts of two calls share nothing."""
 
 
 def add(a: int, b: int) -> int:
@@ -68,7 +68,7 @@ def erase() -> None:
 
 
 def tools() -> list[Tool]:
-    """One tool of each effect, made anew; all but the first need scopes."""
+    """Return new tools, one of each effect; all but the first need scopes."""
     return [
         tool(add, effect="none", inline=True),
         tool(look_up, effect="read", scopes=["kit/read"], inline=True),
@@ -78,13 +78,13 @@ def tools() -> list[Tool]:
 
 
 def context(question: str, tools: Sequence[Tool], *more: Entry, **changes: Any) -> Context:
-    """The context of a Task that was given a question.
+    """Return the context of a Task with this question.
 
     Args:
         question: The instructions of the Task.
-        tools: What the planner sees.
-        *more: What came after the instructions.
-        **changes: Parts that are not as at the beginning, by name.
+        tools: The tools that the planner sees.
+        *more: The entries of the transcript after the instructions.
+        **changes: Fields that differ from those of a new Task, by name.
     """
     task = Task.new(
         id="0190a000-0000-7000-8000-000000000000",
@@ -111,7 +111,7 @@ def context(question: str, tools: Sequence[Tool], *more: Entry, **changes: Any) 
 
 
 def _turn(tools: Sequence[Tool], **result: Any) -> Turn:
-    """One call of the first tool, and what came of it."""
+    """Return a turn with one call of the first tool, and its observation."""
     name = tools[0].name if tools else "gone"
     call = ToolCall(name, {}, "call-1")
     return Turn(Plan((call,)), (Observation(call=call.id, tool=name, **result),))
@@ -163,7 +163,7 @@ PLAIN: Final[Mapping[str, Make]] = {
         instructions=["Be kind."],
     ),
 }
-"""Contexts that every planner answers."""
+"""Contexts that every planner must answer."""
 
 EXTREME: Final[Mapping[str, Make]] = {
     "after a batch with errors": _batch,
@@ -201,13 +201,13 @@ EXTREME: Final[Mapping[str, Make]] = {
         question, tools, remaining=Remaining(1, 0, 0.001, 1, 0.0)
     ),
 }
-"""Contexts that a planner answers, or refuses as its provider would."""
+"""Contexts that a planner may answer, or refuse as its provider would."""
 
 CONTEXTS: Final[Mapping[str, Make]] = {**PLAIN, **EXTREME}
 
 
 def fingerprint(seen: Context) -> str:
-    """All that is in a context, as text: two are equal if nothing was changed in between."""
+    """Return the content of a context as text; two texts are equal if nothing changed between."""
     parts = [
         [msgspec.to_builtins(entry) for entry in seen.transcript],
         [[t.name, t.description, t.input_schema, t.output_schema, t.effect] for t in seen.tools],

@@ -1,4 +1,4 @@
-"""PlannerPromises: what a planner may declare, and is held to then."""
+"""PlannerPromises: the tests of the features that a planner may declare."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SHOWN: Final = ("the question", "without tools", "an output schema")
 
 
 class PlannerPromises:
-    """Streams, answers that go on, plans that are the same again, and calls that fit."""
+    """The tests of streams, continued answers, repeated plans, and calls that fit."""
 
     patience: ClassVar[float]
 
@@ -31,7 +31,7 @@ class PlannerPromises:
     async def test_pieces_come_before_the_plan(
         self, planner: Planner, question: str, tools: Sequence[Tool]
     ) -> None:
-        """At least one."""
+        """At least one piece comes."""
         async with in_time("plan", self.patience, "a stream"):
             answer = await ask(planner, CONTEXTS["the question"](question, tools))
         expect(bool(answer.pieces), "plan", "it declares streams=True, and no piece came")
@@ -41,7 +41,7 @@ class PlannerPromises:
     async def test_a_stream_that_is_left_ends(
         self, planner: Any, question: str, tools: Sequence[Tool]
     ) -> None:
-        """After its first piece, as a pause leaves it; and the planner answers as before."""
+        """It is closed after its first piece, as at a pause; the planner answers as before."""
         plain = CONTEXTS["the question"]
         await ask(planner, plain(question, tools))
         async with (
@@ -62,7 +62,7 @@ class PlannerPromises:
     async def test_an_answer_that_was_cut_is_gone_on_with(
         self, planner: Planner, question: str, tools: Sequence[Tool]
     ) -> None:
-        """What was said and the new pieces are the whole text, which the plan has."""
+        """The beginning and the new pieces together are the text of the plan."""
         begun = "The beginning of an answer that "
         async with in_time("plan", self.patience, "the rest of an answer"):
             answer = await ask(planner, context(question, tools, continuation=begun))
@@ -78,7 +78,7 @@ class PlannerPromises:
     async def test_the_same_context_gets_the_same_plan(
         self, planner: Planner, question: str, tools: Sequence[Tool], name: str
     ) -> None:
-        """Also after others came between."""
+        """Also after answers to other contexts."""
         first = await self._answer(planner, PLAIN[name](question, tools))
         for make in PLAIN.values():
             await self._answer(planner, make(question, tools))
@@ -90,7 +90,7 @@ class PlannerPromises:
     async def test_answers_at_the_same_time_are_those_given_alone(
         self, planner: Planner, question: str, tools: Sequence[Tool]
     ) -> None:
-        """Each to its own context."""
+        """Each context gets the same answer as alone."""
         alone = [await self._answer(planner, make(question, tools)) for make in PLAIN.values()]
         asked = [make(question, tools) for make in PLAIN.values()]
         together = await asyncio.gather(*(self._answer(planner, each) for each in asked))
@@ -103,9 +103,9 @@ class PlannerPromises:
     async def test_it_asks_for_what_it_is_shown(
         self, planner: Planner, question: str, tools: Sequence[Tool], name: str
     ) -> None:
-        """Its calls fit a tool of the context, its final answer the output schema."""
+        """Its calls fit tools of the context, and its final answer fits the output schema."""
         seen = CONTEXTS[name](question, tools)
-        # A refusal is judged with the answers.
+        # test_every_context_is_answered judges a refusal.
         with suppress(PlannerError):
             _expect_grounded(await self._answer(planner, seen), seen)
 

@@ -1,4 +1,4 @@
-"""The pytest plugin: markers, options, features that are closed, and the report."""
+"""The pytest plugin: markers, options, closed features, time limits, and the report."""
 
 from __future__ import annotations
 
@@ -34,22 +34,22 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--conformance-level",
         choices=sorted(LEVELS),
         default=None,
-        help="how hard to try (default: $CONFORMANCE_LEVEL, or quick)",
+        help="the sizes of the exercises (default: $CONFORMANCE_LEVEL, or quick)",
     )
     group.addoption(
         "--conformance-seed",
         type=int,
         default=0,
         metavar="N",
-        help="the first seed of what is drawn at random (default: 0)",
+        help="the first seed of the random tests (default: 0)",
     )
     group.addoption(
         "--conformance-minutes",
         type=_minutes,
         default=None,
         metavar="N",
-        help="draw seeds for N minutes, which the random tests share, and not up to the count of "
-        "the level; goes on with --conformance-seed=NEXT, as printed at the end",
+        help="draw seeds for N minutes, which the random tests share, and not the number of the "
+        "level; to go on later, pass the --conformance-seed=NEXT that is printed at the end",
     )
     group.addoption(
         "--conformance-report",
@@ -63,7 +63,7 @@ def pytest_configure(config: pytest.Config) -> None:
     for line in (
         "rule(name): the rule that the test proves: clause1, C1-C7, edges, R1-R17, … "
         "(agentic_kernel_conformance.RULES)",
-        "feature(name): the test is about a feature that an adapter may declare closed",
+        "feature(name): the test needs this feature; it is skipped if the feature is closed",
         "random(weight): the test draws seeds; the weight is its share of --conformance-minutes",
     ):
         config.addinivalue_line("markers", line)
@@ -84,7 +84,7 @@ def _minutes(text: str) -> float:
 
 
 def _news(config: pytest.Config, line: str) -> None:
-    """Write to the terminal while a test runs."""
+    """Write a line to the terminal while a test runs."""
     reporter = config.pluginmanager.get_plugin("terminalreporter")
     capture = config.pluginmanager.get_plugin("capturemanager")
     if reporter is not None:
@@ -138,7 +138,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Refuse an adapter that disarmed the guard itself: it could not report that."""
+    """Refuse an adapter that disables the guard itself, because the guard cannot report that."""
     for cls in {cls for item in items if (cls := _adapter(item))}:
         if how := disarmed(cls):
             raise pytest.UsageError(f"{cls.__name__} {how}")
@@ -146,7 +146,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skip what is about a closed feature, before any fixture is made."""
+    """Skip a test of a closed feature, before any fixture is made."""
     cls = _adapter(item)
     if cls is None:
         return
@@ -166,7 +166,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """Give a contract test its bound."""
+    """Give a contract test its time limit."""
     cls = _adapter(item)
     if cls is not None and inspect.iscoroutinefunction(test := getattr(item, "obj", None)):
         marks = [name for mark in item.iter_markers("rule") for name in mark.args]
@@ -186,7 +186,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object]:
-    """Bound the end of an adapter's fixtures."""
+    """Limit the time that an adapter's fixtures take to end."""
     cls = _adapter(item)
     if cls is None:
         return (yield)
@@ -196,7 +196,7 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object
 
 
 def _bound(config: pytest.Config, cls: type[Contract]) -> float:
-    """Seconds in which a contract's test has to get somewhere."""
+    """Return the seconds within which a contract's test must make progress."""
     return cls.patience * PATIENCES * _level(config).patiences
 
 
@@ -204,7 +204,7 @@ def _bound(config: pytest.Config, cls: type[Contract]) -> float:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Attach what the report needs; plain values, so that they survive other processes."""
+    """Attach the data of the report, as plain values that can cross a process boundary."""
     report = yield
     cls = _adapter(item)
     if cls is not None:
@@ -223,7 +223,7 @@ def pytest_runtest_makereport(
 
 
 class _Gathering:
-    """Gathers outcomes as reports come in, from this process or from a worker's."""
+    """Gathers outcomes as test reports arrive, from this process or from a worker process."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
@@ -241,7 +241,7 @@ class _Gathering:
 
     @pytest.hookimpl(trylast=True)
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        # A test that was interrupted has no report, but has counted so far.
+        # An interrupted test has no report, but its trials so far count.
         self._report.tallies |= self._config.stash[_CAMPAIGN].tallies
         lines = [*self._report.lines(), *self._report.trials()]
         if not lines:
@@ -270,7 +270,7 @@ def _outcome(report: pytest.TestReport) -> tuple[str, str]:
 
 
 def _broke(call: pytest.CallInfo[None]) -> str:
-    """The rule that broke and what was seen, or the exception that came instead."""
+    """Return the broken rule and what was seen, or any other exception of the test."""
     if call.excinfo is None:
         return ""
     error = call.excinfo.value

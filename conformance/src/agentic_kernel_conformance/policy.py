@@ -1,4 +1,4 @@
-"""PolicyContract: what every Policy owes to the run that it decides about. Needs the engine."""
+"""PolicyContract: the duties of a Policy to the run that it decides about. Needs the engine."""
 
 from __future__ import annotations
 
@@ -55,13 +55,13 @@ ACTIONS: Final[dict[str, Action]] = {
     "stop for a reason": Stop("I give up"),
     "a batch's final answer": FinalAnswer({"values": list(ACCEPTED.values())[:8]}),
 }
-"""Every action of the vocabulary but calls of tools."""
+"""Every action of the vocabulary except tool calls."""
 
 
 class PolicyContract(Contract):
-    """A policy decides about every action, and only that.
+    """A policy decides about every action, and changes nothing.
 
-    Fixture: ``policy``. A policy about tools of its own also supplies ``tools``. Features:
+    Fixture: ``policy``. A policy for tools of its own also supplies ``tools``. Features:
     `PolicyFeatures`.
     """
 
@@ -74,12 +74,12 @@ class PolicyContract(Contract):
 
     @pytest.fixture
     def tools(self) -> Sequence[Tool]:
-        """What may be called."""
+        """The tools that may be called."""
         return tools()
 
     @pytest.mark.rule("kit")
     async def test_the_fixture_is_a_policy(self, policy: Policy) -> None:
-        """It has an ``authorize``, and a ``visible`` exactly if it declares one."""
+        """It has an ``authorize``, and a ``visible`` exactly if it declares ``filters``."""
         found = callable(getattr(policy, "authorize", None))
         expect(found, "kit", f"{policy!r:.100} has no `authorize`")
         filters, declared = hasattr(policy, "visible"), self.features.filters
@@ -91,7 +91,7 @@ class PolicyContract(Contract):
     async def test_every_action_gets_a_decision(
         self, policy: Policy, tools: Sequence[Tool], action: Action
     ) -> None:
-        """With tools and without, for a principal and for nobody."""
+        """With and without tools, for principals with all, one or none of the scopes."""
         for seen in self._contexts(tools):
             await self._decided(policy, action, seen)
 
@@ -100,7 +100,7 @@ class PolicyContract(Contract):
     async def test_a_call_gets_a_decision_whatever_its_arguments(
         self, policy: Policy, tools: Sequence[Tool], value: Any
     ) -> None:
-        """Of every tool, with arguments that fit and that do not."""
+        """Calls of every tool, with arguments that fit and arguments that do not."""
         for tool in tools:
             names = [*tool.input_schema.get("properties", {}), "path", "amount"]
             for arguments in (dict.fromkeys(names, value), {"": value}):
@@ -112,7 +112,7 @@ class PolicyContract(Contract):
     async def test_a_call_gets_a_decision_whatever_its_name(
         self, policy: Policy, tools: Sequence[Tool], name: str
     ) -> None:
-        """Of a tool that nobody has, for an agent that nobody knows."""
+        """Calls of unknown tools, and delegations to unknown agents and children."""
         for action in (ToolCall(name), Delegate("spawn", agent=name), Delegate("join", child=name)):
             await self._decided(policy, action, context(QUESTION, tools))
 
@@ -121,7 +121,7 @@ class PolicyContract(Contract):
     async def test_the_same_question_gets_the_same_decision(
         self, policy: Policy, tools: Sequence[Tool]
     ) -> None:
-        """Also after every other one."""
+        """Also after the decisions about all other actions."""
         asked = self._questions(tools)
         first = [await self._decided(policy, *each) for each in asked]
         again = [await self._decided(policy, *each) for each in reversed(asked)][::-1]
@@ -132,7 +132,7 @@ class PolicyContract(Contract):
     async def test_decisions_at_the_same_time_do_not_mix(
         self, policy: Policy, tools: Sequence[Tool]
     ) -> None:
-        """Each is whole; where decisions are the same again, they are those given alone."""
+        """Each decision is whole; a deterministic policy decides as it does alone."""
         asked = self._questions(tools)
         alone = [await self._decided(policy, *each) for each in asked]
         together = await asyncio.gather(*(self._decided(policy, *each) for each in asked))
@@ -144,7 +144,7 @@ class PolicyContract(Contract):
     async def test_a_decision_that_is_given_up_ends(
         self, policy: Policy, tools: Sequence[Tool]
     ) -> None:
-        """Wherever it is; and the policy decides as before."""
+        """It can be cancelled at any await, and the policy decides as before."""
         action = ToolCall(tools[0].name) if tools else Thought("Think.")
         await self._decided(policy, action, context(QUESTION, tools))
         await give_up(
@@ -157,7 +157,7 @@ class PolicyContract(Contract):
     @pytest.mark.rule("visible", "context")
     @pytest.mark.feature("filters")
     async def test_what_is_hidden_is_not_allowed(self, policy: Any, tools: Sequence[Tool]) -> None:
-        """A planner may guess a name; nothing is changed by looking at a tool."""
+        """A planner may guess a hidden name. ``visible`` changes nothing."""
         for seen in self._contexts(tools):
             for tool in seen.tools:
                 before = fingerprint(seen)
@@ -172,7 +172,7 @@ class PolicyContract(Contract):
                     expect(not allowed, "visible", f"{hidden}, and a call of it is allowed")
 
     async def _decided(self, policy: Policy, action: Action, seen: Context) -> Decision:
-        """The decision, which is one, by a policy that changes nothing."""
+        """Return the decision; expect it to be valid, and action and context to be unchanged."""
         before = fingerprint(seen), msgspec.json.encode(action)
         async with in_time("decide", self.patience, f"the decision about {action!a:.100}"):
             try:
@@ -207,7 +207,7 @@ class PolicyContract(Contract):
 
 
 def _expect_reason(decision: Decision) -> None:
-    """It goes on record, and to the planner or a person."""
+    """Expect a reason that can be stored, because it goes on record and to people."""
     expect(isinstance(decision.reason, str), "decide", f"its reason is {decision.reason!r:.100}")
     try:
         values.check_text(decision.reason, "the reason")

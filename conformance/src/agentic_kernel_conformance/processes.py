@@ -1,4 +1,4 @@
-"""Other processes on the same store: how they open it, and what they are told to do there."""
+"""Worker processes on the store under test, and the factory by which they open it."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ Argument = str | int | float | bool | None
 
 @dataclass(frozen=True, slots=True)
 class StoreFactory:
-    """How any process opens the store under test.
+    """The factory by which any process opens the store under test.
 
     Args:
         path: ``package.module:name`` of a callable that returns a Store.
-        arguments: What it is called with; plain values, for they cross a process boundary.
+        arguments: The arguments of the call; plain values, because they cross a process boundary.
     """
 
     path: str
     arguments: tuple[Argument, ...] = ()
 
     def open(self) -> Store:
-        """A handle on the store, of this process's own."""
+        """Open the store, and return a handle of this process's own."""
         module, _, name = self.path.partition(":")
         made: Store = getattr(import_module(module), name)(*self.arguments)
         return made
 
 
 async def close(store: Store) -> None:
-    """Give up a handle, if it has a ``close`` to do so."""
+    """Close a handle, if it has a ``close``."""
     closing = getattr(store, "close", None)
     if closing is not None:
         closed = closing()
@@ -47,16 +47,16 @@ async def close(store: Store) -> None:
 
 
 class Worker:
-    """A process that works on the store; it says one JSON value a line."""
+    """A process that works on the store; it writes one JSON value per line."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         self._process = process
 
     async def said(self) -> Any:
-        """What it says next.
+        """Return the next JSON value that the process writes.
 
         Raises:
-            RuntimeError: It ended without a word; the message holds what it wrote to stderr.
+            RuntimeError: The process ended without a value; the message holds its stderr.
         """
         assert self._process.stdout is not None
         assert self._process.stderr is not None
@@ -67,12 +67,12 @@ class Worker:
         return json.loads(line)
 
     def go(self, seed: int = 0) -> None:
-        """Give it the line it waits for."""
+        """Write the line that the process waits for."""
         assert self._process.stdin is not None
         self._process.stdin.write(b"%d\n" % seed)
 
     async def kill(self) -> None:
-        """End it as ``kill -9`` does, and wait until it is gone."""
+        """End the process as ``kill -9`` does, and wait until it is gone."""
         if self._process.returncode is None:
             self._process.kill()
         await self._process.wait()

@@ -1,4 +1,4 @@
-"""QueryContract: what every Query owes. Needs only the kernel, and a Runtime to fill it."""
+"""QueryContract: the contract of every Query. Needs the kernel, and a Runtime that adds Tasks."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ _PAGES = 10_000
 
 
 class QueryContract(SystemSuite):
-    """Reading by id, by many ids, and by pages.
+    """Tests of reading by id, by many ids, and by pages.
 
-    Fixtures and features are those of `RuntimeContract`. The store behind may hold Tasks of others.
+    Fixtures and features are those of `RuntimeContract`. The system may hold other Tasks too.
     """
 
     contract = "QueryContract"
 
     @pytest.mark.rule("edges")
     async def test_an_unknown_id_is_not_found(self, bench: Workbench) -> None:
-        """``get`` raises and names the id."""
+        """``get`` raises `TaskNotFound`, and the error names the id."""
         with refused("edges", TaskNotFound, "get of an unknown id") as refusal:
             await bench.system.get(_UNKNOWN)
         named = refusal.error.task_id
@@ -35,7 +35,7 @@ class QueryContract(SystemSuite):
 
     @pytest.mark.rule("find")
     async def test_get_many_leaves_out_what_is_unknown(self, bench: Workbench) -> None:
-        """Any iterable of ids is taken, empty or with repetitions; each id found appears once."""
+        """Ids may be any iterable, empty or with repetitions; each id found appears once."""
         ids = [await bench.dispatch_running() for _ in range(3)]
         for asked in ([_UNKNOWN, *ids, ids[0]], (i for i in [*ids, _UNKNOWN]), {*ids, _UNKNOWN}):
             with accepted("find", "get_many with an unknown id"):
@@ -47,7 +47,7 @@ class QueryContract(SystemSuite):
 
     @pytest.mark.rule("C7")
     async def test_every_way_of_reading_gives_the_same(self, bench: Workbench) -> None:
-        """One Task by id, by many ids and in pages: equal snapshots, once nothing changes."""
+        """After a Task's end, ``get``, ``get_many`` and ``find`` return equal snapshots of it."""
         for end in TERMINAL:
             task_id = await bench.dispatch_ended(end)
             one = await bench.reader.get(task_id)
@@ -60,7 +60,7 @@ class QueryContract(SystemSuite):
     async def test_a_page_holds_the_asked_status_only(
         self, bench: Workbench, end: TaskStatus
     ) -> None:
-        """And each Task in that status is on some page."""
+        """Each Task in the status is on some page; a Task in another status is on no page."""
         wanted = {await bench.dispatch_ended(end) for _ in range(2)}
         others = {await bench.dispatch_running()}
         others |= {await bench.dispatch_ended(other) for other in TERMINAL if other is not end}
@@ -74,7 +74,7 @@ class QueryContract(SystemSuite):
     @pytest.mark.rule("find")
     @pytest.mark.parametrize("limit", [1, 2, 100])
     async def test_pages_follow_each_other(self, bench: Workbench, limit: int) -> None:
-        """Ascending ids; ``after`` is exclusive; no page is longer than its limit."""
+        """Ids ascend, ``after`` is exclusive, and no page is longer than its limit."""
         own = [await bench.dispatch_running() for _ in range(5)]
         found = await _walk(bench.reader, status=RUNNING, limit=limit)
         ids = [task.id for task in found]
@@ -83,7 +83,7 @@ class QueryContract(SystemSuite):
 
     @pytest.mark.rule("find")
     async def test_after_need_not_be_the_id_of_a_stored_task(self, bench: Workbench) -> None:
-        """It is a place in the order of ids, not a reference."""
+        """``after`` is a place in the order of ids, not a reference to a Task."""
         own = sorted([await bench.dispatch_running() for _ in range(3)])
         between = own[0] + "\x7f"
         page = await bench.reader.find(after=between, limit=1000)
@@ -97,9 +97,9 @@ class QueryContract(SystemSuite):
 
     @pytest.mark.rule("C1")
     async def test_reading_changes_nothing(self, bench: Workbench) -> None:
-        """A hundred reads in every way leave a Task as it was."""
+        """A hundred reads by each method leave a Task as it was."""
         task_id = await bench.dispatch_ended(SUCCESS)
-        # Past the Reader, which would call a change after the end a breach of rule C7.
+        # Bypass the Reader: it reports a change after the end as C7 (happens-before), not as C1.
         before = await bench.system.get(task_id)
         for _ in range(100):
             await bench.system.get_many([task_id, before.id])
@@ -109,7 +109,7 @@ class QueryContract(SystemSuite):
 
     @pytest.mark.rule("alias")
     async def test_what_is_returned_belongs_to_the_caller(self, bench: Workbench) -> None:
-        """Emptying a page or a mapping, where that is possible, empties nothing else."""
+        """If the caller can empty a page or a mapping, later reads are not affected."""
         task_id = await bench.dispatch_ended(CANCELLED)
         page = await bench.reader.find(status=CANCELLED, limit=1000)
         if isinstance(page, list):
@@ -123,7 +123,7 @@ class QueryContract(SystemSuite):
 
     @pytest.mark.rule("C4")
     async def test_readers_do_not_wait_for_each_other(self, bench: Workbench) -> None:
-        """A hundred readers at once all get a whole snapshot, and verbs pass between them."""
+        """A hundred concurrent readers each get a whole snapshot, and a verb among them returns."""
         task_id = await bench.dispatch_running()
         readers = [bench.another_reader() for _ in range(100)]
         reads = asyncio.gather(*(reader.get(task_id) for reader in readers))
@@ -141,7 +141,7 @@ async def _walk(
     after: str | None = None,
     limit: int = 100,
 ) -> list[Task]:
-    """Every Task on every page."""
+    """Read all pages, check their limit and order, and return their Tasks."""
     found: list[Task] = []
     for _ in range(_PAGES):
         page = list(await reader.find(status=status, after=after, limit=limit))

@@ -1,8 +1,8 @@
-"""Races: what callers do to one Task at the same time, drawn at random toward where it goes wrong.
+"""Races: random mixtures of verbs and faults on one Task, weighted toward the cases that break.
 
-A race is a mixture of verbs and troubles. Left to itself, chance rarely ends a Task and then goes
-on at it, rarely pauses it twice before a safe point, and hardly ever lets a run come back late; so
-each race leans toward one of these, and every history belongs to one race.
+Unweighted choices rarely end a Task and then go on calling it, rarely pause it twice before a safe
+point, and hardly ever let a run come back late. So each race favours one of these cases, and every
+history belongs to one race.
 """
 
 from __future__ import annotations
@@ -15,33 +15,33 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Race:
-    """One mixture."""
+    """One mixture of verbs and faults."""
 
     name: str
     about: str
-    """What it leans toward, and the rules that it is after."""
+    """The case that the race favours, and the rules that it tests."""
     verbs: Mapping[str, int]
-    """How often each verb is chosen while the Task lives, relative to the others."""
+    """The weight of each verb in the random choice."""
     ends: int = 2
-    """How often each of kill, complete and fail is chosen once the Task has lived its life."""
+    """The least weight of each of kill, complete and fail after `Script.life` operations."""
     patience: int = 4
-    """At most how many turns of the event loop a caller leaves to others between two verbs."""
+    """The most turns of the event loop that a caller waits between two verbs."""
     pace: int = 4
-    """At most how many turns a run takes from one safe point to the next."""
+    """The most turns of the event loop that a run takes from one step to the next."""
     silence: float = 0.0
-    """The chance that the answer to a write is lost (R5)."""
+    """The chance that the answer to a write is lost (R5: settled writes)."""
     unsent: float = 0.0
-    """The chance that a write is lost on its way; its caller hears as little (R5)."""
+    """The chance that a write is lost before the store; its caller gets no answer either (R5)."""
     cancelled: float = 0.0
-    """The chance that a caller is cancelled while it waits (R4)."""
+    """The chance that a caller is cancelled while it waits (R4: its writes go on)."""
     deaths: float = 0.0
-    """The chance, for each verb, that a host is declared dead first, its runs going on (R14)."""
+    """The chance, before each verb, that a host is declared dead but goes on (R14: liveness)."""
     steps: int = 40
-    """At most how many safe points a run passes before it succeeds."""
+    """The most steps of a run before its result; a run that waits for the end takes more."""
     lingering: int = 0
-    """At most how many turns a run takes from its last safe point to its result."""
+    """The most turns of the event loop that a run takes from its last step to its result."""
     dispatchers: int = 1
-    """How many callers dispatch the Task."""
+    """The number of callers that dispatch the Task."""
 
 
 _PAUSES = {"pause": 4, "resume": 4, "get": 2}
@@ -94,18 +94,18 @@ RACES: Final = (
 
 
 def race_of(seed: int) -> Race:
-    """The race that a seed stands for; all of them come in turn."""
+    """Return the race of a seed; consecutive seeds take all races in turn."""
     return RACES[seed % len(RACES)]
 
 
 @dataclass(slots=True)
 class Script:
-    """What one history is made of: its race, and everything that chance decides in it.
+    """The plan of one history: its race, and every random choice in it.
 
     Args:
-        seed: Decides all of it.
-        size: How many operations the history has at most.
-        part: Tells the scripts of several processes for one history apart.
+        seed: The seed of every choice.
+        size: The number of operations after which the callers stop.
+        part: The number of the process or thread; each part of a history chooses differently.
     """
 
     seed: int
@@ -116,7 +116,7 @@ class Script:
     callers: int = field(init=False)
     hosts: int = field(init=False)
     life: int = field(init=False)
-    """After so many operations the ends begin."""
+    """The number of operations after which `Race.ends` counts."""
 
     def __post_init__(self) -> None:
         self.race = race_of(self.seed)
@@ -126,7 +126,7 @@ class Script:
         self.life = int(self.size * self.chance.choice((0.3, 0.6, 0.8, 0.9)))
 
     def verb(self, recorded: int) -> str:
-        """The next verb of a caller, when so many operations have been recorded."""
+        """Return a caller's next verb, given the number of operations recorded so far."""
         weights = dict(self.race.verbs)
         if recorded >= self.life:
             for end in ("kill", "complete", "fail"):
@@ -134,17 +134,17 @@ class Script:
         return self.chance.choices(list(weights), list(weights.values()))[0]
 
     def stride(self) -> int:
-        """How many turns of the event loop a run takes now to its next safe point."""
+        """Return the number of turns of the event loop to the run's next step."""
         return self.chance.randint(0, self.race.pace)
 
     def lingers(self) -> int:
-        """How many turns of the event loop a run takes now to its result."""
+        """Return the number of turns of the event loop to the run's result."""
         return self.chance.randint(0, self.race.lingering)
 
     def turns(self) -> int:
-        """How many turns of the event loop a caller leaves to others now."""
+        """Return the number of turns of the event loop that a caller waits now."""
         return self.chance.randint(0, self.race.patience)
 
     def happens(self, chance: float) -> bool:
-        """Whether something of this chance happens now."""
+        """True if an event of this chance happens now."""
         return chance > 0 and self.chance.random() < chance

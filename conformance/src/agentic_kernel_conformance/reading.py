@@ -1,7 +1,7 @@
-"""Reader: one observer of Tasks, through which the contracts do all their reading.
+"""Reader: one observer of Tasks; the contracts read through it.
 
-Every snapshot that passes is checked on its own (rule C3) and against the one that this observer
-saw before it (rule C7), whatever the test that reads is about.
+The Reader checks every snapshot on its own (C3: atomic) and against the snapshot that this observer
+saw before it (C7: happens-before), whichever rule the test is about.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _NOTE = re.compile(r"[^/\s]+/[^/\s]+")
 
 
 class Trace:
-    """The snapshots of one Task that one observer saw, in order, repetitions left out.
+    """The snapshots of one Task that one observer saw, in order, without repetitions.
 
     Args:
-        given: The Task as it was handed to ``dispatch``, when it is known.
+        given: The Task as the test handed it to ``dispatch``, if known.
     """
 
     def __init__(self, given: Task | None = None) -> None:
@@ -44,7 +44,7 @@ class Trace:
         """Check a snapshot and add it.
 
         Raises:
-            RuleError: It is not legal, or may not follow what was seen before.
+            RuleError: The snapshot is not legal, or must not follow the one seen before.
         """
         before = self.latest
         if task is before:
@@ -71,7 +71,7 @@ class Reader:
     """One observer of a Query.
 
     Args:
-        query: What to read.
+        query: The Query to read.
         patience: Seconds after which `until` gives up.
     """
 
@@ -81,21 +81,21 @@ class Reader:
         self._traces: dict[str, Trace] = {}
 
     def expects(self, task: Task) -> None:
-        """Hold what is read against the Task as it was handed to ``dispatch``."""
+        """Compare later snapshots with the Task as it was handed to ``dispatch``."""
         self._traces.setdefault(task.id, Trace(task))
 
     def trace(self, task_id: str) -> Trace:
-        """What this observer saw of a Task."""
+        """Return the trace of one Task: the snapshots that this observer saw."""
         return self._traces.setdefault(task_id, Trace())
 
     async def get(self, task_id: str) -> Task:
-        """The snapshot that `Query.get` gives, checked."""
+        """Return the snapshot from `Query.get`, checked."""
         task = await self.query.get(task_id)
         self._saw(task, task_id)
         return task
 
     async def get_many(self, task_ids: Iterable[str]) -> Mapping[str, Task]:
-        """The snapshots that `Query.get_many` gives, checked."""
+        """Return the snapshots from `Query.get_many`, checked."""
         tasks = await self.query.get_many(task_ids)
         for task_id, task in tasks.items():
             self._saw(task, task_id)
@@ -104,20 +104,20 @@ class Reader:
     async def find(
         self, status: TaskStatus | None = None, after: str | None = None, limit: int = 100
     ) -> Sequence[Task]:
-        """The page that `Query.find` gives, checked."""
+        """Return the page from `Query.find`, checked."""
         page = await self.query.find(status=status, after=after, limit=limit)
         for task in page:
             self._saw(task, task.id)
         return page
 
     async def until(self, task_id: str, *statuses: TaskStatus, rule: str = "edges") -> Task:
-        """Read again and again until the Task is in one of the statuses.
+        """Poll until the Task is in one of the statuses.
 
         Args:
-            rule: What is broken if it does not come to that.
+            rule: The rule that is broken if the Task reaches none of them.
 
         Raises:
-            RuleError: It ended otherwise, or did not get there within the patience.
+            RuleError: The Task ended in another status, or took longer than the patience.
         """
         wanted = ", ".join(statuses)
 
@@ -131,7 +131,7 @@ class Reader:
         return await self.until_seen(task_id, arrived, wanted, rule)
 
     async def watch(self, task_id: str) -> Task:
-        """Read as fast as the Query lets, others having their turn in between, to the end."""
+        """Read without waiting until the Task ends; yield to the event loop after each read."""
         while True:
             task = await self.get(task_id)
             if task.status.terminal:
@@ -141,13 +141,12 @@ class Reader:
     async def until_seen(
         self, task_id: str, arrived: Callable[[Task], bool], wanted: str, rule: str = "edges"
     ) -> Task:
-        """Read again and again until a snapshot satisfies the predicate.
+        """Poll until a snapshot satisfies the predicate.
 
-        Pull is the only way of looking that every Query has, so this polls; the pause between two
-        looks grows to 10 ms.
+        A Query has no notification, so the Reader polls; the wait between two reads grows to 10 ms.
 
         Raises:
-            RuleError: It did not within the patience.
+            RuleError: No snapshot satisfied the predicate within the patience.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self.patience
@@ -169,7 +168,7 @@ class Reader:
 
 
 def _expect_input(given: Task, task: Task) -> None:
-    """What came in with the Task is still what it was."""
+    """Expect that the Task's input stays as it came in, as the rule ``notes`` asks."""
     for name in ("summary", "instructions", "runtime_kind", "agent_name", "created_at"):
         was, found = getattr(given, name), getattr(task, name)
         expect(found == was, "notes", f"{name} came in as {was!a:.200} and is {found!a:.200}")
@@ -179,7 +178,7 @@ def _expect_input(given: Task, task: Task) -> None:
 
 
 def show(task: Task) -> str:
-    """A Task in one line, for messages."""
+    """Return a Task in one line, for messages."""
     parts = [f"{task.id[:60]!a} {task.status}"]
     if task.supplements:
         parts.append(f"supplements={ascii(list(task.supplements))[:200]}")

@@ -1,4 +1,4 @@
-"""Records made to measure, and the comparison that says what differs."""
+"""Test records, and a comparison that names the field that differs."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ from agentic_kernel_engine.record import owner_name
 from .rules import expect
 
 HOST = "host-a"
-"""The host that owns what `owned` makes."""
+"""The host that owns the records of `owned`."""
 KIND = "conformance"
-"""The runtime kind of Tasks made here."""
+"""The runtime kind of the Tasks made here."""
 AT = datetime(2026, 1, 2, 3, 4, 5, 678_901, UTC)
-"""A moment with microseconds, which a store must not lose."""
+"""A time with microseconds, which a store must not lose."""
 
 ENDS: dict[TaskStatus, Mutation] = {
     TaskStatus.SUCCESS: Complete({"answer": [1, None]}),
     TaskStatus.FAILURE: Fail(Failure("conformance/fault", "as made", {"retry_after_ms": 7})),
     TaskStatus.CANCELLED: Kill(),
 }
-"""What ends a Task, by the status it ends in."""
+"""The mutation that ends a Task, by the status of the end."""
 
 
 def running(task_id: str | None = None, kind: str = KIND, **others: Any) -> Record:
-    """A new record of a running Task that nobody owns; ``others`` are fields of the record."""
+    """Return a record of a running Task without an owner; ``others`` are fields of the record."""
     task = Task.new(
         id=task_id,
         summary="a title",
@@ -54,23 +54,23 @@ def running(task_id: str | None = None, kind: str = KIND, **others: Any) -> Reco
 
 
 def owned(task_id: str | None = None, host: str = HOST, **others: Any) -> Record:
-    """A new record of a running Task that ``host`` owns since its insertion."""
+    """Return a record of a running Task that ``host`` has owned since its insertion."""
     return running(task_id, owner=owner_name(host, 1), **others)
 
 
 def after(before: Record, mutation: Mutation | None = None, **others: Any) -> Record:
-    """The successor of a record: one version on, the Task mutated, these fields changed."""
+    """Return the next version of a record, with the Task mutated and these fields changed."""
     task = before.task if mutation is None else apply(before.task, mutation, datetime.now(UTC))
     return before.changed(task=task, version=before.version + 1, **others)
 
 
 def ended(before: Record, status: TaskStatus) -> Record:
-    """The successor of a record whose Task ended, owned by nobody."""
+    """Return the next version of a record, with the Task ended and no owner."""
     return after(before, ENDS[status], owner=None)
 
 
 def paused(before: Record, due_at: datetime | None = None) -> Record:
-    """The successor of a record whose Task was paused, owned by nobody."""
+    """Return the next version of a record, with the Task paused and no owner."""
     return after(before, Pause(), owner=None, due_at=due_at)
 
 
@@ -91,5 +91,5 @@ def _expect_field(rule: str, name: str, found: Any, given: Any) -> None:
 
 
 def ids_of(records: Iterable[Record]) -> list[str]:
-    """The ids, in the order given."""
+    """Return the ids of the records, in the order given."""
     return [record.task.id for record in records]

@@ -1,8 +1,8 @@
-"""What a test run says about conformance: a line for each adapter, and the matrix as files.
+"""The conformance report of a test run: one line for each adapter, and the matrix as files.
 
 An adapter is one class that subclasses a contract. Outcomes: ``passed``; ``failed``; ``closed``
-(the feature that the test is about is declared closed); ``excused`` (a reasoned xfail);
-``skipped`` (anything else). Only ``passed`` counts as passed.
+(the adapter declares the test's feature closed); ``excused`` (an xfail with a reason);
+``skipped`` (any other skip). Only ``passed`` counts as passed.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ _SIGNS = {
 
 @dataclass(slots=True)
 class Verdict:
-    """How one test of an adapter came out."""
+    """The outcome of one test of an adapter."""
 
     test: str
     rules: tuple[str, ...]
     outcome: str
     detail: str = ""
-    """The rule that broke and what was seen, the feature that is closed, or a reason."""
+    """The broken rule and what was seen, the closed feature, or the reason."""
 
     def broke(self) -> str:
-        """The rule that broke, or the test that failed in another way."""
+        """Return the broken rule, or the test's name if it failed in another way."""
         rule = self.detail.partition(":")[0]
         return rule if rule in RULES else self.test
 
 
 @dataclass(slots=True)
 class Adapter:
-    """One class under a contract, and how its tests came out."""
+    """One class under a contract, and the outcomes of its tests."""
 
     name: str
     contract: str
@@ -52,16 +52,16 @@ class Adapter:
     verdicts: dict[str, Verdict] = field(default_factory=dict)
 
     def counts(self) -> Counter[str]:
-        """How many tests came out how."""
+        """Count the tests by outcome."""
         return Counter(verdict.outcome for verdict in self.verdicts.values())
 
     def rule(self, name: str) -> str:
-        """The outcome of one rule: the worst that any of its tests had; "" if there is none."""
+        """Return the worst outcome of the rule's tests; "" if the rule has no test here."""
         found = {v.outcome for v in self.verdicts.values() if name in v.rules}
         return next((outcome for outcome in _WORST if outcome in found), "")
 
     def line(self) -> str:
-        """One line for the terminal: ``passed 41 of 47, 6 closed: durable, processes``."""
+        """Return the line for the terminal: ``passed 41 of 47, 6 closed: durable, processes``."""
         counts = self.counts()
         parts = [f"passed {counts['passed']} of {counts.total()}"]
         for outcome in ("failed", "closed", "excused", "skipped"):
@@ -70,7 +70,7 @@ class Adapter:
         return f"{self.name} ({self.contract}): {', '.join(parts)}"
 
     def _named(self, outcome: str) -> list[str]:
-        """What is behind an outcome: rules that broke, features closed, tests excused."""
+        """Return the names for an outcome: closed features, broken rules, or else tests."""
         found = [v for v in self.verdicts.values() if v.outcome == outcome]
         if outcome == "closed":
             return sorted({verdict.detail for verdict in found})
@@ -79,7 +79,7 @@ class Adapter:
         return sorted({verdict.test for verdict in found})
 
     def document(self) -> dict[str, Any]:
-        """The adapter's row as plain values."""
+        """Return the adapter's row of the matrix as plain values."""
         counts = self.counts()
         return {
             "adapter": self.name,
@@ -102,15 +102,15 @@ class Adapter:
 
 @dataclass(slots=True)
 class Report:
-    """The adapters of one run, in the order in which they were first seen."""
+    """The adapters of one run, in the order of their first test."""
 
     level: str
     adapters: dict[str, Adapter] = field(default_factory=dict)
     tallies: dict[str, Tally] = field(default_factory=dict)
-    """What the random tests did, by node id."""
+    """The counts of the random tests, by node id."""
 
     def add(self, found: dict[str, Any], test: str, outcome: str, detail: str) -> None:
-        """Add the outcome of one phase of a test; the first failure of any phase stays."""
+        """Add the outcome of one phase of a test; the first failure of any phase is kept."""
         adapter = self.adapters.setdefault(
             found["class"], Adapter(found["adapter"], found["contract"], found["features"])
         )
@@ -119,16 +119,16 @@ class Report:
             adapter.verdicts[test] = Verdict(test, tuple(found["rules"]), outcome, detail)
 
     def lines(self) -> list[str]:
-        """What the terminal shows."""
+        """Return the lines for the terminal, one for each adapter."""
         return [adapter.line() for adapter in self.adapters.values()]
 
     def trials(self) -> list[str]:
-        """What the terminal shows of the random tests."""
+        """Return the lines for the terminal about the random tests."""
         tallies = list(self.tallies.values())
         return [*(tally.line() for tally in tallies), totals(tallies)] if tallies else []
 
     def write(self, path: Path) -> list[Path]:
-        """Write the matrix as JSON and as Markdown, side by side; returns the two files."""
+        """Write the matrix as JSON and as Markdown, side by side; return the two paths."""
         stem = path.with_suffix("") if path.suffix in (".json", ".md") else path
         as_json, as_markdown = (stem.with_name(f"{stem.name}.{end}") for end in ("json", "md"))
         stem.parent.mkdir(parents=True, exist_ok=True)
@@ -144,7 +144,7 @@ class Report:
         return [as_json, as_markdown]
 
     def markdown(self) -> str:
-        """The matrix rule × adapter, and what each adapter declares closed."""
+        """Return the matrix rule × adapter and the terminal's lines, as Markdown."""
         adapters = list(self.adapters.values())
         lines = [f"# Conformance ({self.level})", ""]
         head = ["rule", *(adapter.name for adapter in adapters)]

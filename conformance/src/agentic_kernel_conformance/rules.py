@@ -1,8 +1,8 @@
-"""The rules that the contracts prove, and how a broken one is reported.
+"""The rules that the contracts test, and the error that reports a broken rule.
 
 A contract test carries ``@pytest.mark.rule(name)`` with a name from `RULES`. ``clause1``, ``C1`` to
-``C7`` and ``edges`` are the Concurrency Contract; ``R…`` are the rules of hosts and stores; the
-others name a part of a port's documented behaviour.
+``C7`` and ``edges`` are the Concurrency Contract; ``R…`` are the rules of hosts and stores; each
+other name stands for a part of a port's documented behaviour.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Rule:
 
     @property
     def page(self) -> str:
-        """Where the rule is explained, with the smallest example of breaking it."""
+        """The page that explains the rule, with the smallest example that breaks it."""
         return f"docs/rules/{self.name.lower()}.md"
 
 
@@ -162,8 +162,8 @@ class RuleError(AssertionError):
     """An implementation broke a rule of its contract.
 
     Attributes:
-        rule: The rule.
-        seen: What was observed.
+        rule: The broken rule.
+        seen: The observation that shows it.
     """
 
     def __init__(self, rule: Rule, seen: str) -> None:
@@ -178,7 +178,7 @@ class RuleError(AssertionError):
 
 
 def broken(rule: str, seen: str) -> RuleError:
-    """The error that says that ``rule`` is broken by what was seen, to be raised."""
+    """Return the error that reports ``rule`` as broken; the caller raises it."""
     return RuleError(RULES[rule], seen)
 
 
@@ -193,7 +193,7 @@ E = TypeVar("E", bound=BaseException)
 
 
 class Refusal(Generic[E]):
-    """What `refused` caught; ``error`` is there once the block has ended."""
+    """The exception that `refused` caught; ``error`` is set when the block has ended."""
 
     error: E
 
@@ -219,7 +219,7 @@ def refused(rule: str, error: type[E] | tuple[type[E], ...], doing: str) -> Iter
 
 @asynccontextmanager
 async def in_time(rule: str, seconds: float, doing: str) -> AsyncIterator[None]:
-    """Report ``rule`` as broken if the block takes longer; it is cancelled then."""
+    """Cancel the block and report ``rule`` as broken if it takes longer than ``seconds``."""
     __tracebackhide__ = True
     try:
         async with asyncio.timeout(seconds):
@@ -230,7 +230,7 @@ async def in_time(rule: str, seconds: float, doing: str) -> AsyncIterator[None]:
 
 @contextmanager
 def accepted(rule: str, doing: str) -> Iterator[None]:
-    """Report ``rule`` as broken if the block raises what a caller would see as a refusal."""
+    """Report ``rule`` as broken if the block raises an exception that means a refusal."""
     __tracebackhide__ = True
     try:
         yield

@@ -1,4 +1,4 @@
-"""RuntimeContract: what every Runtime owes, whatever runs behind it. Needs only the kernel.
+"""RuntimeContract: the contract of every Runtime, on any substrate. Needs only the kernel.
 
 A third party subclasses it and supplies two fixtures::
 
@@ -9,7 +9,7 @@ A third party subclasses it and supplies two fixtures::
         async def runtime(self): ...    # a Runtime that is also a Query, built on Host or not
 
         @pytest.fixture
-        def work(self): ...             # a Work: Tasks that this substrate ends, fails, hangs on, …
+        def work(self): ...             # a Work: makes Tasks that succeed, fail, hang, … there
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .runtime_verbs import RuntimeVerbs
 class RuntimeContract(
     RuntimeVerbs, RuntimePauses, RuntimeEnds, RuntimeRaces, RuntimeHistories, RuntimeSequences
 ):
-    """Six verbs, one Task at a time, observed through the Query that goes with them.
+    """Tests of the six verbs of a Runtime; each test observes its Tasks through the Query.
 
     Fixtures: ``runtime`` (a `System`) and ``work`` (a `Work`); ``hold`` for the feature
     ``holdable``. Features: `RuntimeFeatures`.

@@ -1,4 +1,4 @@
-"""How Tasks end by themselves, what they carry, and that they do not affect each other."""
+"""Tests of ends: status, data and stamps; and that Tasks do not affect each other."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _READS = 1_000
 
 
 class RuntimeEnds(SystemSuite):
-    """Ends, notes, stamps, aliasing, and clause 1."""
+    """Ends, notes, stamps and aliasing; and clause 1: Tasks do not affect each other."""
 
     @pytest.mark.rule("edges", "values")
     async def test_work_that_succeeds_ends_in_success(self, bench: Workbench) -> None:
-        """With the expected result, where the work can tell it beforehand."""
+        """The Task has the expected result, if the `Work` knows it in advance."""
         task = bench.work.succeed()
         read = await bench.reader.until(await bench.dispatch(task), SUCCESS)
         if isinstance(bench.work, ResultWork):
@@ -37,7 +37,7 @@ class RuntimeEnds(SystemSuite):
 
     @pytest.mark.rule("notes", "alias")
     async def test_input_stays_as_it_was_given(self, bench: Workbench) -> None:
-        """Through every status, whatever the implementation notes beside it."""
+        """After the end the input is unchanged, whatever notes the implementation added."""
         inner: list[object] = ["kept"]
         given = {"acme/tags": inner, "acme/nested": {"deep": [1, {"er": None}]}}
         made = bench.work.run_until_stopped()
@@ -62,7 +62,7 @@ class RuntimeEnds(SystemSuite):
 
     @pytest.mark.rule("alias")
     async def test_a_result_is_not_aliased_with_the_callers_value(self, bench: Workbench) -> None:
-        """What the caller does to its own list afterwards stays with the caller."""
+        """A later change of the caller's own list does not change the Task's result."""
         task_id = await bench.dispatch_running()
         result = {"items": [1, 2]}
         await bench.within(bench.system.complete(task_id, result))
@@ -79,7 +79,7 @@ class RuntimeEnds(SystemSuite):
     async def test_stamps_come_with_their_transition(
         self, bench: Workbench, end: TaskStatus
     ) -> None:
-        """``ended_at`` is there as soon as the status is, and later reads find the same."""
+        """``ended_at`` comes together with the status, and later reads return the same."""
         task_id = await bench.dispatch_ended(end)
         first = await bench.reader.get(task_id)
         for _ in range(20):
@@ -90,7 +90,7 @@ class RuntimeEnds(SystemSuite):
     @pytest.mark.feature("keeps_partial_output")
     @pytest.mark.rule("notes")
     async def test_a_killed_task_keeps_its_partial_output(self, bench: Workbench) -> None:
-        """In a note ``<impl>/partial_output`` that came with the end."""
+        """The output is in a note ``<impl>/partial_output`` that came with the end."""
         assert isinstance(bench.work, OutputWork)
         task = bench.work.run_until_stopped()
         await bench.dispatch(task)
@@ -101,7 +101,7 @@ class RuntimeEnds(SystemSuite):
 
     @pytest.mark.rule("clause1")
     async def test_tasks_that_hang_delay_no_other(self, bench: Workbench) -> None:
-        """With three that hang, one that succeeds ends, and the three are as they were."""
+        """While three Tasks hang, a fourth one succeeds, and the three are still running."""
         hanging = [await bench.dispatch_running() for _ in range(3)]
         done = await bench.dispatch(bench.work.succeed())
         await bench.reader.until(done, SUCCESS, rule="clause1")
@@ -111,7 +111,7 @@ class RuntimeEnds(SystemSuite):
 
     @pytest.mark.rule("clause1")
     async def test_the_end_of_one_task_changes_no_other(self, bench: Workbench) -> None:
-        """Neither a failure, nor a kill, nor a result reported from outside."""
+        """A failure, a kill and a result from outside each leave another Task running."""
         bystander = await bench.dispatch_running()
         failing = await bench.dispatch(bench.work.fail())
         await bench.reader.until(failing, FAILURE)
@@ -126,7 +126,7 @@ class RuntimeEnds(SystemSuite):
 
     @pytest.mark.rule("C4")
     async def test_readers_do_not_wait_for_a_task_that_hangs(self, bench: Workbench) -> None:
-        """A thousand reads of a Task that is running end while it runs."""
+        """A thousand reads of a running Task return while the Task still runs."""
         task_id = await bench.dispatch_running()
         async with in_time("C4", bench.patience, f"{_READS} reads"):
             for _ in range(_READS):
@@ -136,7 +136,7 @@ class RuntimeEnds(SystemSuite):
 
     @pytest.mark.rule("edges")
     async def test_a_failed_verb_does_not_block_the_next(self, bench: Workbench) -> None:
-        """Whatever a verb that raised had taken, it gave back."""
+        """A verb that raises releases all that it holds, such as a lock."""
         task = bench.work.run_until_stopped()
         await bench.dispatch(task)
         for _ in range(3):

@@ -1,4 +1,4 @@
-"""Recorded histories of one Task each, on any Runtime with its Query."""
+"""Recorded random histories of one Task each, on any Runtime with its Query."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _CALLERS = 4
 
 
 class RuntimeHistories(SystemSuite):
-    """Rules 2 and 7: whatever callers do to one Task, some order of it explains it all."""
+    """C2 (mutators serialise) and C7 (happens-before): one order explains all answers."""
 
     @pytest.mark.random
     @pytest.mark.rule("C2", "C7")
     async def test_what_racing_callers_saw_has_one_order(
         self, bench: Workbench, level: Level, trials: Trials
     ) -> None:
-        """A pause may take effect at any time after it was asked for; all else is the table's."""
+        """A pause may take effect at any time after its request; the state table rules the rest."""
         for trial in trials.upto(level.shared_histories):
             with trial:
                 about = f"history {trial.seed}, {trial.about}"
@@ -50,7 +50,7 @@ class RuntimeContest:
 
     Args:
         bench: The Runtime and Query, and Tasks for it.
-        script: What happens.
+        script: The plan of the history.
     """
 
     def __init__(self, bench: Workbench, script: Script) -> None:
@@ -62,8 +62,8 @@ class RuntimeContest:
         self._offered: set[str] = set()
 
     async def run(self) -> None:
-        """Let it happen, kill the Task, and read it once more."""
-        # What the run itself comes to: it may end the Task at any time, as only the end tells.
+        """Play the history, then kill the Task and read it once more."""
+        # The run may end the Task at any time. Only the last read shows if it did.
         end = self.recorder.begin("its run", "complete")
         await self.recorder.call("caller 0", "dispatch", None, self._bench.dispatch(self._task))
         readers = [self._bench.another_reader() for _ in range(_CALLERS)]
@@ -84,7 +84,7 @@ class RuntimeContest:
             recorded = len(self.recorder)
             verb = script.verb(recorded)
             if verb == "pause":
-                # The request itself changes nothing; the pause may come at any time after it.
+                # The request itself changes no status; the pause may come at any later time.
                 self.recorder.begin("its run", "honour")
                 await system.pause(task_id)
             elif verb == "resume":

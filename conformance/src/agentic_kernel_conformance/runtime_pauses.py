@@ -1,4 +1,4 @@
-"""Pause and resume, for Runtimes that declare ``pauses``."""
+"""Tests of pause and resume, for Runtimes that declare ``pauses``."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from .workbench import FAULT, Workbench
 
 
 class RuntimePauses(SystemSuite):
-    """A pause takes effect at a safe point, a resume appends its extra in the same step."""
+    """A pause takes effect at a safe point; a resume appends its extra in the same commit."""
 
     @pytest.mark.feature("pauses")
     @pytest.mark.rule("edges")
     async def test_pause_takes_effect_at_a_safe_point(self, bench: Workbench) -> None:
-        """A running Task that comes to safe points becomes ``paused`` and stays so."""
+        """A running Task that reaches safe points becomes ``paused`` and stays ``paused``."""
         task_id = await bench.dispatch_running()
         paused = await bench.pause(task_id)
         expect(paused.ended_at is None, "edges", show(paused))
@@ -31,7 +31,7 @@ class RuntimePauses(SystemSuite):
     @pytest.mark.feature("pauses")
     @pytest.mark.rule("C6", "time")
     async def test_resume_returns_once_the_task_runs_again(self, bench: Workbench) -> None:
-        """With ``started_at`` as it was; without an extra, nothing is appended."""
+        """``started_at`` is unchanged, and a resume without an extra appends no supplement."""
         task_id = await bench.dispatch_paused()
         paused = await bench.reader.get(task_id)
         await bench.within(bench.system.resume(task_id))
@@ -57,7 +57,7 @@ class RuntimePauses(SystemSuite):
     @pytest.mark.feature("pauses")
     @pytest.mark.rule("C3")
     async def test_the_extra_and_the_transition_are_seen_together(self, bench: Workbench) -> None:
-        """No observer sees the extra on a Task still paused, or runs without it after the pause."""
+        """No observer sees a paused Task with the extra, or a resumed Task without it."""
         task_id = await bench.dispatch_paused()
         observer = bench.another_reader()
         await observer.get(task_id)
@@ -75,7 +75,7 @@ class RuntimePauses(SystemSuite):
     @pytest.mark.feature("pauses")
     @pytest.mark.rule("table")
     async def test_complete_and_fail_are_illegal_while_paused(self, bench: Workbench) -> None:
-        """They raise, and the Task stays as it is."""
+        """Both raise `IllegalTransition`, and the Task is unchanged."""
         task_id = await bench.dispatch_paused()
         paused = await bench.reader.get(task_id)
         with refused("table", IllegalTransition, "complete on a paused Task"):
@@ -88,14 +88,14 @@ class RuntimePauses(SystemSuite):
     @pytest.mark.feature("pauses")
     @pytest.mark.rule("table")
     async def test_kill_ends_a_paused_task(self, bench: Workbench) -> None:
-        """Without another safe point: nothing runs that could come to one."""
+        """The kill waits for no safe point, because no run is left to reach one."""
         task_id = await bench.dispatch_paused()
         await bench.kill(task_id)
 
     @pytest.mark.feature("pauses")
     @pytest.mark.rule("edges")
     async def test_a_resumed_task_runs_on_to_its_end(self, bench: Workbench) -> None:
-        """Work that was paused between safe points ends in ``success``, like work that was not."""
+        """A Task that was paused between safe points ends in ``success``, like any other."""
         task_id = await bench.dispatch(bench.work.pass_safe_points())
 
         def settled(task: Task) -> bool:

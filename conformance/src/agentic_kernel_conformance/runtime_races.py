@@ -1,4 +1,4 @@
-"""Verbs that race on one Task, and readers beside them."""
+"""Tests of concurrent verbs on one Task, with concurrent readers."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _READS = 1_000
 
 
 class RuntimeRaces(SystemSuite):
-    """Rules 2, 3, 4, 6 and 7 under concurrency within one process."""
+    """The Concurrency Contract (C2, C3, C4, C6 and C7) within one process."""
 
     @pytest.mark.rule("C2")
     async def test_of_racing_dispatches_one_wins(self, bench: Workbench, level: Level) -> None:
-        """The others raise ``TaskExists``."""
+        """The other dispatches raise ``TaskExists``."""
         for _ in range(level.rounds):
             task = bench.work.run_until_stopped()
             racers = (bench.dispatch(task) for _ in range(_RACERS))
@@ -39,7 +39,7 @@ class RuntimeRaces(SystemSuite):
 
     @pytest.mark.rule("C2", "C7")
     async def test_racing_ends_leave_one_end(self, bench: Workbench, level: Level) -> None:
-        """Kill, complete, fail and pause at once: one end, and it never changes."""
+        """Concurrent kill, complete, fail, pause and resume lead to one end that never changes."""
         for turn in range(level.rounds):
             task_id = await bench.dispatch_running()
             observer = bench.another_reader()
@@ -63,7 +63,7 @@ class RuntimeRaces(SystemSuite):
     @pytest.mark.feature("pauses")
     @pytest.mark.rule("C2")
     async def test_of_racing_resumes_one_wins(self, bench: Workbench, level: Level) -> None:
-        """One extra is appended; those of the losers are dropped, not kept."""
+        """The winner's extra is appended; the extras of the other resumes are dropped."""
         task_id = await bench.dispatch_running()
         before = 0
         for turn in range(level.rounds):
@@ -86,7 +86,7 @@ class RuntimeRaces(SystemSuite):
     async def test_no_extra_is_lost_doubled_or_invented(
         self, bench: Workbench, level: Level
     ) -> None:
-        """Four resumers and a pauser, until each resumer has seen its share of own extras."""
+        """Four callers resume and one pauses, until each of the four has read enough own extras."""
         task_id = await bench.dispatch_running()
         share = max(3, level.extras // 5)
         done = asyncio.Event()
@@ -128,7 +128,7 @@ class RuntimeRaces(SystemSuite):
     async def test_every_snapshot_is_whole_while_tasks_live_and_end(
         self, bench: Workbench, level: Level
     ) -> None:
-        """Three observers read, in three ways, through many short lives."""
+        """Three observers read many short-lived Tasks, each observer by other methods."""
         for turn in range(level.rounds):
             task = (bench.work.succeed, bench.work.fail)[turn % 2]()
             await bench.dispatch(task)
@@ -148,7 +148,7 @@ class RuntimeRaces(SystemSuite):
     async def test_readers_do_not_wait_for_a_mutator_at_its_commit(
         self, bench: Workbench, hold: Hold
     ) -> None:
-        """A thousand reads end before a mutator that is held there is released."""
+        """A thousand reads return while a mutator is held before its commit."""
         task_id = await bench.dispatch_running()
         async with hold():
             ending = asyncio.create_task(_returning(bench.system.complete(task_id, "held")))
@@ -175,7 +175,7 @@ async def _watch_many(observer: Reader, task_id: str) -> None:
 
 
 async def _watch_pages(observer: Reader, task_id: str) -> None:
-    """Alternate between pages and single reads, so that the two must agree in order."""
+    """Alternate between pages and single reads, so that one trace checks the order of both."""
     while not (await observer.get(task_id)).status.terminal:
         for status in (RUNNING, *TERMINAL):
             for task in await observer.find(status=status, limit=1000):

@@ -1,4 +1,4 @@
-"""Random sequences of verbs on any Runtime with its Query, held against `apply`."""
+"""Random sequences of verbs on any Runtime with its Query, compared with `apply`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .workbench import Workbench
 
 
 class RuntimeSequences(SystemSuite):
-    """The state table, verb after verb: one caller, who waits until a pause took effect."""
+    """The state table, verb after verb: one caller waits until each pause takes effect."""
 
     @pytest.mark.random
     @pytest.mark.feature("pauses")
@@ -25,7 +25,7 @@ class RuntimeSequences(SystemSuite):
     async def test_any_sequence_of_verbs_does_what_apply_does(
         self, bench: Workbench, level: Level, trials: Trials
     ) -> None:
-        """The Task is read in two ways after each verb."""
+        """After each verb, ``get`` and ``get_many`` both return the Task that `apply` made."""
         examples = max(1, level.examples // 4)
         for trial in trials.upto(1):
             with trial:
@@ -35,7 +35,7 @@ class RuntimeSequences(SystemSuite):
 
 
 class SingleCaller:
-    """One caller of a Runtime."""
+    """A `Driver` with one caller of a Runtime."""
 
     def __init__(self, bench: Workbench) -> None:
         self._bench = bench

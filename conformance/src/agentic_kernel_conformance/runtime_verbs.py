@@ -1,4 +1,4 @@
-"""What each verb does to one Task, and what it must leave alone."""
+"""Tests of each verb on one Task: its effect, and the data that it must not change."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class RuntimeVerbs(SystemSuite):
 
     @pytest.mark.rule("C6")
     async def test_dispatch_enters_running_before_it_returns(self, bench: Workbench) -> None:
-        """What is read right after ``dispatch`` has started, with its input as it was given."""
+        """A read right after ``dispatch`` shows a started Task with its input unchanged."""
         task = bench.work.run_until_stopped()
         await bench.dispatch(task)
         read = await bench.reader.get(task.id)
@@ -49,7 +49,7 @@ class RuntimeVerbs(SystemSuite):
     async def test_dispatch_of_a_stored_id_raises_task_exists(
         self, bench: Workbench, ended: bool
     ) -> None:
-        """An id is used once; the Task that has it stays as it is."""
+        """An id is used once; the Task that has it is unchanged."""
         task = bench.work.run_until_stopped()
         await bench.dispatch(task)
         if ended:
@@ -71,7 +71,7 @@ class RuntimeVerbs(SystemSuite):
     async def test_dispatch_of_a_started_task_is_illegal(
         self, bench: Workbench, status: TaskStatus
     ) -> None:
-        """Only a Task that is ``not_started`` can be dispatched; nothing of it is stored."""
+        """Only a ``not_started`` Task can be dispatched; a refused one is not stored."""
         task = started(bench.work.succeed(), status)
         with refused("edges", IllegalTransition, f"dispatch of a Task that is {status}"):
             await bench.system.dispatch(task)
@@ -80,7 +80,7 @@ class RuntimeVerbs(SystemSuite):
     @pytest.mark.rule("edges")
     @pytest.mark.feature("refuses")
     async def test_a_refused_dispatch_leaves_no_trace(self, bench: Workbench) -> None:
-        """``CannotStart`` is raised before anything is stored, and says why."""
+        """``dispatch`` raises ``CannotStart`` with a reason, and stores no Task."""
         assert isinstance(bench.work, RefusingWork)
         task = bench.work.refused()
         with refused("edges", CannotStart, "what the work says is refused") as refusal:
@@ -94,7 +94,7 @@ class RuntimeVerbs(SystemSuite):
     async def test_a_verb_on_an_unknown_id_raises_task_not_found(
         self, bench: Workbench, verb: str
     ) -> None:
-        """There is nothing to act on, and nothing appears."""
+        """The verb raises `TaskNotFound`, and stores no Task under the id."""
         task = bench.work.succeed()
         with refused("edges", TaskNotFound, f"{verb} on an unknown id"):
             await VERBS[verb](bench.system, task.id)
@@ -106,7 +106,7 @@ class RuntimeVerbs(SystemSuite):
     async def test_a_verb_on_a_terminal_task_changes_nothing(
         self, bench: Workbench, end: TaskStatus, verb: str
     ) -> None:
-        """Every verb is accepted and leaves the end as it is, whatever it carries."""
+        """Every verb is accepted and changes no field, whatever its payload."""
         task_id = await bench.dispatch_ended(end)
         before = await bench.reader.get(task_id)
         with accepted("edges", f"{verb} on a terminal Task"):
@@ -118,7 +118,7 @@ class RuntimeVerbs(SystemSuite):
     async def test_the_end_by_itself_is_as_final_as_one_from_outside(
         self, bench: Workbench
     ) -> None:
-        """What the substrate ended stays ended, under every verb."""
+        """No verb changes a Task that its substrate has ended."""
         for task in (bench.work.succeed(), bench.work.fail()):
             task_id = await bench.dispatch(task)
             before = await bench.reader.until(task_id, SUCCESS, FAILURE)
@@ -130,7 +130,7 @@ class RuntimeVerbs(SystemSuite):
 
     @pytest.mark.rule("edges")
     async def test_kill_ends_a_running_task_as_cancelled(self, bench: Workbench) -> None:
-        """In finite time, without a result or a Failure."""
+        """The Task ends in finite time, without a result or a Failure."""
         task_id = await bench.dispatch_running()
         await bench.kill(task_id)
 
@@ -139,7 +139,7 @@ class RuntimeVerbs(SystemSuite):
     async def test_complete_from_outside_ends_in_success(
         self, bench: Workbench, result: Any
     ) -> None:
-        """At once, with the result as it was given; what is falsy, ``None`` too, is a result."""
+        """The next read has the result as given; a falsy value, also ``None``, is a result."""
         task_id = await bench.dispatch_running()
         await bench.within(bench.system.complete(task_id, result))
         read = await bench.reader.get(task_id)
@@ -149,7 +149,7 @@ class RuntimeVerbs(SystemSuite):
 
     @pytest.mark.rule("C6", "values")
     async def test_fail_from_outside_ends_in_failure(self, bench: Workbench) -> None:
-        """At once, with the Failure as it was given, its metadata included."""
+        """The next read has the Failure as given, with its metadata."""
         task_id = await bench.dispatch_running()
         await bench.within(bench.system.fail(task_id, FAULT))
         read = await bench.reader.get(task_id)
@@ -158,7 +158,7 @@ class RuntimeVerbs(SystemSuite):
 
     @pytest.mark.rule("edges")
     async def test_resume_of_a_running_task_drops_the_extra(self, bench: Workbench) -> None:
-        """It is not kept for later either."""
+        """The Task does not keep the extra for a later resume either."""
         task_id = await bench.dispatch_running()
         await bench.within(bench.system.resume(task_id, "too early"))
         read = await bench.reader.get(task_id)
@@ -171,7 +171,7 @@ class RuntimeVerbs(SystemSuite):
 
     @pytest.mark.rule("edges", "C7")
     async def test_pause_is_accepted_at_any_moment(self, bench: Workbench) -> None:
-        """Whether or not the Runtime pauses: the Task ends well, or is paused and then does."""
+        """The Task succeeds, or pauses and then succeeds; also if the Runtime never pauses."""
         task_id = await bench.dispatch(bench.work.pass_safe_points())
 
         def settled(task: Task) -> bool:
@@ -187,7 +187,7 @@ class RuntimeVerbs(SystemSuite):
     @pytest.mark.rule("C1", "edges")
     @pytest.mark.parametrize("extra", [7, ["text"]], ids=["int", "list"])
     async def test_an_extra_that_is_no_text_is_refused(self, bench: Workbench, extra: Any) -> None:
-        """A failed verb leaves no trace."""
+        """The refused resume leaves no trace."""
         task_id = await bench.dispatch_running()
         before = await bench.reader.get(task_id)
         with refused("edges", (ValueError, TypeError), f"the extra {extra!a}"):

@@ -1,4 +1,4 @@
-"""A shipped double: a substrate whose Tasks go exactly as their instructions say.
+"""A shipped test double: a substrate that runs each Task exactly as its instructions say.
 
 It runs on a `Host` over any store, and passes the same contract as a real substrate. Instructions:
 ``succeed``, ``fail``, ``run`` (until stopped) and ``steps`` (eight safe points, then success).
@@ -17,7 +17,7 @@ _FOR_EVER = 1 << 62
 
 
 class ScriptedWork:
-    """The `Work` of a `ScriptedSubstrate`, or of anything else that follows the same script.
+    """The `Work` of a `ScriptedSubstrate`, or of any substrate that follows the same script.
 
     Args:
         runtime_kind: The kind of the Tasks it makes.
@@ -28,7 +28,7 @@ class ScriptedWork:
         self._produced: dict[str, asyncio.Event] = {}
 
     def task(self, script: str, runtime_kind: str | None = None) -> Task:
-        """A Task that follows the script."""
+        """Return a Task that follows the script."""
         return Task.new(
             summary=f"a Task that is to {script}",
             instructions=script,
@@ -55,7 +55,7 @@ class ScriptedWork:
         return {"done": task.instructions}
 
     def produced(self, task_id: str) -> asyncio.Event:
-        """Set by the substrate once the Task has produced output."""
+        """Return the event that the substrate sets when the Task has produced output."""
         return self._produced.setdefault(task_id, asyncio.Event())
 
     async def until_output(self, task: Task) -> None:
@@ -63,15 +63,15 @@ class ScriptedWork:
 
     @staticmethod
     def steps(task: Task) -> int:
-        """How many safe points the Task passes before it succeeds."""
+        """Return the number of safe points that the Task passes before it succeeds."""
         return _STEPS.get(task.instructions, _FOR_EVER)
 
 
 class ScriptedSubstrate:
-    """Follows the script: a note of its output and a checkpoint with every step.
+    """A substrate that follows the script; each step notes its output and makes a checkpoint.
 
     Args:
-        work: What made the Tasks; it is told of their output.
+        work: The `Work` that made the Tasks; the substrate tells it of their output.
     """
 
     def __init__(self, work: ScriptedWork) -> None:
@@ -83,7 +83,7 @@ class ScriptedSubstrate:
             raise CannotStart(f"this substrate serves {self._work.runtime_kind!r} only", task.id)
 
     async def execute(self, job: Job) -> Any:
-        """Go on from the step that the last checkpoint left."""
+        """Continue after the step of the last checkpoint."""
         if job.task.instructions == "fail":
             raise TaskFailed("scripted/as_told", "as the script says")
         for step in range(job.state or 0, self._work.steps(job.task)):

@@ -1,9 +1,10 @@
-"""Shrinking: the least part of a history that no order explains, and the rule that it breaks.
+"""Shrinking: reduce a history that no order explains to a small part, and name the broken rule.
 
-Each step only takes away what would be explained if the whole were, so what is left is a witness
-against the whole: the history up to some moment (what has not returned by then is unknown), the
-history from a moment on at which only one state was possible, and the history without operations
-that changed nothing or whose callers might as well have heard nothing.
+An order that explained the whole history would also explain each part made here. So a part that no
+order explains is a witness against the whole. The steps: cut off the operations after a moment (an
+operation that has not returned by then becomes unknown); cut off the operations before a moment
+with only one possible state; drop operations that changed nothing; and set aside operations if
+their outcome does not help to explain the rest.
 """
 
 from __future__ import annotations
@@ -21,26 +22,26 @@ class Witness:
 
     operations: tuple[Operation, ...]
     start: State
-    """The Task before the first of them."""
+    """The state of the Task before the first operation."""
     verdict: Verdict
     aside: tuple[Operation, ...]
-    """Operations of unknown outcome that do not explain it either, and need not be shown."""
+    """Operations left out of the report: with unknown outcomes they do not explain it either."""
     rule: str
-    """C2 if mutators were lost, doubled or invented; C7 if only what was read runs backwards."""
+    """C2 if mutators were lost, doubled or invented; C7 if only the reads run backwards."""
 
 
 _LIMIT = 5_000
-"""How many places are looked at for one step; what takes longer is not taken away."""
+"""The most places that one search visits; a step that needs more is not taken."""
 
 
 def fails(history: Sequence[Operation], start: State) -> bool:
-    """Whether it is certain that no order explains the history."""
+    """True if the search has proved that no order explains the history."""
     verdict = linearize(history, start, _LIMIT)
     return verdict.decided and not verdict.holds
 
 
 def shrink(history: Sequence[Operation], start: State | None = None) -> Witness:
-    """The smallest failing part of a history that does not hold."""
+    """Return a small failing part of a history that no order explains."""
     first = State() if start is None else start
     rule = _rule(history, first)
     left = _shortest(sorted(history, key=lambda each: each.called), first)
@@ -51,9 +52,9 @@ def shrink(history: Sequence[Operation], start: State | None = None) -> Witness:
 
 
 def _shortest(history: list[Operation], start: State) -> list[Operation]:
-    """The history up to the first return that cannot be explained; found by halving.
+    """Return the history up to the first return that no order explains, by binary search.
 
-    What cannot be explained by then cannot be explained later either.
+    If no order explains the history up to a moment, no order explains a longer part either.
     """
     moments = sorted(each.returned for each in history if each.returned is not None)
     low, high = 0, len(moments) - 1
@@ -75,11 +76,14 @@ def _until(history: list[Operation], moment: int) -> list[Operation]:
 
 
 def _later(history: list[Operation], start: State) -> tuple[list[Operation], State]:
-    """The history from the last moment on when nothing was going on, and the state was certain."""
+    """Return the failing rest after the last moment with one possible state, and that state.
+
+    No operation may be under way at that moment.
+    """
     for cut in range(len(history) - 1, 0, -1):
         past, rest = history[:cut], history[cut:]
         if all(each.reads or each.effect in STILL for each in rest):
-            continue  # somebody reading it will want to see what was lost
+            continue  # a reader of the report wants to see the change that was lost
         if any(each.returned is None or each.returned > rest[0].called for each in past):
             continue
         states = _possible(past, start)
@@ -89,7 +93,7 @@ def _later(history: list[Operation], start: State) -> tuple[list[Operation], Sta
 
 
 def _possible(past: list[Operation], start: State) -> set[State]:
-    """Every state that some order of a few operations, all of them known, may lead to."""
+    """Return every state that an order of these operations, all of known outcome, leads to."""
     ends: set[State] = set()
     met: set[tuple[int, State]] = set()
     stack = [(0, start)]
@@ -114,7 +118,7 @@ def _next(past: list[Operation], done: int) -> Iterator[int]:
 
 
 def _fewer(history: list[Operation], start: State) -> list[Operation]:
-    """Without what left the Task as it was and is not needed to fail; the latest goes first."""
+    """Drop operations that changed nothing and are not needed to fail, the latest first."""
     for index in range(len(history) - 1, -1, -1):
         shorter = history[:index] + history[index + 1 :]
         if _droppable(history[index]) and fails(shorter, start):
@@ -123,7 +127,7 @@ def _fewer(history: list[Operation], start: State) -> list[Operation]:
 
 
 def _shown(history: list[Operation], start: State) -> tuple[list[Operation], list[Operation]]:
-    """What need be shown, and what does not help to explain any of it, whatever came of it."""
+    """Split the history into operations to show and operations that do not help to explain it."""
     aside: list[Operation] = []
     for each in reversed(history):
         if each.effect == "transition" or each.reads:
@@ -143,14 +147,14 @@ def _known(order: Sequence[Operation]) -> int:
 
 
 def _droppable(operation: Operation) -> bool:
-    """Whether it left the Task as it was, so that no other can depend on it."""
+    """True if the operation left the Task as it was, so that no other one depends on it."""
     if operation.returned is None:
         return operation.reads
     return operation.effect in STILL
 
 
 def _rule(history: Sequence[Operation], start: State) -> str:
-    """C2 if what the mutators were told cannot be explained together with the last read."""
+    """Return C2 if no order explains the mutators with the last read alone, else C7."""
     reads = sorted((each for each in history if each.reads), key=lambda each: each.called)
     last = [each for each in history if not each.reads] + reads[-1:]
     return "C2" if fails(last, start) else "C7"

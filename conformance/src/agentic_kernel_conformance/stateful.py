@@ -1,7 +1,7 @@
-"""Random sequences of verbs, one after the other, where the model is `apply` itself.
+"""Random sequences of verbs, one verb at a time; the model is `apply` itself.
 
-Drawn and shrunk by Hypothesis. Its machine runs in a thread, so that the system under test stays on
-the event loop of its fixtures.
+Hypothesis draws and shrinks the sequences. Its state machine runs in a thread, so that the system
+under test stays on the event loop of its fixtures.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ _TASKS = 3
 
 
 class Driver(Protocol):
-    """What the machine does to the system under test; every method may be called on its loop."""
+    """The state machine's access to the system under test; each method runs on its event loop."""
 
     async def begin(self) -> Task:
         """Start one more Task and return its first snapshot, which is running."""
         ...
 
     async def perform(self, task_id: str, mutation: Mutation) -> bool | None:
-        """Do it, return whether it said that it changed the Task; None if it does not say.
+        """Do it; return True or False as the system reports a change, None if it reports neither.
 
         Raises:
             IllegalTransition: The Task's status forbids it.
@@ -62,7 +62,7 @@ class Driver(Protocol):
         ...
 
     async def read(self, task_id: str) -> Sequence[Task]:
-        """The Task in each of the ways in which it can be read."""
+        """Return the Task once for each way of reading it."""
         ...
 
 
@@ -80,7 +80,7 @@ _VALUES = st.recursive(
     max_leaves=6,
 )
 _CODES = st.sampled_from(["acme/one", "acme/two"])
-# The ends come last: a shrunk example then has as few of them as it needs.
+# Hypothesis shrinks toward the first choice. The ends come last, so an example has few ends.
 _MUTATIONS = st.one_of(
     st.just(Pause()),
     st.builds(Resume, st.none() | _TEXTS),
@@ -91,14 +91,14 @@ _MUTATIONS = st.one_of(
 
 
 class _Over(BaseException):
-    """There is nobody to answer. Not an Exception: smaller cases would not be answered either."""
+    """The event loop answers no more. Not an Exception, so that Hypothesis does not shrink."""
 
 
 class _Baton:
     """Lets either the machine's thread or the event loop run, never both.
 
-    The loop stands still while the machine draws its next step. Left running, it would keep the
-    interpreter from a machine that needs it a thousand times for one sequence.
+    The loop blocks while the machine draws its next step. A running loop would compete for the
+    interpreter lock, which the machine needs a thousand times for one sequence.
     """
 
     def __init__(self) -> None:
@@ -108,7 +108,7 @@ class _Baton:
         self._over = False
 
     def wait(self, work: Coroutine[Any, Any, T]) -> T:
-        """What the work gives on the loop. For the machine's thread."""
+        """Run the work on the loop and return its result. Called in the machine's thread."""
         if self._over:
             work.close()
             raise _Over
@@ -119,14 +119,14 @@ class _Baton:
         return cast(T, answer)
 
     def put_down(self) -> None:
-        """There is no more to ask. For the machine's thread."""
+        """Tell the loop that no more work comes. Called in the machine's thread."""
         self._asked.put(None)
 
     async def serve(self, patience: float) -> None:
-        """Do what is asked until it is put down. For the loop.
+        """Run each work that is asked for, until `put_down`. Called on the loop.
 
         Raises:
-            RuleError: Something took longer than the patience.
+            RuleError: A call took longer than the patience.
         """
         try:
             while (work := self._asked.get()) is not None:
@@ -150,15 +150,15 @@ class _Baton:
 async def hold_against_apply(
     driver: Driver, examples: int, first_seed: int, patience: float
 ) -> int:
-    """Run the machine on the driver; returns how many calls it made.
+    """Run the state machine on the driver; return the number of calls that it made.
 
     Args:
-        examples: How many sequences are tried.
-        first_seed: Decides which.
-        patience: Seconds after which a call is taken to hang.
+        examples: The number of sequences to try.
+        first_seed: The seed of the sequences.
+        patience: Seconds after which a call counts as hanging.
 
     Raises:
-        RuleError: A snapshot is not what `apply` makes of the one before, or a call hangs.
+        RuleError: A snapshot or an answer differs from `apply`, or a call hangs.
     """
     baton = _Baton()
     machine = seed(first_seed)(_machine(driver, baton.wait))
@@ -174,7 +174,7 @@ async def hold_against_apply(
         try:
             run_state_machine_as_test(machine, settings=quietly)
         except _Over:
-            pass  # whoever stopped answering says why
+            pass  # `serve` raises the reason
         finally:
             baton.put_down()
 
@@ -186,7 +186,7 @@ async def hold_against_apply(
 
 def _machine(driver: Driver, wait: Wait) -> type[RuleBasedStateMachine]:
     class Machine(RuleBasedStateMachine):
-        """Several Tasks, and what `apply` says that they are."""
+        """Several Tasks, each with the Task that `apply` made as its model."""
 
         ids = Bundle[str]("ids")
 
@@ -232,7 +232,7 @@ def _machine(driver: Driver, wait: Wait) -> type[RuleBasedStateMachine]:
 
 
 def _after(before: Task, mutation: Mutation) -> Task | None:
-    """The Task after the mutation; None where that is illegal."""
+    """Return the Task after the mutation; None if the mutation is illegal."""
     try:
         return apply(before, mutation, datetime.now(UTC))
     except IllegalTransition:
@@ -248,7 +248,7 @@ def _refused(wait: Wait, driver: Driver, task_id: str, mutation: Mutation) -> bo
 
 
 def _same(task: Task, wanted: Task) -> bool:
-    """Whether it is the Task that `apply` made, but for the moments and for notes."""
+    """True if the Task equals the one that `apply` made, except for times and notes."""
     given = wanted.metadata.keys() - wanted.noted
     return (
         view_of(task) == view_of(wanted)

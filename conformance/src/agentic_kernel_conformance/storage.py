@@ -15,12 +15,12 @@ from .records import ids_of, running
 from .rules import expect
 
 Reopen = Callable[[Store], Awaitable[Store]]
-"""Gives up the handle it is given, as closing or crashing would, and opens the place anew."""
+"""Drops the given handle, as a close or a crash would, and opens the same place again."""
 Expire = Callable[[str], Awaitable[None]]
-"""Lets the lease of the host that it is given run out, while its process lives."""
+"""Lets the lease of the given host expire while its process lives."""
 Damage = Callable[[Store, str], Awaitable[Store]]
-"""Makes the stored record of one Task unreadable, and nothing else: its bytes are there, and they
-make no sense. Returns a handle on the same place, which may be the one that it is given."""
+"""Makes the stored record of one Task unreadable, and no other: its bytes are there, but cannot be
+decoded. Returns a handle on the same place, which may be the given one."""
 
 
 class StoreSuite(Contract):
@@ -34,7 +34,7 @@ class StoreSuite(Contract):
     reopen: Any = supplied("reopen", "durable")
     """A `Reopen`. Supplied by the adapter for the feature ``durable``."""
     factory: Any = supplied("factory", "processes")
-    """A `StoreFactory`: how another process opens ``store``. Supplied for ``processes``."""
+    """A `StoreFactory`: another process opens ``store`` with it. Supplied for ``processes``."""
     expire: Any = supplied("expire", "leases")
     """An `Expire`. Supplied by the adapter for the feature ``leases``."""
     hold: Any = supplied("hold", "holdable")
@@ -47,7 +47,7 @@ class StoreSuite(Contract):
     async def test_the_store_is_empty_and_shared_with_no_other_test(
         self, store: Store, harness: str
     ) -> None:
-        """Each test leaves a record behind, which the other must not find."""
+        """Each of the two tests leaves a record that the other one must not find."""
         found = ids_of(await store.find(limit=5))
         expect(not found, "kit", f"`store` was handed over with {found!a} in it")
         await store.insert(running(f"left behind by {harness}"))

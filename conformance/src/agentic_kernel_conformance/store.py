@@ -1,4 +1,4 @@
-"""StoreContract: what every Store owes, whatever it writes to. Needs the engine.
+"""StoreContract: the contract of every Store, on any storage. Needs the engine.
 
 A third party subclasses it and supplies an empty store for each test::
 
@@ -44,7 +44,7 @@ class StoreContract(
     StoreHistories,
     StoreSequences,
 ):
-    """Conditional writes, whole reads, one question of liveness.
+    """Tests of conditional writes, whole reads, and the liveness of hosts.
 
     Fixtures: ``store``, empty for each test; ``reopen``, ``factory``, ``expire``, ``hold`` and
     ``damage`` for the features that need them. Features: `StoreFeatures`.

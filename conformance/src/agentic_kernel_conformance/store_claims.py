@@ -1,4 +1,4 @@
-"""Liveness and take-over: who may write next, decided in one atomic act."""
+"""Tests of liveness, and of the atomic claim by which a host takes a Task over."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _RACERS = 6
 
 
 class StoreClaims(StoreSuite):
-    """Rules R1, R2 and R14."""
+    """R1 (fenced writes), R2 (owners) and R14 (liveness)."""
 
     @pytest.mark.rule("R14")
     async def test_a_host_is_alive_from_join_to_leave(self, store: Store) -> None:
-        """Joining twice is joining once; leaving ends it, whatever the version in the name."""
+        """A second join changes nothing; the version in an owner's name does not matter."""
         await store.join(HOST)
         await store.join(HOST)
         for version in (1, 2, 77):
@@ -42,7 +42,7 @@ class StoreClaims(StoreSuite):
     async def test_a_claim_takes_over_what_no_living_host_owns(
         self, store: Store, holder: str | None
     ) -> None:
-        """Version and attempts one higher, the owner named by both host and version."""
+        """The claim adds one to version and attempts; the new owner is the host and the version."""
         record = running() if holder is None else owned(host=holder)
         await store.insert(record, [b"1"])
         moved = after(record, state=b'"kept"', attempts=2)
@@ -63,7 +63,7 @@ class StoreClaims(StoreSuite):
     async def test_what_a_living_host_owns_is_not_claimable(
         self, store: Store, claimant: str
     ) -> None:
-        """Not even by that host itself; nothing changes."""
+        """Not even the owner itself can claim it; the refused claim changes nothing."""
         record = owned(host=HOST)
         await store.join(HOST)
         await store.join(claimant)
@@ -81,7 +81,7 @@ class StoreClaims(StoreSuite):
     async def test_what_does_not_run_is_not_claimable(
         self, store: Store, status: TaskStatus
     ) -> None:
-        """A paused Task holds no run, a terminal one needs none."""
+        """A paused Task has no run, and a terminal Task needs no run."""
         first = owned()
         await store.insert(first)
         second = paused(first) if status is TaskStatus.PAUSED else ended(first, status)
@@ -93,7 +93,7 @@ class StoreClaims(StoreSuite):
 
     @pytest.mark.rule("R1", "R14")
     async def test_who_was_taken_over_can_commit_no_more(self, store: Store) -> None:
-        """Neither with what it last read, nor in its old name on the new version."""
+        """Its commits conflict, both on its old record and in its old name on the new version."""
         record = owned(host=HOST)
         await store.insert(record)
         await store.join(_OTHER)
@@ -109,7 +109,7 @@ class StoreClaims(StoreSuite):
 
     @pytest.mark.rule("R14", "C2")
     async def test_of_racing_claims_one_wins(self, store: Store, level: Level) -> None:
-        """However many hosts find the same Task claimable at once."""
+        """Several hosts claim one Task at the same time; one wins, and only its event is stored."""
         hosts = [f"host-{n}" for n in range(_RACERS)]
         for host in hosts:
             await store.join(host)
@@ -129,7 +129,7 @@ class StoreClaims(StoreSuite):
     async def test_of_a_claim_and_a_commit_that_race_one_wins(
         self, store: Store, level: Level
     ) -> None:
-        """Either the commit landed and the claim came after it, or the commit conflicts."""
+        """Either the commit lands and the claim comes after it, or the commit conflicts."""
         await store.join(_OTHER)
         for turn in range(level.rounds):
             record = running(f"raced {turn}")
@@ -149,7 +149,7 @@ class StoreClaims(StoreSuite):
 
     @pytest.mark.rule("R14", "find")
     async def test_find_knows_what_is_claimable(self, store: Store) -> None:
-        """The same Tasks that a claim would take, and no others."""
+        """``find(claimable=True)`` returns exactly the Tasks that a claim would take."""
         await store.join(HOST)
         await store.join(_OTHER)
         for record in (owned("alive"), running("free"), owned("orphan", host="gone")):
@@ -172,7 +172,7 @@ class StoreClaims(StoreSuite):
     async def test_a_lease_that_ran_out_is_over_for_ever(
         self, store: Store, expire: Expire
     ) -> None:
-        """Its Tasks can be taken over, but not by itself; joining again does not bring it back."""
+        """Another host can take over its Tasks; the expired host cannot, not even after a join."""
         await store.join(HOST)
         record = owned("orphan", host=HOST)
         await store.insert(record)
@@ -180,7 +180,7 @@ class StoreClaims(StoreSuite):
         alive = await store.alive(owner_name(HOST, 1))
         expect(not alive, "R14", f"the lease of {HOST} ran out, and it is alive")
         for call in (store.join(HOST), store.claim("orphan", HOST, [b"by itself"])):
-            with suppress(StoreError):  # or without effect
+            with suppress(StoreError):  # the store refuses the call, or ignores it
                 await call
         alive = await store.alive(owner_name(HOST, 1))
         expect(not alive, "R14", f"{HOST} joined again, and is alive after its death")

@@ -1,4 +1,4 @@
-"""One bad record: it hides no other, and it can be buried (R22)."""
+"""Tests of a record that cannot be read: it hides no other record and can be buried (R22)."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _IDS = ["a", _BAD, "c", "d", "e"]
 
 
 class StoreDamage(StoreSuite):
-    """What a store does with a record that it cannot read."""
+    """A store with one record that it cannot read."""
 
     @pytest.mark.feature("damageable")
     @pytest.mark.rule("R22")
     async def test_one_bad_record_hides_no_other(self, store: Store, damage: Damage) -> None:
-        """`load` says what is legible of it; every page goes past it and is filled."""
+        """`load` reports its readable parts; every page skips the record and is filled."""
         for task_id in _IDS:
             record = owned(task_id, parent="p")
             await store.insert(record, [b"1"])
@@ -65,7 +65,7 @@ class StoreDamage(StoreSuite):
     @pytest.mark.feature("damageable")
     @pytest.mark.rule("R22")
     async def test_a_bad_record_is_buried(self, store: Store, damage: Damage) -> None:
-        """Under its version; a terminal record stands there, and the events go on."""
+        """``bury`` needs the stored version, and leaves a terminal record and one more event."""
         record = running(_BAD, parent="p")
         await store.insert(record, [b"1"])
         await store.insert(running("well"))
@@ -95,11 +95,11 @@ class StoreDamage(StoreSuite):
     async def test_what_a_living_host_holds_is_not_buried(
         self, store: Store, damage: Damage
     ) -> None:
-        """Its owner can still commit or end it; once it is gone, the record may be buried."""
+        """The owner can still commit or end it; after the owner has left, it may be buried."""
         await store.join("host-a")
         await store.insert(owned(_BAD, host="host-a"))
         store = await damage(store, _BAD)
-        if await store.alive("host-a:1"):  # damaging may have cost the handle its hosts
+        if await store.alive("host-a:1"):  # `damage` may return a handle without these hosts
             with refused("R22", StoreError, "burying what a living host holds") as refusal:
                 await store.bury(_BAD, 1, force=True)
             unlike = not isinstance(refusal.error, Unreadable | Conflict)
@@ -111,7 +111,7 @@ class StoreDamage(StoreSuite):
     @pytest.mark.feature("damageable")
     @pytest.mark.rule("R22")
     async def test_prune_goes_past_a_bad_record(self, store: Store, damage: Damage) -> None:
-        """It stays, for it may become readable, and the others go."""
+        """The bad record stays, because it may become readable; the others are removed."""
         for task_id in _IDS:
             record = running(task_id)
             await store.insert(record)
@@ -129,7 +129,7 @@ class StoreDamage(StoreSuite):
     async def test_a_bad_paused_record_leaves_the_others_due(
         self, store: Store, damage: Damage
     ) -> None:
-        """What looks for Tasks to wake finds all that can be read."""
+        """A search for due Tasks finds every record that can be read."""
         for task_id in _IDS:
             record = running(task_id)
             await store.insert(record)
@@ -142,7 +142,7 @@ class StoreDamage(StoreSuite):
 
 @contextmanager
 def _going_past() -> Iterator[None]:
-    """Report a page that ends with the error of one record."""
+    """Report R22 (one bad record) if a page raises `Unreadable`."""
     try:
         yield
     except Unreadable as error:
@@ -150,7 +150,7 @@ def _going_past() -> Iterator[None]:
 
 
 async def _buried(store: Store, events: Sequence[bytes] = ()) -> Record:
-    """Bury what was damaged at its first version, as nothing forbids."""
+    """Bury the damaged record at version 1; the store must accept it."""
     try:
         return await store.bury(_BAD, 1, events, at=AT)
     except KernelError as error:

@@ -13,16 +13,16 @@ from .rules import expect
 from .storage import StoreSuite
 
 _COMMITS = 11
-"""So many that versions of two digits have several events: they are numbers, not texts."""
+"""Enough for events at versions of two digits: a store must sort them as numbers, not as text."""
 _BIG = 1_000_000
 
 
 class StoreEvents(StoreSuite):
-    """Rule R15 on one record."""
+    """R15 on one record: events are ordered by (version, index) and kept with their commit."""
 
     @pytest.mark.rule("R15")
     async def test_an_events_id_is_its_version_and_its_place(self, store: Store) -> None:
-        """Those of the insert have version 1; a commit without events leaves a gap."""
+        """Events of the insert have version 1; a commit without events leaves a gap."""
         _, wanted = await _history(store)
         found = list(await store.events("told"))
         expect(found == wanted, "R15", f"{found!a} and not {wanted!a}")
@@ -45,7 +45,7 @@ class StoreEvents(StoreSuite):
 
     @pytest.mark.rule("R15")
     async def test_after_need_not_be_the_id_of_an_event(self, store: Store) -> None:
-        """It is a place in the order."""
+        """``after`` is a place in the order, not a reference to an event."""
         _, wanted = await _history(store)
         for place in ((0, 0), (1, -1), (1, 1 << 30), (3, 0), (4, 5), (1 << 40, 0)):
             found = list(await store.events("told", place))
@@ -54,7 +54,7 @@ class StoreEvents(StoreSuite):
 
     @pytest.mark.rule("R15", "values")
     async def test_texts_come_back_byte_by_byte(self, store: Store) -> None:
-        """Long ones, ones with line ends, and ones that look like the store's own."""
+        """Also long texts, texts with line ends, and texts that look like the store's own."""
         texts = [
             b'{"text":"\xf0\x9f\x91\x8b \xc3\xbc \xe2\x80\xae"}',
             b'{"text":"line\\nline\\u0000"}',
@@ -72,7 +72,7 @@ class StoreEvents(StoreSuite):
 
     @pytest.mark.rule("R15", "C3")
     async def test_a_reader_that_follows_sees_each_event_once(self, store: Store) -> None:
-        """Reading from the last place while commits go on gives all of them, in order."""
+        """A reader that continues from its last place during commits gets all events in order."""
         record = owned("told")
         await store.insert(record, [b'"1.0"'])
 
@@ -101,7 +101,7 @@ class StoreEvents(StoreSuite):
 
 
 async def _history(store: Store) -> tuple[Record, list[tuple[EventId, bytes]]]:
-    """A Task with some commits, none of which has the same number of events as the next."""
+    """Write a Task with some commits; two in a row never have the same number of events."""
     record = owned("told")
     wanted: list[tuple[EventId, bytes]] = []
 

@@ -1,4 +1,4 @@
-"""Recorded histories of one Task each, over the store under test."""
+"""Recorded random histories of one Task each, over the store under test."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ from .threads import in_threads, taking_turns_often
 from .trials import Trials
 
 SIZE = 40
-"""How many operations a history has, give or take the ones under way when it is full."""
+"""The number of operations after which a history ends; operations under way are added."""
 _AT_ONCE = 8
-"""How many histories go on at the same time where each write waits for a disk or a network."""
+"""The number of concurrent histories if each write waits for a disk or a network."""
 _PARTS = 3
-"""How many processes or threads have a part in one history."""
+"""The number of processes or threads that take part in one history."""
 _KEPT = 500
-"""After so many trials what has ended is pruned, so that a campaign of hours fits into memory."""
+"""Prune ended Tasks once in so many trials, so that a campaign of hours fits into memory."""
 
 
 class StoreHistories(StoreSuite):
-    """Rules 2 and 7: whatever several hosts do to one Task, some order of it explains it all."""
+    """C2 (mutators serialise) and C7 (happens-before): one order explains all answers."""
 
     @pytest.mark.random(weight=10)
     @pytest.mark.rule("C2", "C7")
     async def test_what_racing_hosts_were_told_has_one_order(
         self, store: Store, level: Level, trials: Trials
     ) -> None:
-        """Random histories, biased toward races, each judged as a whole and against the model."""
+        """Random histories, biased toward races; each is judged as a whole and by the model."""
         many = level.durable_histories if self.features.durable else level.histories
         at_once = _AT_ONCE if self.features.durable else 1
         drawn, begun = trials.upto(many), dict[int, datetime]()
@@ -69,7 +69,7 @@ class StoreHistories(StoreSuite):
     async def test_what_racing_processes_were_told_has_one_order(
         self, store: Store, factory: StoreFactory, level: Level, trials: Trials
     ) -> None:
-        """The same with each host in a process of its own; their clock is the machine's."""
+        """The same with each host in its own process; the processes share the machine's clock."""
         async with AsyncExitStack() as stack:
             workers = [
                 await stack.enter_async_context(
@@ -98,7 +98,7 @@ class StoreHistories(StoreSuite):
     async def test_what_racing_threads_were_told_has_one_order(
         self, store: Store, level: Level, trials: Trials
     ) -> None:
-        """The same with each host in a thread of its own, all of them on one object."""
+        """The same with each host in its own thread; all threads share one store object."""
         for trial in trials.upto(level.shared_histories):
             about = f"history {trial.seed} of {_PARTS} threads, {trial.about}"
             clock = count().__next__
@@ -117,6 +117,9 @@ class StoreHistories(StoreSuite):
 
 
 async def _made_room(store: Store, seed: int, now: datetime) -> None:
-    """Prune, now and then, what ended before any history that is under way began."""
+    """Once in `_KEPT` seeds, prune Tasks that ended before ``now``.
+
+    The caller passes a time at which no history that is under way had begun.
+    """
     if seed % _KEPT == 0:
         await store.prune(now, 2 * _KEPT)

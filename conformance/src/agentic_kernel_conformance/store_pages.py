@@ -1,4 +1,4 @@
-"""Reading many: pages and filters, what moved, and what is pruned."""
+"""Tests of pages and filters, of ``changed``, and of ``prune``."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class StorePages(StoreSuite):
     @pytest.mark.rule("find")
     @pytest.mark.parametrize("limit", [1, 3, 100])
     async def test_pages_of_records_follow_each_other(self, store: Store, limit: int) -> None:
-        """In ascending order of ids by code point, whatever the order of insertion."""
+        """Ids ascend by code point, whatever the order of insertion."""
         ids = ["b", "a", "B", "ä", "z", "Z", "a-", "aa", "10", "9", "～", "👋", "\u00e9", "e\u0301"]
         for task_id in ids:
             await store.insert(running(task_id))
@@ -40,7 +40,7 @@ class StorePages(StoreSuite):
 
     @pytest.mark.rule("find")
     async def test_every_filter_holds_exactly(self, store: Store) -> None:
-        """Alone and combined."""
+        """Each filter holds alone and combined with others."""
         await _stock(store)
         everything = ["child", "due", "ended", "later", "mine", "mine too", "other kind"]
         asked: list[tuple[dict[str, Any], list[str]]] = [
@@ -77,7 +77,7 @@ class StorePages(StoreSuite):
 
     @pytest.mark.rule("find", "C6")
     async def test_a_page_shows_what_was_just_committed(self, store: Store) -> None:
-        """A record leaves the pages of its old status, owner and due time as it enters the new."""
+        """A commit moves a record from the pages of its old status and owner to the new pages."""
         record = owned("moving", host="host-a")
         await store.insert(record)
         moved = paused(record, due_at=AT)
@@ -112,7 +112,7 @@ class StorePages(StoreSuite):
 
     @pytest.mark.rule("R8")
     async def test_changed_tells_exactly_what_moved(self, store: Store) -> None:
-        """Other versions, higher or lower, and 0 for what is not stored."""
+        """The result has each version that differs, higher or lower, and 0 for an unknown id."""
         same, moved = running("same"), running("moved")
         await store.insert(same)
         await store.insert(moved)
@@ -130,7 +130,7 @@ class StorePages(StoreSuite):
 
     @pytest.mark.rule("find")
     async def test_prune_removes_whole_tasks_that_ended_before(self, store: Store) -> None:
-        """With their events; not what ended at the moment itself, and nothing that lives."""
+        """Their events go too; a Task that ended at that time or later, or not at all, stays."""
         for name, hours in (("old", -1), ("at", 0), ("new", 1)):
             record = running(name)
             await store.insert(record, [b"1"])
@@ -156,7 +156,7 @@ class StorePages(StoreSuite):
 
     @pytest.mark.rule("find")
     async def test_prune_stops_at_its_limit(self, store: Store) -> None:
-        """And goes on where it stopped when it is called again."""
+        """The next call continues where the last one stopped."""
         for n in range(7):
             record = running(f"task {n}", parent="parent")
             await store.insert(record, [b"1"])
@@ -169,7 +169,7 @@ class StorePages(StoreSuite):
 
 
 async def _stock(store: Store) -> None:
-    """One record for every filter, inserted in no order."""
+    """Insert one record for every filter, in no order."""
     await store.join("host-a")
     for record in (
         owned("mine too", host="host-a"),

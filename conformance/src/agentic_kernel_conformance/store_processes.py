@@ -1,4 +1,4 @@
-"""Several processes on one store, for stores that declare ``processes``."""
+"""Tests of several processes on one store, for stores that declare ``processes``."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _ORPHANS = 40
 
 
 class StoreProcesses(StoreSuite):
-    """Rules 2, 6 and R14 across processes."""
+    """C2 (mutators serialise), C6 (read your writes) and R14 (liveness) across processes."""
 
     @pytest.mark.feature("processes")
     @pytest.mark.rule("C6", "C7")
     async def test_one_handle_reads_what_another_wrote(
         self, store: Store, factory: StoreFactory
     ) -> None:
-        """As soon as the write returned, in both directions; and neither overwrites the other."""
+        """In both directions, as soon as the write has returned; and no write is overwritten."""
         other = factory.open()
         try:
             record = running("shared")
@@ -52,10 +52,10 @@ class StoreProcesses(StoreSuite):
     async def test_no_extra_is_lost_doubled_or_invented_by_four_processes(
         self, store: Store, factory: StoreFactory, level: Level
     ) -> None:
-        """Four processes resume and one pauses, until each has seen its share of own extras.
+        """Four processes resume and one pauses, until each of the four has read enough own extras.
 
-        An extra counts from the moment that its process saw it in a read after its resume
-        returned: from then on it must never vanish, and never appear twice.
+        An extra counts as soon as its process has read it after the resume returned. From then on
+        it must never vanish, and never appear twice.
         """
         await store.insert(running("contended"))
         host = Host(store=store)
@@ -129,7 +129,7 @@ class StoreProcesses(StoreSuite):
     async def test_a_process_that_died_owns_nothing(
         self, store: Store, factory: StoreFactory
     ) -> None:
-        """While it lives its Task is safe, without a word from it; once it is killed it is not."""
+        """While the process lives, even idle, its Task is safe; after a kill it is claimable."""
         await store.insert(running("held"))
         await store.join("heir")
         async with worker(factory, "hold", host="victim", task_id="held") as victim:

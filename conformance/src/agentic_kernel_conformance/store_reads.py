@@ -1,4 +1,4 @@
-"""Reading while others write, writes that are cancelled, and what is there after reopening."""
+"""Tests of reads during writes, of cancelled writes, and of a store that is opened again."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _CANCELS = 8
 
 
 class StoreReads(StoreSuite):
-    """Rules 3, 4, 6 and 7, R5, and durability."""
+    """C3, C4, C6 and C7 of the Concurrency Contract, R5 (settled writes), and durability."""
 
     @pytest.mark.rule("C3", "C7")
     async def test_every_read_is_whole_while_a_writer_writes(
         self, store: Store, level: Level
     ) -> None:
-        """Every field of a record, and its events, belong to one and the same version."""
+        """Every field of a record, and its events, belong to the same version."""
         work = _Marked()
         await store.insert(work.record, work.events())
         left = level.reads
@@ -70,7 +70,7 @@ class StoreReads(StoreSuite):
     async def test_readers_do_not_wait_for_a_write_that_is_held(
         self, store: Store, hold: Hold
     ) -> None:
-        """A thousand reads end before a writer at its commit is released; it then lands."""
+        """A thousand reads return while a write is held at its commit; after that it lands."""
         record = owned()
         await store.insert(record, [b"1"])
         wanted = after(record, state=b'"held"')
@@ -90,7 +90,7 @@ class StoreReads(StoreSuite):
     @pytest.mark.rule("R5")
     @pytest.mark.parametrize("kind", ["insert", "commit", "claim"])
     async def test_a_cancelled_write_is_settled_when_it_ends(self, store: Store, kind: str) -> None:
-        """It landed whole, events included, or left nothing; a later look finds the same."""
+        """It landed whole, with its events, or left no trace; a later read shows the same."""
         await store.join("host-b")
         for turns in range(_CANCELS):
             task_id = f"cancelled {turns}"
@@ -109,7 +109,7 @@ class StoreReads(StoreSuite):
             writing.cancel()
             (outcome,) = await asyncio.gather(writing, return_exceptions=True)
             first = await _look(store, task_id)
-            # What was left running would land by now: some turns of the loop, and a later write.
+            # A write that still runs gets time to land: some turns of the loop, and another write.
             for _ in range(50):
                 await asyncio.sleep(0)
             await store.insert(running(f"{task_id}, later"))
@@ -128,7 +128,7 @@ class StoreReads(StoreSuite):
     async def test_what_was_acknowledged_is_there_when_the_store_is_opened_again(
         self, store: Store, reopen: Reopen
     ) -> None:
-        """Records, events, indexes, and what was pruned stays pruned; time and again."""
+        """Records, events and indexes survive each reopening; pruned Tasks stay pruned."""
         work = _Marked()
         await store.insert(work.record, work.events())
         await store.join("host-a")
@@ -158,7 +158,7 @@ class StoreReads(StoreSuite):
 
 
 class _Marked:
-    """A Task whose every version is marked in every field, life after life."""
+    """A writer of Tasks; it marks every field with the version, so that a torn read shows."""
 
     def __init__(self) -> None:
         self._lives = 0
@@ -172,7 +172,7 @@ class _Marked:
         return [b'"%d"' % self.record.version] * 3
 
     async def step(self, store: Store) -> None:
-        """Commit the next version, the last of a life being its end; then begin another."""
+        """Commit the next version, the last one as the end; after an end, insert a new Task."""
         before = self.record
         if before.task.status.terminal:
             new = self._born()
@@ -217,7 +217,7 @@ def _expect_whole(record: Record, seen: Record | None) -> None:
 
 
 async def _read(store: Store, task_id: str, way: int) -> Record:
-    """One record, by one of three readers."""
+    """Return one record, read by one of three methods."""
     if way % 3 == 1:
         return (await store.load_many([task_id]))[task_id]
     if way % 3 == 2:
@@ -227,7 +227,7 @@ async def _read(store: Store, task_id: str, way: int) -> Record:
 
 
 async def _look(store: Store, task_id: str) -> tuple[int | None, int]:
-    """The version of a record, None if it is not stored, and how many events it has."""
+    """Return the version of a record, None if it is not stored, and its number of events."""
     if task_id not in await store.load_many([task_id]):
         return None, 0
     return (await store.load(task_id)).version, len(await store.events(task_id))

@@ -1,4 +1,4 @@
-"""Searching: the filters and orders of version 0.2, and the fields that a store only carries."""
+"""Tests of searches: the filters and orders of version 0.2; and fields a store only carries."""
 
 from __future__ import annotations
 
@@ -64,15 +64,15 @@ _ALIKE: Sequence[tuple[Any, Any]] = [
     ({"deep": [1, {"er": False}]}, {"deep": [1, {"er": 0}]}),
     ([1.0, 2], [1, 2]),
 ]
-"""Pairs of values that compare equal and are of different types."""
+"""Pairs of values that compare equal and have different types."""
 
 
 class StoreSearches(StoreSuite):
-    """Labels, agents, realms, time of creation, newest first; terms, realm and form."""
+    """Search by label, agent, realm and creation time, newest first; terms, realm and form."""
 
     @pytest.mark.rule("C6")
     async def test_terms_realm_and_form_are_carried(self, store: Store) -> None:
-        """By every commit, by a claim and by the end; only the form changes."""
+        """Every commit, a claim and the end keep ``terms`` and ``realm``; ``form`` may change."""
         first = owned(terms=b'{"limits":{"max_cost":1.5}}', realm="acme", form="loop/3", state=b"1")
         await store.insert(first)
         expect_same("C6", await store.load(first.task.id), first)
@@ -96,7 +96,7 @@ class StoreSearches(StoreSuite):
 
     @pytest.mark.rule("find")
     async def test_agent_realm_label_and_creation_filter_exactly(self, store: Store) -> None:
-        """Alone and combined with the older filters; also once the Tasks have ended."""
+        """Each holds alone and combined with the older filters, also after the Tasks' end."""
         records = _stock()
         for record in records:
             await store.insert(record)
@@ -147,7 +147,7 @@ class StoreSearches(StoreSuite):
     async def test_pages_from_newest_to_oldest_follow_each_other(
         self, store: Store, limit: int
     ) -> None:
-        """By creation and then by id, whatever the order of insertion; a pruned place will do."""
+        """Sorted by creation time, then by id; ``after`` may be the place of a pruned Task."""
         ids = ["b", "a", "B", "ä", "z", "a-", "10", "9", "👋", "\u00e9", "e\u0301"]
         for n, task_id in enumerate(ids):
             await store.insert(_record(task_id, minutes=n // 3))
@@ -173,7 +173,7 @@ class StoreSearches(StoreSuite):
 
     @pytest.mark.rule("find")
     async def test_a_page_of_none_is_empty(self, store: Store) -> None:
-        """By id and newest first, of records and of events."""
+        """With the limit 0 every page is empty, and ``prune`` removes no Task."""
         await store.insert(running("there"), [b"1"])
         for page in (
             await store.find(limit=0),
@@ -187,7 +187,7 @@ class StoreSearches(StoreSuite):
 
     @pytest.mark.rule("find")
     async def test_children_are_found_page_by_page(self, store: Store) -> None:
-        """Each once, at rest or not, whatever else was written meanwhile."""
+        """Each child appears once, ended or not, whatever else was written in between."""
         ids = [f"child {n:02}" for n in range(24)]
         for n, task_id in enumerate(ids):
             record = owned(task_id, parent="the parent", state=b'"%s"' % (b"x" * 2_000))
@@ -212,7 +212,7 @@ class StoreSearches(StoreSuite):
     async def test_a_bad_option_of_a_search_is_named(
         self, store: Store, name: str, value: Any
     ) -> None:
-        """With the engine's `Search.of`, which checks them all."""
+        """The engine's `Search.of` checks all options; a store may use it."""
         await store.insert(running("there"))
         with refused("edges", InvalidValue, f"find() with a bad {name}") as refusal:
             await store.find(**{name: value})
@@ -221,7 +221,7 @@ class StoreSearches(StoreSuite):
 
     @pytest.mark.rule("edges")
     async def test_prune_refuses_what_is_no_moment(self, store: Store) -> None:
-        """A naive datetime, a text, a page that is no number; nothing is removed."""
+        """A naive datetime, a text and a bad limit are refused, and no Task is removed."""
         record = owned("ended")
         await store.insert(record)
         await store.commit(record, ended(record, TaskStatus.SUCCESS))
@@ -235,7 +235,7 @@ class StoreSearches(StoreSuite):
 
     @pytest.mark.rule("R14")
     async def test_a_host_that_left_never_lives_again(self, store: Store) -> None:
-        """Joining again is refused, and its Tasks stay claimable."""
+        """A join after ``leave`` is refused, and the host's Tasks stay claimable."""
         await store.join(HOST)
         await store.insert(owned("orphan", host=HOST))
         await store.leave(HOST)
@@ -249,7 +249,7 @@ class StoreSearches(StoreSuite):
 
     @pytest.mark.rule("R1")
     async def test_a_commit_of_another_task_conflicts(self, store: Store) -> None:
-        """What follows a record is a record of the same Task."""
+        """The next version of a record must belong to the same Task."""
         one, two = owned("one"), owned("two")
         await store.insert(one)
         await store.insert(two)
@@ -263,7 +263,7 @@ class StoreSearches(StoreSuite):
 
     @pytest.mark.rule("R22")
     async def test_a_record_that_can_be_read_is_not_buried(self, store: Store) -> None:
-        """Whatever its version, with force and without."""
+        """``bury`` refuses it at any version, with and without ``force``."""
         record = owned("well")
         await store.insert(record, [b"1"])
         expect(not await store.unreadable(), "R22", "a record that reads well is listed as bad")
@@ -279,7 +279,7 @@ class StoreSearches(StoreSuite):
     async def test_an_equal_value_of_another_type_is_another_value(
         self, store: Store, old: Any, new: Any
     ) -> None:
-        """In a note, in the inbox and in the result, as loaded."""
+        """The loaded note, inbox and result have the type that was written last."""
         await _write_alike(store, old, new)
         await _expect_alike(store, new)
 
@@ -289,7 +289,7 @@ class StoreSearches(StoreSuite):
     async def test_an_equal_value_of_another_type_survives_reopening(
         self, store: Store, reopen: Reopen, old: Any, new: Any
     ) -> None:
-        """The handle that wrote it may have kept the object; a fresh one reads what was stored."""
+        """The handle that wrote it may have cached it; a fresh handle reads what was stored."""
         await _write_alike(store, old, new)
         await _expect_alike(await reopen(store), new)
 
@@ -298,7 +298,7 @@ class StoreSearches(StoreSuite):
     async def test_every_field_of_a_commit_survives_reopening(
         self, store: Store, reopen: Reopen
     ) -> None:
-        """Set and cleared again; a fresh handle has nothing but what was stored."""
+        """Fields are set and cleared again; a fresh handle can only read what was stored."""
         steps = list(_every_field())
         for n in range(1, len(steps) + 1):
             task_id = f"after {n - 1} commits"

@@ -1,4 +1,4 @@
-"""Random sequences of verbs through Hosts over the store under test, held against `apply`."""
+"""Random sequences of verbs through Hosts over the store under test, compared with `apply`."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _NEVER = 3600.0
 
 
 class StoreSequences(StoreSuite):
-    """Rule C2 without any races: what is stored is what `apply` says, verb after verb."""
+    """C2 (mutators serialise) without races: each verb stores the Task that `apply` makes."""
 
     @pytest.mark.random
     @pytest.mark.rule("table", "C6", "values")
     async def test_any_sequence_of_verbs_does_what_apply_does(
         self, store: Store, level: Level, trials: Trials
     ) -> None:
-        """Two control planes take turns, so that each acts on what the other left."""
+        """Two control planes take turns, so that each acts on the other's last write."""
         planes = _ControlPlanes(store)
         try:
             for trial in trials.upto(1):
@@ -40,7 +40,7 @@ class StoreSequences(StoreSuite):
 
 
 class _ControlPlanes:
-    """Hosts without a substrate over one store: nobody owns a Task, so each verb is immediate."""
+    """Hosts without a substrate over one store: no Task has an owner, so verbs do not wait."""
 
     def __init__(self, store: Store) -> None:
         self._store = store

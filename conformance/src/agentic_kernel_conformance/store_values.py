@@ -1,4 +1,4 @@
-"""Values and ids: one corpus through every store, refused once, at the Host's edge."""
+"""Tests of values and ids: one corpus for every store; the Host refuses bad values at its edge."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ _KEY = "corpus/value"
 
 
 class StoreValues(StoreSuite):
-    """What is accepted comes back equal; what is not is refused and leaves nothing."""
+    """An accepted value comes back equal; a refused value leaves no trace."""
 
     @pytest.mark.rule("values")
     @pytest.mark.parametrize("value", ACCEPTED.values(), ids=ACCEPTED)
     async def test_an_accepted_value_comes_back_equal(self, store: Store, value: Any) -> None:
-        """From every place where a record carries values."""
+        """The value is written to, and read from, every field of a record that carries values."""
         text = json.dumps(value, ensure_ascii=False).encode()
-        state = None if value is None else text  # a state that is null is no state
+        state = None if value is None else text  # the state None means that there is no state
         supplement = value if isinstance(value, str) else text.decode()
         given = Task.new(
             id="first",
@@ -77,7 +77,7 @@ class StoreValues(StoreSuite):
     async def test_a_refused_value_is_named_by_its_path_and_leaves_nothing(
         self, store: Store, make: Callable[[], Any]
     ) -> None:
-        """Through every verb of a Host over this store that takes a value."""
+        """Every verb with a value is tried, through a Host over this store."""
         await _refused_everywhere(store, make, _KEY)
 
     @pytest.mark.rule("values")
@@ -85,12 +85,12 @@ class StoreValues(StoreSuite):
     async def test_a_value_that_is_too_long_is_named_by_its_field_and_leaves_nothing(
         self, store: Store, make: Callable[[], Any]
     ) -> None:
-        """Through every verb of a Host over this store that takes a value."""
+        """Every verb with a value is tried, through a Host over this store."""
         await _refused_everywhere(store, make, "metadata")
 
     @pytest.mark.rule("ids")
     async def test_an_id_is_opaque(self, store: Store) -> None:
-        """None is interpreted, and none is taken for another that only looks the same."""
+        """The store interprets no id, and takes no id for another that only looks the same."""
         await store.join("host-b")
         for n, task_id in enumerate(IDS.values()):
             await store.insert(owned(task_id, state=b"%d" % n, parent=task_id), [b"%d" % n])
@@ -118,7 +118,7 @@ class StoreValues(StoreSuite):
 
 
 def _next(before: Record, after: Record) -> Record:
-    """The same successor, counted as one step."""
+    """Return a direct successor of ``before`` with the task, state and inbox of ``after``."""
     return Record(task=after.task, version=before.version + 1, state=after.state, inbox=after.inbox)
 
 
@@ -163,7 +163,7 @@ async def _dispatch(host: Host, fields: dict[str, Any]) -> None:
 
 
 async def _refused(call: Callable[[], Awaitable[object]], path: str) -> None:
-    """Expect the typed refusal of a call, naming the path."""
+    """Expect that the call raises `InvalidValue`, and that the error names the path."""
     with refused("values", InvalidValue, f"a bad {path}") as refusal:
         await call()
     error = refusal.error

@@ -1,6 +1,6 @@
-"""What another process does on a store under test: ``python -m …store_worker JSON``.
+"""A worker process on a store under test: ``python -m …store_worker JSON``.
 
-It opens the store through its factory, does one job, and says what came of it as JSON lines.
+It opens the store with its factory, does one job, and writes the results as JSON lines.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ from .processes import StoreFactory, close
 
 
 async def resume(store: Store, task_id: str, name: str, share: int) -> None:
-    """Resume a Task whenever it is paused, until ``share`` own extras were seen kept.
+    """Resume a Task whenever it is paused, until ``share`` of its own extras were read.
 
-    Says ``kept``, ``offered``, and ``lost``: extras that were seen and then were not.
+    Writes ``kept`` (the extras read), ``offered`` (the number of resumes) and ``lost`` (the extras
+    that were read and then vanished).
     """
     host = Host(store=store)
     kept: list[str] = []
@@ -44,13 +45,13 @@ async def resume(store: Store, task_id: str, name: str, share: int) -> None:
 
 
 async def claim(store: Store, host: str, task_ids: list[str]) -> None:
-    """Join, say so, wait for a line, then claim one Task after the other; say which ones."""
+    """Join, say so, wait for a line, claim one Task after the other, and say which were won."""
     await store.join(host)
     say("joined")
     await asyncio.to_thread(sys.stdin.readline)
     won = [task_id for task_id in task_ids if await store.claim(task_id, host) is not None]
     say(won)
-    await asyncio.Event().wait()  # alive, until it is killed
+    await asyncio.Event().wait()  # stay alive until killed
 
 
 async def hold(store: Store, host: str, task_id: str) -> None:
@@ -62,7 +63,7 @@ async def hold(store: Store, host: str, task_id: str) -> None:
 
 
 async def join_histories(store: Store, part: int, size: int) -> None:
-    """Take part in the history of each seed that a line names; for each, say what it was."""
+    """Take part in the history of each seed read from stdin; for each, write this part of it."""
     say("ready")
     while line := await asyncio.to_thread(sys.stdin.readline):
         done = await contend(store, int(line), part, size, time.monotonic_ns)
@@ -78,13 +79,13 @@ JOBS: dict[str, Callable[..., Awaitable[None]]] = {
 
 
 def say(value: Any) -> None:
-    """Tell the process that started this one."""
+    """Write a value as one JSON line to the parent process."""
     sys.stdout.write(json.dumps(value) + "\n")
     sys.stdout.flush()
 
 
 async def main(text: str) -> None:
-    """Do what the text says."""
+    """Open the store and do the job that the JSON text describes."""
     given = json.loads(text)
     store = StoreFactory(given["path"], tuple(given["arguments"])).open()
     try:

@@ -1,4 +1,4 @@
-"""Insert and commit: conditional writes that land whole or leave nothing."""
+"""Tests of insert and commit: conditional writes that land whole or leave no trace."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _RACERS = 8
 
 
 class StoreWrites(StoreSuite):
-    """Rules 2, 3, 6 and R1 on one record."""
+    """C2, C3 and C6 of the Concurrency Contract, and R1 (fenced writes), on one record."""
 
     @pytest.mark.rule("C6")
     async def test_what_is_inserted_is_loaded_field_by_field(self, store: Store) -> None:
-        """Microseconds, notes, an empty state text and a parent included."""
+        """The record has microseconds, notes, a state, an inbox and a parent."""
         record = owned(
             state=b'{"turn":0,"text":"\xc3\xbc"}',
             inbox=({"type": "pause", "by": "someone", "list": [1]},),
@@ -36,7 +36,7 @@ class StoreWrites(StoreSuite):
 
     @pytest.mark.rule("edges")
     async def test_a_taken_id_is_refused_and_stays_as_it_is(self, store: Store) -> None:
-        """Neither the record nor its events are touched."""
+        """The refused insert changes neither the record nor its events."""
         record = running("taken")
         await store.insert(record, [b'{"n":1}'])
         with refused("edges", TaskExists, "insert of a stored id"):
@@ -47,7 +47,7 @@ class StoreWrites(StoreSuite):
 
     @pytest.mark.rule("C2")
     async def test_of_racing_inserts_one_lands(self, store: Store, level: Level) -> None:
-        """With its own events; the others raise ``TaskExists``."""
+        """It lands with its own events; the others raise ``TaskExists``."""
         for turn in range(level.rounds):
             records = [running(f"raced {turn}", state=b"%d" % n) for n in range(_RACERS)]
             outcomes = await asyncio.gather(
@@ -64,7 +64,7 @@ class StoreWrites(StoreSuite):
 
     @pytest.mark.rule("edges")
     async def test_an_unknown_id_is_not_found(self, store: Store) -> None:
-        """By any method that addresses one Task; nothing appears."""
+        """Each method that addresses one Task raises `TaskNotFound` and stores no record."""
         record = running("nowhere")
         await store.join(HOST)
         for call in (
@@ -79,7 +79,7 @@ class StoreWrites(StoreSuite):
 
     @pytest.mark.rule("C6")
     async def test_a_commit_replaces_every_field(self, store: Store) -> None:
-        """Set and cleared again, as the successor has it."""
+        """One commit sets the fields, and the next one changes or clears them."""
         record = owned()
         await store.insert(record)
         full = after(
@@ -112,7 +112,7 @@ class StoreWrites(StoreSuite):
     async def test_an_end_is_stored_with_all_its_fields(
         self, store: Store, status: TaskStatus
     ) -> None:
-        """Result, failure and stamps, in the commit of the transition."""
+        """Result, failure and stamps are stored in the commit of the transition."""
         record = owned()
         await store.insert(record)
         end = ended(record, status)
@@ -121,7 +121,7 @@ class StoreWrites(StoreSuite):
 
     @pytest.mark.rule("R1")
     async def test_a_commit_on_another_version_conflicts(self, store: Store) -> None:
-        """What was read before someone else committed does not hold any more."""
+        """The version must be the stored one: an older or a newer one is refused."""
         first = owned()
         await store.insert(first, [b"1"])
         second = after(first, state=b"2")
@@ -135,7 +135,7 @@ class StoreWrites(StoreSuite):
     async def test_a_commit_in_the_name_of_another_owner_conflicts(
         self, store: Store, holder: str | None
     ) -> None:
-        """The version alone is not enough: the owner must hold too."""
+        """The version alone is not enough: the owner must match too."""
         record = running(owner=holder)
         await store.insert(record, [b"1"])
         for pretended in ("host-a:2", "host-b:1", "", None, "host-a:1"):
@@ -148,7 +148,7 @@ class StoreWrites(StoreSuite):
     async def test_a_commit_on_a_terminal_record_conflicts(
         self, store: Store, status: TaskStatus
     ) -> None:
-        """Even with the right version and owner: an end is final."""
+        """The commit has the right version and owner, but an end is final."""
         first = owned()
         await store.insert(first)
         end = ended(first, status).changed(owner=first.owner)
@@ -161,7 +161,7 @@ class StoreWrites(StoreSuite):
     async def test_of_racing_commits_on_one_version_one_lands(
         self, store: Store, level: Level
     ) -> None:
-        """The others conflict, and nothing of them is left: no event, no field."""
+        """The others raise `Conflict`, and leave no event and no field."""
         record = owned()
         await store.insert(record)
         for _ in range(level.rounds):
@@ -184,7 +184,7 @@ class StoreWrites(StoreSuite):
     async def test_every_change_that_is_tried_until_it_lands_lands_once(
         self, store: Store, level: Level
     ) -> None:
-        """Eight writers, each appending its own extras by load, apply and commit."""
+        """Eight writers append their own extras by load, apply and commit, and try again."""
         record = paused(owned())
         await store.insert(record.changed(version=1))
         share = max(5, level.extras // 2)
@@ -211,7 +211,7 @@ class StoreWrites(StoreSuite):
 
     @pytest.mark.rule("alias")
     async def test_nothing_is_aliased_with_what_was_passed_in(self, store: Store) -> None:
-        """Lists that the caller changes afterwards change nothing in the store."""
+        """If the caller changes its lists after the call, the store does not change."""
         record = owned()
         texts = [b'{"n":1}', b'{"n":2}']
         await store.insert(record, texts)
@@ -224,7 +224,7 @@ class StoreWrites(StoreSuite):
 
     @pytest.mark.rule("alias")
     async def test_what_is_returned_belongs_to_the_caller(self, store: Store) -> None:
-        """Emptying a page, where that is possible, empties nothing in the store."""
+        """If the caller can empty a page, the store does not change."""
         record = owned("kept")
         await store.insert(record, [b"1"])
         pages = [
@@ -242,7 +242,7 @@ class StoreWrites(StoreSuite):
 
     @pytest.mark.rule("clause1")
     async def test_records_do_not_affect_each_other(self, store: Store) -> None:
-        """A commit, a conflict, an end and a claim on one leave the others as they were."""
+        """A claim, an end and a conflict on one record leave another record as it was."""
         bystander, busy = owned("bystander"), owned("busy")
         await store.insert(bystander, [b"1"])
         await store.insert(busy)
@@ -259,7 +259,7 @@ class StoreWrites(StoreSuite):
 
 
 async def _conflicts(store: Store, before: Record, wanted: Record, stored: Record) -> None:
-    """A commit that must be refused and leave nothing."""
+    """Expect that the commit raises `Conflict` and leaves no trace."""
     count = len(await store.events(stored.task.id))
     with refused("R1", Conflict, "a commit on what does not hold"):
         await store.commit(before, wanted, [b"refused"])

@@ -19,15 +19,15 @@ from .work import OutputWork, RefusingWork, System, Work
 from .workbench import Workbench
 
 Hold = Callable[[], AbstractAsyncContextManager[None]]
-"""Makes a context: while it is open, mutators that were called do not commit; when it closes,
-they do."""
+"""Returns a context manager: while it is open, mutators that were called do not commit; when it
+closes, they commit."""
 
 
 class SystemSuite(Contract):
-    """A Runtime that is also a Query, with the Tasks to try it on.
+    """A Runtime that is also a Query, with a `Work` that makes Tasks for it.
 
-    The system may be shared between tests and hold Tasks of others; what a test dispatched it
-    also ends.
+    Tests may share the system, and it may hold other Tasks too. A test ends the Tasks that it
+    dispatched.
     """
 
     features: ClassVar[RuntimeFeatures] = RuntimeFeatures()
@@ -36,13 +36,13 @@ class SystemSuite(Contract):
     runtime: Any = supplied("runtime")
     """The system under test, a `System`. Supplied by the adapter."""
     work: Any = supplied("work")
-    """How to make its substrate do what a test needs, a `Work`. Supplied by the adapter."""
+    """A `Work`: makes Tasks whose course a test can rely on. Supplied by the adapter."""
     hold: Any = supplied("hold", "holdable")
     """A `Hold`. Supplied by the adapter for the feature ``holdable``."""
 
     @pytest_asyncio.fixture
     async def bench(self, runtime: System, work: Work) -> AsyncIterator[Workbench]:
-        """The hold of this test on the system."""
+        """The `Workbench` of one test."""
         bench = Workbench(runtime, work, self.patience)
         yield bench
         await bench.close()

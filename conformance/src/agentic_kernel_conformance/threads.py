@@ -1,4 +1,4 @@
-"""Other threads on the same store: each with an event loop of its own."""
+"""Threads on the same store, each with its own event loop."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ T = TypeVar("T")
 Job = Callable[[], Coroutine[Any, Any, T]]
 
 _EAGER: Final = 1e-5
-"""Seconds after which a thread yields the interpreter; it is some milliseconds by default."""
+"""The interpreter's switch interval in seconds; the default is some milliseconds."""
 _GRACE: Final = 5.0
-"""Seconds after which a thread that was told to end is left to itself."""
+"""Seconds to wait for the threads that were cancelled; after that they are abandoned."""
 
 
 async def in_threads(jobs: Sequence[Job[T]], seconds: float) -> list[T]:
-    """What the jobs give, each on the event loop of a thread of its own, all at the same time.
+    """Run the jobs at the same time, each on the event loop of its own thread; return the results.
 
     Raises:
         TimeoutError: A job did not end in time.
-        Exception: What the first job that failed raised; the others are cancelled.
+        Exception: The exception of a job that failed; the other jobs are cancelled.
     """
     workers = [_Worker(job) for job in jobs]
     ends = [asyncio.wrap_future(worker.end) for worker in workers]
@@ -50,13 +50,13 @@ class _Worker(Generic[T]):
         self._job = job
         self._loop: asyncio.AbstractEventLoop | None = None
         self._task: asyncio.Task[T] | None = None
-        # A job that hangs where no cancellation reaches it must not keep the interpreter.
+        # A daemon: a job that no cancellation reaches must not keep the process from ending.
         threading.Thread(target=self._run, daemon=True).start()
 
     def cancel(self) -> None:
         """Cancel the job if it has begun and not ended."""
         if self._loop is not None and self._task is not None:
-            with suppress(RuntimeError):  # the loop is closed: it has ended
+            with suppress(RuntimeError):  # the loop is closed: the job has ended
                 self._loop.call_soon_threadsafe(self._task.cancel)
 
     def _run(self) -> None:
@@ -78,7 +78,7 @@ class _Worker(Generic[T]):
 
 @contextmanager
 def taking_turns_often() -> Iterator[None]:
-    """Have the threads interrupt each other as often as the interpreter can."""
+    """Make the interpreter switch between threads as often as it can."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(_EAGER)
     try:

@@ -1,4 +1,4 @@
-"""Timeline: a small history, drawn so that a person sees what overlapped and what came before.
+"""Timeline: a drawing of a small history; it shows which operations overlapped.
 
 before: running [a]
 A  |- resume('x') ------|               yes; running [a, x]
@@ -19,10 +19,12 @@ _COLUMN = 3
 
 
 def expect_linearizable(history: Sequence[Operation]) -> None:
-    """Report C2 or C7 as broken, with the smallest witness, unless the history holds.
+    """Report C2 (mutators serialise) or C7 (happens-before) unless an order explains the history.
+
+    The report shows a small witness.
 
     Raises:
-        RuleError: No order explains it.
+        RuleError: No order explains the history, or the search gave up.
     """
     verdict = linearize(history)
     expect(verdict.decided, "kit", f"{len(history)} operations are too many to put in order")
@@ -32,7 +34,7 @@ def expect_linearizable(history: Sequence[Operation]) -> None:
 
 
 def drawn(operations: Sequence[Operation], start: State) -> str:
-    """The operations in order of their calls, each on a line, time going to the right."""
+    """Draw the operations in order of their calls, one a line; time goes to the right."""
     ordered = sorted(operations, key=lambda each: each.called)
     moments = sorted(
         {each.called for each in ordered}
@@ -53,7 +55,7 @@ def drawn(operations: Sequence[Operation], start: State) -> str:
 
 
 def told(witness: Witness) -> str:
-    """The witness as a timeline, and how far an explanation gets."""
+    """Return the witness as a timeline, with the longest explanation that was found."""
     verdict = witness.verdict
     steps = [f"{each.caller} {described(each)}" for each in verdict.order if not each.reads]
     left = [each for each in witness.operations if each not in verdict.order and each.returned]

@@ -1,4 +1,4 @@
-"""ToolContract: what every Tool owes to the Loop that calls it. Needs the engine."""
+"""ToolContract: the contract of every Tool with the Loop that calls it. Needs the engine."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from .unwinding import give_up, nothing_left
 from .values import same
 
 Effects = Callable[[], int]
-"""How often the world has been changed so far, by this tool or by whatever stands for it."""
+"""Returns the number of effects on the world so far, by this tool or by its stand-in."""
 
 _AT_ONCE = 8
 _SOON = 0.01
@@ -37,9 +37,9 @@ _SOON = 0.01
 class ToolContract(Contract):
     """A tool does what its schemas, its effect and its other declarations say.
 
-    Fixtures: ``tool``, fresh for each test; ``arguments``, some for calls that go well (they are
-    made, repeatedly); ``effects``, ``failing`` and ``waiting`` for the features that need them. A
-    tool that looks at who calls also supplies ``principal``. Features: `ToolFeatures`.
+    Fixtures: ``tool``, fresh for each test; ``arguments``, for calls that succeed (the tests make
+    these calls, repeatedly); ``effects``, ``failing`` and ``waiting`` for the features that need
+    them. For a tool that checks its caller, also ``principal``. Features: `ToolFeatures`.
     """
 
     contract: ClassVar[str] = "ToolContract"
@@ -49,17 +49,17 @@ class ToolContract(Contract):
     tool: Any = supplied("tool")
     """The `Tool` under test. Supplied by the adapter."""
     arguments: Any = supplied("arguments")
-    """A list of arguments, each for a call that goes well. Supplied by the adapter."""
+    """A list of arguments, each for a call that succeeds. Supplied by the adapter."""
     effects: Any = supplied("effects", "observable")
     """An `Effects`. Supplied by the adapter for the feature ``observable``."""
     failing: Any = supplied("failing", "fails")
-    """Arguments that fit, and with which the call fails. Supplied for the feature ``fails``."""
+    """Arguments that fit the schema but make the call fail. Supplied for ``fails``."""
     waiting: Any = supplied("waiting", "waits")
-    """Arguments of a call that goes on until it is given up. Supplied for ``waits``."""
+    """Arguments of a call that runs until it is cancelled. Supplied for ``waits``."""
 
     @pytest.fixture
     def principal(self, tool: Tool) -> Principal:
-        """On whose behalf the calls are made."""
+        """The principal for whom the calls are made."""
         return Principal("kit", "kit", tool.scopes)
 
     @pytest.fixture
@@ -71,7 +71,7 @@ class ToolContract(Contract):
     def test_the_fixtures_are_a_tool_and_its_arguments(
         self, tool: Tool, arguments: Sequence[Mapping[str, Any]], principal: Principal
     ) -> None:
-        """There are some, they fit its schema, and the principal has its scopes."""
+        """At least one set of arguments; all fit the schema; the principal has the scopes."""
         expect(isinstance(tool, Tool), "kit", f"`tool` is a {type(tool).__name__}")
         expect(bool(arguments), "kit", "`arguments` is empty, so that no call goes well")
         fits = compile_schema(tool.input_schema)
@@ -82,7 +82,7 @@ class ToolContract(Contract):
 
     @pytest.mark.rule("schemas")
     def test_what_a_planner_is_shown_is_accepted_anywhere(self, tool: Tool) -> None:
-        """Schemas that the engine's own check takes, and a description that can be stored."""
+        """The engine's check accepts the schemas, and the description can be stored."""
         for schema in (tool.input_schema, tool.output_schema):
             try:
                 if schema is not None:
@@ -97,8 +97,8 @@ class ToolContract(Contract):
     async def test_a_call_that_fits_gives_a_result(
         self, calls: Calls, tool: Tool, arguments: Sequence[Mapping[str, Any]]
     ) -> None:
-        """One that fits the output schema; nothing goes on behind it."""
-        # What a tool keeps running for all calls began with the first.
+        """The result fits the output schema, and the call leaves no asyncio task running."""
+        # The first call may start tasks that the tool keeps for all calls. They are not counted.
         await self._done(calls, arguments[0])
         fits = None if tool.output_schema is None else compile_schema(tool.output_schema)
         for each in arguments:
@@ -111,7 +111,7 @@ class ToolContract(Contract):
     async def test_a_call_that_does_not_fit_never_reaches_it(
         self, calls: Calls, tool: Tool, arguments: Sequence[Mapping[str, Any]]
     ) -> None:
-        """Whatever is wrong with it: a name, a type, a value that is no JSON."""
+        """The mistake may be a name, a type, or a value that is not JSON."""
         for said, wrong in unfit(tool.input_schema, arguments[0]):
             async with in_time("schemas", self.patience, f"a call {said}"):
                 observation = await calls.make(wrong)
@@ -124,7 +124,7 @@ class ToolContract(Contract):
     async def test_a_call_that_fails_says_so(
         self, calls: Calls, failing: Mapping[str, Any]
     ) -> None:
-        """With a code and a message for the planner, and no result that looks like one."""
+        """The planner gets a code and a message, and not a failure in the form of a result."""
         async with in_time("outcome", self.patience, "a call that fails"):
             observation = await calls.make(failing)
         seen = f"{failing!a:.100} gave {observation!a:.300}; raise instead"
@@ -136,7 +136,7 @@ class ToolContract(Contract):
     async def test_a_call_that_takes_too_long_is_ended(
         self, tool: Tool, principal: Principal, waiting: Mapping[str, Any]
     ) -> None:
-        """Whatever it does when it is cancelled, the planner is told of the timeout."""
+        """The planner is told of the timeout, whatever the tool does when it is cancelled."""
         calls = Calls(tool, principal, timeout=_SOON)
         async with in_time("outcome", self.patience, f"a call that may take {_SOON} s"):
             observation = await calls.make(waiting)
@@ -148,14 +148,14 @@ class ToolContract(Contract):
     async def test_a_call_that_is_given_up_ends(
         self, calls: Calls, waiting: Mapping[str, Any]
     ) -> None:
-        """Wherever it is."""
+        """The call ends soon after a cancellation, wherever it is at that time."""
         await give_up(lambda: calls.make(waiting), self.patience, "a call")
 
     @pytest.mark.rule("apart")
     async def test_calls_at_the_same_time_do_not_mix(
         self, calls: Calls, tool: Tool, arguments: Sequence[Mapping[str, Any]]
     ) -> None:
-        """Side by side if it allows that; where it is steady, they give what each gives alone."""
+        """They run concurrently if the tool allows it; a steady tool returns the same as alone."""
         several = [arguments[n % len(arguments)] for n in range(_AT_ONCE)]
         alone = [await self._done(calls, each) for each in several]
         made: list[Callable[[], Coroutine[Any, Any, Observation]]] = [
@@ -174,7 +174,7 @@ class ToolContract(Contract):
     async def test_the_same_call_gives_the_same_result(
         self, calls: Calls, arguments: Sequence[Mapping[str, Any]]
     ) -> None:
-        """Also after others."""
+        """The result is the same also after other calls."""
         first = [await self._done(calls, each) for each in arguments]
         again = [await self._done(calls, each) for each in reversed(arguments)][::-1]
         for given, one, other in zip(arguments, first, again, strict=True):
@@ -210,7 +210,7 @@ class ToolContract(Contract):
         arguments: Sequence[Mapping[str, Any]],
         effects: Effects,
     ) -> None:
-        """A call is made again, under its key, when a crash has interrupted it."""
+        """The Loop makes a call again, under the same key, after a crash interrupted it."""
         for each in arguments:
             await self._done(calls, each, f"key of {each!a:.100}")
             once = effects()
@@ -231,7 +231,7 @@ class ToolContract(Contract):
         arguments: Sequence[Mapping[str, Any]],
         effects: Effects,
     ) -> None:
-        """Neither arguments that do not fit, nor a principal that lacks every scope."""
+        """A call with arguments that do not fit, or by a principal without scopes, is refused."""
         before = effects()
         if tool.scopes:
             await Calls(tool, Principal()).make(arguments[0])
@@ -241,7 +241,7 @@ class ToolContract(Contract):
             expect(effects() == before, "effects", f"a call {said} was refused, and had an effect")
 
     async def _done(self, calls: Calls, given: Mapping[str, Any], key: str = "") -> Observation:
-        """A call that goes well."""
+        """Make a call and expect that it succeeds."""
         async with in_time("outcome", self.patience, f"a call with {given!a:.100}"):
             observation = await calls.make(given, key)
         if not observation.ok:

@@ -1,4 +1,4 @@
-"""Calls: one tool called as the Loop calls it, and arguments that do not fit it."""
+"""Calls: one tool called as the Loop calls it, and arguments that do not fit its schema."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _OTHERS: tuple[Any, ...] = (None, True, -7, 0.5, "", "text", [], ["text"], {}, {
 
 
 class Calls:
-    """Calls of one tool, counted where they enter it.
+    """Calls of one tool; counts the calls that reach the handler.
 
     Args:
-        tool: What is called.
-        principal: On whose behalf.
+        tool: The tool to call.
+        principal: The principal for whom the calls are made.
         timeout: Seconds that a call may take, in place of the tool's own.
     """
 
@@ -34,9 +34,9 @@ class Calls:
         self._timeout = timeout
         self._made = 0
         self.entered = 0
-        """How many calls have reached the handler."""
+        """The number of calls that have reached the handler."""
         self.reports: list[Any] = []
-        """What calls reported while they were under way."""
+        """The progress reports of all calls."""
 
     @property
     def timeout(self) -> float | None:
@@ -47,7 +47,7 @@ class Calls:
         return getattr(self._tool, name)
 
     def start(self, arguments: bytes, context: ToolContext) -> Coroutine[Any, Any, Any]:
-        """The call, not yet begun."""
+        """Return the call as a coroutine that has not started."""
         return self._enter(self._tool.start(arguments, context))
 
     async def _enter(self, call: Coroutine[Any, Any, Any]) -> Any:
@@ -55,10 +55,10 @@ class Calls:
         return await call
 
     async def make(self, arguments: Any, key: str = "") -> Observation:
-        """One call, under an idempotency key of its own unless one is given.
+        """Make one call, with its own idempotency key unless one is given.
 
         Raises:
-            RuleError: A report of it cannot be stored, or its observation is another call's.
+            RuleError: A progress report cannot be stored, or the observation is another call's.
         """
         self._made += 1
         number = self._made
@@ -79,7 +79,7 @@ class Calls:
 
 
 def unfit(schema: Mapping[str, Any], sample: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Arguments that do not fit, each with what is wrong with it, made from some that do."""
+    """Yield arguments that do not fit the schema, made from ``sample``, each with its mistake."""
     fits = compile_schema(schema)
     for said, arguments in _changed(schema, sample):
         if not isinstance(arguments, dict) or fits(arguments) is not None:

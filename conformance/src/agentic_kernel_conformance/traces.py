@@ -1,7 +1,7 @@
-"""Traces: what a Task's durable events say that happened, held against the model.
+"""Traces: the durable events of a Task, compared with the model.
 
-The events of one commit name the move that it was. Where they leave open what was hidden (did the
-owner live?), every possibility is followed, and the trace is refused when none is left.
+The events of a commit name its move. They do not show hidden facts, for example whether the owner
+is alive. So a trace follows every possibility, and is refused when no possibility is left.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ _RULES = {Move.CLAIM: "R14", **dict.fromkeys((*_OF_OWNERS, Move.STEP), "R1")}
 
 @dataclass(slots=True)
 class Trace:
-    """What a Task's events tell, followed from its dispatch.
+    """The events of a Task, followed through the model from its dispatch.
 
     Args:
-        mortal: The hosts that may have died meanwhile; None if any may.
+        mortal: The hosts that may have died meanwhile; None if any host may have died.
     """
 
     mortal: Collection[str] | None = None
@@ -54,7 +54,7 @@ class Trace:
     """The states of the model that the Task may be in."""
     version: int = 0
     owner: str | None = None
-    """The owner's name, or a host alone where the events do not give the version."""
+    """The owner's name, or the host alone if the events do not give the version."""
     views: dict[int, tuple[TaskStatus, tuple[str, ...]]] = field(default_factory=dict)
     """The status and the supplements at each version."""
 
@@ -62,7 +62,7 @@ class Trace:
         """Take the next events, commit by commit.
 
         Raises:
-            RuleError: The model does not allow it.
+            RuleError: The model does not allow them.
         """
         for version, commit in groupby(events, lambda event: (event.id or (0, 0))[0]):
             while self.version + 1 < version:
@@ -104,20 +104,20 @@ class Trace:
             self.owner = None
 
     def _closed(self) -> frozenset[Point]:
-        """The states that may be reached without a trace in the store."""
+        """Return the states that silent moves may lead to: moves without a trace in the store."""
         mortal = self.mortal is None or (
             self.owner is not None and host_of(self.owner) in self.mortal
         )
         return _hidden(self.points, mortal)
 
     def expect_seen(self, version: int, view: View, rule: str = "C3") -> None:
-        """Hold what somebody was given at a version against what the events say.
+        """Compare the view that a caller was given at a version with the events.
 
         Args:
-            rule: What is broken if it was something else.
+            rule: The rule that is broken if they differ.
 
         Raises:
-            RuleError: It was something else.
+            RuleError: They differ.
         """
         if version not in self.views and version > self.version:
             self._take(version, Move.STEP, None)
@@ -129,10 +129,10 @@ class Trace:
             )
 
     def expect_left(self, record: Record) -> None:
-        """Hold the record that is left against the end of the trace.
+        """Compare the final record with the end of the trace.
 
         Raises:
-            RuleError: It is not what the events lead to.
+            RuleError: The events lead to another record.
         """
         while self.version < record.version:
             self._take(self.version + 1, Move.STEP, None)
@@ -147,7 +147,7 @@ class Trace:
 
 @cache
 def _hidden(points: frozenset[Point], mortal: bool) -> frozenset[Point]:
-    """The points, and those to which only moves lead that leave no trace."""
+    """Return the points, and all points that silent moves lead to from there."""
     met, waiting = set(points), list(points)
     while waiting:
         for move, after in moves(waiting.pop()):
@@ -160,17 +160,17 @@ def _hidden(points: frozenset[Point], mortal: bool) -> frozenset[Point]:
 
 @cache
 def _led_to(points: frozenset[Point], move: Move) -> frozenset[Point]:
-    """Where a move leads from any of the points."""
+    """Return the points that the move leads to from any of the given points."""
     return frozenset(after for point in points for taken, after in moves(point) if taken is move)
 
 
 def expect_steps(events: Iterable[Event], kind: str, record: Record) -> None:
     """Check the steps that runs left as events of one kind, with ``run`` and ``step`` as data.
 
-    Steps only go up, a run writes within one stretch, and the state is that of the last step.
+    Steps only go up, the events of a run are contiguous, and the state is that of the last step.
 
     Raises:
-        RuleError: A step is on record twice, after its run was replaced, or not in the state.
+        RuleError: A step was written twice, or by a replaced run, or is not in the state.
     """
     last, runs = 0, list[str]()
     for event in events:

@@ -1,8 +1,8 @@
-"""Trials: what a random test draws, seed after seed, until its count or its time is over.
+"""Trials: the seeds that a random test tries, until its count or its time is used up.
 
-Trial *k* of a test has the seed *first + k*, so a run that is interrupted goes on from the next
-seed and repeats nothing. By default a test stops at the count of its level; a campaign by the
-clock (``--conformance-minutes``) gives each test a share of the time instead.
+Trial *k* of a test has the seed *first + k*, so an interrupted campaign can continue from the next
+seed and repeats no trial. By default a test stops at the count of its level; with
+``--conformance-minutes`` each test gets a share of the time instead.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from types import TracebackType
 from typing import Final
 
 _NEWS: Final = 30.0
-"""Seconds between two lines about what is going on."""
+"""Seconds between two progress lines."""
 
 
 @dataclass(slots=True)
 class Tally:
-    """What one random test has done so far."""
+    """The counts of one random test so far."""
 
     adapter: str
     test: str
     first_seed: int
     next_seed: int
-    """Every seed below it has been tried."""
+    """Every seed from `first_seed` up to this one, exclusive, has been tried."""
     trials: int = 0
     operations: int = 0
     findings: int = 0
@@ -40,14 +40,17 @@ class Tally:
 
 
 class Trial:
-    """One trial, as a context: what is raised in it is a finding, and says how to repeat it."""
+    """One trial, as a context manager: an exception in it is a finding.
+
+    The exception gets a note with the command that repeats the trial.
+    """
 
     def __init__(self, trials: Trials, seed: int, about: str) -> None:
         self.seed = seed
         self.about = about
-        """Which trial it is, of how many."""
+        """The trial's number, such as ``trial 3 of 100``."""
         self.operations = 0
-        """To be set to the number of operations that were judged."""
+        """The number of operations that were judged; set by the test."""
         self._trials = trials
 
     def __enter__(self) -> Trial:
@@ -67,11 +70,11 @@ class Trials:
     """The trials of one random test.
 
     Args:
-        tally: Where they are counted.
-        again: The command that repeats this test, but for the seed.
-        seconds: How long they go on; None if a count ends them.
-        news: Takes a line about what is going on, now and then.
-        progress: Called before each trial.
+        tally: The counts of these trials.
+        again: The command that repeats this test, without the seed at its end.
+        seconds: The time for all of them; None if a count ends them.
+        news: Callback for a progress line, now and then.
+        progress: Callback before each trial.
     """
 
     def __init__(
@@ -91,10 +94,10 @@ class Trials:
         self._open: set[int] = set()
 
     def upto(self, count: int) -> Iterator[Trial]:
-        """One trial after the other; several at a time may be under way.
+        """Yield one trial after the other; several at a time may be under way.
 
         Args:
-            count: How many there are where no clock decides.
+            count: The number of trials, if no time is set.
         """
         begun = told = time.monotonic()
         of = f" of {count}" if self._seconds is None else ""
@@ -112,7 +115,7 @@ class Trials:
             yield Trial(self, seed, f"trial {number + 1}{of}")
 
     def ended(self, trial: Trial, error: BaseException | None) -> None:
-        """Count a trial."""
+        """Count a trial; if it raised, add the command that repeats it to the exception."""
         self._open.discard(trial.seed)
         tally = self.tally
         tally.trials += 1
@@ -125,27 +128,27 @@ class Trials:
 
 @dataclass(slots=True)
 class Campaign:
-    """The random tests of one run: where their seeds begin, and the time that they share.
+    """The random tests of one run: their first seed, and the time that they share.
 
     Args:
-        first_seed: Every test begins with it.
-        seconds: How long they go on, all of them together; None if each has its count.
-        news: Takes a line about what is going on, now and then.
+        first_seed: The first seed of every test.
+        seconds: The time for all tests together; None if each test has its count.
+        news: Callback for a progress line, now and then.
     """
 
     first_seed: int
     seconds: float | None
     news: Callable[[str], None]
     tallies: dict[str, Tally] = field(default_factory=dict)
-    """By the node id of the test."""
+    """The counts by node id of the test."""
     _weights: dict[str, float] = field(default_factory=dict)
 
     def expect(self, test_id: str, weight: float) -> None:
-        """Count on a test that will take a share of the time."""
+        """Register a test that will take a share of the time."""
         self._weights[test_id] = weight
 
     def share(self, test_id: str) -> float | None:
-        """A test's share, in seconds, of the time that is left; None where counts decide."""
+        """Return the test's share of the time left, in seconds; None if counts decide."""
         if self.seconds is None:
             return None
         weight = self._weights.get(test_id, 1.0)
@@ -159,20 +162,20 @@ class Campaign:
         again: str,
         progress: Callable[[], None] | None = None,
     ) -> Trials:
-        """The trials of a test that begins now."""
+        """Return the trials of a test that begins now."""
         tally = Tally(adapter, test, self.first_seed, self.first_seed)
         self.tallies[test_id] = tally
         return Trials(tally, again, self.share(test_id), self.news, progress)
 
     def over(self, test_id: str, seconds: float) -> None:
-        """A test has ended after so long; what it left of its share is for the others."""
+        """Record that a test ended after ``seconds``; the others get the rest of its share."""
         self._weights.pop(test_id, None)
         if self.seconds is not None:
             self.seconds = max(0.0, self.seconds - seconds)
 
 
 def totals(tallies: list[Tally]) -> str:
-    """All the trials of a run in one line, and where to go on."""
+    """Return one line about all trials of a run, with the seed to continue from."""
     trials, operations, findings = (
         sum(getattr(tally, name) for tally in tallies)
         for name in ("trials", "operations", "findings")
@@ -185,5 +188,5 @@ def totals(tallies: list[Tally]) -> str:
 
 
 def amount(count: int, noun: str) -> str:
-    """A count and what is counted, as a person would write it."""
+    """Return a count with its noun, such as ``1 trial`` or ``1,200 trials``."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -1,4 +1,4 @@
-"""Unwinding: calls that are given up, and what they leave running."""
+"""Unwinding: calls that are cancelled, and the asyncio tasks that they leave running."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from typing import Any, Final
 from .rules import RuleError, broken
 
 TURNS: Final = (0, 1, 2, 3, 5, 8, 13)
-"""After how many turns of the event loop a call is given up; the last of them is in the middle."""
+"""Turns of the event loop before a call is cancelled; by the last one it is in the middle."""
 _LATER: Final = 20
-"""Turns that what a call began may take to end after it."""
+"""Turns of the event loop in which the tasks of a call must end after the call."""
 
 
 async def give_up(
     call: Callable[[], Coroutine[Any, Any, object]], seconds: float, doing: str
 ) -> None:
-    """Make a call and cancel it, after so many turns of the event loop, and again after more.
+    """Make the call once for each of `TURNS`, and cancel it after so many turns of the event loop.
 
-    A call that is done by then, or failed, has ended in its own way, and that is not judged here.
+    A call that has returned or failed by then ended in its own way; that end is not judged here.
 
     Args:
         call: Makes the call.
-        seconds: How long it may take to end.
-        doing: What it is, for the report.
+        seconds: Seconds in which it must end after the cancellation.
+        doing: The name of the call, for the report.
 
     Raises:
-        RuleError: It did not end in time, took no notice, or left something running.
+        RuleError: It did not end in time, ignored its cancellation, or left a task running.
     """
     for turns in TURNS:
         await _give_up(call, turns, seconds, doing)
@@ -60,10 +60,10 @@ async def _give_up(
 
 @asynccontextmanager
 async def nothing_left(doing: str) -> AsyncIterator[None]:
-    """Report what the block began on the event loop and left running.
+    """Report asyncio tasks that the block started and left running, and cancel them.
 
     Raises:
-        RuleError: There is something.
+        RuleError: A task is left.
     """
     before = asyncio.all_tasks()
     yield

@@ -1,6 +1,6 @@
-"""One corpus of values for every store: what must come back equal, and what must be refused.
+"""One corpus for every store: values that must come back equal, and values to be refused.
 
-Both are the same for all stores, because the Host refuses once, at its edge.
+Both are the same for all stores, because the Host checks values once, at its edge.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any, Final
 
 
 def nested(depth: int, value: Any = 0) -> Any:
-    """A value inside ``depth`` lists."""
+    """Return the value inside ``depth`` lists."""
     for _ in range(depth):
         value = [value]
     return value
@@ -53,7 +53,7 @@ ACCEPTED: Final[dict[str, Any]] = {
 
 
 class _Foreign:
-    """A class that JSON knows nothing of."""
+    """A class that JSON cannot encode."""
 
 
 REFUSED: Final[dict[str, Callable[[], Any]]] = {
@@ -75,13 +75,13 @@ REFUSED: Final[dict[str, Callable[[], Any]]] = {
     "an object": _Foreign,
     "a key that is no text": lambda: {1: "one"},
 }
-"""Makers of values that are refused wherever they enter, with the path of what offends."""
+"""Makers of values that the Host refuses at every entry; the error names the path of the value."""
 
 TOO_LONG: Final[dict[str, Callable[[], Any]]] = {
     "10 MB": lambda: "x" * 10_000_000,
     "10 MB of small parts": lambda: ["x" * 1_000] * 10_000,
 }
-"""Makers of values that are refused as a whole: the path is that of the field they are in."""
+"""Makers of values that are too long as a whole; the error names the path of their field."""
 
 IDS: Final[dict[str, str]] = {
     "parent folder": "../../../../etc/passwd",
@@ -127,9 +127,9 @@ IDS: Final[dict[str, str]] = {
     "300 wide characters": "ü" * 300,
     "300 characters, other end": "x" * 299 + "y",
 }
-"""Ids that are opaque and legal, and that some file system, database or shell would interpret."""
+"""Legal ids that some file system, database or shell would interpret; a store must not."""
 
 
 def same(found: Any, given: Any) -> bool:
-    """Whether two JSON values are equal in type and in the order of keys."""
+    """True if two JSON values are equal in type and in the order of keys."""
     return json.dumps(found) == json.dumps(given)

@@ -1,4 +1,4 @@
-"""Wire: the way to a store, on which calls take their time and answers are lost."""
+"""Wire: an unreliable connection to a store: calls are delayed, requests and answers are lost."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ T = TypeVar("T")
 
 
 class Wire:
-    """A `Store` that is another one, as seen through a connection that is not quite reliable.
+    """A `Store` that passes each call on to another one, over an unreliable connection.
 
-    Before and after each call, others have their turn. A write may never be sent, or its answer
-    may be lost; both are reported as `UnknownOutcome`.
+    ``load`` and the writes yield to the event loop before and after the call. A write may never be
+    sent, or its answer may be lost; in both cases it raises `UnknownOutcome`.
     """
 
     def __init__(self, store: Store, script: Script) -> None:
@@ -44,7 +44,7 @@ class Wire:
             await self._turns()
             answer = await call
         finally:
-            call.close()  # it was not begun if the caller was cancelled before
+            call.close()  # the call has not started if the caller was cancelled before it
         await self._turns()
         return answer
 

@@ -1,9 +1,8 @@
-"""Work: how the contracts make a substrate do what they need; supplied by who made the substrate.
+"""Work: makes the Tasks with which the contracts test a substrate; its author supplies it.
 
-The contracts know nothing about instructions that mean something to your substrate. A `Work`
-object turns "succeed", "fail", "run until stopped" and "pass several safe points" into Tasks that
-do so. Each call returns a fresh Task, ``not_started`` and with an id of its own; the contract
-dispatches it.
+The contracts do not know which instructions your substrate understands. A `Work` object turns
+"succeed", "fail", "run until stopped" and "pass several safe points" into Tasks that do so. Each
+call returns a fresh Task, ``not_started`` and with its own id; the contract dispatches it.
 """
 
 from __future__ import annotations
@@ -14,12 +13,12 @@ from agentic_kernel import Query, Runtime, Task
 
 
 class System(Runtime, Query, Protocol):
-    """What the contracts of runtimes and queries are about: both, over the same Tasks."""
+    """The system under test: a Runtime and a Query over the same Tasks."""
 
 
 @runtime_checkable
 class Work(Protocol):
-    """Tasks made to measure for one substrate."""
+    """Makes the Tasks of the contracts for one substrate."""
 
     def succeed(self) -> Task:
         """A Task that soon ends in ``success`` on its own."""
@@ -32,7 +31,7 @@ class Work(Protocol):
     def run_until_stopped(self) -> Task:
         """A Task that does not end by itself within the contract's patience.
 
-        Where the Runtime pauses, it comes to safe points again and again.
+        If the Runtime pauses, the Task reaches safe points again and again.
         """
         ...
 
@@ -43,7 +42,7 @@ class Work(Protocol):
 
 @runtime_checkable
 class ResultWork(Work, Protocol):
-    """Optional: what ``succeed`` results in is known beforehand."""
+    """Optional: a `Work` that knows the result of ``succeed`` in advance."""
 
     def expected_result(self, task: Task) -> Any:
         """The exact result of a Task that ``succeed`` made."""
@@ -52,7 +51,7 @@ class ResultWork(Work, Protocol):
 
 @runtime_checkable
 class RefusingWork(Work, Protocol):
-    """For the feature ``refuses``."""
+    """A `Work` for the feature ``refuses``."""
 
     def refused(self) -> Task:
         """A Task that the substrate refuses with `CannotStart`."""
@@ -61,7 +60,7 @@ class RefusingWork(Work, Protocol):
 
 @runtime_checkable
 class OutputWork(Work, Protocol):
-    """For the feature ``keeps_partial_output``."""
+    """A `Work` for the feature ``keeps_partial_output``."""
 
     async def until_output(self, task: Task) -> None:
         """Return once the running Task, made by ``run_until_stopped``, has produced output."""

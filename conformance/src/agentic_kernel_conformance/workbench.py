@@ -1,4 +1,4 @@
-"""Workbench: one test's hold on a system; it dispatches, reads through a Reader, and cleans up."""
+"""Workbench: one test's access to a system; it dispatches, reads and cleans up."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ VERBS: dict[str, Verb] = {
     "complete": lambda system, task_id: system.complete(task_id, {"late": True}),
     "fail": lambda system, task_id: system.fail(task_id, FAULT),
 }
-"""The verbs on a stored Task, each with a payload that would show if it took effect."""
+"""The verbs on a stored Task; each has a payload that a read would show if it took effect."""
 
 
 class Workbench:
-    """Everything that one test does to a system.
+    """The access of one test to a system; reads go through a `Reader`.
 
     Args:
         system: The Runtime and Query under test.
-        work: How to make its substrate do what the test needs.
-        patience: Seconds after which something that must happen is taken not to happen.
+        work: Makes the Tasks of the test.
+        patience: Seconds to wait for an event that must happen; after that the test fails.
     """
 
     def __init__(self, system: System, work: Work, patience: float) -> None:
@@ -57,30 +57,30 @@ class Workbench:
         self._dispatched: list[str] = []
 
     def another_reader(self) -> Reader:
-        """A second observer, who has seen nothing yet."""
+        """Return a new observer, which has seen no Task yet."""
         return Reader(self.system, self.patience)
 
     async def dispatch(self, task: Task) -> str:
-        """Dispatch a Task and return its id; it is killed when the test ends."""
+        """Dispatch a Task and return its id; `close` kills the Task when the test ends."""
         self._dispatched.append(task.id)
         self.reader.expects(task)
         await self.within(self.system.dispatch(task))
         return task.id
 
     async def dispatch_running(self) -> str:
-        """The id of a Task that runs until it is stopped."""
+        """Dispatch a Task that runs until it is stopped, and return its id."""
         task_id = await self.dispatch(self.work.run_until_stopped())
         await self.reader.until(task_id, RUNNING)
         return task_id
 
     async def dispatch_paused(self) -> str:
-        """The id of a Task that was paused while it ran."""
+        """Dispatch a Task, pause it while it runs, and return its id."""
         task_id = await self.dispatch_running()
         await self.pause(task_id)
         return task_id
 
     async def dispatch_ended(self, status: TaskStatus) -> str:
-        """The id of a Task that ended in the given status, from outside."""
+        """Dispatch a Task, end it from outside in the given status, and return its id."""
         task_id = await self.dispatch_running()
         if status is SUCCESS:
             await self.system.complete(task_id, {"answer": 42})
@@ -92,7 +92,7 @@ class Workbench:
         return task_id
 
     async def pause(self, task_id: str) -> Task:
-        """Ask for a pause and wait until it took effect."""
+        """Ask for a pause and wait until the Task is paused."""
         await self.within(self.system.pause(task_id))
         return await self.reader.until(task_id, PAUSED)
 
@@ -102,24 +102,24 @@ class Workbench:
         return await self.reader.until(task_id, CANCELLED, rule=rule)
 
     async def within(self, call: Awaitable[Any]) -> Any:
-        """What the call gives, within the patience."""
+        """Return the result of the call; report ``edges`` if it exceeds the patience."""
         async with in_time("edges", self.patience, "a call"):
             return await call
 
     async def close(self) -> None:
-        """End what still runs and check the end of every trace."""
+        """Kill every Task of this test, and check that each one has ended."""
         for task_id in self._dispatched:
             try:
                 await self.system.get(task_id)
             except TaskNotFound:
-                continue  # the dispatch was refused, as the test had it
+                continue  # the dispatch was refused, as the test expected
             with accepted("edges", "kill at the end of a test"):
                 await self.within(self.system.kill(task_id))
             await self.reader.until(task_id, *TERMINAL)
 
 
 def started(task: Task, status: TaskStatus) -> Task:
-    """The Task as it would be in a status that no ``dispatch`` accepts."""
+    """Return the Task moved to a status that no ``dispatch`` accepts."""
     paths: dict[TaskStatus, tuple[Mutation, ...]] = {
         RUNNING: (Dispatch(),),
         PAUSED: (Dispatch(), Pause()),
@@ -133,7 +133,11 @@ def started(task: Task, status: TaskStatus) -> Task:
 
 
 async def tolerating_paused(call: Awaitable[object]) -> bool:
-    """Whether the call was accepted; only a Task that is paused may refuse it."""
+    """True if the call was accepted, False if the Task was paused and refused it.
+
+    Raises:
+        IllegalTransition: The Task refused the call and was not paused.
+    """
     try:
         await call
     except IllegalTransition as error:

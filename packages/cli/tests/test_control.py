@@ -228,7 +228,7 @@ async def test_watch_tells_when_nobody_runs_the_task(
     await elsewhere.dispatch("it")
     await elsewhere.host.drain()
     watching = terminals.start("watch", "it")
-    await asyncio.to_thread(watching.until, err="nobody runs this Task now")
+    await asyncio.to_thread(watching.until, err="no process runs this Task now")
     watching.process.terminate()
     await asyncio.to_thread(watching.ended, 143)
 

@@ -145,7 +145,7 @@ def test_a_malformed_wish_is_refused(kind: str, asked: dict[str, Any]) -> None:
 
 
 def test_a_tool_that_there_is_not_cannot_be_confirmed() -> None:
-    with pytest.raises(InvalidValue, match="is no tool"):
+    with pytest.raises(InvalidValue, match="is not a tool"):
         grant_of().confirmed(Wish.of(a_task("openai", tools=["shell"])))
 
 
@@ -185,7 +185,7 @@ async def test_a_task_of_a_kind_that_this_command_does_not_run_is_left_with_the_
     terminals: Terminals,
 ) -> None:
     await leave(terminals.state, a_task("triage", "it"), a_task("tri\x1b[2Jage", "odd"))
-    reason = "a Host that serves 'triage' must take it up; this command runs only 'local', "
+    reason = "only a Host that serves 'triage' can run it; this command runs only 'local', "
     for ids in ((), ("it",)):
         left = await call(terminals, "recover", *ids)
         assert left.err.startswith(f"left: task it: {reason}")
@@ -194,7 +194,7 @@ async def test_a_task_of_a_kind_that_this_command_does_not_run_is_left_with_the_
         "it", "odd",
     ]  # fmt: skip
     shown = await call(terminals, "show", "it", code=0)
-    assert "status: running (nobody runs it; a Host that serves 'triage' must take it up)" in (
+    assert "status: running (no process runs it; only a Host that serves 'triage' can run it)" in (
         shown.out.splitlines()
     )
     assert "go on with" not in shown.out
@@ -208,7 +208,7 @@ async def test_no_command_is_proposed_that_would_refuse_the_kind(terminals: Term
     await leave(terminals.state, a_task("triage", "it"), paused=True)
     assert "go on with" not in (await call(terminals, "show", "it", code=0)).out
     refused = await call(terminals, "resume", "it", code=1)
-    assert "a Host that serves 'triage' must take it up" in refused.err
+    assert "only a Host that serves 'triage' can run it" in refused.err
 
 
 @pytest.mark.slow

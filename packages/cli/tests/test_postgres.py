@@ -167,7 +167,7 @@ async def test_decisions_from_another_terminal_reach_the_process(
 def test_migrate_says_from_which_version_to_which(url: str) -> None:
     made = json.loads(said(url, "--json", "migrate"))
     assert made == {"kind": "migrated", "from": 0, "to": NEWEST}
-    assert said(url, "migrate") == f"nothing to do: the schema is of version {NEWEST}\n"
+    assert said(url, "migrate") == f"nothing to do: the schema already has version {NEWEST}\n"
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("DELETE FROM agentic_kernel.versions WHERE version = %s", [NEWEST])
     raised = f"migrated the schema from version {NEWEST - 1} to version {NEWEST}\n"
@@ -186,11 +186,11 @@ async def test_the_doctor_tells_of_the_server_and_changes_nothing(url: str) -> N
         _, answers, settings, schema, state = await examined(place)
         assert "PostgreSQL" in answers.detail
         assert settings.detail.startswith("fsync on, full_page_writes on")
-        assert "is not there yet" in schema.detail
+        assert "does not exist yet" in schema.detail
         assert state.ok
     await migrated(place)
     *_, schema, state = await examined(place)
-    assert (schema.ok, schema.detail) == (True, f"agentic_kernel is of version {NEWEST}")
+    assert (schema.ok, schema.detail) == (True, f"the schema agentic_kernel has version {NEWEST}")
     assert (state.ok, state.detail) == (True, "writable, leases held")
 
 
@@ -206,7 +206,7 @@ async def test_the_doctor_knows_which_newer_schema_it_can_work_with(
     found = {finding.name: finding for finding in await examined(place)}
     schema = found["postgres schema"]
     assert schema.ok == fit
-    assert "is of version 99" in schema.detail
+    assert "has version 99" in schema.detail
     assert ("state" in found) == fit
     assert "upgrade" in schema.advice or fit
 
@@ -220,7 +220,7 @@ async def test_the_doctor_tells_a_role_what_it_may_not_do(url: str) -> None:
         try:
             schema = (await examined(place))[-1]
             assert (schema.name, schema.ok) == ("postgres schema", False)
-            assert "may not make it" in schema.detail
+            assert "may not create it" in schema.detail
             assert place.command("migrate") in schema.advice
             await migrated(Database(url))
             schema = (await examined(place))[-1]

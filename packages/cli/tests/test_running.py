@@ -62,6 +62,7 @@ def test_an_id_is_used_once(terminals: Terminals) -> None:
     assert refused.err.splitlines()[-1].startswith("agentic-kernel: task 'mine' is already stored")
 
 
+@pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_pauses_the_task_and_says_how_to_go_on(
     terminals: Terminals, number: int, code: int
@@ -81,6 +82,7 @@ def test_a_signal_pauses_the_task_and_says_how_to_go_on(
     going_on.ended(4)
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_a_second_signal_leaves_at_once_and_the_task_can_be_recovered(
     terminals: Terminals,
 ) -> None:

@@ -84,11 +84,11 @@ def test_a_workspace_that_is_no_folder_is_refused(tmp_path: Path) -> None:
     ("tool", "arguments", "told"),
     [
         ("write", {"path": "../out.txt", "content": "x"}, "leads out of the workspace"),
-        ("write", {"path": "a.txt", "content": "x"}, "is there already, and no file is replaced"),
+        ("write", {"path": "a.txt", "content": "x"}, "exists already, and no file is replaced"),
         ("write", {"path": "none/a.txt", "content": "x"}, "No such file or directory"),
         ("write", {"path": "a\u202eb", "content": "x"}, "cannot be seen"),
         ("calculator", {"expression": "1 / 0"}, "has no value"),
-        ("calculator", {"expression": "one"}, "is no number and no operator"),
+        ("calculator", {"expression": "one"}, "is not a number or an operator"),
     ],
 )
 async def test_what_a_tool_refuses_is_told_to_the_planner_and_is_no_bug(

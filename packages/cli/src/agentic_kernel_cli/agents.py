@@ -1,4 +1,4 @@
-"""The Host of this command: what a Task's runtime kind asks for, as far as it is granted."""
+"""The Host of this command: it runs each granted Task on the substrate of its runtime kind."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ AnyWork = LocalWork | VendorWork | CopilotWork
 async def open_runtime(
     place: Place, grants: Grants, observer: Observer, kinds: Collection[str] = (LOCAL,)
 ) -> AsyncIterator[Host]:
-    """A Host that runs the Tasks that are granted something, and no others.
+    """Open a Host that runs the Tasks in ``grants`` and no others.
 
     Raises:
-        CannotStart: The local model is wanted, and its package or its file is missing; the
-            message says what to install.
+        CannotStart: One of ``kinds`` needs the local model, and its package or its file is
+            missing; the message says what to install.
         StoreError: The place cannot be opened.
     """
     if not {LOCAL, LOCAL_TOOLS}.isdisjoint(kinds):
@@ -39,10 +39,9 @@ async def open_runtime(
 
 
 class Work:
-    """A substrate that hands each Task to the one that its runtime kind asks for.
+    """The substrate that passes each Task to the substrate of its runtime kind.
 
-    A Task that was granted nothing is not run, whoever brought it here: a child that a stored
-    record names, for example.
+    It does not run a Task without a grant, for example a child Task that a stored record names.
     """
 
     def __init__(self, grants: Grants) -> None:
@@ -58,20 +57,20 @@ class Work:
             work, box = self._granted(job.task)
             _check_consent(job, box)
         except CannotStart as error:
-            # It can go on where it is granted.
+            # Pause and do not fail: a command with the right flags can resume it.
             await job.pause(job.state, reason=str(error))
         return await work.execute(job, box)
 
     async def close(self) -> None:
-        """Let go of the models."""
+        """Close all substrates that were opened."""
         for work in self._works.values():
             await work.close()
 
     def _granted(self, task: Task) -> tuple[AnyWork, Toolbox | None]:
-        """Who works on a Task, and the tools for it.
+        """Return the substrate for a Task, and its tools if it asks for any.
 
         Raises:
-            CannotStart: It asks for more than it is granted.
+            CannotStart: The Task has no grant, asks for more than its grant, or is malformed.
         """
         grant = self._grants.get(task.id)
         if grant is None:
@@ -105,12 +104,13 @@ def _new(runtime: str, model: str | None) -> AnyWork:
 
 
 def _check_consent(job: Job, box: Toolbox | None) -> None:
-    """Refuse to carry out what an earlier command allowed by its ``--yes``, and this one does not.
+    """Refuse a write that an earlier command allowed with ``--yes``, if this one has no ``--yes``.
 
-    The Loop asks its policy once about each action, and the answer is stored with the plan at hand.
+    The Loop asks its policy once about each action and stores the verdict with the plan. So the
+    policy of this command is not asked again.
 
     Raises:
-        CannotStart: A stored plan has such an action.
+        CannotStart: The stored plan has such a write.
     """
     if box is None or box.yes:
         return
@@ -126,7 +126,7 @@ def _check_consent(job: Job, box: Toolbox | None) -> None:
             if action["type"] == "tool_call" and each["decision"]["verdict"] == "allow"
         ]
     except (KeyError, TypeError):
-        return  # No state of a Loop; who runs it will say so.
+        return  # Not the state of a Loop; the substrate reports it.
     if not set(allowed).isdisjoint(box.writing()):
         raise CannotStart(
             "an earlier command allowed its next write with --yes, and this one does not; resume "

@@ -1,11 +1,11 @@
 """The entry point: every end of the command becomes an exit code, every error one clear line.
 
 0  success                    4    cancelled
-1  failure, or an error       5    left as it is: it asks for more than the flags grant,
-2  usage                           or for a Host that serves another kind
+1  failure, or an error       5    left as it is: the flags do not grant what it asks for,
+2  usage                           or this command does not run its kind
                               130  interrupted by Ctrl-C; the Task is then paused
 3  paused from elsewhere,     143  ended by SIGTERM; the Task is then paused
-   or for a decision          141  the reader of the output left; the Task is then paused
+   or for a decision          141  the reader closed the output; the Task is then paused
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ def main() -> None:
     except OSError:
         code = READER_GONE
     if code == READER_GONE:
-        # Nobody reads what Python would still flush at exit; it must not complain about that.
+        # Python flushes stdout again at exit; without a reader it would print an error then.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(code)
 
 
 def parted(words: Iterable[str]) -> tuple[list[str], list[str]]:
-    """The global options, which may stand before or after the command, and the rest in order."""
+    """Split off the global options, which may stand anywhere before ``--``; keep the order."""
     options: list[str] = []
     rest: list[str] = []
     ahead = iter(words)
@@ -89,8 +89,9 @@ def _report(error: Exception, *, as_json: bool) -> int:
     elif isinstance(error, NotGranted):
         code = LEFT
     elif not isinstance(error, (KernelError, OSError)):
-        message = f"unexpected {type(error).__name__}: {message} (--debug shows where)"
-    # Messages of this project show foreign text as a label or a repr, and may hold a command.
+        message = f"unexpected {type(error).__name__}: {message} (add --debug to see the traceback)"
+    # Messages of this project already show foreign text safely. `label` would escape the
+    # backslashes of a command in them.
     shown = (
         line(message) if isinstance(error, (KernelError, typer.TyperException)) else label(message)
     )
@@ -104,4 +105,4 @@ def _said(error: Exception) -> str:
     try:
         return str(error)
     except Exception:
-        return "an error that cannot be told as text"
+        return "its message cannot be shown, because its __str__ raised"

@@ -1,4 +1,4 @@
-"""Arithmetic: the value of an expression, by a parser of its own; nothing is ever executed."""
+"""Arithmetic: evaluate an expression with a parser of its own; no code is ever executed."""
 
 from __future__ import annotations
 
@@ -7,33 +7,34 @@ from decimal import Context, Decimal, DecimalException
 from typing import Final
 
 MAX_LENGTH: Final = 200
-"""Characters of an expression."""
+"""Maximum length of an expression, in characters."""
 MAX_DEPTH: Final = 40
-"""How deep parentheses and signs may nest."""
+"""Maximum nesting of parentheses and signs."""
 
 _TOKEN: Final = re.compile(r"\s*(?:([0-9]+(?:\.[0-9]*)?|\.[0-9]+)|([-+*/()]))", re.ASCII)
 _EXACT: Final = Context(prec=34)
 
 
 class NoExpression(ValueError):
-    """The text is no expression that has a value; the message says why."""
+    """The text is not an expression with a value; the message says why."""
 
 
 def evaluate(text: str) -> str:
-    """The value of an expression of numbers, ``+ - * /`` and parentheses, to 34 digits.
+    """Return the value of an expression of numbers, ``+ - * /`` and parentheses, to 34 digits.
 
     Raises:
-        NoExpression: It is none, is too long or nested too deep, or divides by zero.
+        NoExpression: The text is not such an expression, is too long or nested too deep, or has
+            no value, for example because it divides by zero.
     """
     if len(text) > MAX_LENGTH:
-        raise NoExpression(f"longer than {MAX_LENGTH} characters")
+        raise NoExpression(f"it has {len(text)} characters; at most {MAX_LENGTH} are allowed")
     parser = _Parser(_tokens(text))
     try:
         value = parser.sum(0)
     except DecimalException as error:
-        raise NoExpression(f"has no value: {type(error).__name__}") from error
+        raise NoExpression(f"it has no value: {type(error).__name__}") from error
     if parser.next is not None:
-        raise NoExpression(f"{parser.next!r} stands where an operator should")
+        raise NoExpression(f"it has {parser.next!r} in the place of an operator")
     return _shown(value)
 
 
@@ -51,7 +52,7 @@ class _Parser:
     def _take(self) -> str:
         token = self.next
         if token is None:
-            raise NoExpression("it ends where a number should be")
+            raise NoExpression("it ends without a number; add one")
         self._at += 1
         return token
 
@@ -73,7 +74,7 @@ class _Parser:
 
     def _atom(self, depth: int) -> Decimal:
         if depth > MAX_DEPTH:
-            raise NoExpression(f"nested deeper than {MAX_DEPTH}")
+            raise NoExpression(f"its parentheses and signs nest deeper than {MAX_DEPTH} levels")
         token = self._take()
         if token == "-":
             return _EXACT.minus(self._atom(depth + 1))
@@ -82,11 +83,11 @@ class _Parser:
         if token == "(":
             value = self.sum(depth + 1)
             if self.next != ")":
-                raise NoExpression("a parenthesis is not closed")
+                raise NoExpression("it has a parenthesis that is not closed")
             self._take()
             return value
         if token in "*/)":
-            raise NoExpression(f"{token!r} stands where a number should")
+            raise NoExpression(f"it has {token!r} in the place of a number")
         return _EXACT.create_decimal(token)
 
 
@@ -96,7 +97,7 @@ def _tokens(text: str) -> list[str]:
     while at < len(text):
         match = _TOKEN.match(text, at)
         if match is None:
-            raise NoExpression(f"{text[at : at + 10]!r} is no number and no operator")
+            raise NoExpression(f"{text[at : at + 10]!r} is not a number or an operator")
         found.append(match[1] or match[2])
         at = match.end()
     return found

@@ -1,4 +1,4 @@
-"""The commands: what may be said, and who does it. Each returns its exit code."""
+"""The commands and their parameters. Each command returns its exit code."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from .text import command_line, label, line, seconds
 
 
 class Commands(TyperGroup):
-    """The commands; a reader that left ends them as it ends any other program."""
+    """The group of the commands; a closed output ends a command with the exit code of SIGPIPE."""
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -74,11 +74,15 @@ def options(
             help="Where the Tasks are kept: a folder, or a postgresql:// URL.",
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show where an error came from.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object per line.")
+    ] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show the log, and the traceback of an error.")
+    ] = False,
     show_version: Annotated[bool, typer.Option("--version", help="Show the version.")] = False,
 ) -> None:
-    # --debug is here for the help; `app.main`, which reports errors, reads it.
+    # --debug is declared here for the help; `app.main` reads it, because it reports the errors.
     if show_version:
         typer.echo(f"agentic-kernel {version('agentic-kernel-cli')}")
         raise typer.Exit
@@ -91,40 +95,47 @@ def options(
 @app.command()
 def run(
     context: typer.Context,
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="What to do; - reads it from stdin.")],
+    text: Annotated[
+        str, typer.Argument(metavar="TEXT", help="The instructions; - reads them from stdin.")
+    ],
     max_tokens: Annotated[
         int | None,
         typer.Option(min=1, max=LARGEST, help="End the answer after this many tokens."),
     ] = None,
     system: Annotated[
-        str | None, typer.Option(help="How the model is to behave, before the instructions.")
+        str | None, typer.Option(help="The system prompt: how the model must behave.")
     ] = None,
-    summary: Annotated[str, typer.Option(help="A short title for lists.")] = "",
+    summary: Annotated[str, typer.Option(help="A short title, shown in lists.")] = "",
     runtime: Runtime = LOCAL,
     model: Model = None,
     api: Annotated[
-        str | None, typer.Option(metavar="API", help="For openai: responses (default) or chat.")
+        str | None,
+        typer.Option(metavar="API", help="The API of openai: responses (default) or chat."),
     ] = None,
     task_id: Annotated[
-        str | None, typer.Option("--id", help="An id of your own; it is used once.")
+        str | None, typer.Option("--id", help="The id of the Task; it must be new.")
     ] = None,
     tools: Tools = None,
     workspace: Workspace = None,
     yes: Yes = False,
     session: Annotated[
         str | None,
-        typer.Option(metavar="ID", help="Go on with the conversation of this Task, which ended."),
+        typer.Option(
+            metavar="ID", help="Continue the conversation of this Task, which must have ended."
+        ),
     ] = None,
 ) -> int:
     """Run a new Task and stream its answer. Ctrl-C pauses it."""
     if runtime == COPILOT and max_tokens is not None:
-        raise typer.BadParameter("--max-tokens cannot be said to the Copilot CLI")
+        raise typer.BadParameter("--max-tokens does not work with --runtime copilot; remove it")
     if runtime == LOCAL and api is not None:
-        raise typer.BadParameter("--api is for --runtime openai")
+        raise typer.BadParameter("--api works only with --runtime openai; remove it")
     grant = grant_of(runtime, model, tools, workspace, yes)
     box = grant.box
     if session is not None and (runtime == COPILOT or (runtime == LOCAL and box is None)):
-        raise typer.BadParameter("--session is for --tools, or for another runtime than this one")
+        raise typer.BadParameter(
+            "--session works with --runtime openai, claude or ollama, or with local and --tools"
+        )
     before = {}
     if session is not None:
         earlier = invocation(context).controlled(lambda host: find_task(host, session))
@@ -150,7 +161,9 @@ def list_tasks(
     after: Annotated[
         str | None, typer.Option(metavar="ID", help="Only Tasks after this id: the next page.")
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, max=10_000, help="How many at the most.")] = 100,
+    limit: Annotated[
+        int, typer.Option(min=1, max=10_000, help="Show at most this many Tasks.")
+    ] = 100,
 ) -> int:
     """List Tasks, oldest first."""
     called = invocation(context)
@@ -168,7 +181,7 @@ def list_tasks(
         return 0
     rendering.task_table(rendering.Paper(), tasks)
     if len(tasks) == limit:
-        _note(f"more: add --after {command_line([tasks[-1].id])}")
+        _note(f"there may be more Tasks: add --after {command_line([tasks[-1].id])}")
     for told in rendering.unreadable_lines(damaged):
         _note(told)
     return 0
@@ -179,7 +192,7 @@ def show(
     context: typer.Context,
     given: TaskId,
     events: Annotated[
-        bool, typer.Option("--events", help="Also everything that happened.")
+        bool, typer.Option("--events", help="Also show the events of the Task.")
     ] = False,
 ) -> int:
     """Show everything about one Task."""
@@ -234,9 +247,7 @@ def pause(
     given: TaskId,
     wait: Annotated[
         float,
-        typer.Option(
-            min=0, max=3600, help="Seconds to wait for it to take effect.", callback=finite
-        ),
+        typer.Option(min=0, max=3600, help="Seconds to wait until it is paused.", callback=finite),
     ] = 5.0,
 ) -> int:
     """Pause a Task, wherever it runs."""
@@ -253,14 +264,14 @@ def pause(
 def resume(
     context: typer.Context,
     given: TaskId,
-    extra: Annotated[str | None, typer.Option(help="A further instruction to go on with.")] = None,
+    extra: Annotated[str | None, typer.Option(help="A further instruction for the Task.")] = None,
     runtime: Granted = LOCAL,
     model: Model = None,
     tools: Tools = None,
     workspace: Workspace = None,
     yes: Yes = False,
 ) -> int:
-    """Let a paused Task go on, here in the foreground, with what these flags grant."""
+    """Resume a paused Task here, in the foreground, with what these flags grant."""
     called, grant = invocation(context), grant_of(runtime, model, tools, workspace, yes)
     record = called.controlled(lambda host: find_task(host, given))
     if record.task.status is not TaskStatus.PAUSED:
@@ -275,12 +286,12 @@ def kill(
     given: TaskId,
     force: Annotated[
         bool,
-        typer.Option("--force", help="Also one that only a newer version of this command reads."),
+        typer.Option("--force", help="Also bury a Task that only a newer version can read."),
     ] = False,
 ) -> int:
     """End a Task for good, wherever it runs; the text so far is kept.
 
-    A Task that cannot be read is buried: a cancelled one takes its place.
+    A Task that cannot be read is buried: a cancelled Task takes its place.
     """
     called = invocation(context)
     called.report(*called.controlled(lambda host: control.kill(host, given, force=force)))
@@ -295,7 +306,8 @@ for decision in (deciding.approve, deciding.deny, deciding.answer, deciding.retu
 def recover(
     context: typer.Context,
     given: Annotated[
-        list[str] | None, typer.Argument(metavar="[ID]...", help="Only these; default: all.")
+        list[str] | None,
+        typer.Argument(metavar="[ID]...", help="Only these Tasks; without an ID: all."),
     ] = None,
     runtime: Granted = LOCAL,
     model: Model = None,
@@ -303,7 +315,7 @@ def recover(
     workspace: Workspace = None,
     yes: Yes = False,
 ) -> int:
-    """Take up Tasks whose process died, as far as these flags grant what they ask for."""
+    """Run Tasks whose process died, if these flags grant what the Tasks ask for."""
     called, grant = invocation(context), grant_of(runtime, model, tools, workspace, yes)
     lease = called.place.lease
 
@@ -314,7 +326,7 @@ def recover(
 
     tasks = called.controlled(finding)
     if not tasks:
-        late = f" (a process may count as alive for {lease:g} s after its death)" if lease else ""
+        late = f" (a dead process may count as alive for {lease:g} s; try again)" if lease else ""
         _note(f"nothing to recover{late}")
         return 0
     grants: dict[str, Grant] = {}
@@ -339,7 +351,7 @@ def rerun(
     workspace: Workspace = None,
     yes: Yes = False,
 ) -> int:
-    """Run a Task's work again as a new Task that names the old one."""
+    """Run the work of a Task again, as a new Task that names the old one."""
     called, grant = invocation(context), grant_of(runtime, model, tools, workspace, yes)
     record = called.controlled(lambda host: find_task(host, given))
     task = again(record.task, "cli")
@@ -349,17 +361,21 @@ def rerun(
 @app.command()
 def prune(
     context: typer.Context,
-    older_than: Annotated[str, typer.Option(help="How long ago they ended: 90s, 12h, 30d, 2w.")],
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    older_than: Annotated[
+        str, typer.Option(help="Remove Tasks that ended longer ago than this: 90s, 12h, 30d, 2w.")
+    ],
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Do not ask for a confirmation.")
+    ] = False,
 ) -> int:
-    """Remove Tasks that ended long ago, with everything about them."""
+    """Remove Tasks that ended long ago, with everything that is stored about them."""
     called = invocation(context)
     age = timedelta(seconds=seconds(older_than))
     if not yes:
         where = label(str(called.place))
-        question = f"Remove every Task in {where} that ended over {older_than} ago?"
+        question = f"Remove every Task in {where} that ended more than {older_than} ago?"
         if not sys.stdin.isatty():
-            raise typer.BadParameter("say --yes; there is no terminal to ask on")
+            raise typer.BadParameter("there is no terminal to ask on; add --yes")
         if not typer.confirm(question, err=True):
             return 1
     count = called.controlled(lambda host: control.prune(host, age))
@@ -372,7 +388,7 @@ def prune(
 
 @app.command()
 def migrate(context: typer.Context) -> int:
-    """Bring the state to this version; running Tasks may go on meanwhile."""
+    """Migrate the schema of the database to this version; Tasks may run meanwhile."""
     called = invocation(context)
     before = after = None
     if isinstance(called.place, Database):
@@ -382,7 +398,7 @@ def migrate(context: typer.Context) -> int:
     elif before is None:
         typer.echo("nothing to do: a folder needs no migration")
     elif before == after:
-        typer.echo(f"nothing to do: the schema is of version {after}")
+        typer.echo(f"nothing to do: the schema already has version {after}")
     else:
         typer.echo(f"migrated the schema from version {before} to version {after}")
     return 0
@@ -394,7 +410,7 @@ def examine(
     runtime: Runtime = LOCAL,
     model: Model = None,
 ) -> int:
-    """Check that this machine has what is needed, and say what to do when not."""
+    """Check that this machine can run Tasks, and say how to repair what fails."""
     called = invocation(context)
     found = asyncio.run(doctor.findings(called.place, runtime, model))
     for finding in found:
@@ -408,7 +424,7 @@ def examine(
 def _options(
     runtime: str, max_tokens: int | None, system: str | None, model: str | None, api: str | None
 ) -> Mapping[str, Any]:
-    """The options of one Task, as its input carries them; a local file is not one of them."""
+    """The options of one Task, for its metadata; the file of a local model is not among them."""
     given = {
         f"{runtime}/max_tokens": max_tokens,
         f"{runtime}/system": system,
@@ -419,7 +435,7 @@ def _options(
 
 
 def _leave(called: Invocation, left: CannotStart) -> None:
-    """Say of a Task that it is not taken up, and why."""
+    """Print that a Task is left as it is, and why."""
     if called.as_json:
         words = left.words if isinstance(left, NotGranted) else ()
         rendering.json_line(

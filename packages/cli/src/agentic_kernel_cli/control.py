@@ -1,4 +1,4 @@
-"""The control plane: everything that needs no model, from any terminal."""
+"""The control plane: the operations that need no model, from any terminal."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from .streaming import Screen
 
 _PAGE = 1000
 _ORPHAN_CHECK = 2.0
-"""Seconds between two looks of `watch` at whether anybody still runs the Task."""
+"""Seconds after which `watch` checks again that a live process runs the Task."""
 
 
 async def pause(host: Host, task_id: str, patience: float) -> tuple[Task, str]:
-    """Ask for a pause and wait a moment for it; returns the Task and what became of the wish."""
+    """Request a pause, wait up to ``patience`` seconds for it; return the Task and the outcome."""
     receipt = await host.pause(task_id)
     task = receipt.snapshot
     if receipt.changed:
@@ -40,16 +40,16 @@ async def pause(host: Host, task_id: str, patience: float) -> tuple[Task, str]:
 
 
 async def kill(host: Host, given: str, *, force: bool) -> tuple[Task, str]:
-    """End a Task for good; returns it and what became of the wish.
+    """End a Task for good; return the Task and the outcome.
 
-    One that cannot be read is buried: a cancelled Task takes its place, and its events are kept.
+    A Task that cannot be read is buried: a cancelled Task takes its place and keeps its events.
 
     Args:
-        given: Its id, or the beginning of it.
-        force: Whether to bury also what a newer version can read.
+        given: The Task's id, or its first characters.
+        force: True to bury a Task that a newer version can read.
 
     Raises:
-        Unreadable: A newer version can read it, and there is no force.
+        Unreadable: A newer version can read the Task, and ``force`` is False.
     """
     try:
         receipt = await host.kill((await find_task(host, given)).task.id)
@@ -59,11 +59,11 @@ async def kill(host: Host, given: str, *, force: bool) -> tuple[Task, str]:
     task = receipt.snapshot
     if receipt.changed:
         return task, "killed"
-    return task, f"nothing to kill: it had ended in {task.status.value}"
+    return task, f"nothing to kill: it had already ended ({task.status.value})"
 
 
 async def prune(host: Host, age: timedelta) -> int:
-    """Remove every Task that ended longer ago than this; returns how many."""
+    """Remove every Task that ended more than ``age`` ago; return the number of removed Tasks."""
     before = datetime.now(UTC) - age
     removed = 0
     while True:
@@ -74,7 +74,7 @@ async def prune(host: Host, age: timedelta) -> int:
 
 
 async def left_behind(host: Host) -> list[Task]:
-    """Every Task that is running and that nobody runs, whatever its runtime kind."""
+    """Every Task that is running without a live process that runs it, of any runtime kind."""
     found: list[Task] = []
     while True:
         after = found[-1].id if found else None
@@ -85,13 +85,14 @@ async def left_behind(host: Host) -> list[Task]:
 
 
 async def abandoned(host: Host, given: str, lease: float) -> Task:
-    """The Task with this id, which must be running without anybody who runs it.
+    """Return the Task with this id, if it is running and no live process runs it.
 
     Args:
-        lease: For how many seconds after its death a process may still count as alive.
+        given: The Task's id, or its first characters.
+        lease: Seconds for which a dead process may still count as alive.
 
     Raises:
-        CannotStart: It is not; the message says what it is.
+        CannotStart: A live process runs the Task, or it is not running; the message says which.
     """
     record = await find_task(host, given)
     task = record.task
@@ -99,12 +100,15 @@ async def abandoned(host: Host, given: str, lease: float) -> Task:
         return task
     if task.status is TaskStatus.RUNNING:
         late = f", or recover it {lease:g} s after that process died" if lease else ""
-        raise CannotStart(f"a living process runs it; watch it instead{late}", task.id)
-    raise CannotStart(f"it is {task.status.value}, so there is nothing to recover", task.id)
+        raise CannotStart(f"a live process runs it; watch it instead{late}", task.id)
+    raise CannotStart(f"its status is {task.status.value}; there is nothing to recover", task.id)
 
 
 async def watch(host: Host, task: Task, screen: Screen, stop: Stop) -> int:
-    """Show a Task's durable events until it rests; returns the exit code."""
+    """Show a Task's durable events until it ends or is paused; return the exit code.
+
+    A stop request ends this earlier, and the Task goes on.
+    """
     task_id = task.id
     screen.begin([(task, "")])
 
@@ -113,10 +117,10 @@ async def watch(host: Host, task: Task, screen: Screen, stop: Stop) -> int:
             screen.observe(task_id, event)
 
     async def mind() -> None:
-        # A death leaves no event: it can only be looked for.
+        # A process that dies writes no event, so poll for its death.
         while not await orphaned(host, await host.record(task_id)):  # noqa: ASYNC110
             await asyncio.sleep(_ORPHAN_CHECK)
-        screen.tell(f"nobody runs this Task now; {taker(task.runtime_kind)}")
+        screen.tell(f"no process runs this Task now; {taker(task.runtime_kind)}")
 
     jobs = [asyncio.ensure_future(job) for job in (follow(), stop.wait(), mind())]
     following, stopping = jobs[:2]
@@ -130,14 +134,14 @@ async def watch(host: Host, task: Task, screen: Screen, stop: Stop) -> int:
         await asyncio.gather(*jobs, return_exceptions=True)
     task = await host.get(task_id)
     if task.status not in CODES:
-        screen.tell("no longer watching; the Task goes on")
+        screen.tell("stopped watching; the Task goes on")
         return stop.code or 0
     screen.end([task])
     return CODES[task.status]
 
 
 async def _until_rest(host: Host, task_id: str) -> AsyncIterator[Event]:
-    """The Task's events until it is terminal, or paused with nothing behind the pause."""
+    """Yield the Task's events until it has ended, or is paused and no event follows the pause."""
     async for event in host.stream(task_id):
         yield event
         if event.type == TASK_PAUSED and event.id is not None:

@@ -1,4 +1,4 @@
-"""The Copilot CLI, when its package is installed; nothing else here needs it."""
+"""The Copilot CLI; its package is imported only when a Task needs it."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ SYSTEM_KEY: Final = "copilot/system"
 
 
 class CopilotWork:
-    """Tasks in sessions of the Copilot CLI, with the model and the tools that are granted.
+    """Runs Tasks in sessions of the Copilot CLI, with the granted model and tools.
 
     Args:
-        model: Which one is asked; None for the CLI's own.
+        model: The name of the model; None for the default of the CLI.
     """
 
     def __init__(self, model: str | None) -> None:
@@ -29,19 +29,19 @@ class CopilotWork:
         self._substrates: dict[tuple[Any, Toolbox | None], CopilotSubstrate] = {}
 
     async def accept(self, task: Task, box: Toolbox | None) -> None:
-        """Refuse a Task for which the CLI cannot be had."""
+        """Refuse a Task that the CLI cannot run, or for which there is no CLI."""
         await self._substrate(task, box).accept(task)
 
     async def execute(self, job: Job, box: Toolbox | None) -> Any:
         try:
             substrate = self._substrate(job.task, box)
         except CannotStart as error:
-            # What is missing here may be there elsewhere, or tomorrow.
+            # Pause and do not fail: the package may be installed later, or on another machine.
             await job.pause(job.state, reason=str(error))
         return await substrate.execute(job)
 
     async def close(self) -> None:
-        """End the CLI."""
+        """End the processes of the CLI."""
         for substrate in self._substrates.values():
             await substrate.close()
 

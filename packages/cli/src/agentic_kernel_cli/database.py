@@ -1,4 +1,4 @@
-"""Database: Tasks that are kept in Postgres, at a URL whose password nobody is shown."""
+"""Database: Tasks that are kept in Postgres, at a URL whose password is never shown."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .text import command_line
 from .vendors import install
 
 SCHEMA: Final = "agentic_kernel"
-"""The command's part of a database."""
+"""The Postgres schema that the command uses."""
 _ADDRESS: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/|postgres(ql)?//")
 _SCHEMES: Final = ("postgresql://", "postgres://")
 _HOSTS: Final = re.compile(r"((\[[^]]*\]|[^][:,]*)(:[0-9]*)?(,|$))*")
@@ -30,27 +30,27 @@ _SECRETS: Final = {
     "scram_server_key",
     "sslpassword",
 }
-"""Parameters that a URL may carry and nobody is shown."""
+"""Parameters of a URL that are secrets and never shown."""
 
 
 def is_address(state: str) -> bool:
-    """Whether this names a server and not a folder; a folder that looks so is named ``./…``."""
+    """True if ``state`` names a server. A folder with such a name is written as ``./…``."""
     return _ADDRESS.match(state) is not None
 
 
 class Database:
-    """A Postgres database, and how the user named it: a `Place`.
+    """A `Place` in a Postgres database, at the URL that the user gave.
 
     Args:
         url: ``postgresql://…``, which may carry a password.
 
     Raises:
-        InvalidValue: It is no such URL, or does not say clearly where its password ends. It is
-            not repeated.
+        InvalidValue: The URL is not such a URL, or it is not clear where its password ends. The
+            message does not repeat the URL.
     """
 
     lease: ClassVar[float] = 10.0
-    """A process renews it while it lives."""
+    """In seconds; a process renews its lease while it lives."""
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -67,11 +67,12 @@ class Database:
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[Store]:
-        """The store, its schema made or migrated if need be.
+        """Open the store; create or migrate its schema first if necessary.
 
         Raises:
-            CannotStart: Its package is not installed; the message says what to install.
-            StoreError: The database cannot be reached, or is not fit.
+            CannotStart: The package for Postgres is not installed; the message says how to
+                install it.
+            StoreError: The database cannot be reached, or is not suitable.
         """
         made = installed().PostgresStore(self.url, schema=SCHEMA, lease=self.lease)
         async with made as store:
@@ -79,10 +80,10 @@ class Database:
 
 
 def installed() -> ModuleType:
-    """The package that reads and writes Postgres.
+    """Import and return the package that reads and writes Postgres.
 
     Raises:
-        CannotStart: It is not installed; the message says what to install.
+        CannotStart: The package is not installed; the message says how to install it.
     """
     try:
         return import_module("agentic_kernel_postgres")
@@ -93,18 +94,20 @@ def installed() -> ModuleType:
 
 
 def _without_secrets(url: str) -> tuple[str, bool]:
-    """The URL as it may be shown, and whether a secret was left out of it."""
+    """Return the URL without its secrets, and True if it had any."""
     scheme, mark, rest = url.partition("://")
     if scheme + mark not in _SCHEMES:
-        raise InvalidValue("--state", "is no postgresql:// URL; name such a folder as ./…")
+        raise InvalidValue("--state", "is not a postgresql:// URL; if it is a folder, write ./…")
     user, at, where = rest.rpartition("@")
-    # Where a raw one of these stands, the driver ends the password early, and names the rest of it
-    # as a host or a port in its errors.
+    # At one of these characters the driver ends the password, and takes the rest of the password
+    # for a host or a port, which its errors show.
     if re.search(r"[@/?#]", user):
-        raise InvalidValue("--state", "write @ / ? # before the host as %40 %2F %3F %23")
+        raise InvalidValue(
+            "--state", "in the user and the password, write @ / ? # as %40 %2F %3F %23"
+        )
     there, _, query = where.partition("?")
     if not _HOSTS.fullmatch(there.partition("/")[0]):
-        raise InvalidValue("--state", "has a port that is no number; say //USER:PASSWORD@HOST")
+        raise InvalidValue("--state", "has a port that is not a number; write //USER:PASSWORD@HOST")
     name, _, password = user.partition(":")
     asked = query.split("&") if query else []
     kept = [part for part in asked if unquote(part.partition("=")[0]) not in _SECRETS]

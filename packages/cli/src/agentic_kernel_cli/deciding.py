@@ -26,25 +26,24 @@ from .running import settle
 from .text import label, visible
 
 LONGEST_NAME: Final = 100
-"""Characters of a name that is claimed by ``--by``."""
+"""Maximum length of a name that ``--by`` claims, in characters."""
 
 _Digests = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="[DIGEST]...",
-        help="The actions as they were shown: their digests, or the first characters (at least 8).",
+        help="The digests of the actions that you read, or their first characters (at least 8).",
     ),
 ]
 _Digest = Annotated[
     list[str] | None,
-    typer.Option("--digest", metavar="D", help="A digest, as the argument DIGEST."),
+    typer.Option("--digest", metavar="D", help="The same as the argument DIGEST."),
 ]
 _By = Annotated[
     str | None,
     typer.Option(
         metavar="NAME",
-        help="The name to record as the one who decides. Your user name is always recorded; "
-        "without --by, only that.",
+        help="The name to record for the decision. Your user name is always recorded too.",
     ),
 ]
 _Whole = Annotated[int | None, typer.Option(min=0, max=LARGEST, metavar="N")]
@@ -57,7 +56,7 @@ def approve(
     digests: _Digests = None,
     digest: _Digest = None,
     by: _By = None,
-    why: Annotated[str, typer.Option(metavar="TEXT", help="Why it is allowed.")] = "",
+    why: Annotated[str, typer.Option(metavar="TEXT", help="Why you approve it.")] = "",
     runtime: Granted = LOCAL,
     model: Model = None,
     tools: Tools = None,
@@ -74,7 +73,7 @@ def deny(
     context: typer.Context,
     given: TaskId,
     reason: Annotated[
-        str, typer.Option(metavar="TEXT", help="Why it is refused; the Task is told.")
+        str, typer.Option(metavar="TEXT", help="Why you refuse it; the Task gets this text.")
     ],
     digests: _Digests = None,
     digest: _Digest = None,
@@ -84,7 +83,7 @@ def deny(
     tools: Tools = None,
     workspace: Workspace = None,
 ) -> int:
-    """Refuse what a paused Task asks for, and let it go on without."""
+    """Refuse what a paused Task asks for, and let it go on without it."""
     called, grant = invocation(context), grant_of(runtime, model, tools, workspace)
     record, refused = _seen(called, "deny", given, [*(digests or ()), *(digest or ())])
     decisions = _approvals(refused, False, by, reason)
@@ -97,7 +96,9 @@ def answer(
     text: Annotated[str, typer.Argument(metavar="TEXT", help="The answer; - reads it from stdin.")],
     digest: Annotated[
         str | None,
-        typer.Option(metavar="D", help="Only if this question is asked; show says its digest."),
+        typer.Option(
+            metavar="D", help="Answer only the question with this digest; `show` prints it."
+        ),
     ] = None,
     by: _By = None,
     runtime: Granted = LOCAL,
@@ -113,7 +114,7 @@ def answer(
     asked = waiting.question_digest(record.task)
     if digest is not None and digest != asked:
         raise waiting.NotAwaited(
-            record.task.id, "asks another question than the one with this digest; see it with show"
+            record.task.id, "asks another question than the one with this digest; read it with show"
         )
     said = sys.stdin.read() if text == "-" else text
     decision = {"type": vocabulary.ANSWER, "text": said, "by": _name(by)}
@@ -149,7 +150,7 @@ def retune(
         if context.params[name] is not None
     }
     if not limits:
-        raise typer.BadParameter("name at least one limit, as --max-iterations 20")
+        raise typer.BadParameter("name at least one limit, for example --max-iterations 20")
 
     async def retuning(host: Host) -> Task:
         task = (await find_task(host, given)).task
@@ -169,12 +170,13 @@ def _found(called: Invocation, given: str) -> Record:
 def _seen(
     called: Invocation, verb: str, given: str, digests: Sequence[str]
 ) -> tuple[Record, list[waiting.Request]]:
-    """The Task, and what a person has seen of what it asks for; nothing if they say no.
+    """Return the Task, and the requests that the person decides about; none if the person says no.
 
     Raises:
-        BadParameter: Nothing says that a person has seen it: no digest is given, and there is no
-            terminal to ask on.
-        NotAwaited: A digest names nothing that it asks for.
+        BadParameter: No digest is given, and there is no terminal to ask on. So the command cannot
+            know that a person has seen the requests.
+        NotAwaited: The Task asks for no approval, a digest does not name one request, or a request
+            shows another action than its digest.
     """
     record = _found(called, given)
     wanted = waiting.chosen(record.task, digests)
@@ -188,7 +190,9 @@ def _seen(
         return record, wanted
     if not sys.stdin.isatty():
         words = called.place.command(verb, record.task.id, *(each.digest for each in wanted))
-        raise typer.BadParameter(f"say which by its digest, once you have read it: {words}")
+        raise typer.BadParameter(
+            f"there is no terminal to ask on; read the request and name its digest: {words}"
+        )
     every = f"all {len(wanted)}" if len(wanted) > 1 else "it"
     return record, wanted if typer.confirm(f"{verb.capitalize()} {every}?", err=True) else []
 
@@ -207,7 +211,7 @@ def _decide(
     outcome: str,
     grant: Grant,
 ) -> int:
-    """Leave the decisions, and run the Task on: here, or by whoever serves its runtime."""
+    """Record the decisions and let the Task go on: here, or on a Host that serves its runtime."""
     task = record.task
     if serves(task.runtime_kind):
         foreground = called.foreground(called.granted(task, grant))
@@ -217,15 +221,15 @@ def _decide(
         return await settle(host, record, decisions)
 
     after = called.controlled(deciding)
-    called.report(after, f"{outcome}; it goes on where {label(task.runtime_kind)} is served")
+    called.report(after, f"{outcome}; it goes on in a Host that serves {label(task.runtime_kind)}")
     return 0
 
 
 def _name(by: str | None) -> str:
-    """Who decides: the user of this process; a name that is only claimed stands beside that.
+    """Return the name to record: the user of this process, with the claimed name if there is one.
 
     Raises:
-        InvalidValue: The claimed name cannot be shown as it is.
+        InvalidValue: The claimed name is blank, too long, or has characters that are not allowed.
     """
     user = process_user()
     if by is None or by == user:
@@ -239,7 +243,7 @@ def _name(by: str | None) -> str:
 
 
 def process_user() -> str:
-    """The name of the user that this process runs as; the environment is not asked."""
+    """The name of the user that this process runs as; environment variables do not change it."""
     try:
         return pwd.getpwuid(os.getuid()).pw_name
     except KeyError:  # A user without a name, as in some containers.

@@ -1,4 +1,4 @@
-"""Whether this machine has what the command needs, and what to do when it has not."""
+"""Doctor: checks that this machine has what the command needs, with a remedy for each failure."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from .vendors import VENDORS, address, install
 
 _PACKAGES = ("core", "engine", "file", "cli")
 _PATIENCE = 5.0
-"""Seconds within which a server should answer."""
+"""Seconds to wait for the answer of a server."""
 _ROOM = 200 * 1024 * 1024
-"""Bytes of free disk below which answers may not be kept."""
+"""Bytes of disk that must be free, so that answers can be kept."""
 
 
 async def findings(place: Place, runtime: str, model: str | None) -> list[Finding]:
-    """Everything that was looked at, in the order in which it matters.
+    """Check everything and return the findings, the most basic first.
 
     Args:
         place: The state.
-        runtime: Which runtime must work; of the others it is only told how they are.
-        model: The local model, if it is one's own.
+        runtime: The runtime that must work; the findings about the others are only information.
+        model: The file of the local model; None for the default one.
     """
     found = [
         _python(),
@@ -55,7 +55,7 @@ async def findings(place: Place, runtime: str, model: str | None) -> list[Findin
 
 
 def _copilot() -> list[Finding]:
-    """Whether the CLI is here, if the package that uses it is."""
+    """Check for the Copilot CLI; no finding if the package that uses it is not installed."""
     try:
         from agentic_kernel_copilot import find_cli
     except ImportError:
@@ -67,7 +67,7 @@ def _copilot() -> list[Finding]:
 
 
 async def _vendor(kind: str) -> list[Finding]:
-    """Whether a vendor's package is here, its key is set, and its server answers."""
+    """Check that a vendor's package is installed, its key is set, and its server answers."""
     installed = package(f"agentic-kernel-{kind}", install(kind))
     if not installed.ok:
         return [installed]
@@ -81,9 +81,9 @@ async def _vendor(kind: str) -> list[Finding]:
 
 
 async def _server(kind: str) -> Finding:
-    """Connect, and no more: nothing is asked of the server, so no key leaves this machine."""
+    """Connect to the server and send nothing, so that no key leaves this machine."""
     name, where = f"{kind} server", urlsplit(address(kind))
-    advice = f"check the network, or {VENDORS[kind].base}"
+    advice = f"check the network, or the address in {VENDORS[kind].base}"
     try:
         port = where.port or {"https": 443, "http": 80}[where.scheme]
         async with asyncio.timeout(_PATIENCE):
@@ -103,14 +103,14 @@ def _python() -> Finding:
 
 
 async def _state(folder: Folder) -> Finding:
-    """Open the folder as a run would: locks, schema and writability are all tried by joining."""
+    """Open the folder as a run would; joining tests the locks, the schema and write access."""
     try:
         alive = await holds(folder)
     except (KernelError, OSError) as error:
         return Finding("state", False, str(error), "choose another folder with --state")
     if not alive:
-        advice = "file locks do not work on this file system; choose another with --state"
-        return Finding("state", False, f"{folder}: locks are not held", advice)
+        advice = "file locks do not work here; choose a folder on another file system with --state"
+        return Finding("state", False, f"{folder}: a lock is not held", advice)
     return Finding("state", True, f"{folder}: writable, locks held")
 
 
@@ -118,7 +118,12 @@ def _room(folder: Path) -> Finding:
     there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     free = shutil.disk_usage(there).free
     detail = f"{free / 2**30:.1f} GiB free"
-    return Finding("disk", free >= _ROOM, detail, "make room, or choose another --state")
+    return Finding(
+        "disk",
+        free >= _ROOM,
+        detail,
+        f"delete files until {_ROOM >> 20} MiB are free, or choose another folder with --state",
+    )
 
 
 def _model(given: str | None) -> Finding:

@@ -1,4 +1,4 @@
-"""Finding: one thing that the doctor looked at."""
+"""Finding: the result of one check of the doctor."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from .local import INSTALL
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at."""
+    """The result of one check."""
 
     name: str
     ok: bool
     detail: str
     advice: str = ""
-    """What to do when it is not ok."""
+    """The remedy if the check failed."""
     needed: bool = True
-    """Whether anything that was asked for depends on it."""
+    """True if the chosen runtime needs it; the doctor fails only if such a check fails."""
 
 
 def package(name: str, advice: str = INSTALL) -> Finding:
-    """Whether a distribution is installed, and in which version."""
+    """Check that a distribution is installed, and find its version."""
     try:
         return Finding(name, True, version(name))
     except PackageNotFoundError:

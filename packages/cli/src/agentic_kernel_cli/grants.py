@@ -1,15 +1,16 @@
-"""Grants: what the person at this terminal lets stored Tasks use. Nothing else is used.
+"""Grants: the runtime, model, tools and folder that the person at this terminal lets Tasks use.
 
-A Task says in its metadata which runtime, model, tools and folder it was started with. Whoever can
-write to the store can write that, so it is a wish and no permission. What a Task gets comes from
-the flags of this command line (those of ``run``), or from a confirmation at the terminal:
+A stored Task names the runtime, model, tools and folder that it was started with. Every process
+that can write to the store can write this. So it is a wish and not a permission. The permission
+comes from the flags of this command line (those of ``run``), or from a confirmation at the
+terminal:
 
 - The local model without tools needs no grant.
 - Another runtime needs ``--runtime NAME``, because the person's account pays for it; a model that
   the Task names needs ``--model``.
-- Tools need ``--tools`` with all of them; ``write`` needs ``--workspace`` with the same folder.
-- Writing without approvals needs ``--yes``. It is never taken from the Task and never confirmed:
-  without the flag the Task runs, and asks before each write.
+- Tools need ``--tools`` with all their names; ``write`` needs ``--workspace`` with the same folder.
+- Writing without approvals needs ``--yes``. This permission never comes from the Task or from a
+  confirmation: without the flag the Task runs, and asks before each write.
 """
 
 from __future__ import annotations
@@ -30,15 +31,15 @@ API_KEY: Final = "cli/api"
 
 
 LEFT: Final = 5
-"""Exit code when Tasks were left as they are: they ask for more than was granted, or for a Host
-that serves another kind."""
+"""Exit code if no Task was run: the flags do not grant what it asks for, or `recover` found none
+that this command can run."""
 
 
 class NotGranted(CannotStart):
-    """A stored Task asks for more than this command line grants; it is left as it is.
+    """A stored Task asks for more than this command line grants; the Task is left as it is.
 
     Attributes:
-        words: The flags that grant it.
+        words: The flags that grant what the Task asks for, except ``--yes``.
     """
 
     def __init__(self, task_id: str, wish: Wish) -> None:
@@ -52,7 +53,7 @@ class NotGranted(CannotStart):
 
 @dataclass(frozen=True)
 class Wish:
-    """What a stored Task asks for. It is shown to a person, and is no permission."""
+    """The things that a stored Task asks for. A person sees the wish; it is not a permission."""
 
     runtime: str
     model: str | None = None
@@ -62,10 +63,10 @@ class Wish:
 
     @classmethod
     def of(cls, task: Task) -> Wish:
-        """What this Task asks for.
+        """Read the wish of a Task.
 
         Raises:
-            CannotStart: Its metadata is not of the form that this command writes.
+            CannotStart: The Task's metadata does not have the form that this command writes.
         """
         kind = task.runtime_kind
         runtime = LOCAL if kind == LOCAL_TOOLS else kind
@@ -74,14 +75,14 @@ class Wish:
         if kind == LOCAL or (names is None and kind != LOCAL_TOOLS):
             return cls(runtime, model)
         if not isinstance(names, (list, tuple)) or not all(isinstance(each, str) for each in names):
-            raise _malformed(task, TOOLS_KEY, "must be a list of names")
+            raise _malformed(task, TOOLS_KEY, "must be a list of the names of tools")
         workspace = _text(task, WORKSPACE_KEY) if "write" in names else None
         if "write" in names and workspace is None:
             raise _malformed(task, WORKSPACE_KEY, "must be a folder; the tool write needs one")
         return cls(runtime, model, tuple(names), workspace, task.metadata.get(YES_KEY) is True)
 
     def words(self) -> list[str]:
-        """The flags that grant it, except ``--yes``, which a person says unasked."""
+        """The flags that grant the wish, except ``--yes``, which the command never proposes."""
         found = [] if self.runtime == LOCAL else ["--runtime", self.runtime]
         if self.model is not None:
             found += ["--model", self.model]
@@ -92,7 +93,7 @@ class Wish:
         return found
 
     def lines(self) -> list[str]:
-        """What it asks for, for people; every character can be seen."""
+        """The wish in words, one text for each thing; every character is visible."""
         found = [] if self.runtime == LOCAL else [f"the runtime {label(self.runtime)}"]
         if self.model is not None:
             found.append(f"the model {label(self.model)}")
@@ -107,16 +108,16 @@ class Wish:
 
 @dataclass(frozen=True)
 class Grant:
-    """What one command line lets Tasks use."""
+    """The runtime, model and tools that one command line lets Tasks use."""
 
     runtime: str = LOCAL
-    """Which runtime may be used beside the local one."""
+    """The runtime that Tasks may use, besides the local one."""
     model: str | None = None
-    """Of that runtime: a name, or the file of the local model."""
+    """The name of a model of that runtime, or the file of the local model."""
     box: Toolbox | None = None
 
     def covers(self, wish: Wish) -> bool:
-        """Whether it lets a Task have all that it asks for, approvals aside."""
+        """True if the grant allows the whole wish; ``yes`` is not compared."""
         if wish.runtime not in (LOCAL, self.runtime):
             return False
         if wish.model is not None and self.model is None:
@@ -128,10 +129,13 @@ class Grant:
         return wish.workspace is None or wish.workspace == str(self.box.workspace)
 
     def confirmed(self, wish: Wish) -> Grant:
-        """This grant and, with it, what a person has seen and confirmed.
+        """Return a grant for this wish, which a person has seen and confirmed.
+
+        ``yes`` comes from this grant alone. So does the model, if this grant names one for the
+        runtime of the wish.
 
         Raises:
-            InvalidValue: There is no such tool, or the folder is not there.
+            InvalidValue: A tool of the wish does not exist, or its folder does not exist.
         """
         box = None
         if wish.tools:
@@ -140,27 +144,27 @@ class Grant:
         return Grant(wish.runtime, self.model_of(wish) or wish.model, box)
 
     def model_of(self, wish: Wish) -> str | None:
-        """The model that a Task is worked on with; None for the runtime's own."""
+        """The model for a Task with this wish; None if this grant names none for its runtime."""
         return self.model if wish.runtime == self.runtime else None
 
     def box_of(self, task: Task) -> Toolbox | None:
-        """The tools that a Task gets: those that it asks for, as far as they are granted.
+        """Return the tools that a Task asks for, if this grant covers them; None without tools.
 
         Raises:
-            NotGranted: It asks for more.
-            CannotStart: What it asks for is malformed.
+            NotGranted: The Task asks for more than this grant.
+            CannotStart: The metadata of the Task is malformed.
         """
         wish = Wish.of(task)
         if not self.covers(wish):
             raise NotGranted(task.id, wish)
         if not wish.tools:
             return None
-        assert self.box is not None  # It covers the wish.
+        assert self.box is not None  # The grant covers the wish.
         return replace(self.box, names=wish.tools)
 
 
 Grants = Mapping[str, Grant]
-"""What each of these Tasks, by id, may use; another Task may use nothing and is not run."""
+"""The grant of each Task, by its id. A Task without an entry is not run."""
 
 
 def grant_of(
@@ -170,23 +174,25 @@ def grant_of(
     workspace: Path | None = None,
     yes: bool = False,
 ) -> Grant:
-    """What these flags grant.
+    """Return what these flags grant.
 
     Raises:
-        InvalidValue: They do not go together, or one is not valid.
+        InvalidValue: A flag is not valid, or ``--workspace`` or ``--yes`` is without ``--tools``.
     """
     box = None
     if tools is not None:
         box = Toolbox(tuple(filter(None, tools.split(","))), workspace, yes)
     elif workspace is not None or yes:
-        raise InvalidValue("--workspace and --yes", "are for --tools")
+        raise InvalidValue(
+            "--workspace and --yes", "work only with --tools; add it, or remove them"
+        )
     return Grant(LOCAL if runtime is None else runtime, model, box)
 
 
 def _text(task: Task, key: str) -> str | None:
     found = task.metadata.get(key)
     if found is not None and (not isinstance(found, str) or not found):
-        raise _malformed(task, key, "must be a text")
+        raise _malformed(task, key, "must be a text that is not empty")
     return found
 
 

@@ -1,4 +1,4 @@
-"""What the global options said, and what follows from it for every command."""
+"""Invocation: the global options of one command, and the operations that commands share."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ T = TypeVar("T")
 
 
 def place_of(state: str | None) -> Place:
-    """The place that ``--state`` names: an address, a folder, or the user's own folder.
+    """The place that ``--state`` names: a database or a folder; by default, the user's data folder.
 
     Raises:
-        InvalidValue: It names none.
+        InvalidValue: ``state`` is empty, or is a URL that is not valid.
     """
     if state is None:
         return Folder(Path(platformdirs.user_data_dir("agentic-kernel")))
@@ -46,30 +46,31 @@ def place_of(state: str | None) -> Place:
 
 @dataclass(frozen=True)
 class Invocation:
-    """One use of the command."""
+    """One call of the command, with its global options."""
 
     place: Place
     as_json: bool
 
     def screen(self, stop: Stop) -> Screen:
-        """Where Tasks are shown; an output that nobody reads asks for a stop."""
+        """Return the screen that shows Tasks; it requests a stop if the output is closed."""
         closed = partial(stop.wish, READER_GONE)
         return JsonScreen(closed) if self.as_json else TextScreen(self.place, closed)
 
     def foreground(self, grants: Grants) -> Foreground:
-        """How Tasks are run: in this process, and with what each of them is granted."""
+        """Return the object that runs Tasks in this process, each with its grant."""
         return Foreground(self.screen, partial(open_runtime, self.place, grants))
 
     def granted(self, task: Task, grant: Grant, *, named: bool = True) -> dict[str, Grant]:
-        """What a stored Task may use: what the flags grant, or what the person here confirms.
+        """Return what a stored Task may use: by the flags, or by a confirmation at the terminal.
 
         Args:
-            named: Whether the person named this Task. If so, the person is asked about what the
-                flags do not grant, and ``--model`` may be another one than the Task asks for.
+            named: True if the person named this Task. The command then asks the person about what
+                the flags do not grant, and ``--model`` may differ from the model that the Task
+                asks for.
 
         Raises:
-            NotGranted: It asks for more, and no person confirms it.
-            CannotStart: It asks for what is malformed, or this command does not run its kind.
+            NotGranted: The Task asks for more than the flags grant, and no person confirms it.
+            CannotStart: The Task's metadata is malformed, or this command does not run its kind.
         """
         check_served(task)
         wish = Wish.of(task)
@@ -83,11 +84,12 @@ class Invocation:
         raise NotGranted(task.id, wish)
 
     def controlled(self, work: Callable[[Host], Awaitable[T]]) -> T:
-        """Do something that needs no model, and never loads one."""
+        """Run ``work`` with a Host that has no substrate, so that no model is loaded."""
 
         async def controlling() -> T:
             async with self.place.opened() as store:
-                # Not entered: a Host joins its store, and so writes, only when a verb needs it.
+                # Without `async with`, the Host joins its store, which is a write, only for a verb
+                # that needs it.
                 host = Host(store=store)
                 try:
                     return await work(host)
@@ -97,7 +99,7 @@ class Invocation:
         return asyncio.run(controlling())
 
     def report(self, task: Task, outcome: str) -> None:
-        """Say what became of a wish about a Task."""
+        """Print the outcome of an operation on a Task."""
         if self.as_json:
             rendering.task_line(task, outcome=outcome)
         else:

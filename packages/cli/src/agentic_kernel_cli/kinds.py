@@ -1,4 +1,4 @@
-"""The runtime kinds that this command runs; those of others it only controls."""
+"""The runtime kinds that this command runs. It only controls Tasks of other kinds."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ COPILOT: Final = "copilot"
 KINDS: Final = (LOCAL, LOCAL_TOOLS, *VENDORS, COPILOT)
 """The runtime kinds that this command runs."""
 RUNTIMES: Final = (LOCAL, *VENDORS, COPILOT)
-"""What can be chosen for a new Task."""
+"""The values of ``--runtime``."""
 
 
 def taker(kind: str) -> str:
-    """Who can run a Task of this runtime kind that no process runs now."""
-    return "recover it" if serves(kind) else f"a Host that serves {kind!r} must take it up"
+    """The remedy for a Task of this runtime kind that no process runs now."""
+    return "recover it" if serves(kind) else f"only a Host that serves {kind!r} can run it"
 
 
 def serves(kind: str) -> bool:
-    """Whether this command runs Tasks of this runtime kind."""
+    """True if this command runs Tasks of this runtime kind."""
     return kind in KINDS

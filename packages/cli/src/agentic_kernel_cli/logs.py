@@ -1,4 +1,4 @@
-"""Logs: what the packages report about their own work, made safe to show."""
+"""Logs: the log records of the packages, made safe to show."""
 
 from __future__ import annotations
 
@@ -13,29 +13,30 @@ _OURS: Final = "agentic_kernel"
 
 
 def begin_logging(*, debug: bool) -> None:
-    """Write reports to stderr: with ``debug`` all of these packages, else only what ends a process.
+    """Log to stderr: with ``debug`` every record of these packages, else only critical records.
 
-    Of other packages only warnings are shown: their details hold headers and bodies of requests.
+    Records of other packages below a warning are dropped, because they hold headers and bodies of
+    requests.
     """
     handler = logging.StreamHandler()
     handler.setFormatter(Lines())
     handler.addFilter(_of_interest)
     logging.basicConfig(level=logging.DEBUG if debug else logging.CRITICAL, handlers=[handler])
-    # A report that cannot be written down is dropped: Python would print its raw arguments.
+    # Drop a record that cannot be formatted: Python would print its raw arguments.
     logging.raiseExceptions = False
     logging.captureWarnings(True)
 
 
 class Lines(logging.Formatter):
-    """One line for a report, and one indented line for each line of its traceback.
+    """Formats a record as one line, and each line of its traceback as one indented line.
 
-    Every character can be seen, so that no text in a report drives the terminal or looks like
-    another report.
+    Every character is visible, so that no text in a record can control the terminal or look like
+    another record.
     """
 
     def format(self, record: logging.LogRecord) -> str:
         lines = [label(f"{record.levelname.lower()}: {record.name}: {record.getMessage()}")]
-        if record.exc_text:  # The engine has it made already, in bounds.
+        if record.exc_text:  # Made by the engine already, with a limit.
             lines += _indented(record.exc_text)
         elif record.exc_info and record.exc_info[1] is not None:
             lines += traceback_lines(record.exc_info[1])
@@ -45,7 +46,7 @@ class Lines(logging.Formatter):
 
 
 def traceback_lines(error: BaseException) -> Iterator[str]:
-    """The traceback of an error, one visible line each."""
+    """The lines of an error's traceback, indented; every character is visible."""
     return _indented("".join(traceback.format_exception(error)))
 
 

@@ -12,7 +12,7 @@ from .invocation import Invocation
 from .kinds import LOCAL, RUNTIMES
 
 LARGEST = 2**53 - 1
-"""The largest whole number that every reader of JSON takes."""
+"""The largest integer that every JSON reader reads exactly."""
 
 TaskId = Annotated[
     str, typer.Argument(metavar="ID", help="A Task's id, or its first characters (at least 6).")
@@ -21,12 +21,12 @@ TaskId = Annotated[
 
 def _served(given: str) -> str:
     if given not in RUNTIMES:
-        raise typer.BadParameter(f"is {given!r}; use {', '.join(RUNTIMES)}")
+        raise typer.BadParameter(f"{given!r} is not a runtime; use {', '.join(RUNTIMES)}")
     return given
 
 
 def finite(given: float | None) -> float | None:
-    """Refuse what is no number; infinity is one too large."""
+    """Refuse NaN and infinity."""
     if given is not None and not math.isfinite(given):
         raise typer.BadParameter("must be a finite number")
     return given
@@ -34,7 +34,7 @@ def finite(given: float | None) -> float | None:
 
 Runtime = Annotated[
     str,
-    typer.Option(metavar="NAME", help=f"Who runs it: {', '.join(RUNTIMES)}.", callback=_served),
+    typer.Option(metavar="NAME", help=f"The runtime: {', '.join(RUNTIMES)}.", callback=_served),
 ]
 Granted = Annotated[
     str,
@@ -48,21 +48,25 @@ Granted = Annotated[
 Model = Annotated[
     str | None,
     typer.Option(
-        "--model", metavar="MODEL", help="A GGUF file; for other runtimes, the model's name there."
+        "--model", metavar="MODEL", help="For local, a GGUF file; else the name of a model."
     ),
 ]
 Tools = Annotated[
     str | None,
-    typer.Option(metavar="NAMES", help="Tools for the model: calculator,write."),
+    typer.Option(
+        metavar="NAMES", help="Tools for the model, separated by commas: calculator,write."
+    ),
 ]
 Workspace = Annotated[
     Path | None,
-    typer.Option(metavar="DIR", help="The only folder that the tool write writes in."),
+    typer.Option(metavar="DIR", help="The only folder in which the tool write may write."),
 ]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Write without an approval.")]
+Yes = Annotated[
+    bool, typer.Option("--yes", "-y", help="Let the tool write act without an approval.")
+]
 
 
 def invocation(context: typer.Context) -> Invocation:
-    """What the global options said."""
+    """The invocation that holds the global options."""
     assert isinstance(context.obj, Invocation)
     return context.obj

@@ -1,4 +1,4 @@
-"""Where the Tasks are: a folder or a database; and what every command looks up there."""
+"""Place: the folder or database that keeps the Tasks, and the lookups that commands share."""
 
 from __future__ import annotations
 
@@ -19,38 +19,38 @@ from .text import command_line, label
 STATE_VARIABLE: Final = "AGENTIC_KERNEL_STATE"
 """The environment variable that names the place."""
 MIN_PREFIX = 6
-"""How many characters an abbreviated id needs."""
+"""Minimum length of an abbreviated id, in characters."""
 _LISTED = 5
-"""How many Tasks are named when an abbreviation fits several."""
+"""Maximum number of readable and of unreadable Tasks that are looked up for an abbreviated id."""
 _PAGE = 1000
 
 
 class Place(Protocol):
-    """Where Tasks are kept. As a text it is what people are shown, and no secret."""
+    """The place that keeps the Tasks. ``str(place)`` is shown to people and holds no secret."""
 
     @property
     def lease(self) -> float:
-        """For how many seconds after its death a process may still count as alive."""
+        """Seconds for which a dead process may still count as alive."""
         ...
 
     def command(self, *words: str) -> str:
-        """The command line that does this here, ready to paste into a shell."""
+        """The command line with these words for this place, ready to paste into a shell."""
         ...
 
     def opened(self) -> AbstractAsyncContextManager[Store]:
-        """The store, as long as the block goes on."""
+        """Open the store; it is closed at the end of the block."""
         ...
 
 
 @dataclass(frozen=True)
 class Folder:
-    """A state folder, and how the user named it."""
+    """A `Place` in a folder."""
 
     lease: ClassVar[float] = 0.0
 
     path: Path
     named: bool = False
-    """Whether the user chose it, so that commands proposed to the user name it too."""
+    """True if the user named the folder, so that proposed commands name it too."""
 
     def __str__(self) -> str:
         return str(self.path)
@@ -69,7 +69,7 @@ class Folder:
 
 
 async def holds(place: Place) -> bool:
-    """Whether a host that joins counts as alive there; it is tried, and so is writing."""
+    """Join and leave the store; True if the host counted as alive. Both are writes."""
     host = secrets.token_hex(8)
     async with place.opened() as store:
         await store.join(host)
@@ -80,12 +80,12 @@ async def holds(place: Place) -> bool:
 
 
 async def find_task(host: Host, given: str) -> Record:
-    """The Task with this id, or the only one whose id begins so.
+    """The record of the Task with this id, or of the only Task whose id begins with it.
 
     Raises:
-        TaskNotFound: None does.
-        InvalidValue: Several do; the message names some of them.
-        Unreadable: It is stored, and this version cannot read it.
+        TaskNotFound: No Task fits.
+        InvalidValue: Several Tasks fit; the message names some of them.
+        Unreadable: The Task is stored, but this version cannot read it.
     """
     try:
         return await host.record(given)
@@ -100,7 +100,7 @@ async def find_task(host: Host, given: str) -> Record:
         raise TaskNotFound(given)
     if len(found) > 1:
         raise InvalidValue(
-            "ID", f"{label(given)} begins {', '.join(map(label, found))}; give more characters"
+            "ID", f"{label(given)} fits {', '.join(map(label, found))}; give more characters"
         )
     return await host.record(found[0])
 
@@ -114,7 +114,7 @@ async def unreadable(host: Host) -> list[Unreadable]:
 
 
 async def orphaned(host: Host, record: Record) -> bool:
-    """Whether the Task is running and nobody runs it."""
+    """True if the Task is running and no live process runs it."""
     if record.task.status is not TaskStatus.RUNNING:
         return False
     return record.owner is None or not await host.store.alive(record.owner)
@@ -131,7 +131,7 @@ async def history(host: Host, task_id: str) -> list[Event]:
 
 
 def text_of(events: Iterable[Event]) -> str:
-    """All that a Task has said in these events, its turns separated by a blank line."""
+    """The text of a Task in these events, its turns separated by a blank line."""
     said = ""
     for event in events:
         said += spoken(event, later=bool(said))
@@ -139,10 +139,10 @@ def text_of(events: Iterable[Event]) -> str:
 
 
 def spoken(event: Event, *, later: bool) -> str:
-    """What an event adds to the text of its Task.
+    """The text that an event adds to the text of its Task.
 
     Args:
-        later: Whether something was said before it.
+        later: True if the Task has text before this event.
     """
     if event.type == RUN_DELTA and "channel" not in event.data:
         return str(event.data.get("text", ""))

@@ -13,10 +13,12 @@ from .place import Place
 def proposal(place: Place, task: Task) -> str | None:
     """The command that lets this Task go on, ready to paste.
 
-    None if it has ended, or if only a Host that serves its kind can let it go on.
+    None if the Task is neither running nor paused, or if only a Host that serves its kind can let
+    it go on.
 
-    It names by digest what is decided, so that it decides about what was shown and never about a
-    later request; and the flags that grant what the Task asks for, except ``--yes``.
+    The command names each request by its digest, so that it decides about the request that was
+    shown and never about a later one. It has the flags that grant what the Task asks for, except
+    ``--yes``.
     """
     if task.status is TaskStatus.RUNNING:
         verb, then = "recover", []

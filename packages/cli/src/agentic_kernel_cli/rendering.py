@@ -1,4 +1,4 @@
-"""How Tasks and events look: for people, and as one JSON object per line."""
+"""Rendering: Tasks and events as text for people, and as one JSON object per line."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ COLOURS: Mapping[str, str] = {
 
 
 _NAMED: Final = 20
-"""How many Tasks that cannot be read are named."""
+"""Maximum number of unreadable Tasks that a message names."""
 _DECIDED: Final[Mapping[str, str]] = {
     loop.APPROVAL_GIVEN: "approved",
     loop.APPROVAL_REFUSED: "denied",
@@ -44,18 +44,18 @@ _DECIDED: Final[Mapping[str, str]] = {
 
 
 class Paper(Console):
-    """A console on which a reader that left is an error, and not the end of the process."""
+    """A console that raises an error if the output is closed, and does not end the process."""
 
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError
 
 
 def json_line(kind: str, fields: Mapping[str, Any]) -> None:
-    """Print one object on stdout; ``kind`` says which: ``task``, ``event``, ``error``, …
+    """Print one object on stdout; ``kind`` names its type: ``task``, ``event``, ``error``, …
 
-    ASCII only, so that no character of it can drive a terminal.
+    The line is ASCII, so that no character in it can control a terminal.
     """
-    # DEL is the one control character that JSON lets through.
+    # DEL is the only control character that `json.dumps` does not escape.
     line = json.dumps({"kind": kind, **fields}).replace("\x7f", "\\u007f")
     sys.stdout.write(line + "\n")
     sys.stdout.flush()
@@ -105,7 +105,7 @@ def task_table(console: Console, tasks: Iterable[Task]) -> None:
 
 
 def unreadable_lines(found: Sequence[Unreadable]) -> Iterator[str]:
-    """What to say of records that cannot be read, once for all of them."""
+    """One line about all Tasks that cannot be read; no line if there are none."""
     if not found:
         return
     count = len(found)
@@ -113,7 +113,7 @@ def unreadable_lines(found: Sequence[Unreadable]) -> Iterator[str]:
     more = f" and {count - _NAMED} more" if count > _NAMED else ""
     yield (
         f"{count} Task{'' if count == 1 else 's'} cannot be read: {', '.join(some)}{more}; "
-        "show says why, and kill buries one"
+        "show ID says why, and kill ID buries it"
     )
 
 
@@ -129,13 +129,13 @@ def task_details(
     """Print every fact of one Task.
 
     In a pipe each fact is one line, its line breaks escaped, so that no text of the Task can look
-    like a fact of its own.
+    like another fact.
 
     Args:
-        said: The text in progress; shown while there is no result.
-        orphaned: It is running, and nobody runs it.
-        decisions: What people decided, and who they say they are.
-        way_on: The command that lets it go on.
+        said: The text so far; shown while there is no result.
+        orphaned: True if the Task is running and no live process runs it.
+        decisions: The decisions of people, with the names that were recorded.
+        way_on: The command that lets the Task go on.
     """
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="dim", no_wrap=True)
@@ -156,11 +156,13 @@ def task_details(
 def _facts(
     task: Task, said: str, orphaned: bool, shown: Callable[[str], str]
 ) -> Iterator[tuple[str, str]]:
-    """Names and values, all of them safe to show; ``shown`` makes a text of several lines so."""
+    """Yield names and values, all safe to show; ``shown`` makes a text of several lines safe."""
     yield "id", label(task.id)
     yield (
         "status",
-        line(task.status + (f" (nobody runs it; {taker(task.runtime_kind)})" if orphaned else "")),
+        line(
+            task.status + (f" (no process runs it; {taker(task.runtime_kind)})" if orphaned else "")
+        ),
     )
     yield "summary", label(task.summary)
     yield "runtime", label(task.runtime_kind)
@@ -215,21 +217,21 @@ def state_text(status: TaskStatus) -> Text:
 
 
 def plain(value: Any) -> str:
-    """A JSON value for people: a text, or the text in a result, as it is; the rest as JSON."""
+    """A JSON value for people: a text, or the text of a result, unchanged; other values as JSON."""
     if isinstance(value, Mapping) and isinstance(value.get("text"), str):
         value = value["text"]
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def told(value: Any, shown: Callable[[str], str]) -> str:
-    """The same, safe to show; ``shown`` makes a text so."""
+    """The same as `plain`, but safe to show; ``shown`` makes a text safe."""
     if isinstance(value, Mapping) and isinstance(value.get("text"), str):
         value = value["text"]
     return shown(value) if isinstance(value, str) else as_json(value)
 
 
 def failure_text(failure: Failure) -> str:
-    """What went wrong; and where in the user's code, if that is known."""
+    """The code and message of a failure, and its place in the user's code if that is known."""
     said = f"{failure.code}: {failure.message}"
     file, line = failure.metadata.get("file"), failure.metadata.get("line")
     if isinstance(file, str) and type(line) is int:
@@ -238,7 +240,7 @@ def failure_text(failure: Failure) -> str:
 
 
 def decision_lines(events: Iterable[Event]) -> Iterator[str]:
-    """What people decided about a Task, one line each, in order."""
+    """The decisions of people about a Task, one line each, in order."""
     for event in events:
         made = _DECIDED.get(event.type)
         if made is None:
@@ -256,7 +258,7 @@ def stamp(at: datetime) -> str:
 
 
 def _here(at: datetime) -> datetime:
-    """A moment in the user's time zone; as it is, if that would be before year 1 or after 9999."""
+    """A moment in the user's time zone; unchanged if that is before year 1 or after year 9999."""
     try:
         return at.astimezone()
     except (OverflowError, ValueError, OSError):

@@ -1,4 +1,4 @@
-"""Running Tasks in the foreground: streamed, stoppable, and never far from a durable pause."""
+"""Running Tasks in the foreground: their answers are streamed, and a stop pauses them durably."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ CODES: Final = {
     TaskStatus.PAUSED: 3,
     TaskStatus.CANCELLED: 4,
 }
-"""The exit code for where a Task rests when the command ends; of several, the first of 1, 4, 3."""
+"""The exit code for a Task's status at the end; for several Tasks, 1 before 4 before 3."""
 
 Begin = Callable[[Host], Awaitable[Sequence[str]]]
-"""Sets Tasks in motion on a Host; returns the ids of those that now run on it."""
+"""Start Tasks on a Host; return the ids of the Tasks that now run on it."""
 
 
 @dataclass(frozen=True)
 class Foreground:
-    """How one command runs Tasks and stays with them."""
+    """Runs the Tasks of one command, and waits until they have ended or are paused."""
 
     screen: Callable[[Stop], Screen]
-    """Where the Tasks are shown."""
+    """Make the screen that shows the Tasks."""
     runtime: Callable[[Observer, Collection[str]], AbstractAsyncContextManager[Host]]
-    """The Host that runs Tasks of these kinds, and nothing that it is not told to."""
+    """Open the Host that runs Tasks of these kinds, and no Task that it is not told to run."""
 
     async def launch(self, task: Task) -> int:
-        """Dispatch a new Task and stay with it; returns the exit code."""
+        """Dispatch a new Task and wait for it; return the exit code."""
 
         async def begin(host: Host) -> Sequence[str]:
             await host.dispatch(task)
@@ -48,10 +48,10 @@ class Foreground:
         return await self._stay([task], begin)
 
     async def resume(self, record: Record, extra: str | None) -> int:
-        """Let a paused Task go on here; returns the exit code.
+        """Resume a paused Task here and wait for it; return the exit code.
 
         Raises:
-            IllegalTransition: It is not paused, or somebody else resumed it first.
+            IllegalTransition: The Task is not paused, or another caller resumed it first.
         """
         task = record.task
 
@@ -66,7 +66,7 @@ class Foreground:
         return await self._stay([task], begin)
 
     async def decide(self, record: Record, decisions: Sequence[Mapping[str, Any]]) -> int:
-        """Let a Task that waits for decisions go on here with them; returns the exit code.
+        """Record decisions for a paused Task, run it here and wait for it; return the exit code.
 
         Raises:
             As `settle`.
@@ -79,24 +79,27 @@ class Foreground:
         return await self._stay([record.task], begin)
 
     async def take_up(self, tasks: Sequence[Task]) -> int:
-        """Run on Tasks that nobody runs any more; returns the exit code.
+        """Claim Tasks that no live process runs, and wait for them; return the exit code.
 
-        One that somebody else took up meanwhile is left to them.
+        A Task that cannot be claimed any more is left out: another Host claimed it, or it ended.
 
         Raises:
-            CannotStart: All of them were.
+            CannotStart: None of the Tasks could be claimed.
         """
 
         async def begin(host: Host) -> Sequence[str]:
             taken = [task.id for task in tasks if (await host.claim(task.id)).effect == "claimed"]
             if not taken:
-                raise CannotStart("somebody else took it up meanwhile", tasks[0].id)
+                raise CannotStart(
+                    "another process claimed it or it ended meanwhile; see it with show",
+                    tasks[0].id,
+                )
             return taken
 
         return await self._stay(tasks, begin)
 
     async def _stay(self, tasks: Sequence[Task], begin: Begin) -> int:
-        """Show what the Tasks say until all of them rest, or pause them when a stop is wished."""
+        """Show the Tasks until all have ended or are paused; pause them if a stop is requested."""
         for task in tasks:
             check_served(task)
         stop = Stop()
@@ -119,7 +122,7 @@ class Foreground:
         try:
             await asyncio.wait({resting, stopping}, return_when=asyncio.FIRST_COMPLETED)
             if not resting.done():
-                screen.tell("pausing at the next safe point; again to leave at once")
+                screen.tell("pausing at the next safe point; press Ctrl-C again to leave at once")
                 await host.drain(pause=True)
             else:
                 resting.result()
@@ -130,22 +133,22 @@ class Foreground:
 
 
 async def settle(host: Host, record: Record, decisions: Sequence[Mapping[str, Any]]) -> Task:
-    """Leave decisions for a paused Task; the last of them resumes it in the same write.
+    """Record decisions for a paused Task; the write of the last decision also resumes it.
 
     Raises:
-        IllegalTransition: It is not paused any more: somebody else was first.
-        NotAwaited: It went on and was paused again since it was read.
+        IllegalTransition: The Task is not paused any more; another caller was first.
+        NotAwaited: The Task went on and was paused again since it was read.
     """
     task_id, version = record.task.id, record.version
     *others, last = decisions
     for decision in others:
         await host.post(task_id, decision)
-    # Each of the others was a write of its own, after which the version says nothing any more.
+    # Each other decision was a write that changed the version, so the version cannot be compared.
     receipt = await host.decide(task_id, last, at_version=None if others else version)
     if receipt.changed:
         return receipt.snapshot
     if receipt.snapshot.status is TaskStatus.PAUSED:
-        raise NotAwaited(task_id, "has moved on since it was read; look at it again with show")
+        raise NotAwaited(task_id, "has changed since it was read; read it again with show")
     raise IllegalTransition(task_id, receipt.snapshot.status, "decide about")
 
 
@@ -153,7 +156,7 @@ def check_served(task: Task) -> None:
     """Refuse a Task that this command cannot run.
 
     Raises:
-        CannotStart: Its runtime kind is another one's.
+        CannotStart: This command does not run the runtime kind of the Task.
     """
     if not serves(task.runtime_kind):
         raise CannotStart(

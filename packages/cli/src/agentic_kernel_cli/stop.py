@@ -1,4 +1,4 @@
-"""The wish to stop: Ctrl-C, SIGTERM, or a reader of the output that went away."""
+"""Stop: a request to stop, by Ctrl-C, SIGTERM, or a reader that closed the output."""
 
 from __future__ import annotations
 
@@ -10,37 +10,37 @@ from contextlib import contextmanager
 from types import FrameType
 
 READER_GONE = 128 + 13
-"""Exit code when whoever read the output stopped reading (what SIGPIPE would give)."""
+"""Exit code if the reader closed the output: the same as for SIGPIPE."""
 
-_LAST_WORDS = b"\nleft at once; what was committed is kept: agentic-kernel recover\n"
+_LAST_WORDS = b"\nleft at once; committed work is kept; go on with: agentic-kernel recover\n"
 
 
 class Stop:
-    """Set by the first signal; the second one leaves the process at once.
+    """A request to stop: the first signal sets it, the second signal ends the process at once.
 
-    Unlike `drain_on_signals` of the engine, whose handlers belong to the event loop, these are
-    Python's own: a second Ctrl-C works even while the loop waits for an output that nobody reads.
+    The handlers of the engine's `drain_on_signals` belong to the event loop. These handlers are
+    Python's own, so a second Ctrl-C works even if a full output blocks the event loop.
     """
 
     def __init__(self) -> None:
         self.code: int | None = None
-        """The exit code that belongs to the wish: 128 plus the signal's number."""
+        """The exit code of the request: 128 plus the signal's number; None without a request."""
         self._wished = asyncio.Event()
         self._loop = asyncio.get_running_loop()
 
     def wish(self, code: int) -> None:
-        """Ask for a stop. Only the first wish counts."""
+        """Request a stop with this exit code. Only the first request counts."""
         if self.code is None:
             self.code = code
             self._loop.call_soon_threadsafe(self._wished.set)
 
     async def wait(self) -> None:
-        """Return once a stop was asked for."""
+        """Return when a stop is requested."""
         await self._wished.wait()
 
     @contextmanager
     def on_signals(self) -> Iterator[Stop]:
-        """Turn SIGINT and SIGTERM into the wish while the block runs."""
+        """Turn SIGINT and SIGTERM into a request while the block runs."""
 
         def handle(number: int, frame: FrameType | None) -> None:
             if self.code is not None:

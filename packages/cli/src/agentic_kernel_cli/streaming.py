@@ -1,4 +1,4 @@
-"""What a running Task shows: its answer on stdout as it comes, its states on stderr."""
+"""Streaming: the answer of a running Task on stdout as it arrives, its states on stderr."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .text import content, cut, label
 _NEWS: Final[Mapping[str, str]] = {
     vocabulary.TASK_CLAIMED: "taken up",
     vocabulary.TASK_RESUMED: "resumed",
-    vocabulary.TASK_RELEASED: "let go",
+    vocabulary.TASK_RELEASED: "released",
     vocabulary.TASK_PAUSE_REQUESTED: "pause requested",
     vocabulary.TASK_PAUSE_WITHDRAWN: "pause withdrawn",
     vocabulary.RESULT_DROPPED: "a late result was dropped",
@@ -33,16 +33,16 @@ _NEWS: Final[Mapping[str, str]] = {
 
 
 _PLAIN: Final = ("requested", "interrupt")
-"""Reasons for a pause that the last line tells better."""
+"""Reasons for a pause that are not shown, because the last line says enough."""
 _NEWS_WIDTH: Final = 400
-"""How long one line about a step may be, in characters."""
+"""Maximum length of a line about a step, in characters."""
 
 
 class Screen(Protocol):
-    """Where the Tasks of one command are shown: an `Observer` with a beginning and an end."""
+    """The display of the Tasks of one command: an `Observer` with a beginning and an end."""
 
     def begin(self, tasks: Sequence[tuple[Task, str]]) -> None:
-        """Show what is about to run, each Task with the text it has kept."""
+        """Show the Tasks that are about to run, each with its stored text."""
         ...
 
     def observe(self, task_id: str, event: Event) -> None:
@@ -54,11 +54,11 @@ class Screen(Protocol):
         ...
 
     def end(self, tasks: Sequence[Task]) -> None:
-        """Show how they ended, or where they stand and how to go on."""
+        """Show the status of the Tasks, and the command that lets each of them go on."""
         ...
 
     def close(self) -> None:
-        """Leave the terminal as it was, also after an error."""
+        """Restore the terminal, also after an error."""
         ...
 
 
@@ -100,12 +100,12 @@ class _Voice:
 
 
 class TextScreen:
-    """The answer on stdout and nothing else there; states, progress and hints on stderr.
+    """The answer alone on stdout; states, progress and hints on stderr.
 
     With several Tasks every line begins with the Task's number.
 
     Args:
-        place: For the commands that hints propose.
+        place: The place for which hints propose commands.
         on_closed: Called when stdout cannot be written any more.
     """
 
@@ -184,7 +184,7 @@ class TextScreen:
             if isinstance(usage, Mapping) and "output_tokens" in usage:
                 facts.append(label(f"{usage['output_tokens']} tokens"))
             if task.result.get("finish_reason") == "length":
-                facts.append("cut at the limit of tokens")
+                facts.append("cut at the token limit")
         if task.started_at is not None and task.ended_at is not None:
             facts.append(f"after {(task.ended_at - task.started_at).total_seconds():.1f} s")
         way_on = proposal(self._place, task)
@@ -226,12 +226,12 @@ class TextScreen:
         try:
             self._err.print(line, soft_wrap=True)
         except OSError:
-            # States are a courtesy: without a reader they stop, and the Task goes on.
+            # The states are optional: if stderr is closed, drop them and let the Task go on.
             self._err.quiet = True
 
 
 def _steps(event: Event) -> list[str]:
-    """What a run of the Loop wants to do, and what came of it; an answer is shown elsewhere."""
+    """Lines about the plan and the results of a step of the Loop; an answer is shown elsewhere."""
     match event.type:
         case loop.PLAN_MADE:
             actions = [action for action in event.data["actions"] if isinstance(action, Mapping)]

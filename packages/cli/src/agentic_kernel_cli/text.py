@@ -1,9 +1,9 @@
-"""Text that came from elsewhere, made safe to show.
+"""Text from outside this program, made safe to show.
 
-Ids, errors and summaries are labels: one line, and every character of it can be seen. Two different
-labels never look alike, because a backslash is escaped as well. A model's answer is content: its
-lines and tabs stay, and characters that cannot be seen go. A command is a line to paste: the shell
-reads from it exactly the words that were meant.
+Ids, errors and summaries are labels: one line in which every character is visible. Two different
+texts never have the same label, because a backslash is escaped too. A model's answer is content:
+its lines and tabs stay, and invisible characters are removed. A command is a line to paste: the
+shell reads exactly the intended words from it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _UNSEEN: Final = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0"
     "\U00016fe4\U0001d159\U000e0100-\U000e01ef]"
 )
-"""Characters without ink that `str.isprintable` takes for printable: fillers, blanks of other
+"""Invisible characters that `str.isprintable` counts as printable: fillers, blanks of other
 scripts, and variation selectors."""
 _CONTROLS: Final = {
     code: None for code in (*range(0x20), *range(0x7F, 0xA0)) if code not in (0x09, 0x0A)
@@ -31,7 +31,7 @@ _SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 
 
 def visible(text: str) -> bool:
-    """Whether the text is one line, each character of which can be seen."""
+    """True if the text is one line and every character is visible."""
     return text.isprintable() and (text.isascii() or _UNSEEN.search(text) is None)
 
 
@@ -47,10 +47,10 @@ def label(text: str, width: int | None = None) -> str:
 
 
 def line(text: str) -> str:
-    """One line of which every part is a label, a command or a ``repr`` already.
+    """Make a text one visible line, if its parts are labels, commands or ``repr`` texts already.
 
-    Whatever cannot be seen is escaped all the same; a backslash stays, so that a command in the
-    line can be pasted.
+    Invisible characters are escaped. A backslash is not escaped, so that a command in the line can
+    be pasted.
     """
     if visible(text):
         return text
@@ -58,12 +58,12 @@ def line(text: str) -> str:
 
 
 def cut(text: str, width: int | None) -> str:
-    """The text, or its beginning and an ellipsis in so many characters."""
+    """The text; if it is longer than ``width``, cut to that many characters with an ellipsis."""
     return text if width is None or len(text) <= width else text[: width - 1] + "…"
 
 
 def as_json(value: Any) -> str:
-    """A value as one visible line of JSON; what cannot be seen is escaped as JSON does it."""
+    """A value as one line of JSON; invisible characters are escaped as in JSON."""
     text = json.dumps(value, ensure_ascii=False)
     if visible(text):
         return text
@@ -71,10 +71,10 @@ def as_json(value: Any) -> str:
 
 
 def command_line(words: Iterable[str]) -> str:
-    """A command line to paste, in which every character can be seen.
+    """A command line to paste, in which every character is visible.
 
-    A word with a character that cannot be seen is written as ``$'…'``, its bytes in UTF-8 escaped;
-    bash, zsh and ksh read exactly that word from it, in every locale.
+    A word with an invisible character is written as ``$'…'``, with the UTF-8 bytes of that
+    character escaped; bash, zsh and ksh read exactly that word from it, in every locale.
     """
     return " ".join(map(_word, words))
 
@@ -115,14 +115,14 @@ def _shown(char: str) -> str:
 
 
 def seconds(span: str) -> int:
-    """How many seconds ``90s``, ``45m``, ``12h``, ``30d`` or ``2w`` are.
+    """Return the seconds of a span like ``90s``, ``45m``, ``12h``, ``30d`` or ``2w``.
 
     Raises:
-        InvalidValue: Not such a span.
+        InvalidValue: The text is not such a span.
     """
     found = _SPAN.fullmatch(span)
     if found is None:
         raise InvalidValue(
-            "--older-than", f"{ascii(span)[:40]} is not a number with s, m, h, d or w, as 30d"
+            "--older-than", f"{ascii(span)[:40]} is not a number with s, m, h, d or w, like 30d"
         )
     return int(found[1]) * _SECONDS[found[2]]

@@ -1,4 +1,4 @@
-"""The tools that this command brings: a calculator, and writing new files in one folder."""
+"""The tools of this command: a calculator, and one that writes new files in one folder."""
 
 from __future__ import annotations
 
@@ -22,69 +22,69 @@ TOOLS_KEY: Final = "cli/tools"
 WORKSPACE_KEY: Final = "cli/workspace"
 YES_KEY: Final = "cli/yes"
 MAX_CONTENT: Final = 1_000
-"""Characters of one written file; the model's answer has to hold them."""
+"""Maximum length of a written file, in characters; it must fit into the model's answer."""
 
 
 @dataclass(frozen=True)
 class Toolbox:
-    """Which tools the person at this terminal lets a Task use, where, and with whose approval.
+    """The tools that the person at this terminal lets a Task use, with their folder and approval.
 
-    It is made from a command line, or from what a person confirmed; never from a stored Task
-    alone.
+    A toolbox is made from a command line or from a confirmation, never from a stored Task alone.
 
     Raises:
-        InvalidValue: There is no such tool, or ``write`` has no folder.
+        InvalidValue: There are no names, a tool does not exist, the workspace is not a folder, or
+            ``write`` has no workspace.
     """
 
     names: tuple[str, ...]
     workspace: Path | None = None
-    """The folder that ``write`` writes in; kept with its links resolved."""
+    """The folder in which ``write`` writes; its links are resolved."""
     yes: bool = False
-    """Whether writing needs nobody's approval."""
+    """True if writing needs no approval."""
     identity: Identity | None = field(repr=False, default=None)
-    """Of the workspace when it was granted: a folder that is put in its place later is refused."""
+    """The identity of the workspace when it was granted; another folder in its place is refused."""
 
     def __post_init__(self) -> None:
         if not self.names:
-            raise InvalidValue("--tools", f"names none; there are {', '.join(_MAKERS)}")
+            raise InvalidValue("--tools", f"names no tool; the tools are {', '.join(_MAKERS)}")
         for name in self.names:
             if name not in _MAKERS:
                 raise InvalidValue(
-                    "--tools", f"{ascii(name)[:40]} is no tool; there are {', '.join(_MAKERS)}"
+                    "--tools", f"{ascii(name)[:40]} is not a tool; use {', '.join(_MAKERS)}"
                 )
         if self.workspace is not None and self.identity is None:
             try:
                 folder = self.workspace.resolve(strict=True)
                 identity = identity_of(folder)
             except (OSError, RuntimeError, ValueError) as error:
-                raise InvalidValue("--workspace", "must be a folder that is there") from error
+                raise InvalidValue("--workspace", "must be a folder that exists") from error
             object.__setattr__(self, "workspace", folder)
             object.__setattr__(self, "identity", identity)
         elif self.workspace is None and "write" in self.names:
             raise InvalidValue("--workspace", "must be a folder; the tool write needs one")
 
     def metadata(self) -> dict[str, Any]:
-        """What a Task's input carries: what it asks for of the person who takes it up."""
+        """The metadata by which a Task asks for these tools."""
         kept: dict[str, Any] = {TOOLS_KEY: list(self.names), YES_KEY: self.yes}
         if self.workspace is not None:
             kept[WORKSPACE_KEY] = str(self.workspace)
         return kept
 
     def policy(self) -> AskBefore:
-        """Who is asked before what changes files: a person, unless that was waived."""
+        """The policy: a call that changes files needs an approval, unless ``yes`` is True."""
         return AskBefore([] if self.yes else self.writing())
 
     def writing(self) -> list[str]:
-        """The names of those tools that change files."""
+        """The names of the tools that change files."""
         return [tool.name for tool in self.tools() if tool.has_effect]
 
     def tools(self) -> list[Tool]:
-        """The tools themselves."""
+        """The tools, each of them once."""
         return [_MAKERS[name](self) for name in dict.fromkeys(self.names)]
 
 
 class AskBefore:
-    """A policy: calls of these tools need a person, everything else is done."""
+    """A policy: calls of these tools need an approval, all other actions are allowed."""
 
     def __init__(self, tools: Collection[str]) -> None:
         self._tools = frozenset(tools)
@@ -122,12 +122,12 @@ def _write(box: Toolbox) -> Tool:
             return write_new(workspace, path, arguments["content"], identity=box.identity)
         except FileExistsError as error:
             raise ToolError(
-                f"{label(path, 80)} is there already, and no file is replaced; use another name"
+                f"{label(path, 80)} exists already, and no file is replaced; use another name"
             ) from error
         except OSError as error:
             raise ToolError(
-                f"{label(path, 80)} cannot be written ({error.strerror}); use a folder that is "
-                "there, or only a name"
+                f"{label(path, 80)} cannot be written ({error.strerror}); use a folder that "
+                "exists, or only a file name"
             ) from error
         except ValueError as error:
             raise ToolError(str(error)) from error

@@ -1,4 +1,4 @@
-"""Upkeep of a database: its schema brought to this version, and whether it is fit for Tasks."""
+"""Upkeep of a database: migrate its schema, and check that it is suitable for Tasks."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ _VERSIONS: Final = (
 
 
 async def migrated(database: Database) -> tuple[int, int]:
-    """Bring the schema to this version; returns its versions before and after, 0 for none.
+    """Migrate the schema to this version; return its versions before and after, 0 for no schema.
 
     Raises:
-        CannotStart: The package is not installed; the message says what to install.
-        StoreError: The database cannot be reached, is not fit, or is too new.
+        CannotStart: The package is not installed; the message says how to install it.
+        StoreError: The database cannot be reached, is not suitable, or is too new.
     """
     before, _ = await _versions(database)
     async with database.opened():
@@ -42,7 +42,7 @@ async def migrated(database: Database) -> tuple[int, int]:
 
 
 async def examined(database: Database) -> list[Finding]:
-    """What was looked at, up to the first thing that is not as it must be; nothing is migrated."""
+    """Return the findings up to the first check that fails; nothing is migrated."""
     found = [package("agentic-kernel-postgres", install("postgres"))]
     for name, look, advice in (
         (
@@ -55,7 +55,8 @@ async def examined(database: Database) -> list[Finding]:
         (
             "postgres schema",
             _schema,
-            f"{database.command('migrate')} (as a role that may), or upgrade this command",
+            f"{database.command('migrate')} (as a role that may change the schema), or upgrade "
+            "this command",
         ),
         ("state", _state, "let the role write to the schema, or use another role"),
     ):
@@ -93,25 +94,29 @@ async def _schema(database: Database) -> str:
         with _asking(database) as session:
             ((*_, creates),) = await session.query(_SERVER)
         if not creates:
-            raise StoreError(f"{SCHEMA} is not there, and this role may not make it")
-        return f"{SCHEMA} is not there yet; the first command makes it"
-    said = f"{SCHEMA} is of version {version}"
+            raise StoreError(f"the schema {SCHEMA} does not exist, and this role may not create it")
+        return f"the schema {SCHEMA} does not exist yet; the first command creates it"
+    said = f"the schema {SCHEMA} has version {version}"
     if version < ours or oldest > ours:
-        raise StoreError(f"{said}, and this command of version {ours}")
-    return said if version == ours else f"{said}; this command of {ours} may be used beside it"
+        raise StoreError(f"{said}, and this command needs version {ours}")
+    return (
+        said
+        if version == ours
+        else f"{said}; this command is made for version {ours} and can use it"
+    )
 
 
 async def _state(database: Database) -> str:
-    """Open it as a run would: leases and writability are tried, once there is a schema."""
+    """Open the database as a run would and test leases and write access, if there is a schema."""
     if await _versions(database) == (0, 0):
-        return "nothing is kept yet"
+        return "no Task is stored yet"
     if not await holds(database):
-        raise StoreError("a lease ran out as soon as it was taken")
+        raise StoreError("a lease expired as soon as it was taken")
     return "writable, leases held"
 
 
 async def _versions(database: Database) -> tuple[int, int]:
-    """The version of the schema, and the oldest one of code that can work with it; 0 for none."""
+    """The version of the schema, and of the oldest code that can use it; 0 for no schema."""
     with _asking(database) as session:
         ((there,),) = await session.query(_THERE)
         if not there:
@@ -122,7 +127,7 @@ async def _versions(database: Database) -> tuple[int, int]:
 
 @contextmanager
 def _asking(database: Database) -> Iterator[Session]:
-    """Connections to the database as it is: nothing is made, and nothing tried twice."""
+    """Open a session on the database as it is: it creates nothing and retries nothing."""
     installed()
     from agentic_kernel_postgres.place import conninfo_of, name_of
     from agentic_kernel_postgres.session import Session

@@ -1,4 +1,4 @@
-"""Models that a server offers, each through a package of its own; nothing else here needs them."""
+"""Models that a server offers; the package of a vendor is imported only when a Task needs it."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ LIMITS: Final = Limits(max_iterations=50)
 
 
 class Vendor(NamedTuple):
-    """Where a vendor's models are, and what it takes to use them."""
+    """The server of a vendor, and the environment variables for its use."""
 
     key: str
-    """The environment variable of the key; empty where none is needed."""
+    """The environment variable of the key; empty if no key is needed."""
     base: str
     """The environment variable of the server's address."""
     address: str
-    """The address where nothing is said."""
+    """The default address."""
 
 
 VENDORS: Final[Mapping[str, Vendor]] = {
@@ -41,18 +41,18 @@ def install(kind: str) -> str:
 
 
 def address(kind: str) -> str:
-    """Where the server of a runtime kind is."""
+    """The address of the server of a runtime kind."""
     vendor = VENDORS[kind]
     given = os.environ.get(vendor.base) or vendor.address
     return given if "://" in given else f"http://{given}"
 
 
 class VendorWork:
-    """Tasks on a vendor's model, with the model and the tools that are granted.
+    """Runs Tasks on a vendor's model, with the granted model and tools.
 
     Args:
         kind: One of `VENDORS`.
-        model: Which one is asked; None if none was granted.
+        model: The name of the model; None if none was granted.
     """
 
     def __init__(self, kind: str, model: str | None) -> None:
@@ -61,19 +61,19 @@ class VendorWork:
         self._planners: dict[str | None, ProviderPlanner] = {}
 
     async def accept(self, task: Task, box: Toolbox | None) -> None:
-        """Refuse a Task for which there is no model, or whose options or key are missing."""
+        """Refuse a Task without a model or a key, or with options that are not valid."""
         await self._loop(task, box).accept(task)
 
     async def execute(self, job: Job, box: Toolbox | None) -> Any:
         try:
             loop = self._loop(job.task, box)
         except CannotStart as error:
-            # What is missing here may be there elsewhere, or tomorrow.
+            # Pause and do not fail: a model or a package may be there later, or elsewhere.
             await job.pause(job.state, reason=str(error))
         return await loop.execute(job)
 
     async def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         for planner in self._planners.values():
             await planner.close()
 
@@ -121,4 +121,6 @@ def _planner(kind: str, model: str, api: str | None) -> Any:
             from agentic_kernel_ollama import OllamaPlanner
 
             return OllamaPlanner(model)
-    raise CannotStart(f"the {kind} runtime has no API {api!r}; --api is for openai")
+    raise CannotStart(
+        f"the {kind} runtime has no API {api!r}; use --api only for openai: responses or chat"
+    )

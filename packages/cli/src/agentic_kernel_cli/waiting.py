@@ -1,4 +1,4 @@
-"""What a paused Task waits for: an approval, an answer, a moment; read from its run's note."""
+"""Waiting: the approval, answer or moment that a paused Task waits for, as its run noted it."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from agentic_kernel_engine.plans.reasons import WAITING_FOR
 from .text import as_json, label
 
 MIN_DIGEST: Final = 8
-"""How many characters an abbreviated digest needs."""
+"""Minimum length of an abbreviated digest, in characters."""
 SHOWN: Final = 12
-"""How many characters of a digest are shown."""
+"""Number of characters of a digest that are shown."""
 _NEEDS: Final = {"approval": "an approval", "question": "an answer", "schedule": "a moment"}
 
 
 class NotAwaited(KernelError):
-    """The Task does not wait for what was decided.
+    """The Task does not wait for this decision.
 
     Attributes:
-        task_id: Which Task.
-        reason: What it waits for instead, and what to do.
+        task_id: The id of the Task.
+        reason: The state of the Task, and what to do.
     """
 
     def __init__(self, task_id: str, reason: str) -> None:
@@ -51,7 +51,7 @@ class Request:
 
 
 def kind(task: Task) -> str | None:
-    """Which kind of thing the Task is paused for; None if it is not, or for nothing."""
+    """The kind of request that the Task is paused for; None if not paused, or without a request."""
     found = _note(task).get("kind")
     return found if isinstance(found, str) else None
 
@@ -60,19 +60,19 @@ def requests(task: Task) -> list[Request]:
     """The actions that wait for an approval, in the order of the plan.
 
     Raises:
-        NotAwaited: There are none.
+        NotAwaited: The Task does not wait for an approval.
     """
     check(task, "approval")
     return _requests(_note(task))
 
 
 def chosen(task: Task, digests: Sequence[str]) -> list[Request]:
-    """The requests that these digests name, each by all or by its first characters.
+    """The requests that these digests or their first characters name, in the order of the plan.
 
-    Without a digest these are all requests, in the order of the plan.
+    Without a digest these are all requests.
 
     Raises:
-        NotAwaited: A digest fits no request, or several.
+        NotAwaited: The Task does not wait for an approval, or a digest fits no request or several.
     """
     found = requests(task)
     if not digests:
@@ -82,19 +82,19 @@ def chosen(task: Task, digests: Sequence[str]) -> list[Request]:
 
 
 def check_shown(record: Record, wanted: Sequence[Request]) -> None:
-    """Refuse a request that shows another action than the one that its approval would let happen.
+    """Refuse a request that shows another action than the action that its approval allows.
 
-    What is shown is a note of the run; the Loop acts on its state.
+    The person reads the note of the run; the Loop acts on its state.
 
     Raises:
-        NotAwaited: They differ.
+        NotAwaited: The two actions differ.
     """
     try:
         at_hand = json.loads(record.state or b"{}")["at_hand"]
         judged = zip(at_hand["plan"]["actions"], at_hand["verdicts"], strict=False)
         meant = {each["digest"]: action for action, each in judged if each.get("digest")}
     except (AttributeError, KeyError, TypeError, ValueError):
-        return  # No Loop at an action of its own: the substrate, or a child, knows what it asked.
+        return  # No Loop at an action of its own: the substrate or a child made the request.
     for request in wanted:
         if request.digest in meant and meant[request.digest] != request.action:
             raise NotAwaited(
@@ -105,7 +105,7 @@ def check_shown(record: Record, wanted: Sequence[Request]) -> None:
 
 
 def question_digest(task: Task) -> str:
-    """The digest of the question that the Task asks; empty if it has none."""
+    """The digest of the question that the Task asks; empty if there is none."""
     found = _note(task).get("digest")
     return found if isinstance(found, str) else ""
 
@@ -119,19 +119,19 @@ def _named(task: Task, found: Sequence[Request], digest: str) -> Request:
     if len(fitting) == 1:
         return fitting[0]
     if fitting:
-        instead = "several actions"
+        instead = "several actions whose digest begins with"
     elif len(digest) < MIN_DIGEST:
         instead = f"no action; give at least {MIN_DIGEST} characters of a digest, not"
     else:
-        instead = "no action"
-    raise NotAwaited(task.id, f"asks about {instead} {digest[:80]!r}; see it with show")
+        instead = "no action whose digest begins with"
+    raise NotAwaited(task.id, f"asks about {instead} {digest[:80]!r}; see the digests with show")
 
 
 def check(task: Task, wanted: str) -> None:
-    """Refuse to decide what nobody asks.
+    """Refuse a decision that the Task does not wait for.
 
     Raises:
-        NotAwaited: The Task does not wait for that kind of thing.
+        NotAwaited: The Task does not wait for a decision of the kind ``wanted``.
     """
     if kind(task) == wanted:
         return
@@ -145,7 +145,7 @@ def check(task: Task, wanted: str) -> None:
 
 
 def lines(task: Task) -> list[str]:
-    """What the Task waits for, one printable line each; none if it waits for nothing."""
+    """The things that the Task waits for, one printable line each; empty if there are none."""
     note = _note(task)
     match note.get("kind"):
         case None:
@@ -164,7 +164,7 @@ def lines(task: Task) -> list[str]:
 def _note(task: Task) -> Mapping[str, Any]:
     found = task.metadata.get(WAITING_FOR)
     if task.status is not TaskStatus.PAUSED or WAITING_FOR not in task.noted:
-        return {}  # What came in with the Task is not its run's word.
+        return {}  # The caller wrote this into the Task, not the run.
     return found if isinstance(found, Mapping) else {}
 
 
@@ -177,7 +177,7 @@ def _requests(note: Mapping[str, Any]) -> list[Request]:
 
 
 def said(action: Mapping[str, Any]) -> str:
-    """An action in one visible line: its type, or a tool call's tool, and what it carries."""
+    """An action as one visible line: its type and fields, or the tool and arguments of a call."""
     parts = dict(action)
     name = parts.pop("type", "action")
     if name == "tool_call":

@@ -1,7 +1,7 @@
 """Workspace: the one folder in which the command's tools write, opened descriptor by descriptor.
 
 Each part of a path is opened inside the folder that was opened before it, and never through a
-link. So a folder that is swapped for a link, at whatever moment, cannot lead out of the workspace.
+link. So a folder that is replaced by a link, at any moment, cannot lead out of the workspace.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Final
 from .text import label, visible
 
 Identity = tuple[int, int]
-"""Device and inode of a folder: what stays the same while its name may be given to another."""
+"""Device and inode of a folder; they stay the same if its name is given to another folder."""
 
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -26,42 +26,44 @@ def identity_of(folder: Path) -> Identity:
     """The identity of a folder as it is now.
 
     Raises:
-        OSError: It is not there, or is a link or a file.
+        OSError: The folder does not exist, or is a link or a file.
     """
     with _opened(folder) as descriptor:
         return _identity(descriptor)
 
 
 def write_new(workspace: Path, path: str, content: str, *, identity: Identity | None = None) -> str:
-    """Write a new file inside a folder, for its owner alone; one that exists is never replaced.
+    """Write a new file inside a folder, with mode 0600; an existing file is never replaced.
 
     Args:
         workspace: The folder.
-        path: Of the file, inside it; the folders on the way must exist.
+        path: The file's path, inside the folder; the folders on the way must exist.
         content: Written as UTF-8.
-        identity: Of the folder when it was granted; None to take it as it is.
+        identity: The folder's identity when it was granted; None to take any folder.
 
     Returns:
         The path inside the folder.
 
     Raises:
-        ValueError: The path leads out of the folder or through a link, or has a character that
-            cannot be seen; a folder on the way was moved; or the folder is another one than was
-            granted.
-        OSError: It cannot be written, or is there already.
+        ValueError: The path leads out of the folder or through a link, or has an invisible
+            character; a folder on the way was moved; the folder is not the one that was granted;
+            or the content cannot be encoded.
+        OSError: The file cannot be written, or exists already.
     """
     data = content.encode()
     root = workspace.resolve(strict=True)
     with ExitStack() as stack:
         top = stack.enter_context(_opened(root))
         if identity is not None and _identity(top) != identity:
-            raise ValueError("the workspace is not the folder that was granted; start again")
+            raise ValueError(
+                "the workspace is not the folder that was granted; start the command again"
+            )
         names: list[str] = []
         folders = [top]
         *parents, last = _parts(root, path)
         for part in parents:
             if part == "..":
-                # Back to the folder that was opened before; the disk is not asked where it is.
+                # Go back to the folder that was opened before, and not to its parent on disk now.
                 folders.pop()
                 names.pop()
             else:
@@ -71,7 +73,7 @@ def write_new(workspace: Path, path: str, content: str, *, identity: Identity | 
         with os.fdopen(descriptor, "wb") as file:
             if not _nested(folders):
                 os.unlink(last, dir_fd=folders[-1])
-                raise ValueError("a folder on the way was moved meanwhile; try again")
+                raise ValueError("a folder of the path was moved during the write; try again")
             file.write(data)
     return "/".join([*names, last])
 
@@ -104,7 +106,7 @@ def _parts(root: Path, path: str) -> list[str]:
 
 
 def _nested(folders: Sequence[int]) -> bool:
-    """Whether each of these open folders is still directly inside the one before it."""
+    """True if each of these open folders is still directly inside the one before it."""
     for outer, inner in pairwise(folders):
         above = os.open("..", _FOLDER, dir_fd=inner)
         try:
@@ -117,11 +119,11 @@ def _nested(folders: Sequence[int]) -> bool:
 
 @contextmanager
 def _opened(folder: str | Path, inside: int | None = None) -> Iterator[int]:
-    """A descriptor of a folder that is no link.
+    """Open a folder that is not a link; yield its descriptor.
 
     Raises:
-        ValueError: A link is in its place.
-        OSError: It cannot be opened.
+        ValueError: ``inside`` is given, and the folder is a link.
+        OSError: The folder cannot be opened.
     """
     try:
         descriptor = os.open(folder, _FOLDER, dir_fd=inside)

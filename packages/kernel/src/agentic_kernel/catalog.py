@@ -1,4 +1,4 @@
-"""Catalog: what can exist. Two value objects, pure data, loaded by the layer above the kernel."""
+"""Catalog: `Capability` and `Agent`, two pure value objects that the layer above loads."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from .frozen import EMPTY_DICT, FrozenDict, freeze, shown
 
 
 def plain_text(value: Any, path: str) -> str:
-    """The value as a plain string, whatever subclass of one it is (an enum member, say).
+    """Return the value as a plain string, also for a subclass of str (an enum member, say).
 
     Raises:
-        InvalidValue: It is no string.
+        InvalidValue: The value is not a string.
     """
     if type(value) is str:
         return value
@@ -27,11 +27,11 @@ def plain_text(value: Any, path: str) -> str:
 def check_form(value: Any, path: str) -> str:
     """Return ``value`` if it has the form of a scoped name, ``<scope>/<name>``.
 
-    This is what a snapshot that was stored must keep; `check_name` is what a new name must keep.
+    A stored snapshot must pass this check. A new name must pass the stricter `check_name`.
 
     Raises:
-        InvalidValue: It has not exactly one slash, a part is empty, or a character of it is a
-            blank or is not printable.
+        InvalidValue: The name does not have exactly one slash, a part is empty, or a character is
+            a blank or is not printable.
     """
     text = plain_text(value, path)
     scope, slash, name = text.partition("/")
@@ -45,12 +45,12 @@ def check_form(value: Any, path: str) -> str:
 def check_name(value: Any, path: str) -> str:
     """Return ``value`` if it is a scoped name, ``<scope>/<name>``.
 
-    Exactly one slash, both parts non-empty, printable throughout and without blanks: control
-    characters, bidirectional overrides, zero-width characters, fillers and variation selectors are
-    refused, because a name must not hide a part of itself.
+    A scoped name has exactly one slash, two non-empty parts, printable characters only and no
+    blanks. Control characters, bidirectional overrides, zero-width characters, fillers and
+    variation selectors are refused, because they would hide a part of the name.
 
     Raises:
-        InvalidValue: It is not.
+        InvalidValue: ``value`` is not such a name.
     """
     text = check_form(value, path)
     if not text.isascii() and not _UNSEEN.isdisjoint(text):
@@ -62,10 +62,10 @@ def check_name(value: Any, path: str) -> str:
 
 
 def _unseen() -> Iterator[str]:
-    """What Python calls printable and no reader can see.
+    """Yield the characters that Python calls printable and that a reader cannot see.
 
-    The code points that Unicode calls default-ignorable (DerivedCoreProperties.txt), and those of
-    other kinds whose glyph is blank.
+    They are the code points that Unicode calls default-ignorable (DerivedCoreProperties.txt), and
+    other code points with a blank glyph.
     """
     for first, last in (
         (0x034F, 0x034F), (0x115F, 0x1160), (0x17B4, 0x17B5), (0x180B, 0x180F), (0x2065, 0x2065),
@@ -82,7 +82,7 @@ _UNSEEN = frozenset(_unseen())
 class Capability:
     """A loadable primitive that extends an Agent's repertoire, known to the kernel by name only.
 
-    What the name resolves to is the loader's concern.
+    The loader decides what the name resolves to.
 
     Raises:
         InvalidValue: The name is not of the form ``<scope>/<name>``.
@@ -99,7 +99,7 @@ class Capability:
 class Agent:
     """A static, named bundle of capabilities: a definition, not a running thing.
 
-    It has no id (the scoped name is the handle) and no runtime kind (that is chosen per Task).
+    An Agent has no id: the scoped name is the handle. It has no runtime kind: a Task names one.
 
     Raises:
         InvalidValue: A name is not scoped, or the metadata cannot be frozen.
@@ -108,9 +108,9 @@ class Agent:
     name: str
     """Scoped name, ``<scope>/<name>``; the unique handle."""
     capabilities: tuple[Capability, ...] = ()
-    """Flat and already resolved; order and duplicates are kept. Names are accepted as strings."""
+    """Flat and resolved; order and duplicates are kept. Strings are accepted as names."""
     metadata: Mapping[str, Any] = field(default_factory=lambda: EMPTY_DICT)
-    """Open key/value bag that the kernel never interprets."""
+    """Open key/value pairs that the kernel never interprets."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "name", check_name(self.name, "Agent.name"))
@@ -132,10 +132,10 @@ class Agent:
 
 
 def freeze_mapping(value: Any, path: str) -> Mapping[str, Any]:
-    """A frozen mapping; ``None`` gives the empty one.
+    """Return the frozen mapping; ``None`` gives an empty mapping.
 
     Raises:
-        InvalidValue: It is not a mapping, or holds something that cannot be frozen.
+        InvalidValue: The value is not a mapping, or a part of it cannot be frozen.
     """
     if value is None:
         return EMPTY_DICT

@@ -1,4 +1,4 @@
-"""The kernel's errors: one root, families by who can act on them."""
+"""The kernel's errors: one root, and families by the party that can act on them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def shown(value: object) -> str:
-    """A value as an error may show it: short, in ASCII, and whatever its own repr would do."""
+    """Return a value as an error shows it: short and escaped; its own repr is never called."""
     if not isinstance(value, str):
         return f"a {type(value).__name__}"
     text = ascii(str.__getitem__(value, slice(80)))
@@ -14,15 +14,15 @@ def shown(value: object) -> str:
 
 
 class KernelError(Exception):
-    """Root of every error that the kernel, or anything built on it, raises on purpose."""
+    """Root of every error that the kernel, or a package built on it, raises on purpose."""
 
 
 class InvalidValue(KernelError, ValueError):
-    """A value handed in cannot be accepted; the caller must change it.
+    """The caller passed a value that cannot be accepted; the caller must change it.
 
     Attributes:
-        path: Where the offending value sits, e.g. ``metadata['acme/tags'][3]``.
-        reason: What is wrong with it and what to do.
+        path: The place of the refused value, e.g. ``metadata['acme/tags'][3]``.
+        reason: The reason for the refusal, and the remedy.
     """
 
     def __init__(self, path: str, reason: str) -> None:
@@ -35,11 +35,11 @@ class InvalidValue(KernelError, ValueError):
 
 
 class InvalidTask(InvalidValue):
-    """A Task snapshot contradicts the field invariants; whoever produced it has a defect."""
+    """A Task snapshot contradicts the field invariants; the code that built it has a defect."""
 
 
 class IllegalTransition(KernelError, ValueError):
-    """A mutation is not allowed in the Task's present status; the Task is unchanged.
+    """The Task's present status does not allow the mutation; the Task is unchanged.
 
     Attributes:
         task_id: The Task that was addressed.
@@ -61,7 +61,7 @@ class IllegalTransition(KernelError, ValueError):
 
 
 class TaskNotFound(KernelError, LookupError):
-    """No Task with this id is stored; check the id and the store that was opened.
+    """The store holds no Task with this id; check the id and which store is open.
 
     Attributes:
         task_id: The id that was asked for.
@@ -96,8 +96,8 @@ class CannotStart(KernelError, RuntimeError):
     """The Runtime refused to start a Task; nothing was stored and the Task is ``not_started``.
 
     Attributes:
-        reason: Why, and what to do about it.
-        task_id: The Task that was refused, when one was at hand.
+        reason: The cause, and the remedy.
+        task_id: The id of the refused Task; None if the error names no Task.
     """
 
     def __init__(self, reason: str, task_id: str | None = None) -> None:

@@ -1,10 +1,10 @@
-"""Immutable JSON-like values: what a Task carries can be shared without being copied.
+"""Immutable JSON-like values: a Task's values can be shared without a copy.
 
 A value is frozen once, when it enters the kernel. Mappings become `FrozenDict`, lists and tuples
-become `FrozenList`; strings, numbers, booleans and ``None`` stay what they are; anything else is
-refused. The walk uses no recursion, so nesting depth is bounded by memory alone. A part that occurs
-many times is frozen once. A container that makes its items while they are read (a range, a class of
-the caller's) may have no end, so the walk reads a bounded number of such items.
+become `FrozenList`; strings, numbers, booleans and ``None`` stay as they are; every other type
+is refused. The walk uses no recursion, so memory alone bounds the nesting depth. A part that occurs
+many times is frozen once. A container that makes its items on the fly (a range, a class of the
+caller's) may be endless, so the walk reads a bounded number of such items.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _SCALARS = frozenset({type(None), bool, int, float, str})
 _TEXT_LIKE = (str, bytes, bytearray, memoryview, UserString)
 _IN_MEMORY = frozenset({dict, list, tuple})
 MAX_GENERATED = 100_000
-"""How many items one `freeze` reads from containers other than plain dicts, lists and tuples."""
+"""The most items that one `freeze` reads from containers other than plain dicts, lists, tuples."""
 
 
 def _refuse(self: object, *_: object, **__: object) -> NoReturn:
@@ -94,7 +94,7 @@ EMPTY_LIST: FrozenList = list.__new__(FrozenList)
 
 
 class _Frame:
-    """One container on the way down: its source, what is left of it, and what is built so far."""
+    """One open container of the walk: its source, its next items, and the values built so far."""
 
     __slots__ = ("items", "key", "keys", "source", "values")
 
@@ -108,7 +108,7 @@ class _Frame:
         self.key: Any = None
 
     def step(self) -> str:
-        """The part of a path that leads to the item being looked at."""
+        """Return the part of the path that leads to the current item."""
         return f"[{len(self.values)}]" if self.keys is None else f"[{shown(self.key)}]"
 
     def build(self) -> Any:
@@ -122,11 +122,11 @@ class _Frame:
 
 
 class _TooMany(Exception):
-    """The containers that make their items have used up what one `freeze` reads."""
+    """The containers that make their items on the fly yielded more than `MAX_GENERATED`."""
 
 
 def _counted(items: Iterator[Any], left: list[int]) -> Iterator[Any]:
-    """The same items; ``left`` is the number that all such containers together may still yield."""
+    """Yield the same items; ``left`` counts down what all such containers may still yield."""
     for item in items:
         left[0] -= 1
         if left[0] < 0:
@@ -135,17 +135,17 @@ def _counted(items: Iterator[Any], left: list[int]) -> Iterator[Any]:
 
 
 def freeze(value: Any, path: str = "value", deepest: int | None = None) -> Any:
-    """The immutable equal of a JSON-like value; an already frozen value is returned as it is.
+    """Return the immutable equal of a JSON-like value; a frozen value is returned unchanged.
 
     Args:
         value: ``None``, a bool, a number, a string, or mappings and sequences of those.
-        path: What to call the value in an error.
-        deepest: How many levels containers may nest; None for any number.
+        path: The name of the value in an error.
+        deepest: The maximal number of nested containers; None for no limit.
 
     Raises:
         InvalidValue: A part cannot be frozen (a set, an object, a key that is not a string, a
             value that contains itself, a container that cannot be read or does not end), or the
-            value nests too deep; its path is named.
+            value nests deeper than ``deepest``; the error names the path.
     """
     kind = type(value)
     if kind in _SCALARS or kind is FrozenDict or kind is FrozenList:
@@ -215,7 +215,7 @@ def freeze(value: Any, path: str = "value", deepest: int | None = None) -> Any:
 
 
 def _flat(items: dict[str, Any]) -> bool:
-    """Whether it holds nothing that would have to be walked through: so it is with most notes."""
+    """True if every key is a plain string and every item a scalar; most notes are like this."""
     for key, item in items.items():
         if type(key) is not str or type(item) not in _SCALARS:
             return False
@@ -226,7 +226,7 @@ _PENDING: Any = object()
 
 
 def _scalar(value: Any, path: str, stack: list[_Frame]) -> Any:
-    """The plain value behind a subclass of a scalar (an enum member, say)."""
+    """Return the plain value of a scalar's subclass (of an enum member, for example)."""
     if isinstance(value, str):
         return str.__str__(value)
     if isinstance(value, int):
@@ -244,7 +244,7 @@ def _unreadable(error: Exception, path: str, stack: list[_Frame]) -> InvalidValu
     if isinstance(error, _TooMany):
         return InvalidValue(
             _path(path, stack[:-1]),
-            f"yields over {MAX_GENERATED:,} items; copy what is wanted into a list or a dict",
+            f"yields over {MAX_GENERATED:,} items; copy the wanted items into a list or a dict",
         )
     return InvalidValue(
         _path(path, stack), f"cannot be read, because of a {type(error).__name__}; pass plain "
@@ -260,12 +260,12 @@ def _path(root: str, stack: list[_Frame]) -> str:
 
 
 def same(one: Any, other: Any) -> bool:
-    """Whether two frozen values are equal and of equal types throughout, so ``1`` is not ``True``.
+    """True if two frozen values are equal, with equal types throughout: ``1`` is not ``True``.
 
-    Like `freeze` it does not recurse.
+    Like `freeze`, it uses no recursion.
     """
     pairs = [(one, other)]
-    compared: set[tuple[int, int]] = set()  # parts may be shared, and meet over and over
+    compared: set[tuple[int, int]] = set()  # shared parts meet many times
     while pairs:
         left, right = pairs.pop()
         if left is right or (id(left), id(right)) in compared:

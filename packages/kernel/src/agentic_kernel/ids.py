@@ -1,21 +1,21 @@
-"""Task ids: the kernel's only use of clock and randomness."""
+"""Task ids: version 7 UUIDs, made from the clock and from random bytes."""
 
 from __future__ import annotations
 
 import os
 import time
-from _thread import allocate_lock  # threading would double what this module takes to import
+from _thread import allocate_lock  # importing threading would double the import time of this module
 
 _lock = allocate_lock()
 _last = 0
 
 
 def new_id() -> str:
-    """A new Task id: a version 7 UUID (RFC 9562), strictly greater than any issued before it here.
+    """Return a new Task id: a version 7 UUID (RFC 9562), greater than this process's last.
 
-    48 bits of Unix milliseconds come first, so ids sort by time of issue. Within one millisecond,
-    or when the clock steps back, the value grows by a random amount (RFC 9562, section 6.2,
-    method 2), so that two processes forked from one do not issue the same id.
+    The first 48 bits are Unix milliseconds, so ids sort by time of issue.
+    Within one millisecond, or if the clock steps back, the value grows by a random amount
+    (RFC 9562, section 6.2, method 2), so that a process and its fork do not issue the same id.
     """
     global _last
     noise = int.from_bytes(os.urandom(10), "big")
@@ -29,7 +29,7 @@ def new_id() -> str:
 
 
 def _after_fork() -> None:
-    """Whoever held the lock in the parent does not exist in the child."""
+    """Make a new lock in a forked child: a thread of the parent may have held the old one."""
     global _lock
     _lock = allocate_lock()
 

@@ -1,4 +1,4 @@
-"""The Concurrency Contract as predicates: what one snapshot, and two in a row, may look like."""
+"""The Concurrency Contract as predicates on one snapshot (`check`) and on two (`follows`)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _REACHABLE = {
 
 
 def check(task: Task) -> None:
-    """Assert that a snapshot is legal (rule 3: a reader never sees a torn Task).
+    """Check that a snapshot is legal (rule 3: a reader never sees a torn Task).
 
     Raises:
         InvalidTask: A field invariant does not hold; the message names the field.
@@ -24,10 +24,10 @@ def check(task: Task) -> None:
 
 
 def follows(earlier: Task, later: Task) -> bool:
-    """Whether one observer may see ``later`` after ``earlier`` (rule 7).
+    """True if one observer may see ``later`` after ``earlier`` (rule 7: no Task runs backwards).
 
-    Any number of steps may lie between them, none included: the relation is reflexive and
-    transitive. Both are taken to be legal snapshots; see `check`.
+    Zero or more steps may lie between them: the relation is reflexive and transitive. Both must be
+    legal snapshots; see `check`.
     """
     if earlier is later or earlier == later:
         return True
@@ -71,5 +71,5 @@ def _stamps_follow(earlier: Task, later: Task) -> bool:
 
 
 def _supplements_explained(earlier: Task, later: Task) -> bool:
-    """New supplements need a resume, hence a start before them."""
+    """True if no supplement is new, or the Task has started: only a resume adds supplements."""
     return later.started_at is not None or len(later.supplements) == len(earlier.supplements)

@@ -1,4 +1,4 @@
-"""Runtime: where work happens. Six verbs and no data."""
+"""Runtime port: the place where work happens. It has six verbs and no data."""
 
 from __future__ import annotations
 
@@ -9,40 +9,40 @@ from .task import Failure, Task
 
 @runtime_checkable
 class Runtime(Protocol):
-    """The contract under which a Task's work happens.
+    """The six verbs that change a Task.
 
-    The six verbs are the only mutators (rule 1). Mutators on one Task are serialised (rule 2) and
-    atomic to every observer (rule 3); Tasks do not affect each other (clause 1). What a verb
-    returns is not part of the contract: the truth is the Task that a `Query` reads. Every verb
-    but ``dispatch`` raises `TaskNotFound` for an unknown id.
+    Only these verbs change a Task (rule 1). Verbs on one Task are serialised (rule 2) and atomic
+    to every observer (rule 3). Tasks do not affect each other (clause 1). The return value of a
+    verb is not part of the contract: the truth is the Task that a `Query` reads. Every verb except
+    ``dispatch`` raises `TaskNotFound` if the id is unknown.
     """
 
     async def dispatch(self, task: Task) -> object:
-        """Enter ``running``, or raise and leave no trace.
+        """Make the Task ``running``, or raise and leave no trace.
 
         Raises:
-            TaskExists: The id is already stored.
+            TaskExists: A Task with this id is already stored.
             IllegalTransition: The Task is not ``not_started``.
-            CannotStart: The substrate refuses.
+            CannotStart: The substrate refuses the Task.
         """
         ...
 
     async def pause(self, task_id: str) -> object:
-        """Ask for a halt; effective at the next safe checkpoint, or never if the end comes first.
+        """Ask for a pause at the run's next safe point; without effect if the Task ends first.
 
         A no-op on a Task that is paused or terminal.
         """
         ...
 
     async def resume(self, task_id: str, extra: str | None = None) -> object:
-        """Let a paused Task go on, appending ``extra`` to its supplements in the same step.
+        """Let a paused Task go on, and append ``extra`` to its supplements in the same step.
 
-        A no-op on a Task that is not paused; the extra is then dropped.
+        A no-op on a Task that is not paused: the extra is dropped.
         """
         ...
 
     async def kill(self, task_id: str) -> object:
-        """End the Task in finite time, as ``cancelled`` unless another end comes first.
+        """End the Task in finite time, as ``cancelled`` if no other end comes first.
 
         A no-op on a terminal Task.
         """

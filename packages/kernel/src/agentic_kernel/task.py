@@ -1,13 +1,13 @@
 """The Task: the only aggregate root, and the invariants that its fields keep in every snapshot.
 
     field        present when
-    result       status is success (``None`` is a result: presence follows status, not truth)
+    result       status is success (``None`` is a result: the status decides, not the value)
     failure      status is failure
     started_at   the Task has been running at least once
     ended_at     status is terminal
-    supplements  grow only with a resume, so never before the Task has started
+    supplements  (an entry) the Task has started, because only a resume adds one
 
-Stamps are aware, in UTC, and in order: created_at <= started_at <= ended_at.
+Stamps are timezone-aware, in UTC, and in order: created_at <= started_at <= ended_at.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ UTC = UTC
 
 
 class TaskStatus(str, Enum):
-    """The six states of a Task; the last three are terminal and forever frozen."""
+    """The six states of a Task. The last three are terminal: the Task never changes again."""
 
     NOT_STARTED = "not_started"
     RUNNING = "running"
@@ -41,7 +41,7 @@ class TaskStatus(str, Enum):
 
     @property
     def terminal(self) -> bool:
-        """Whether no transition leaves this status."""
+        """True if no transition leaves this status."""
         return self in _TERMINAL
 
 
@@ -50,20 +50,21 @@ _TERMINAL = frozenset({TaskStatus.SUCCESS, TaskStatus.FAILURE, TaskStatus.CANCEL
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a Task failed: a value on the Task, never an exception at the caller.
+    """The reason why a Task failed: a value on the Task, never an exception at the caller.
 
-    Whether to try again is policy, decided above the kernel from ``code``.
+    The layers above the kernel decide on a retry, from ``code``.
 
     Raises:
-        InvalidValue: ``code`` or ``message`` is empty, or the metadata cannot be frozen.
+        InvalidValue: ``code`` or ``message`` is empty or not a string, or the metadata cannot
+            be frozen.
     """
 
     code: str
-    """For programs; defined by the implementation, by convention ``<impl>/<code>``."""
+    """For programs. The implementation defines it, by convention as ``<impl>/<code>``."""
     message: str
     """For people and logs."""
     metadata: Mapping[str, Any] = field(default_factory=lambda: EMPTY_DICT)
-    """Detail that the kernel never interprets (``retry_after_ms``, ``cause``, …)."""
+    """Details that the kernel never interprets (``retry_after_ms``, ``cause``, …)."""
 
     def __post_init__(self) -> None:
         put = object.__setattr__
@@ -77,39 +78,40 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A unit of work: instructions in, result out, and every fact an observer may ask for.
+    """A unit of work: its instructions, its result, and every fact an observer may ask for.
 
-    A snapshot, immutable to any depth and aliased with nothing the caller passed in. `Task.new`
-    makes one; only `agentic_kernel.apply` takes it further. Calling the class rebuilds a snapshot
-    from its fields and refuses one that no history could have produced.
+    Each object is a snapshot. It is immutable to any depth and shares no mutable value with its
+    caller. `Task.new` makes a Task; `agentic_kernel.apply` and `agentic_kernel.annotate` make its
+    next snapshots. The constructor rebuilds a stored snapshot from its fields. It refuses fields
+    that no sequence of mutations produces.
 
     Raises:
         InvalidTask: The fields contradict each other or have the wrong type.
     """
 
     id: str
-    """Opaque, non-empty and unique; the only handle after dispatch."""
+    """Opaque, non-empty and unique. After dispatch the id is the only handle."""
     summary: str
-    """Short title for catalogs and people; may be empty."""
+    """A short title for catalogs and people; may be empty."""
     instructions: str
     """The input, free-form; may be empty."""
     runtime_kind: str
-    """Names the Runtime implementation; the kernel keeps no list of kinds."""
+    """The name of the Runtime implementation; the kernel keeps no list of kinds."""
     agent_name: str | None = None
     """Optional binding to an Agent of the catalog, ``<scope>/<name>``."""
     metadata: Mapping[str, Any] = field(default_factory=lambda: EMPTY_DICT)
-    """What came in with the Task, fixed at dispatch, and the notes that implementations added."""
+    """Input, fixed when the Task is made, and the notes that implementations add."""
     status: TaskStatus = TaskStatus.NOT_STARTED
     result: Any = None
     """Meaningful if and only if ``status`` is ``success``."""
     failure: Failure | None = None
     supplements: Sequence[str] = field(default_factory=lambda: EMPTY_LIST)
-    """One entry for each ``resume`` that carried an extra, in order."""
+    """The extras, in order: one entry for each ``resume`` that took effect and carried one."""
     created_at: datetime = field(kw_only=True)
     started_at: datetime | None = None
     ended_at: datetime | None = None
     noted: frozenset[str] = frozenset()
-    """Which keys of ``metadata`` are notes; the others are input and never change."""
+    """The keys of ``metadata`` that are notes. The other keys are input and never change."""
 
     @classmethod
     def new(
@@ -123,12 +125,12 @@ class Task:
         id: str | None = None,
         at: datetime | None = None,
     ) -> Task:
-        """A Task that has not started.
+        """Return a Task that has not started.
 
         Args:
-            id: Inject an id; otherwise a time-ordered UUID is issued. Ids issued in one process
-                strictly increase; no rule depends on their order.
-            at: Inject the time of creation; otherwise the clock is read.
+            id: The id; None issues a time-ordered UUID. Ids issued in one process strictly
+                increase; no rule depends on their order.
+            at: The time of creation; None reads the clock.
 
         Raises:
             InvalidTask: A field has the wrong type or form; the message names it.
@@ -180,10 +182,10 @@ class Task:
 
 
 def check_fields(task: Task) -> None:
-    """Assert the field invariants of one snapshot.
+    """Check the field invariants of one snapshot.
 
     Raises:
-        InvalidTask: One does not hold; the message names the field and the rule.
+        InvalidTask: An invariant does not hold; the message names the field and the rule.
     """
     try:
         _check_input(task)
@@ -199,7 +201,9 @@ def check_fields(task: Task) -> None:
     if task.failure is not None and not isinstance(task.failure, Failure):
         raise InvalidTask("Task.failure", "must be a Failure")
     if (task.failure is not None) != (status is TaskStatus.FAILURE):
-        raise InvalidTask("Task.failure", f"must be set if and only if it failed; it is {status}")
+        raise InvalidTask(
+            "Task.failure", f"must be set if and only if the status is failure; it is {status}"
+        )
     _check_stamps(task)
     if task.started_at is None and task.supplements:
         raise InvalidTask("Task.supplements", "are set although the Task never ran")
@@ -233,13 +237,15 @@ def _check_stamps(task: Task) -> None:
         if stamp is None and name != "created_at":
             continue
         if not isinstance(stamp, datetime) or stamp.utcoffset() is None:
-            raise InvalidTask(f"Task.{name}", "must be an aware datetime")
+            raise InvalidTask(f"Task.{name}", "must be a timezone-aware datetime")
     if started is None and status not in (TaskStatus.NOT_STARTED, TaskStatus.CANCELLED):
         raise InvalidTask("Task.started_at", f"is missing although the status is {status}")
     if started is not None and status is TaskStatus.NOT_STARTED:
         raise InvalidTask("Task.started_at", "is set although the Task has not started")
     if (ended is not None) != status.terminal:
-        raise InvalidTask("Task.ended_at", f"must be set if and only if it ended; it is {status}")
+        raise InvalidTask(
+            "Task.ended_at", f"must be set if and only if the status is terminal; it is {status}"
+        )
     latest = task.created_at
     for name, stamp in (("started_at", started), ("ended_at", ended)):
         if stamp is not None:
@@ -249,10 +255,11 @@ def _check_stamps(task: Task) -> None:
 
 
 def to_utc(at: Any, path: str) -> datetime:
-    """The same moment in UTC.
+    """Return the same moment in UTC.
 
     Raises:
-        InvalidValue: Not a datetime, naive, or out of range once converted.
+        InvalidValue: ``at`` is not a datetime, is naive, is out of range in UTC, or its timezone
+            raises.
     """
     if not isinstance(at, datetime):
         raise InvalidValue(path, f"must be a datetime, not {type(at).__name__}")
@@ -268,7 +275,7 @@ def to_utc(at: Any, path: str) -> datetime:
         raise InvalidValue(path, "is out of range once converted to UTC") from None
     except InvalidValue:
         raise
-    except Exception as error:  # a tzinfo of the caller's
+    except Exception as error:  # the caller's tzinfo may raise anything
         raise InvalidValue(
             path, f"has a timezone that fails with a {type(error).__name__}; use datetime.timezone"
         ) from error

@@ -1,8 +1,8 @@
-"""Six mutations, one pure function, one table.
+"""The state machine of a Task: six mutations, one table, one pure function.
 
-The table is the whole state machine: it names every status for every mutation. A cell holds the
-status that the mutation leads to, `NO_OP` (nothing changes and the same object comes back), or
-`ILLEGAL` (an error is raised and nothing changes).
+The table has a cell for every mutation in every status. A cell holds the next status, `NO_OP` (the
+Task does not change, and `apply` returns the same object), or `ILLEGAL` (`apply` raises, and the
+Task does not change).
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from .task import Failure, Task, TaskStatus, to_utc
 class Mutation:
     """One of the six mutations: `Dispatch`, `Pause`, `Resume`, `Kill`, `Complete`, `Fail`.
 
-    The set is closed (Concurrency Contract, rule 1): a class of your own is refused by `apply`.
-    A value: immutable, and equal to another one of its class with the same payload.
+    The set is closed (Concurrency Contract, rule 1): `apply` refuses any other class. A mutation
+    is an immutable value. It equals another mutation of its class with the same payload and notes.
 
     Args:
-        notes: Facts that the implementation leaves on the Task in the same transition; see
+        notes: Notes that the implementation adds to the Task in the same transition; see
             `annotate`.
     """
 
-    # Written out, for as dataclasses these seven would take longer to make than all the rest of
-    # the kernel takes to import.
+    # Not dataclasses: creating seven dataclasses would take longer than the import of the rest of
+    # the kernel (figure "import of the kernel" in benchmarks/kernel.py).
     __slots__ = ("notes",)
     __match_args__: ClassVar[tuple[str, ...]] = ()
     verb: ClassVar[str] = ""
@@ -74,7 +74,7 @@ _put = object.__setattr__
 
 
 class Dispatch(Mutation):
-    """Start the Task: ``not_started`` → ``running``, and ``started_at`` is set."""
+    """Start the Task: ``not_started`` → ``running``; sets ``started_at``."""
 
     __slots__ = ()
     verb = "dispatch"
@@ -88,9 +88,9 @@ class Pause(Mutation):
 
 
 class Resume(Mutation):
-    """Let the Task go on: ``paused`` → ``running``; an extra is appended in the same step.
+    """Let the Task go on: ``paused`` → ``running``; appends an extra in the same step.
 
-    ``extra=None`` is no extra; ``""`` is one. On a Task that is not paused nothing changes and
+    ``extra=None`` is no extra; ``""`` is an extra. On a Task that is not paused it is a no-op:
     the extra is dropped.
 
     Raises:
@@ -120,7 +120,7 @@ class Complete(Mutation):
     """End the Task well: ``running`` → ``success``; ``None`` is a result.
 
     Raises:
-        InvalidValue: The result cannot be frozen; the path of the offending part is named.
+        InvalidValue: The result cannot be frozen; the error names the path of the refused part.
     """
 
     __slots__ = ("result",)
@@ -137,7 +137,7 @@ class Fail(Mutation):
     """End the Task badly: ``running`` → ``failure``.
 
     Raises:
-        InvalidValue: What is passed is not a `Failure`.
+        InvalidValue: The argument is not a `Failure`.
     """
 
     __slots__ = ("failure",)
@@ -169,24 +169,29 @@ TABLE: Final[Mapping[type[Mutation], Mapping[TaskStatus, TaskStatus | str]]] = {
 
 
 def apply(task: Task, mutation: Mutation, at: datetime) -> Task:
-    """The Task after one mutation, or the same object if the mutation changes nothing.
+    """Return the Task after one mutation; a no-op returns the same object.
 
-    Pure: it reads no clock and keeps no state. Fields are not checked again, because every
-    transition from a legal snapshot leads to a legal one (the kernel's tests enumerate them all).
+    The function is pure: it reads no clock and keeps no state. It does not check the fields again,
+    because every transition from a legal snapshot leads to a legal one (the kernel's tests
+    enumerate all of them).
 
     Args:
-        at: When it happens; aware, converted to UTC. A stamp never runs backwards: what is
-            written is the later of ``at`` and the Task's latest stamp.
+        at: The moment of the mutation: timezone-aware, converted to UTC. A stamp never runs
+            backwards: it is the later of ``at`` and the Task's latest stamp.
 
     Raises:
-        IllegalTransition: The table forbids it; the Task is unchanged.
+        IllegalTransition: The table forbids the mutation; the Task is unchanged.
         InvalidValue: ``at`` is naive, a note replaces input, or the mutation is not one of the six.
     """
     kind = type(mutation)
     try:
         target = TABLE[kind][task.status]
     except KeyError:
-        raise InvalidValue("mutation", f"{kind.__name__} is not one of the six mutations") from None
+        raise InvalidValue(
+            "mutation",
+            f"{kind.__name__} is not one of the six mutations; "
+            "use Dispatch, Pause, Resume, Kill, Complete or Fail",
+        ) from None
     except AttributeError:
         raise InvalidValue("task", f"must be a Task, not {type(task).__name__}") from None
     if at.__class__ is not datetime or at.tzinfo is not UTC:
@@ -219,11 +224,11 @@ def apply(task: Task, mutation: Mutation, at: datetime) -> Task:
 
 
 def annotate(task: Task, notes: Mapping[str, Any]) -> Task:
-    """The Task with notes added or replaced; not a transition, but serialised with them.
+    """Return the Task with notes added or replaced; no transition, but serialised with them.
 
-    A note's key is scoped by its implementation (``<impl>/<name>``) and must not have come in
-    with the Task. Notes are never removed. A terminal Task is frozen: the same object comes back,
-    as it does when nothing would change.
+    A note's key carries the scope of its implementation (``<impl>/<name>``) and must not be a key
+    of the Task's input. Notes are never removed. If the Task is terminal, or the notes are already
+    there, the same object is returned.
 
     Raises:
         InvalidValue: A key is not scoped, belongs to the Task's input, or a value cannot be frozen.
@@ -243,10 +248,10 @@ def annotate(task: Task, notes: Mapping[str, Any]) -> Task:
 
 
 def check_note(task: Task, key: str) -> None:
-    """Make sure that a Task may get a note of this key.
+    """Check that a Task may get a note with this key.
 
     Raises:
-        InvalidValue: It is not scoped, or belongs to the Task's input.
+        InvalidValue: The key is not scoped, or belongs to the Task's input.
     """
     if key in task.noted:
         return
@@ -296,9 +301,10 @@ def _successor(
     started_at: Any,
     ended_at: Any,
 ) -> Task:
-    """A Task with the same input and new facts, built without the checks of the constructor.
+    """Return a Task with the same input and new facts, without the constructor's checks.
 
-    Writing the slots directly costs a quarter of what the frozen constructor costs.
+    Writing the slots directly takes a quarter of the time of the frozen constructor (figure
+    "one `apply`" in benchmarks/kernel.py).
     """
     later = _new(Task)
     _set_id(later, task.id)
