@@ -14,7 +14,7 @@ import pytest
 from agentic_kernel import CannotStart, TaskStatus
 from agentic_kernel_copilot import SESSION, CopilotRuntime, CopilotSubstrate, cli
 from agentic_kernel_copilot.session import Session
-from agentic_kernel_copilot.turns import SessionTurns
+from agentic_kernel_copilot.turns import GO_ON, SessionTurns
 from agentic_kernel_engine import Event, Job, Limits, MemoryStore, tool
 from agentic_kernel_engine.seams import BasicPolicy, InMemoryApprovals, ToolContext
 from integration.peers.aimock import Aimock
@@ -372,3 +372,39 @@ async def _until(holds: Callable[[], bool], seconds: float = 20.0) -> None:
     async with asyncio.timeout(seconds):
         while not holds():
             await asyncio.sleep(0.02)
+
+
+async def test_a_step_is_one_turn_and_what_a_session_does_not_ask_for_is_on_record(
+    scripted: Mapping[str, Any], aimock: Aimock
+) -> None:
+    looked: list[str] = []
+    watching = Watching()
+
+    @tool(effect="none")
+    async def look() -> str:
+        """Look."""
+        looked.append("around")
+        return "seen"
+
+    on = {"userMessage": GO_ON}
+    look_first = {"match": {**on, "turnIndex": 0}, "response": calls(("look", {}))}
+    aimock.load([look_first, {**story(), "match": {**on, "turnIndex": 1}}, story()])
+    async with CopilotRuntime(**scripted, tools=[look], observer=watching) as runtime:
+        task = (await runtime.dispatch(asked("Tell a story."))).snapshot
+        await watching.saw("run.delta")
+        await runtime.pause(task.id)
+        await runtime.wait(task.id, TaskStatus.PAUSED)
+        await runtime.post(task.id, {"type": "engine/answer", "text": "blue", "by": "ada"})
+        await runtime.post(task.id, {"type": "acme/nudge"})
+        await runtime.step(task.id)
+        async with asyncio.timeout(60):
+            paused = await runtime.wait(task.id, TaskStatus.PAUSED)
+        events = (await runtime.outcome(task.id)).events
+    assert (paused.status, looked) == (TaskStatus.PAUSED, ["around"])
+    reasons = [event.data["reason"] for event in events if event.type == "task.paused"]
+    assert reasons == ["requested", "step"]
+    ignored = [event.data for event in events if event.type == "approval.ignored"]
+    assert [(each["by"], each["why"]) for each in ignored] == [
+        ("ada", "blue"),
+        ("", "a run does not act on a decision of type 'acme/nudge'"),
+    ]

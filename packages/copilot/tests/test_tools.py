@@ -209,10 +209,10 @@ async def test_a_limit_that_is_raised_in_the_last_turn_lets_the_session_go_on(
 ) -> None:
     """One call of the turn is done and held, the other one runs: then there may be more turns."""
     done, heeded = asyncio.Event(), asyncio.Event()
-    apply_decisions, answer = SessionRun.apply_decisions, Calls.answer
+    heed, answer = SessionRun.heed, Calls.answer
 
     def noticed(self: SessionRun) -> None:
-        apply_decisions(self)
+        heed(self)
         if self.limits.max_iterations == 5:
             heeded.set()
 
@@ -222,7 +222,7 @@ async def test_a_limit_that_is_raised_in_the_last_turn_lets_the_session_go_on(
             done.set()
         return settled
 
-    monkeypatch.setattr(SessionRun, "apply_decisions", noticed)
+    monkeypatch.setattr(SessionRun, "heed", noticed)
     monkeypatch.setattr(Calls, "answer", answered)
 
     @tool(effect="write")

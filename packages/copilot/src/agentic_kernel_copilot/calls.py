@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final
 
-from agentic_kernel_engine import Event
 from agentic_kernel_engine.loop import ROUTES, End, Observation, Route, StopReason, ToolCall, deny
 from agentic_kernel_engine.loop.effects import key
 from agentic_kernel_engine.plans import vocabulary
@@ -73,7 +72,7 @@ class Calls:
                 return False
             self._entry.came_to(call, observation)
             if call.key:
-                await self._entry.commit()
+                await self._entry.commit(progress=True)
         if call.observation is None or self._entry.reached() is not None:
             return False
         await session.settle(pending.request_id, call.observation)
@@ -99,7 +98,7 @@ class Calls:
         entry, index = self._entry, self._index(call)
         told = ToolContext(
             entry.task.id, entry.state.step, index, self._key(call, tool), entry.principal,
-            partial(self._progress, call, index),
+            partial(entry.progress, call.action.tool, index),
         )  # fmt: skip
         return await perform(
             Invocation(tool, call.action.arguments, call.action, told, call.action.arguments)
@@ -176,10 +175,6 @@ class Calls:
 
     def _others(self, tool: Tool) -> Sequence[Tool]:
         return [each for each in self._tools.tools() if each.name != tool.name]
-
-    def _progress(self, call: Call, index: int, report: Any) -> None:
-        data = {"tool": call.action.tool, "index": index, "report": report}
-        self._entry.job.emit(Event(vocabulary.TOOL_PROGRESS, data))
 
 
 def _stand_in(name: str, request: Any) -> Tool:

@@ -64,7 +64,7 @@ class State(msgspec.Struct, omit_defaults=True):
     """What the turn at hand asks for."""
     calls: list[Call] = []
     """Its calls, in the order of the plan's actions."""
-    limits: dict[str, Any] = {}
+    limits: dict[str, Any] | None = None
     """Limits that were changed while the Task ran."""
 
     @property

@@ -216,7 +216,7 @@ class CopilotSubstrate:
             turns = SessionTurns(entry, calls, self.cli, self._options, self._timeout)
             output = await turns.run(begun)
         except End as end:
-            return entry.end(end)
+            return entry.close(end)
         except SessionMissing:
             await entry.pause(
                 f"the Copilot CLI has no session {state.session} in its home here; go on where it "
@@ -225,11 +225,11 @@ class CopilotSubstrate:
         except CannotStart as refused:
             await entry.pause(str(refused))
         except TaskFailed as fault:
-            return entry.end(ended(fault))
+            return entry.close(ended(fault))
         except Exception as fault:
-            return entry.end(unhandled(fault))
+            return entry.close(unhandled(fault))
         else:
-            return entry.end(End(StopReason.FINAL, output=output))
+            return entry.close(End(StopReason.FINAL, output=output))
         finally:
             over.set()
             if self._live.get(job.task.id) is over:

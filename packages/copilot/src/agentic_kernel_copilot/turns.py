@@ -147,7 +147,7 @@ class SessionTurns:
         """
         entry, read = self._entry, self._read
         if self._job.inbox:
-            entry.apply_decisions()
+            entry.heed()
         for id, pending in list(read.requests.items()):
             self._work(session, id, pending)
         busy = bool(self._workers) or read.in_flight
@@ -156,7 +156,7 @@ class SessionTurns:
                 # The CLI would ask the model again as soon as it knew what came of the last call.
                 entry.settle_turn()
                 entry.check_spent()
-            if self._job.stopping and not busy and not read.aborting:
+            if entry.stopping and not busy and not read.aborting:
                 await self._abort(session)
             elif not busy and read.waits:
                 return QUIET
@@ -164,8 +164,8 @@ class SessionTurns:
         entry.settle_turn()
         if read.fault is not None:
             raise ended(read.fault)
-        if self._job.stopping and read.answer is NOTHING:
-            await entry.checkpoint()
+        if entry.stopping and read.answer is NOTHING:
+            await (entry.pause("step") if entry.stepped else entry.checkpoint())
         if read.answer is NOTHING or self._state.heard < len(entry.task.supplements):
             await self._say(session)
         return None
@@ -255,7 +255,7 @@ class SessionTurns:
         state = self._state
         if state.step > self._kept and state.plan is None and not self._read.aborting:
             self._kept = state.step
-            await self._entry.commit()
+            await self._entry.commit(progress=True)
             self._entry.check_spent()
 
     def _work(self, session: Session, id: str, pending: Pending) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from agentic_kernel import InvalidValue, TaskStatus
 from agentic_kernel_engine import Host
-from agentic_kernel_engine.loop import run as loop_run
+from agentic_kernel_engine.loop import ledger
 from agentic_kernel_engine.plans.action import (
     AskUser,
     FinalAnswer,
@@ -201,7 +201,7 @@ async def test_goals_are_bounded(runner: Runner) -> None:
 async def test_reports_of_tools_are_bounded_between_two_commits(
     runner: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loop_run, "PROGRESS", 10_000)
+    monkeypatch.setattr(ledger, "PROGRESS", 10_000)
 
     @tool(effect="none")
     async def chatty(context: ToolContext) -> None:

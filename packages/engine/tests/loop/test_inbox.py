@@ -139,6 +139,22 @@ async def test_a_decision_that_an_earlier_version_let_in_is_ignored_with_an_even
     assert all(isinstance(data["by"], str) for data in ignored + refused)
 
 
+async def test_a_decision_of_a_type_that_no_run_knows_is_ignored_with_an_event(
+    runner: Runner, world: World
+) -> None:
+    async with runner.host(write("a"), FinalAnswer("done"), policy=AskForWrites()) as host:
+        task = new_task()
+        await host.dispatch(task)
+        (request,) = await paused(host, id=task.id)
+        await host.post(task.id, {"type": "acme/nudge", "by": "ann"})
+        await host.approve(task.id, request["digest"])
+        assert (await host.wait(task.id)).result == "done"
+        told = await runner.events(task)
+    (ignored,) = [event.data for event in told if event.type == "approval.ignored"]
+    assert (ignored["by"], "'acme/nudge'" in ignored["why"]) == ("ann", True)
+    assert world.done == ["write a"]
+
+
 def test_a_state_that_keeps_such_a_decision_is_still_read() -> None:
     action = {"type": "tool_call", "tool": "write", "arguments": {}}
     verdict = {"decision": {"verdict": "require_approval"}, "digest": "d", "granted": True}

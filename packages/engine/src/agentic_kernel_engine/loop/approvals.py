@@ -8,18 +8,16 @@ the same action asked for again.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 import msgspec
-
-from agentic_kernel import InvalidValue
 
 from ..host import inbox
 from ..plans import vocabulary
 from ..plans.action import Action, Delegate, ToolCall, digest, kind_of
 from ..plans.context import Context
 from ..plans.decision import ALLOW, ROUTES, Decision, Route, deny
-from ..plans.reasons import STOP_REASON, WAITING_FOR, StopReason
 from ..seams.agent_tool import AgentTool
 from ..seams.policy import Policy, decided
 from ..waiting import digests
@@ -126,42 +124,21 @@ async def suspend(run: LoopRun, waiting: Mapping[str, Any], due: Any = None) -> 
         RunEnded: Always.
     """
     run.state.waiting = dict(waiting)
-    run.record(vocabulary.RUN_WAITS, **waiting)
-    run.job.note(STOP_REASON, StopReason.INTERRUPT.value)
-    run.job.note(WAITING_FOR, waiting)
-    await run.pause(StopReason.INTERRUPT.value, due)
+    await run.wait_for(waiting, due)
 
 
 def apply_decisions(run: LoopRun) -> None:
     """Act on the decisions in the inbox; the next commit consumes them.
 
-    One that fits nothing is put on record as ignored; but it stays in the inbox while a child may
-    ask for it: what was decided is not lost because a pause came before the child asked again. One
-    whose fields have wrong types, from the store of an earlier version, is ignored at once.
+    A decision that fits nothing stays in the inbox while a child may ask for it: no decision is
+    lost because a pause came before the child asked again.
     """
-    for entry in run.job.inbox:
-        if entry["id"] in run.consumed:
-            continue
-        fits, wrong = True, None
-        match entry["type"]:
-            case vocabulary.RETUNE:
-                _retune(run, entry)
-            case _ if (wrong := inbox.fault(entry)) is not None:
-                fits = False  # An earlier version let it in.
-            case vocabulary.APPROVAL:
-                fits = _decide(run, entry)
-            case vocabulary.ANSWER:
-                fits = _answered(run, entry)
-            case vocabulary.STEP:
-                run.one_step = True
-        if not fits:
-            if wrong is None and _children_may_ask(run):
-                continue
-            run.record(
-                vocabulary.APPROVAL_IGNORED, digest=inbox.said(entry, "digest"), by=_by(entry),
-                why=wrong or inbox.said(entry, "text") or inbox.said(entry, "why"),
-            )  # fmt: skip
-        run.consumed = (*run.consumed, entry["id"])
+    run.apply_decisions(partial(_act, run), partial(_children_may_ask, run))
+
+
+def _act(run: LoopRun, entry: Mapping[str, Any]) -> bool:
+    approval = entry["type"] == vocabulary.APPROVAL
+    return _decide(run, entry) if approval else _answered(run, entry)
 
 
 def _decide(run: LoopRun, entry: Mapping[str, Any]) -> bool:
@@ -237,19 +214,6 @@ def _hand_on(run: LoopRun, decision: dict[str, Any]) -> bool:
             )  # fmt: skip
             return True
     return False
-
-
-def _retune(run: LoopRun, entry: Mapping[str, Any]) -> None:
-    """Changed limits; what is none was refused by the verb, and is put on record if it comes."""
-    changes = entry.get("limits")
-    try:
-        if not isinstance(changes, Mapping):
-            raise InvalidValue("limits", "must be a mapping of limits by name")
-        run.retune(changes)
-    except InvalidValue as error:
-        run.record(vocabulary.RUN_RETUNED, refused=str(error), by=_by(entry))
-    else:
-        run.record(vocabulary.RUN_RETUNED, limits=changes, by=_by(entry))
 
 
 def _by(entry: Mapping[str, Any]) -> str:

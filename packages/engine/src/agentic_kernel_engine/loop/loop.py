@@ -21,7 +21,7 @@ from ..host.job import Job
 from ..plans import vocabulary
 from ..plans.context import NOBODY, Context, Principal
 from ..plans.ending import End, failed, unhandled
-from ..plans.limits import Limits, exceeded
+from ..plans.limits import Limits
 from ..plans.reasons import STOP_REASON, WAITING_FOR, StopReason, refuse_notes
 from ..seams.capabilities import AgentTools, CapabilityRegistry
 from ..seams.compactor import Compactor
@@ -38,9 +38,10 @@ from ..tools.threads import SHARED, ToolThreads
 from . import approvals, children, routing, session
 from .answering import Answering
 from .compaction import compact
+from .ledger import Clock
 from .progress import judge
 from .remembering import Remembering, seeds
-from .run import Clock, LoopRun
+from .run import LoopRun
 from .state import load
 
 
@@ -271,7 +272,6 @@ class Loop:
         try:
             await self._accepts(run.task)
         except CannotStart as refused:
-            run.job.note(STOP_REASON, StopReason.INTERRUPT.value)
             await run.pause(str(refused))
 
     async def _heed(self, run: LoopRun) -> None:
@@ -279,8 +279,7 @@ class Loop:
         if run.job.inbox:
             approvals.apply_decisions(run)
         if self._should_cancel is not None and self._should_cancel():
-            run.job.note(STOP_REASON, StopReason.CANCELLED.value)
-            await run.pause(StopReason.CANCELLED.value)
+            await run.pause(StopReason.CANCELLED.value, note=StopReason.CANCELLED)
 
     def _reflect(self, run: LoopRun) -> None:
         """Tell a stalled run so, with a longer allowance each time; or end it."""
@@ -307,8 +306,7 @@ class Loop:
     def _check_limits(self, run: LoopRun) -> None:
         if run.state.at_hand is not None:
             return
-        late = run.limits.max_seconds is not None and run.out_of_time
-        reason = StopReason.TIMEOUT if late else exceeded(run.limits, run.state.spent)
+        reason = run.exceeded()
         if reason is not None:
             raise End(reason, f"the limit is reached after {run.state.step} steps")
 
@@ -334,7 +332,6 @@ class Loop:
             await after()
         if run.one_step:
             run.one_step = False
-            run.job.note(STOP_REASON, StopReason.INTERRUPT.value)
             await run.pause("step")
         run.state.reserved = self._answering.next(run, context)
         await run.checkpoint()
@@ -352,21 +349,8 @@ class Loop:
         elif run.state.remembering:  # An earlier host had a memory.
             items = [item.id for item in run.state.remembering]
             run.record(vocabulary.MEMORY_LOST, items=items)
-        state, run.ending = run.state, None  # Its traceback leads back to the run.
-        run.record(
-            vocabulary.RUN_STOPPED,
-            reason=end.reason,
-            message=end.message,
-            steps=state.step,
-            usage=state.spent.usage,
-        )
-        run.job.report(run.events)
-        run.job.note(STOP_REASON, end.reason.value)
-        if run.task.metadata.get(WAITING_FOR) is not None:
-            run.job.note(WAITING_FOR, None)
-        if end.reason is StopReason.FINAL:
-            return end.output
-        raise TaskFailed(end.code, end.message or end.reason.value, end.metadata)
+        run.ending = None  # Its traceback leads back to the run.
+        return run.close(end)
 
 
 def _visible_tools(visible: Callable[[Tool, Context], bool], context: Context) -> list[Tool]:

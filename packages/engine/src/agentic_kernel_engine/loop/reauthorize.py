@@ -1,8 +1,8 @@
-"""Changed: what becomes of a call that middleware changed after it was decided about."""
+"""Reauthorize: decide again about a tool call that middleware changed after the decision."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from .. import values
 from ..plans.action import ToolCall, digest
@@ -12,25 +12,23 @@ from ..plans.observation import POLICY_DENIED, SKIPPED, Observation
 from ..plans.reasons import StopReason
 from ..seams.policy import decided
 from ..tools.registry import Invocation, Tool
+from .means import Means
 from .run import LoopRun
 from .state import AtHand
 
-if TYPE_CHECKING:
-    from .loop import Loop
-
 
 async def held_back(
-    loop: Loop, run: LoopRun, at_hand: AtHand, context: Context, each: Invocation
+    means: Means, run: LoopRun, at_hand: AtHand, context: Context, each: Invocation
 ) -> Observation | None:
-    """What stands for a call that middleware changed and nobody allowed; None if it may be made.
+    """The observation of a changed call that is not allowed; None if the call may be made.
 
-    Policy decides about what is done, so it is asked about changed arguments; what a person
-    approved is done as it was approved, or not at all.
+    The policy decides about changed arguments again. A call that a person approved is made as it
+    was approved, or not at all.
     """
     index = each.context.index
     planned = cast("ToolCall", at_hand.plan.actions[index])
     if not _same_tool(each.tool, run.tools.find(planned.tool)):
-        return _denied(loop, run, planned, "middleware put another tool in its place")
+        return _denied(means, run, planned, "middleware put another tool in its place")
     try:
         call = ToolCall(planned.tool, dict(each.arguments), planned.id)
         values.check(call.arguments, "arguments")
@@ -40,8 +38,8 @@ async def held_back(
         return None  # It is no JSON, and the call says so.
     if at_hand.verdicts[index].granted:
         why = "a person approved it, and middleware changed its arguments since"
-        return _denied(loop, run, planned, why)
-    decision = await decided(loop.policy, call, context)
+        return _denied(means, run, planned, why)
+    decision = await decided(means.policy, call, context)
     if decision.verdict == "allow":
         return None
     if decision.verdict == "stop":
@@ -51,11 +49,11 @@ async def held_back(
             tool=planned.tool,
         )  # fmt: skip
     said = f"{decision.verdict}: {decision.reason}".rstrip(" :")
-    return _denied(loop, run, planned, f"not with the arguments that middleware gave it: {said}")
+    return _denied(means, run, planned, f"not with the arguments that middleware gave it: {said}")
 
 
 def _same_tool(tool: Tool, planned: Tool | None) -> bool:
-    """Whether it is what was authorized, and put on record; its limits may be others."""
+    """True if it is the tool that was authorized and recorded; its limits may be others."""
     return tool is planned or (
         planned is not None
         and tool.name == planned.name
@@ -64,7 +62,7 @@ def _same_tool(tool: Tool, planned: Tool | None) -> bool:
     )
 
 
-def _denied(loop: Loop, run: LoopRun, call: ToolCall, why: str) -> Observation:
-    if loop.on_deny == "end":
+def _denied(means: Means, run: LoopRun, call: ToolCall, why: str) -> Observation:
+    if means.on_deny == "end":
         run.ending = run.ending or End(StopReason.DENIED, why)
     return Observation(error=POLICY_DENIED, message=why, call=call.id, tool=call.tool)

@@ -16,7 +16,7 @@ from ..host import inbox
 from ..plans.decision import Decision
 from ..plans.ending import End
 from ..plans.limits import Spent
-from ..plans.observation import Observation
+from ..plans.observation import SKIPPED, Observation
 from ..plans.plan import Plan, Usage
 from ..plans.reasons import StopReason
 from ..seams.memory import Item
@@ -26,6 +26,10 @@ VERSION: Final = 2
 
 2: ``cursor``. A state of version 1 has none: its history is read from the beginning.
 """
+
+
+NOT_BEGUN: Final = Observation(error=SKIPPED, message="the run ended before it was begun")
+"""The observation of an action that the run did not begin."""
 
 
 class Judgement(msgspec.Struct, omit_defaults=True):

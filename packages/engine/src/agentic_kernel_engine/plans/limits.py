@@ -1,7 +1,7 @@
 """Limits, and the one budget that is held against them.
 
-What a call may use up at most is reserved before it, in a commit (R17); afterwards the reservation
-is replaced by what was really used. So no cap is passed, whatever happens in between.
+R17: before each call, a commit reserves the most that the call may use up. After the call, the
+reservation is replaced by the real usage. So no cap is passed, whatever happens in between.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from .plan import LARGEST, NOTHING_USED, Usage
 from .reasons import StopReason
 
 BACKSTOP: Final = 1_000
-"""How many iterations a run has when nobody said."""
+"""The default of ``max_iterations``, so that every run ends."""
 
 
 class Limits(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How far a run may go. None is no limit, but for the backstops.
+    """The limits of a run. None means no limit; a limit that cannot be None has a default.
 
     Raises:
         InvalidValue: A limit is negative, over `LARGEST`, or of the wrong type.
@@ -34,21 +34,21 @@ class Limits(msgspec.Struct, frozen=True, omit_defaults=True):
     """Answers of the planner."""
     max_tool_calls: int | None = None
     max_calls_per_answer: int = 128
-    """Actions in one answer, tool calls and others; of a longer one nothing is done, and the
+    """Actions in one answer, tool calls and others. No action of a longer answer is done, and the
     planner is told."""
     max_failures: int | None = None
-    """Observations that went wrong, in all."""
+    """Observations with an error, in the whole run; 0 counts as 1."""
     max_non_progress: int = 5
     """Steps in a row that brought nothing new."""
     max_reflections: int = 2
-    """How often a stalled run is given a corrective message; each time it may go on for longer."""
+    """Corrective messages to a stalled run; each one allows one step more than the last."""
     max_repeats: int = 5
     """Steps in a row with the same actions and the same observations."""
     max_goal_depth: int = 8
     max_depth: int = 4
-    """How deep Tasks may delegate to children of children."""
+    """Levels of delegation: a Task, its children, their children, and so on."""
     max_seconds: float | None = None
-    """How long the run may work before nothing new is begun; time spent paused does not count."""
+    """Seconds of work after which the run begins nothing new; pauses do not count."""
     max_input_tokens: int | None = None
     max_output_tokens: int | None = None
     max_total_tokens: int | None = None
@@ -74,13 +74,13 @@ class Limits(msgspec.Struct, frozen=True, omit_defaults=True):
         """These limits with some of them replaced.
 
         Raises:
-            InvalidValue: There is no such limit, or its value is none.
+            InvalidValue: There is no such limit, or the value is not valid for it.
         """
         known = {name: getattr(self, name) for name in self.__struct_fields__}
         for name in changes:
             if name not in known:
                 raise InvalidValue(
-                    name, f"is no limit; there are {', '.join(self.__struct_fields__)}"
+                    name, f"is not a limit; use one of {', '.join(self.__struct_fields__)}"
                 )
         try:
             return msgspec.convert({**known, **changes}, Limits)
@@ -89,7 +89,7 @@ class Limits(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Spent(msgspec.Struct, gc=False, omit_defaults=True):
-    """What a run has used up so far; part of its durable state."""
+    """Counts of what a run has used up so far; part of its durable state."""
 
     iterations: int = 0
     tool_calls: int = 0
@@ -100,10 +100,10 @@ class Spent(msgspec.Struct, gc=False, omit_defaults=True):
     reasoning_tokens: int = 0
     cost: float = 0.0
     seconds: float = 0.0
-    """Worked before this entry, as of the last commit."""
+    """Seconds of work before the present entry of the run, as of the last commit."""
 
     def bank(self, usage: Usage) -> None:
-        """Count what a call used up."""
+        """Add the usage of one call."""
         if usage is not NOTHING_USED:
             self.input_tokens += usage.input_tokens
             self.output_tokens += usage.output_tokens
@@ -112,7 +112,7 @@ class Spent(msgspec.Struct, gc=False, omit_defaults=True):
             self.cost += usage.cost
 
     def count(self, action: Action, observation: Observation) -> None:
-        """Count what came of an action that was begun."""
+        """Count an action that was begun, by its observation."""
         if isinstance(action, ToolCall):
             self.tool_calls += 1
         if observation.error:
@@ -120,29 +120,20 @@ class Spent(msgspec.Struct, gc=False, omit_defaults=True):
 
     @property
     def usage(self) -> Usage:
-        """The part of it that models used up."""
+        """The tokens and the cost of the calls of models."""
         return Usage(
             self.input_tokens, self.output_tokens, self.cached_tokens, self.reasoning_tokens,
             self.cost,
         )  # fmt: skip
 
 
-def exceeded(limits: Limits, spent: Spent) -> StopReason | None:
-    """Why no further call may be made; None if one may, as far as counts go."""
-    if spent.iterations >= limits.max_iterations:
-        return StopReason.MAX_ITERATIONS
-    if limits.max_failures is not None and failed_too_often(limits, spent):
-        return StopReason.MAX_FAILURES
-    return None
-
-
 def failed_too_often(limits: Limits, spent: Spent) -> bool:
-    """Whether the failures have reached their cap; the first one does where the cap is none."""
+    """True if the failures have reached ``max_failures``; a limit of 0 counts as 1."""
     return limits.max_failures is not None and spent.failures >= max(limits.max_failures, 1)
 
 
 def unaffordable(limits: Limits, spent: Spent, worst: Usage) -> StopReason | None:
-    """Why a call that may use up ``worst`` must not be made; None if it may."""
+    """The stop reason if a call that may use up ``worst`` could pass a limit; None otherwise."""
     limit: float | None = limits.max_cost
     if limit is not None and _over(limit, spent.cost, worst.cost):
         return StopReason.MAX_COST
@@ -161,25 +152,25 @@ def unaffordable(limits: Limits, spent: Spent, worst: Usage) -> StopReason | Non
 
 
 def _over(limit: float, spent: float, more: float) -> bool:
-    """Whether so much more would pass the limit; with nothing left, nothing more is begun."""
+    """True if ``more`` would pass the limit, or if nothing of the limit is left."""
     return spent + more > limit or spent >= limit
 
 
 class Remaining(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """What is left of the limits, for a planner that adapts to it; None is no limit."""
+    """The rest of each limit, for a planner that adapts to it; None means no limit."""
 
     iterations: int
     tool_calls: int | None = None
     seconds: float | None = None
     output_tokens: int | None = None
-    """Of those of the output and those in all, what is less."""
+    """The rest of ``max_output_tokens`` or of ``max_total_tokens``, if that is less."""
     cost: float | None = None
     input_tokens: int | None = None
-    """Of those of the input and those in all, what is less."""
+    """The rest of ``max_input_tokens`` or of ``max_total_tokens``, if that is less."""
     total_tokens: int | None = None
 
     def covers(self, worst: Usage) -> bool:
-        """Whether a call fits that may use up so much."""
+        """True if a call that may use up ``worst`` passes no limit."""
         needs = (
             (self.input_tokens, worst.input_tokens),
             (self.output_tokens, worst.output_tokens),
@@ -190,7 +181,7 @@ class Remaining(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 def remaining(limits: Limits, spent: Spent, seconds: float) -> Remaining:
-    """What is left before the next call."""
+    """The rest of each limit before the next call."""
     given, output, left = limits.max_input_tokens, limits.max_output_tokens, limits.max_total_tokens
     given = None if given is None else given - spent.input_tokens
     output = None if output is None else output - spent.output_tokens

@@ -1,0 +1,296 @@
+"""Batch: the tool calls of one plan, within the limits, their effects prepared first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, Final
+
+import msgspec
+
+from .. import values
+from ..events import Event
+from ..plans import vocabulary
+from ..plans.action import ToolCall
+from ..plans.context import Context
+from ..plans.ending import End
+from ..plans.limits import failed_too_often
+from ..plans.observation import (
+    INDETERMINATE,
+    OUTPUT_SCHEMA_FAILED,
+    SCHEMA_VALIDATION_FAILED,
+    TIMEOUT,
+    UNKNOWN_TOOL,
+    Observation,
+)
+from ..plans.reasons import StopReason
+from ..seams.agent_tool import AgentTool
+from ..tools.caller import Caller
+from ..tools.registry import Invocation, ToolContext, Unfinished, perform
+from ..tools.scheduler import Call
+from . import children, effects
+from .approvals import ask_for_children
+from .means import Means
+from .reauthorize import held_back
+from .run import LoopRun
+from .state import NOT_BEGUN, AtHand
+
+OUTPUTS: Final = 2_500_000
+"""The most bytes of JSON that the observations of one answer may be together."""
+LONGEST: Final = 2_000
+"""The most characters of a list or a reason in a message."""
+_SMALL: Final = 2_000
+UNFINISHED: Final = Observation(error="unfinished")
+"""Stands for a call that is made again; it never leaves this module."""
+_encode = msgspec.json.Encoder().encode
+
+
+async def call_tools(
+    means: Means,
+    run: LoopRun,
+    at_hand: AtHand,
+    context: Context,
+    calls: list[int],
+    found: dict[int, Observation],
+) -> bool:
+    """Run the tool calls of a plan: no more of them than the limits leave, effects prepared first.
+
+    With a limit on failures, no more are begun at once than may fail; so every count ends exactly
+    at its cap.
+
+    Returns:
+        Whether there are calls left to be made again, because their tools are not done.
+    """
+    spent, limits = run.state.spent, run.limits
+    again = at_hand.prepared
+    made: list[Invocation | Observation] = []
+    effect = False
+    for index in calls:
+        each = _invocation(means, run, at_hand, index, context)
+        made.append(each)
+        effect = effect or (isinstance(each, Invocation) and each.tool.has_effect)
+    if run.ending is not None:
+        return False
+    if at_hand.awaited:
+        at_hand.awaited = {}
+    if effect and not again:
+        await effects.prepare(run, at_hand, made)
+    while made and run.ending is None:
+        room = len(made)
+        if limits.max_tool_calls is not None:
+            room = min(room, limits.max_tool_calls - spent.tool_calls)
+            if room <= 0:
+                run.ending = End(StopReason.MAX_TOOL_CALLS, f"{spent.tool_calls} calls were made")
+                return False
+        if limits.max_failures is not None:
+            room = min(room, max(limits.max_failures - spent.failures, 1))
+        if run.limits.max_seconds is not None and _too_late(run):
+            for index, each in zip(calls, made, strict=True):
+                if isinstance(each, Invocation):
+                    found[index] = _left(run, each, again)
+            return False
+        begun: list[Call] = []
+        concurrent: list[bool] = []
+        for each in made[:room]:
+            begun.append(partial(_performed, means, run, at_hand, context, each, again))
+            concurrent.append(isinstance(each, Invocation) and each.tool.concurrent)
+        made = made[room:]
+        results = await means.scheduler.run(begun, concurrent)
+        if len(results) != room:
+            raise TypeError(
+                f"the scheduler {type(means.scheduler).__name__} gave {len(results)} observations "
+                f"for {room} calls; run must give one for each, in their order"
+            )
+        if len(found) + room > 1:
+            results = _fitting(results, found)
+        for index, observation in zip(calls[:room], results, strict=True):
+            if observation is UNFINISHED:
+                continue
+            found[index] = observation
+            if not observation.error or observation.done:
+                spent.count(at_hand.plan.actions[index], observation)
+        calls = calls[room:]
+        if limits.max_failures is not None and failed_too_often(limits, spent):
+            run.ending = End(StopReason.MAX_FAILURES, f"{spent.failures} observations went wrong")
+        elif UNFINISHED in results:
+            return True
+    return False
+
+
+def _fitting(results: Sequence[Observation], found: dict[int, Observation]) -> list[Observation]:
+    """Results of a batch whose outputs fit into one state, together with those before them."""
+    room = OUTPUTS - sum(len(_encode(each)) for each in found.values())
+    fitting: list[Observation] = []
+    for each in results:
+        length = 0 if each is UNFINISHED else len(_encode(each))
+        if length > max(room, _SMALL):
+            each = Observation(
+                error=OUTPUT_SCHEMA_FAILED, call=each.call, tool=each.tool,
+                message=(
+                    f"the tool ran, but its {length:,} bytes of JSON make the results of one "
+                    f"answer longer than {OUTPUTS:,}; make fewer such calls at once"
+                ),
+            )  # fmt: skip
+        else:
+            room -= length
+        fitting.append(each)
+    return fitting
+
+
+def keep(at_hand: AtHand, found: dict[int, Observation]) -> None:
+    """What is done is part of what the next commit leaves, so that it is not done again."""
+    at_hand.done = {str(index): observation for index, observation in found.items()}
+
+
+async def make_way(run: LoopRun, at_hand: AtHand, found: dict[int, Observation]) -> None:
+    """Settle what is done of a batch, and pause for what its other calls wait for.
+
+    If it is only for a pause that was withdrawn meanwhile, or if people have decided meanwhile,
+    the run goes on.
+    """
+    keep(at_hand, found)
+    at_hand.prepared = False  # What is open is called again by its tool's own wish.
+    run.state.at_hand = at_hand
+    run.state.waiting = None
+    if await ask_for_children(run, at_hand):
+        return
+    await run.checkpoint()
+
+
+def _invocation(
+    means: Means, run: LoopRun, at_hand: AtHand, index: int, context: Context
+) -> Invocation | Observation:
+    call: Any = at_hand.plan.actions[index]
+    if call.refused:
+        return Observation(
+            error=SCHEMA_VALIDATION_FAILED, message=call.refused[:LONGEST], call=call.id,
+            tool=call.tool[:80],
+        )  # fmt: skip
+    tool = run.tools.find(call.tool)
+    begun = at_hand.prepared or (bool(at_hand.awaited) and str(index) in at_hand.awaited)
+    if tool is None and begun:
+        return _indeterminate(run, call)
+    if tool is None or (tool not in context.tools and not begun):
+        known = ", ".join(each.name for each in context.tools) or "none"
+        there = known if len(known) <= LONGEST else f"{known[:LONGEST]}…"
+        return Observation(
+            error=UNKNOWN_TOOL, message=f"there is no tool {call.tool[:80]!r}; there are: {there}",
+            call=call.id, tool=call.tool[:80],
+        )  # fmt: skip
+    step = run.state.step
+    key = effects.key(tool, run.task.id, step, index, call)
+    progress = partial(run.progress, call.tool, index)
+    told = ToolContext(
+        run.task.id, step, index, key, means.principal, progress, None, means.threads
+    )
+    if isinstance(tool, AgentTool):
+        run.ending = run.ending or children.too_deep(run)
+        told.caller = _caller(means, run, at_hand, index)
+    if not means.hooks.before_tool:
+        return Invocation(tool, call.arguments, call, told, checked=call.arguments)
+    # What middleware does to the arguments must change neither the plan nor the record of it.
+    arguments = values.decode(values.encode_checked(call.arguments))
+    return Invocation(tool, arguments, ToolCall(call.tool, arguments, call.id), told)
+
+
+def _caller(means: Means, run: LoopRun, at_hand: AtHand, index: int) -> Caller:
+    """A run that calls an agent; it lets go of the call when another one of the batch asks."""
+    decisions = at_hand.decided.get(str(index), [])
+    return Caller(
+        run.job,
+        means.delegation.admit,
+        decisions,
+        lambda: run.job.stopping or bool(at_hand.awaited),
+    )
+
+
+async def _performed(
+    means: Means,
+    run: LoopRun,
+    at_hand: AtHand,
+    context: Context,
+    each: Invocation | Observation,
+    again: bool,
+) -> Observation:
+    """One call, with the middleware around it.
+
+    Where middleware ends the run, the step is settled first: what was done is on record.
+    """
+    if isinstance(each, Observation):
+        return each
+    run.job.check()  # a kill may have come while the calls of a batch were begun
+    if run.ending is not None or (run.limits.max_seconds is not None and _too_late(run)):
+        return _left(run, each, again)
+    if again and not each.tool.repeatable:
+        return _indeterminate(run, each.call)
+    hooks = means.hooks
+    observation: Observation | None = None
+    try:
+        for hook in hooks.before_tool:
+            observation = await hook(each)
+            if observation is not None:
+                break
+    except End as end:
+        run.log(end)
+        run.ending = run.ending or end
+        return _not_begun(each)
+    if hooks.before_tool and observation is None:
+        refused = await held_back(means, run, at_hand, context, each)
+        if refused is not None:
+            return refused
+    if observation is None:
+        try:
+            observation = await perform(each)
+            if observation.error == TIMEOUT and each.context.threads.abandoned:
+                _abandoned(run, each)
+        except Unfinished as unfinished:
+            if unfinished.waiting is not None:
+                at_hand.awaited[str(each.context.index)] = dict(unfinished.waiting)
+                run.job.nudge()
+            return UNFINISHED
+        finally:
+            if at_hand.decided:
+                at_hand.decided.pop(str(each.context.index), None)
+    try:
+        for hook in hooks.after_tool:
+            observation = await hook(each, observation) or observation
+    except End as end:
+        run.log(end)
+        run.ending = run.ending or end
+    return observation
+
+
+def _indeterminate(run: LoopRun, call: ToolCall) -> Observation:
+    run.outcome_unknown = True
+    return Observation(
+        error=INDETERMINATE, call=call.id, tool=call.tool,
+        message=(
+            "the call was begun before a crash, and whether it took effect is not known; "
+            "find out before you repeat it"
+        ),
+    )  # fmt: skip
+
+
+def _too_late(run: LoopRun) -> bool:
+    """Whether the deadline has passed, which ends the run."""
+    if run.out_of_time:
+        run.ending = run.ending or End(StopReason.TIMEOUT, "no more tool calls are begun")
+    return run.ending is not None
+
+
+def _left(run: LoopRun, each: Invocation, again: bool) -> Observation:
+    """What is known of a call that this run does not make: nothing, if an earlier one may have."""
+    return _indeterminate(run, each.call) if again and each.tool.has_effect else _not_begun(each)
+
+
+def _not_begun(each: Invocation) -> Observation:
+    return msgspec.structs.replace(NOT_BEGUN, call=each.call.id, tool=each.call.tool)
+
+
+def _abandoned(run: LoopRun, each: Invocation) -> None:
+    """Say that a tool goes on in its thread although its time is over."""
+    if not each.tool.threaded:
+        return
+    threads, told = each.context.threads, {"tool": each.call.tool, "index": each.context.index}
+    counts = {"abandoned": threads.abandoned, "limit": threads.most_abandoned}
+    run.job.emit(Event(vocabulary.TOOL_ABANDONED, {**told, **counts}))

@@ -1,0 +1,316 @@
+"""Ledger: what one run of a Task records, spends, decides and waits for between two commits.
+
+The Loop keeps its runs in one, and so does a substrate whose agent brings a loop of its own: the
+limits, the decisions of people and the events of a run are then the same for both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Generic, Protocol, TypeVar
+
+from agentic_kernel import InvalidValue, Task
+
+from .. import values
+from ..errors import TaskFailed
+from ..events import Checked, Event
+from ..host import inbox
+from ..host.job import Job
+from ..plans import vocabulary
+from ..plans.ending import End
+from ..plans.limits import Limits, Remaining, Spent, failed_too_often, remaining
+from ..plans.plan import Usage
+from ..plans.reasons import STOP_REASON, WAITING_FOR, StopReason
+from ..store import EventId
+
+Clock = Callable[[], float]
+"""Seconds on a clock that never runs backwards."""
+PROGRESS: Final = 1_000_000
+"""How much the tools of a step may report between two commits, in bytes of JSON."""
+IF_PAUSED: Final = {STOP_REASON: StopReason.INTERRUPT.value}
+"""The notes that a pause at a safe point leaves."""
+
+
+class Durable(Protocol):
+    """The part of a run's durable state that its ledger keeps."""
+
+    step: int
+    """Steps that are committed."""
+    spent: Spent
+    limits: dict[str, Any] | None
+    """Limits that were changed while the Task ran."""
+
+
+S = TypeVar("S", bound=Durable)
+
+
+class Ledger(Generic[S]):
+    """The job of one run, its durable state, and the content of the next commit.
+
+    Args:
+        job: The Host's handle on the Task.
+        state: As the last commit left it, or a new one.
+        limits: As configured; the limits that were changed on the running Task replace them.
+        clock: Measures how long the run works.
+        dump: The JSON form of the state.
+    """
+
+    __slots__ = (
+        "_base", "_began", "_clock", "_dump", "consumed", "events", "heeded", "job", "landed",
+        "limits", "one_step", "outcome_unknown", "progress_room", "state", "task",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        job: Job,
+        state: S,
+        limits: Limits,
+        clock: Clock,
+        dump: Callable[[S], values.Encoded],
+    ) -> None:
+        self.job = job
+        self.task: Task = job.task
+        self.state = state
+        self.events: list[Checked] | tuple[()] = ()
+        """Of the step so far, in order."""
+        self.consumed: tuple[int, ...] = ()
+        """Ids of the decisions that the next commit consumes."""
+        self.heeded: tuple[int, ...] = ()
+        """Ids of all decisions acted on; the inbox shows a decision until its commit has landed."""
+        self.one_step = False
+        """True if the Task pauses after this step."""
+        self.outcome_unknown = False
+        """True if a crash hides what the calls of this step did: the step is then no progress."""
+        self.progress_room = PROGRESS
+        """How much tools may still report until the next commit, in bytes of JSON."""
+        self.landed: Callable[[EventId], None] | None = None
+        """Called after each commit, with a cursor after its last event."""
+        self._dump = dump
+        self._base = limits
+        self.limits = limits.changed(state.limits) if state.limits else limits
+        self._clock = clock
+        self._began = clock()
+
+    def record(self, type: str, **data: Any) -> None:
+        """Add an event to the next commit."""
+        if self.events:
+            self.events.append(Checked(type, data))
+        else:
+            self.events = [Checked(type, data)]
+
+    # Spending and limits
+
+    def spend(self, usage: Usage) -> None:
+        """Count one call of a model."""
+        spent = self.state.spent
+        spent.iterations += 1
+        spent.bank(usage)
+
+    @property
+    def seconds(self) -> float:
+        """Seconds that the run has worked; pauses do not count."""
+        return self.state.spent.seconds + self._clock() - self._began
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Seconds that the run may go on working; None for no limit."""
+        limit = self.limits.max_seconds
+        return None if limit is None else limit - self.seconds
+
+    @property
+    def out_of_time(self) -> bool:
+        """True if the run has worked for ``max_seconds``."""
+        limit = self.limits.max_seconds
+        return limit is not None and self.seconds >= limit
+
+    @property
+    def remaining(self) -> Remaining:
+        """The rest of each limit."""
+        limits = self.limits
+        seconds = 0.0 if limits.max_seconds is None else self.seconds
+        return remaining(limits, self.state.spent, seconds)
+
+    def check_time(self) -> None:
+        """Raise if the run may not go on working.
+
+        Raises:
+            End: It has worked for ``max_seconds``.
+        """
+        if self.out_of_time:
+            raise End(StopReason.TIMEOUT, f"the run worked for {self.limits.max_seconds:g} seconds")
+
+    def check_calls(self) -> None:
+        """Raise if no further tool call may begin.
+
+        Raises:
+            End: ``max_tool_calls``, ``max_failures`` or ``max_seconds`` is reached.
+        """
+        limits, spent = self.limits, self.state.spent
+        if limits.max_tool_calls is not None and spent.tool_calls >= limits.max_tool_calls:
+            raise End(StopReason.MAX_TOOL_CALLS, f"{spent.tool_calls} calls were made")
+        if failed_too_often(limits, spent):
+            raise End(StopReason.MAX_FAILURES, f"{spent.failures} observations went wrong")
+        self.check_time()
+
+    def exceeded(self) -> StopReason | None:
+        """The limit that keeps a further step from beginning; None for none."""
+        limits, spent = self.limits, self.state.spent
+        if limits.max_seconds is not None and self.out_of_time:
+            return StopReason.TIMEOUT
+        if spent.iterations >= limits.max_iterations:
+            return StopReason.MAX_ITERATIONS
+        if limits.max_failures is not None and failed_too_often(limits, spent):
+            return StopReason.MAX_FAILURES
+        return None
+
+    # Decisions
+
+    def apply_decisions(
+        self,
+        act: Callable[[Mapping[str, Any]], bool],
+        may_fit_later: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """Act on the decisions in the inbox; the next commit consumes them (R12).
+
+        A decision that fits nothing is put on record as ignored, and so is one of an unknown type,
+        or with a field of a wrong type, which an earlier version let in.
+
+        Args:
+            act: Acts on an approval or an answer; False if it fits nothing that the run waits for.
+            may_fit_later: True if a decision that fits nothing stays in the inbox for now.
+        """
+        for entry in self.job.inbox:
+            if entry["id"] in self.heeded:
+                continue
+            fits, wrong = True, None
+            match entry["type"]:
+                case vocabulary.RETUNE:
+                    self._retune(entry)
+                case _ if (wrong := inbox.fault(entry)) is not None:
+                    fits = False
+                case vocabulary.APPROVAL | vocabulary.ANSWER:
+                    fits = act(entry)
+                case vocabulary.STEP:
+                    self.one_step = True
+                case unknown:
+                    fits, wrong = False, f"a run does not act on a decision of type {unknown!r}"
+            if not fits:
+                if wrong is None and may_fit_later():
+                    continue
+                why = wrong or inbox.said(entry, "text") or inbox.said(entry, "why")
+                digest, by = inbox.said(entry, "digest"), inbox.said(entry, "by")
+                self.record(vocabulary.APPROVAL_IGNORED, digest=digest, by=by, why=why)
+            self.heeded = (*self.heeded, entry["id"])
+            self.consumed = (*self.consumed, entry["id"])
+
+    def _retune(self, entry: Mapping[str, Any]) -> None:
+        """Change limits; what is no limit is put on record as refused."""
+        changes, by = entry.get("limits"), inbox.said(entry, "by")
+        try:
+            if not isinstance(changes, Mapping):
+                raise InvalidValue("limits", "must be a mapping of limits by name")
+            self.retune(changes)
+        except InvalidValue as error:
+            self.record(vocabulary.RUN_RETUNED, refused=str(error), by=by)
+        else:
+            self.record(vocabulary.RUN_RETUNED, limits=changes, by=by)
+
+    def retune(self, changes: Mapping[str, Any]) -> None:
+        """Change limits from now on, across pauses and crashes.
+
+        Raises:
+            InvalidValue: There is no such limit, or the value is not valid for it.
+        """
+        wanted = {**(self.state.limits or {}), **changes}
+        self.limits = self._base.changed(wanted)
+        self.state.limits = wanted
+
+    # Commits
+
+    async def commit(self, *, progress: bool = False) -> None:
+        """Make the ledger durable, and go on.
+
+        Args:
+            progress: False if this only says what is about to happen.
+        """
+        state, events, consumed = self.settle()
+        cursor = await self.job.commit(state, events, consumed=consumed, progress=progress)
+        if self.landed is not None:
+            self.landed(cursor)
+
+    async def checkpoint(self, *, progress: bool = True) -> None:
+        """`commit` at a safe point; a pause that takes effect here leaves its reason."""
+        state, events, consumed = self.settle()
+        progress = progress and not self.outcome_unknown
+        self.outcome_unknown = False
+        cursor = await self.job.checkpoint(
+            state, events, consumed=consumed, if_paused=IF_PAUSED, progress=progress
+        )
+        if self.landed is not None:
+            self.landed(cursor)
+
+    async def pause(
+        self, reason: str, due: Any = None, *, note: StopReason = StopReason.INTERRUPT
+    ) -> None:
+        """`commit`, and pause the Task.
+
+        Args:
+            reason: Of the event of the pause.
+            due: When a Host resumes the Task; None for never.
+            note: The reason that the Task notes.
+
+        Raises:
+            RunEnded: Always.
+        """
+        self.job.note(STOP_REASON, note.value)
+        state, events, consumed = self.settle()
+        await self.job.pause(state, events, reason, consumed=consumed, due=due)
+
+    async def wait_for(self, waiting: Mapping[str, Any], due: Any = None) -> None:
+        """Pause, and say on the Task and in its history what the Task waits for.
+
+        Raises:
+            RunEnded: Always.
+        """
+        self.record(vocabulary.RUN_WAITS, **waiting)
+        self.job.note(WAITING_FOR, waiting)
+        await self.pause(StopReason.INTERRUPT.value, due)
+
+    def settle(self) -> tuple[values.Encoded, Sequence[Checked], Sequence[int]]:
+        """The state, the events and the consumed decisions of the next commit."""
+        events, self.events = self.events, ()
+        consumed, self.consumed = self.consumed, ()
+        now = self._clock()
+        self.state.spent.seconds += now - self._began
+        self._began = now
+        self.progress_room = PROGRESS
+        return self._dump(self.state), events, consumed
+
+    def progress(self, tool: str, index: int, report: Any) -> None:
+        """Emit what a tool reports, while there is room for it before the next commit."""
+        before = self.progress_room
+        self.progress_room -= len(values.encode(report, "progress")) + len(tool) + 100
+        if self.progress_room < 0:
+            if before < 0:
+                return
+            report = "(more was reported than is kept of one step)"
+        data = {"tool": tool, "index": index, "report": report}
+        self.job.emit(Event(vocabulary.TOOL_PROGRESS, data))
+
+    def close(self, end: End) -> Any:
+        """Say how the run ended; return its answer.
+
+        Raises:
+            TaskFailed: The end is no answer.
+        """
+        self.record(
+            vocabulary.RUN_STOPPED, reason=end.reason, message=end.message, steps=self.state.step,
+            usage=self.state.spent.usage,
+        )  # fmt: skip
+        self.job.report(self.events)
+        self.job.note(STOP_REASON, end.reason.value)
+        if self.task.metadata.get(WAITING_FOR) is not None:
+            self.job.note(WAITING_FOR, None)
+        if end.reason is StopReason.FINAL:
+            return end.output
+        raise TaskFailed(end.code, end.message or end.reason.value, end.metadata)
