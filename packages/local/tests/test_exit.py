@@ -108,6 +108,7 @@ def wait_until_it_flows(child: subprocess.Popen[str]) -> None:
     raise AssertionError(child.communicate()[1])
 
 
+@pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize(
     ("way", "number", "code"),
     [

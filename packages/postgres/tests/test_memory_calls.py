@@ -277,5 +277,5 @@ async def test_a_refused_supersession_leaves_nothing(server: str, schema: str) -
 
 
 def test_a_schema_that_is_no_name_is_refused() -> None:
-    with pytest.raises(InvalidValue, match="is no name"):
+    with pytest.raises(InvalidValue, match="is not a valid name"):
         PostgresMemory("postgresql:///", schema="a; b")

@@ -65,7 +65,7 @@ async def test_stores_of_one_database_know_nothing_of_each_other(server: str, sc
     "name", ["", "a b", "Upper", "1st", 'x"; drop schema public; --', "a" * 41]
 )
 def test_a_schema_has_a_plain_name(name: str) -> None:
-    with pytest.raises(InvalidValue, match="is no name"):
+    with pytest.raises(InvalidValue, match="is not a valid name"):
         PostgresStore("postgresql:///", schema=name)
 
 

@@ -1,4 +1,4 @@
-"""Claude as a Runtime: a Host whose Loop asks a model by the Messages API."""
+"""A Runtime for Claude: a Host whose Loop asks a model through the Messages API."""
 
 from .planner import IMPL, ClaudePlanner
 from .prices import PRICES

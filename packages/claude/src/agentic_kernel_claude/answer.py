@@ -1,4 +1,4 @@
-"""Answer: the plan that a complete reply stands for."""
+"""Answer: makes a plan from a complete reply."""
 
 from __future__ import annotations
 
@@ -25,15 +25,17 @@ from .stream import Inconsistent, Reply
 _BEFORE_ITS_END: Final[Mapping[str, tuple[str, str]]] = {
     "max_tokens": (
         names.MAX_TOKENS,
-        "the answer reached its limit of tokens before its end; allow more max_tokens",
+        "the answer reached its token limit before its end; raise max_tokens, or the run's limits "
+        "if less is left of them",
     ),
     "model_context_window_exceeded": (
         names.CONTEXT_LENGTH,
-        "the conversation and the answer do not fit the model's context",
+        "the conversation and the answer do not fit the model's context; shorten the conversation, "
+        "or use a model with a larger context",
     ),
     "refusal": (names.REFUSAL, "the model refuses"),
 }
-"""By the reason for which an answer stopped: the failure that it is, and what to say of it."""
+"""The failure and its message, by the stop reason of an answer that cannot be used."""
 
 
 def plan_of(
@@ -43,11 +45,11 @@ def plan_of(
     impl: str,
     failures: Failures,
 ) -> Plan:
-    """The plan that a reply stands for; its usage is not in it.
+    """Return the plan from a reply, without its usage.
 
     Raises:
         PlannerError: The answer was cut short, or is a refusal.
-        ValueError: It is none: it says nothing, or its calls are no calls.
+        ValueError: The reply is not a valid answer: it is empty, or a call in it is not valid.
     """
     text = reply.text()
     if reply.stop in _BEFORE_ITS_END:
@@ -64,12 +66,12 @@ def plan_of(
         actions, called = (Thought(text),), ()
     elif not calls:
         if not text.strip() or reply.stop == "tool_use":
-            raise Inconsistent(f"the answer has neither text nor a call; it ends by {reply.stop}")
+            raise Inconsistent(f"the answer has no text and no call; stop_reason is {reply.stop}")
         actions = (final_answer(text, schema),)
     items = before = None
     if paused or not all(map(_plain, reply.blocks)):
         items, before = reply.blocks, request.wire.fingerprint()
-        msgspec.json.encode(items)  # A store keeps no half of a character.
+        msgspec.json.encode(items)  # Raises for a lone surrogate, which no store accepts.
     return Plan(
         actions,
         text=text if calls else "",
@@ -80,9 +82,9 @@ def plan_of(
 
 
 def usage_of(reply: Reply, prices: Mapping[str, Price], model: str) -> Usage | None:
-    """What an answer used up; None where the server did not count.
+    """Return the usage of an answer; None if the server reported none.
 
-    What was read from a cache or written to one, the API does not count as input.
+    The API's ``input_tokens`` excludes tokens read from a cache or written to one; these are added.
     """
     counts = reply.counts
     if not counts:
@@ -116,12 +118,12 @@ def _asked(block: Mapping[str, Any], said: str) -> Asked:
     id, name, arguments = block.get("id"), block.get("name"), block.get("input")
     if not isinstance(id, str) or not isinstance(name, str) or not isinstance(arguments, dict):
         raise Inconsistent("a call has no id, no name, or no arguments")
-    # The text itself, because parsing it drops a key that the model wrote twice.
+    # The text itself, because parsing drops a key that the model wrote twice.
     return Asked(id, name, said or msgspec.json.encode(arguments).decode())
 
 
 def _plain(block: Mapping[str, Any]) -> bool:
-    """Whether a block can be made again from the plan."""
+    """Return True if a block can be rebuilt from the plan."""
     if block["type"] == "text":
         return not block.get("citations")
     caller = block.get("caller") or {"type": "direct"}

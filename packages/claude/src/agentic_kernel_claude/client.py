@@ -1,4 +1,4 @@
-"""Client: the vendor's SDK, imported and made when it is first needed."""
+"""Client: the SDK's client, imported and created when the planner first needs it."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ ADDRESS_VARIABLE: Final = "ANTHROPIC_BASE_URL"
 
 
 class Client:
-    """Where a planner gets the SDK's client from: the user's own, or one that it makes.
+    """Holds the SDK's client for one planner: the user's own, or one that it creates.
 
-    Retries of the SDK are off, for the Loop has calls repeated, and reserves anew before it does.
+    The SDK's retries are off, because the Loop retries calls, and reserves the budget before each.
 
     Args:
-        own: The user's; it is never closed.
-        api_key: None for what the SDK finds in the environment.
-        base_url: None likewise.
+        own: The user's client; it is never closed.
+        api_key: None for the key that the SDK finds in the environment.
+        base_url: None for the address that the SDK finds there.
         timeout: Seconds; see `transport.http_client`.
 
     Raises:
-        InvalidValue: One of them makes no sense; it is named.
+        InvalidValue: A value is not valid; the error names it.
     """
 
     def __init__(
@@ -56,11 +56,14 @@ class Client:
         if own is not None:
             vendor: Any = import_module("anthropic")
             if isinstance(own, vendor.Anthropic):
-                raise InvalidValue("client", "cannot be awaited; give an AsyncAnthropic")
+                raise InvalidValue("client", "is synchronous; give an AsyncAnthropic")
             if not hasattr(own, "messages") or not hasattr(own, "with_options"):
                 raise InvalidValue("client", f"is a {type(own).__name__}; give an AsyncAnthropic")
             if api_key is not None or base_url is not None:
-                raise InvalidValue("client", "has its own key and address; give those or a client")
+                raise InvalidValue(
+                    "client",
+                    "cannot be combined with api_key or base_url; set these on the client",
+                )
         self._own = own
         self._api_key = api_key
         self._base_url = base_url
@@ -68,14 +71,14 @@ class Client:
         self._client: AsyncAnthropic | None = None
 
     async def open(self) -> AsyncAnthropic:
-        """The client, which is made at the first call.
+        """Return the client; the first call creates it.
 
         Raises:
-            CannotStart: There is no key.
+            CannotStart: There is no valid key, or the address in the environment is not valid.
         """
         if self._client is None:
             if "anthropic" not in sys.modules:
-                # It takes a second or more, in which other Tasks go on.
+                # The import takes a second or more; other Tasks go on meanwhile.
                 await asyncio.to_thread(import_module, "anthropic")
             if self._client is None:
                 self._client = self._make()
@@ -83,7 +86,7 @@ class Client:
         return self._client
 
     def secrets(self) -> Secrets:
-        """What the client sends that nobody may see."""
+        """Return the keys that the client sends, which must not appear in any output."""
         client = self._client or self._own
         keys = self._keys(client)
         keys += (os.environ.get(name, "") for name in (KEY_VARIABLE, TOKEN_VARIABLE))
@@ -92,7 +95,7 @@ class Client:
         return secrets_of(*sorted(set(filter(None, keys))))
 
     async def close(self) -> None:
-        """Let go of the connections; idempotent. The user's own client is left as it is."""
+        """Close the connections; idempotent. The user's own client stays open."""
         client, self._client = self._client, None
         if client is not None and self._own is None:
             await client.close()
@@ -128,7 +131,7 @@ class Client:
         if client.api_key is None and client.auth_token is None and client.credentials is None:
             raise CannotStart(
                 f"there is no API key: set the environment variable {KEY_VARIABLE}, or give "
-                "api_key=; for a server that wants none, give any text"
+                "api_key=; if your server needs no key, give any text"
             )
         problem = next(filter(None, map(key_problem, self._keys(client))), "")
         if problem:

@@ -1,4 +1,4 @@
-"""Failures: what the SDK raises, by the names that all providers share."""
+"""Failures: maps the SDK's exceptions to the names that all providers share."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ CODES: Final[Mapping[str, str]] = {
     "request_too_large": names.REQUEST_TOO_LARGE,
     "timeout_error": names.TIMEOUT,
 }
-"""What the API's codes stand for: platform.claude.com/docs/en/api/errors, November 2026."""
+"""Name of each of the API's codes: platform.claude.com/docs/en/api/errors, November 2026."""
 
 PHRASES: Final = (
     "available context size",
@@ -51,16 +51,16 @@ PHRASES: Final = (
     "prompt is too long",
     "usage limits",
 )
-"""Words of a message that say more than its code and type."""
+"""Words of a message that are more exact than its code and type."""
 VAGUE: Final = ("api_error", "invalid_request_error")
-"""Types that say less than a status."""
+"""Error types that are less exact than the HTTP status."""
 
 
 def expected() -> tuple[type[Exception], ...]:
-    """What the SDK raises where the server, or the way to it, is to blame.
+    """Return the exceptions that the SDK raises if the server or the connection is at fault.
 
-    Transport errors in the middle of a stream come through it as they are, and so do the errors of
-    whoever reads JSON.
+    The SDK passes on unchanged the transport errors in the middle of a stream, and the errors of
+    its JSON parser.
     """
     import anthropic
     import httpx2
@@ -77,7 +77,7 @@ def expected() -> tuple[type[Exception], ...]:
 
 
 def translated(error: Exception, failures: Failures) -> PlannerError:
-    """The failure behind one of the `expected` exceptions."""
+    """Return the failure for one of the `expected` exceptions."""
     import anthropic
     import httpx2
 
@@ -89,12 +89,18 @@ def translated(error: Exception, failures: Failures) -> PlannerError:
     if isinstance(cause, Refused):
         return failures.failure(names.BAD_RESPONSE, str(cause))
     if isinstance(error, anthropic.APITimeoutError | httpx2.TimeoutException | TimeoutError):
-        return failures.failure(names.TIMEOUT, f"the server is silent: {_said(cause)}")
+        return failures.failure(
+            names.TIMEOUT,
+            "the server did not answer in time; check that it works, or raise timeout= "
+            f"({_said(cause)})",
+        )
     if isinstance(error, anthropic.CredentialsError):
         return failures.failure(names.AUTHENTICATION, _said(error))
     if isinstance(error, anthropic.APIConnectionError | httpx2.TransportError | OSError):
         return failures.failure(names.CONNECTION, _said(cause))
-    return failures.failure(names.BAD_RESPONSE, f"this is no answer: {_said(error)}")
+    return failures.failure(
+        names.BAD_RESPONSE, f"the server's response is not an answer: {_said(error)}"
+    )
 
 
 def _answered(error: Any, failures: Failures) -> PlannerError:

@@ -12,9 +12,9 @@ import msgspec
 from agentic_kernel_engine.providers import Heard, Image, Message, Result, Said
 
 EMPTY: Final = "(nothing)"
-"""What stands for a text without words: the API refuses one."""
+"""Replaces a blank text, which the API refuses."""
 GO_ON: Final = "Go on."
-"""What stands between two answers, and behind the last: the API wants to be asked."""
+"""User message between two answers, and after the last one: the API requires one there."""
 THINKING: Final = ("thinking", "redacted_thinking")
 
 Block = dict[str, Any]
@@ -24,17 +24,17 @@ _FOREIGN: Final = re.compile(r"[^A-Za-z0-9_-]")
 
 
 class Wire:
-    """The messages of one request, and a fingerprint of any beginning of it.
+    """The messages of one request, with a digest of all content so far.
 
-    The API ties thinking to everything before it, and newer models refuse it behind anything else
-    (platform.claude.com/docs/en/build-with-claude/preserved-thinking). Instructions, goals,
-    memories and tools may change between two steps, and a compaction changes the beginning: then
-    thinking that was given to another beginning is left away.
+    The API ties a thinking block to the content before it, and newer models refuse the block after
+    any other content (platform.claude.com/docs/en/build-with-claude/preserved-thinking). Between
+    two steps instructions, goals, memories and tools may change, and a compaction changes the first
+    messages. Then the thinking blocks that followed other content are left out.
 
     Args:
-        head: What comes before all messages: the system text and the tools.
-        bound: Whether thinking is left away then. Models whose thinking has a budget of its own do
-            not check it, and do not take calls without it.
+        head: The content before all messages: the system text and the tools.
+        bound: True if thinking blocks are left out in that case. Models with a thinking budget do
+            not check them, and refuse a call without its thinking.
     """
 
     def __init__(self, *head: Any, bound: bool = True) -> None:
@@ -46,14 +46,14 @@ class Wire:
         self._exact = False
 
     def fingerprint(self) -> str:
-        """Of the head, and of all messages so far."""
+        """Return the digest of the head and of all messages so far."""
         for message in self.messages[self._hashed :]:
             self._hash.update(_encode(message))
         self._hashed = len(self.messages)
         return self._hash.hexdigest()[:32]
 
     def add(self, conversation: Sequence[Message]) -> None:
-        """Add messages, and what the API wants between them and behind them."""
+        """Add messages, and each `GO_ON` that the API requires between or after them."""
         for message in conversation:
             if isinstance(message, Heard):
                 self._user([_text(message.text), *map(_image, message.images)])
@@ -77,12 +77,12 @@ class Wire:
             self._user([_text(GO_ON)])
         blocks = self._kept(said)
         self._exact = bool(blocks)
-        # What a server was in the middle of goes on by itself.
+        # A turn that the server paused goes on without a user message.
         self._waiting = not blocks
         self.messages.append({"role": "assistant", "content": blocks or _made(said)})
 
     def _kept(self, said: Said) -> list[Block]:
-        """The API's own form of an answer, as far as it still holds."""
+        """Return the API's own form of an answer, without thinking that is no longer valid."""
         if said.items is None:
             return []
         if self._bound and said.before and said.before != self.fingerprint():
@@ -121,5 +121,5 @@ def _image(image: Image) -> Block:
 
 
 def _id(id: str) -> str:
-    """Another vendor's name of a call, as this one takes it."""
+    """Return another vendor's call id in the characters that this API accepts."""
     return _FOREIGN.sub("_", id)

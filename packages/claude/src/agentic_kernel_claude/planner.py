@@ -1,4 +1,4 @@
-"""ClaudePlanner: a model of Anthropic's, or of a server that speaks its API, as a Planner."""
+"""ClaudePlanner: a Planner that asks a model of Anthropic, or of a server with the same API."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ if TYPE_CHECKING:
     from anthropic import AsyncAnthropic
 
 IMPL: Final = "claude"
-"""The first part of its failure codes, and of the keys by which a Task overrides its options."""
+"""The first part of the failure codes, and of the metadata keys by which a Task sets options."""
 PINGS: Final = 10
-"""Times its ``timeout`` that a server may say nothing but that it is alive: models may think in
-silence."""
+"""A server that sends only pings may take this many times ``timeout`` for the next event: a model
+may think for long without output."""
 REST_SECONDS: Final = 0.1
-"""How long the end of a stream may take behind the end of its answer."""
+"""Seconds to read the end of a stream after the end of its answer."""
 
 
 class PlannerOptions(TypedDict, total=False):
-    """The keywords of `ClaudePlanner`."""
+    """Keyword arguments of `ClaudePlanner`."""
 
     api_key: str | None
     base_url: str | None
@@ -69,42 +69,42 @@ class PlannerOptions(TypedDict, total=False):
 
 
 class ClaudePlanner:
-    """A Planner that asks a model by the Messages API.
+    """A Planner that asks a model through the Messages API.
 
-    The SDK is imported, and its client made, when the first Task is accepted or planned. A Task
-    may set ``claude/max_tokens``, ``claude/temperature``, ``claude/system`` and
-    ``claude/tool_choice`` in its metadata, and bring images (`providers.IMAGES`).
+    It imports the SDK and creates a client when it accepts or plans the first Task. A Task may set
+    ``claude/max_tokens``, ``claude/temperature``, ``claude/system`` and ``claude/tool_choice`` in
+    its metadata, and bring images (`providers.IMAGES`).
 
-    Thinking, what a server's own tools did and citations are kept in the plan, and sent back
-    unchanged as long as nothing before them has changed. A turn that the server paused is a
-    `Thought`: the Loop asks again, and the server goes on.
+    The plan keeps thinking, citations and the blocks of a server's own tools. The planner sends
+    them back unchanged, but leaves out thinking if the content before it has changed. A turn that
+    the server paused is a `Thought`: the Loop asks again, and the server goes on.
 
     Args:
         model: E.g. ``claude-opus-5-5``.
-        api_key: Else that of ``ANTHROPIC_API_KEY``, or what else the SDK finds.
-        base_url: Else that of ``ANTHROPIC_BASE_URL``, or the vendor's; without ``/v1``.
-        client: A client of your own, of whatever platform; it is not closed. The three above and
-            ``timeout`` are its own then.
-        timeout: Seconds without anything from the server, after which it is taken to be lost.
-        max_tokens: See `AnswerOptions`, as for the three that follow.
-        temperature: Models of today refuse one; for other servers.
+        api_key: None for ``ANTHROPIC_API_KEY``, or other credentials that the SDK finds.
+        base_url: None for ``ANTHROPIC_BASE_URL``, or else the vendor's address; without ``/v1``.
+        client: A client of your own, for any platform; the planner never closes it. It keeps its
+            own HTTP timeouts, and ``api_key`` and ``base_url`` cannot be given with it.
+        timeout: Seconds without data from the server until the call fails.
+        max_tokens: See `AnswerOptions`, as for the next three.
+        temperature: For other servers only: the vendor's current models refuse it.
         system: See `AnswerOptions`.
-        tool_choice: Models that always think take only ``auto`` and ``none``.
-        stream: Whether the answer comes in pieces; if not, all of it has to come within
+        tool_choice: Models that always think accept only ``auto`` and ``none``.
+        stream: True if the answer comes in pieces. If False, the whole answer must come within
             ``timeout``.
-        offers: Actions of the Loop that the model may call beside the tools; see
+        offers: Actions of the Loop that the model may call in addition to the tools; see
             `providers.OFFERS`.
-        prices: By model; None for `PRICES`.
-        context_tokens: Of the model; no prompt is taken to be longer.
-        parallel_tool_calls: Whether one answer may have several calls.
+        prices: Prices by model; None for `PRICES`.
+        context_tokens: Size of the model's context; `worst_case` counts no prompt as longer.
+        parallel_tool_calls: True if one answer may have several calls.
         thinking: E.g. ``{"type": "adaptive", "display": "summarized"}``; None for the model's
             default.
-        cache: Whether the vendor is to cache the prompt as far as it goes, for five minutes.
-        extra_body: Further parts of each request, e.g. ``{"output_config": {"effort": "low"}}``.
-            Those that have a keyword here are not meant; ``tools`` are added to the others.
+        cache: True if the vendor caches the whole prompt for five minutes.
+        extra_body: Further fields of each request, e.g. ``{"output_config": {"effort": "low"}}``.
+            Do not repeat a keyword of this class here; ``tools`` are added to the other tools.
 
     Raises:
-        InvalidValue: A value is out of range or of the wrong type; it is named.
+        InvalidValue: A value is out of range or of the wrong type; the error names it.
     """
 
     impl: str = IMPL
@@ -156,20 +156,20 @@ class ClaudePlanner:
         self._client = Client(client, api_key, base_url, timeout)
 
     async def accept(self, task: Task) -> None:
-        """Refuse a Task whose options are not valid, or for whom there is no key.
+        """Refuse a Task if one of its options is not valid, or if there is no API key.
 
         Raises:
-            CannotStart: It says what to do.
+            CannotStart: The error says what to do.
         """
         self._answer.accept(task, IMPL)
         await self._client.open()
 
     async def close(self) -> None:
-        """Let go of the connections; a client of the user's own stays open."""
+        """Close the connections; the user's own client stays open."""
         await self._client.close()
 
     def worst_case(self, context: Context) -> Usage:
-        """What a call uses up at most; server tools in ``extra_body`` are not foreseen.
+        """Return the most that one call may use up; server tools in ``extra_body`` do not count.
 
         Raises:
             PlannerError: ``claude/no_price``, ``claude/bad_options``.
@@ -187,14 +187,17 @@ class ClaudePlanner:
             return Usage(read, written)
         raise self._failures().failure(
             names.NO_PRICE,
-            f"the run has a limit of cost, and there is no price of {self._model}; give prices=",
+            f"the run has a max_cost, but {self._model} has no price; give one in prices=, or "
+            "remove max_cost",
         )
 
     def plan(self, context: Context) -> AsyncIterator[Delta | Plan] | Awaitable[Plan]:
-        """The next actions; leaving the stream closes its connection.
+        """Return the pieces of the answer, then the plan; leaving the stream closes its connection.
+
+        Without streaming, return an awaitable of the plan.
 
         Raises:
-            PlannerError: A code of `providers.failures`, below ``claude/``.
+            PlannerError: Its code is ``claude/`` and a name of `providers.failures`.
         """
         return self._streamed(context) if self._stream else self._whole(context)
 
@@ -215,12 +218,12 @@ class ClaudePlanner:
                 if told is not None:
                     yield told
             plan = self._plan(reply, request, context)
-            # Read to its end, the connection serves the next call.
+            # Only a stream that was read to its end leaves its connection for the next call.
             with suppress(*caught):
                 async with asyncio.timeout(REST_SECONDS):
                     await anext(stream, None)
         except caught as error:
-            # What the SDK raised quotes the server, who may quote the key.
+            # The exception quotes the server, and the server may quote the key.
             raise translated(error, self._failures()) from None
         finally:
             if stream is not None:
@@ -252,7 +255,7 @@ class ClaudePlanner:
     def _plan(self, reply: Reply, request: Request, context: Context) -> Plan:
         plan = plan_of(reply, request, context.output_schema, IMPL, self._failures())
         usage = usage_of(reply, self._prices, self._model)
-        if usage is None:  # A server that does not count must lift no limit.
+        if usage is None:  # The server reports no usage: the worst case counts, so limits hold.
             left = context.remaining
             limited = (left.input_tokens, left.output_tokens, left.cost) != (None, None, None)
             usage = self.worst_case(context) if limited else NOTHING_USED
@@ -278,11 +281,11 @@ def _thinking(thinking: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
 
 
 def _json(name: str, value: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A JSON object of its own, so that nobody changes it later."""
+    """Return a copy of a JSON object, so that later changes by the caller have no effect."""
     try:
         made = msgspec.json.decode(msgspec.json.encode(value))
     except (TypeError, ValueError, RecursionError, msgspec.MsgspecError) as error:
-        raise InvalidValue(name, f"is no JSON: {error}") from error
+        raise InvalidValue(name, f"is not valid JSON: {error}") from error
     if not isinstance(made, dict):
         raise InvalidValue(name, "must be a mapping")
     return made

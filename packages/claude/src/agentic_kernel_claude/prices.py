@@ -1,8 +1,8 @@
-"""Prices of today's models, for a million tokens in US dollars.
+"""Prices: Anthropic's prices by model, in US dollars for a million tokens.
 
-As of 22 November 2026, from platform.claude.com/docs/en/about-claude/pricing and the page of each
-model there. Writing to the cache is priced as for five minutes; batches, fast mode, data residency
-and server tools have prices of their own, which are not here.
+From platform.claude.com/docs/en/about-claude/pricing and the page of each model there, on 22
+November 2026. A write to the cache has the price for five minutes. Batches, fast mode, data
+residency and server tools have other prices, which are not included.
 """
 
 from __future__ import annotations
@@ -37,30 +37,31 @@ PRICES: Final[Mapping[str, Price]] = {
     "claude-sonnet-5": Price(2, 10, 0.20, 2.50),
     "claude-sonnet-5-5": Price(2, 10, 0.10, 2.50),
 }
-"""By model; a dated version costs what its model does."""
+"""Prices by model; a dated version costs the same as its model."""
 
 
 class Long(NamedTuple):
-    """What a call costs whose prompt is long."""
+    """The price of a call with a long prompt."""
 
     above: int
-    """Tokens of the prompt, cached ones included."""
+    """The price applies above this number of prompt tokens, cached tokens included."""
     price: Price
 
 
 LONG: Final[Mapping[str, Long]] = {
     "claude-haiku-5-5": Long(100_000, Price(0.50, 2.50, 0.05, 0.625)),
 }
-"""Models that cost more then, the whole of the call; of a price of the user's own it is no part."""
+"""Models with a higher price for long prompts. It applies to the whole call, and never to a price
+that the user gave."""
 
 
 def price_for(prices: Mapping[str, Price], model: str, prompt: int) -> Price | None:
-    """The price of a call, or None if the model is not listed.
+    """Return the price of a call; None if the model is not listed.
 
     Args:
-        prices: Those of `PRICES`, or others.
-        model: Its name.
-        prompt: Tokens that it reads.
+        prices: `PRICES`, or the user's own prices.
+        model: Name of the model.
+        prompt: Tokens of the prompt.
     """
     price = price_of(prices, model)
     for name, long in LONG.items():

@@ -1,4 +1,4 @@
-"""Request: what the Messages API is asked at one step."""
+"""Request: builds the request to the Messages API for one step."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ _TOLD: Final = "Give the final answer as JSON alone, which fits this JSON Schema
 
 
 class Shape:
-    """What is the same in all requests of a planner.
+    """The parts that all requests of a planner share.
 
     Args:
-        impl: Whose items are sent back.
-        model: Its name.
-        offers: What is shown beside the tools.
-        thinking: As the API takes it; None for the model's default.
-        cache: Whether the prompt is cached.
-        parallel: Whether an answer may have several calls.
-        extra: Further parts of the body. ``tools`` are added to the others, and ``output_config``
-            is merged with the planner's own.
+        impl: The planner whose opaque items are sent back.
+        model: Name of the model.
+        offers: Actions that the model may call in addition to the tools.
+        thinking: The API's parameter of this name; None for the model's default.
+        cache: True if the vendor caches the prompt.
+        parallel: True if an answer may have several calls.
+        extra: Further fields of the body. ``tools`` are added to the other tools, and
+            ``output_config`` is merged with the planner's own.
     """
 
     def __init__(
@@ -56,29 +56,29 @@ class Shape:
         self._extra = extra
         budget = (thinking or {}).get("budget_tokens")
         self.least = budget + 1 if type(budget) is int else 1
-        """Tokens that an answer has to be given."""
+        """The smallest ``max_tokens`` that the API accepts."""
 
     def functions(self, context: Context) -> list[Function]:
-        """What the model may call."""
+        """Return the functions that the model may call."""
         return functions(context.tools, self._offers)
 
     def told(self, context: Context, options: AnswerOptions) -> str:
-        """What goes into a request beside the conversation and the functions."""
+        """Return at least all text of a request outside its conversation and its functions."""
         extra = msgspec.json.encode(self._extra).decode() if self._extra else ""
         return instructions(context, options.system) + _TOLD + extra
 
     def request(self, context: Context, options: AnswerOptions) -> Request:
-        """The request for the next answer.
+        """Return the request for the next answer.
 
         Raises:
-            InvalidValue: The Task's images are none, or `tool_choice` names what the model does not
-            see.
+            InvalidValue: An image of the Task is not valid, or `tool_choice` names a function that
+                the model is not shown.
         """
         return Request(self, context, options)
 
 
 class Request:
-    """One request: the arguments of the SDK's ``messages.create``, and what they came from."""
+    """One request: the arguments of the SDK's ``messages.create``, its functions and messages."""
 
     def __init__(self, shape: Shape, context: Context, options: AnswerOptions) -> None:
         self.functions = shape.functions(context)
@@ -93,7 +93,7 @@ class Request:
         manual = (shape._thinking or {}).get("type") == "enabled"
         self.wire = Wire(system, tools, bound=not manual)
         self.wire.add(conversation(context, shape._impl))
-        if options.temperature is not None:  # The vendor's own models take none any more.
+        if options.temperature is not None:  # The vendor's current models refuse it.
             extra["temperature"] = options.temperature
         config = dict(extra.pop("output_config", {}))
         if shaped is not None:
@@ -107,7 +107,11 @@ class Request:
             body["system"] = system
         choice = options.choice(context)
         if choice not in ("auto", "none", "required", *(each["name"] for each in tools)):
-            raise InvalidValue("tool_choice", f"is {choice}, which the model is not shown here")
+            raise InvalidValue(
+                "tool_choice",
+                f"is {choice}, and this step has no function of that name; use auto, none, "
+                "required, or the name of a tool or an offer of this step",
+            )
         if tools:
             body["tools"] = tools
             body["tool_choice"] = _choice(choice, shape._parallel)
@@ -138,7 +142,7 @@ def _choice(choice: str, parallel: bool) -> dict[str, Any]:
 
 
 def _format(schema: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The schema as the API constrains an answer by it; None for one that it cannot express."""
+    """Return the schema in the form that constrains an answer; None if the API has no such form."""
     from anthropic import transform_schema
 
     if not _closed(schema):
@@ -150,7 +154,7 @@ def _format(schema: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _closed(schema: Any) -> bool:
-    """Whether no object in a schema may have keys that it does not name: the API knows no other."""
+    """Return True if each object in a schema allows named keys only; the API supports no others."""
     waiting = [schema]
     while waiting:
         part = waiting.pop()

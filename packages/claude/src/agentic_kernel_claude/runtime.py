@@ -10,17 +10,17 @@ from agentic_kernel_engine.providers import ProviderRuntime, RuntimeOptions, Too
 from .planner import ClaudePlanner, PlannerOptions
 
 RUNTIME_KIND: Final = "claude"
-"""The ``runtime_kind`` of the Tasks that this runtime serves, unless it is told another."""
+"""The ``runtime_kind`` of the Tasks that this runtime serves, unless it is given another."""
 
 
 class ClaudeOptions(PlannerOptions, RuntimeOptions, total=False):
-    """What `ClaudeRuntime` takes beside its model."""
+    """Keyword arguments of `ClaudeRuntime` for its planner, its Loop and its Host."""
 
 
 class ClaudeRuntime(ProviderRuntime):
-    """A Runtime and a Query for Tasks that a model works on by the Messages API.
+    """A Runtime and a Query for Tasks that a model works on, through the Messages API.
 
-    Without a key it reads and controls Tasks; only to dispatch one needs it.
+    Reading and controlling Tasks needs no API key; dispatching a Task does.
 
     Example:
         >>> async with ClaudeRuntime("claude-opus-5-5", tools=[weather]) as runtime:
@@ -39,17 +39,17 @@ class ClaudeRuntime(ProviderRuntime):
         runtime_kind: str = RUNTIME_KIND,
         **options: Unpack[ClaudeOptions],
     ) -> None:
-        """Nothing is imported, opened or asked yet.
+        """Check the options; import, open and ask nothing yet.
 
         Args:
             model: E.g. ``claude-opus-5-5``.
-            store: Where Tasks are kept; None for memory.
-            tools: What the model may call; see `Loop`.
-            runtime_kind: Of the Tasks that it serves.
+            store: Store of the Tasks; None keeps them in memory.
+            tools: Tools that the model may call; see `Loop`.
+            runtime_kind: The kind of the Tasks that it serves.
             **options: The keywords of `ClaudePlanner`, and `RuntimeOptions`.
 
         Raises:
-            InvalidValue: A value is out of range or of the wrong type; it is named.
+            InvalidValue: A value is out of range or of the wrong type; the error names it.
         """
         asked: dict[str, Any] = {}
         rest: Any = {}

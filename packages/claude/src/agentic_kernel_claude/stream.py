@@ -1,4 +1,4 @@
-"""Stream: the events of an answer, put together; and an answer that came at once."""
+"""Stream: builds a reply from the events of a stream, or from a whole message."""
 
 from __future__ import annotations
 
@@ -16,42 +16,42 @@ _PIECES: Final[Mapping[str, tuple[str, str, str]]] = {
     "input_json_delta": ("partial_json", "input", "arguments"),
     "thinking_delta": ("thinking", "thinking", "reasoning"),
 }
-"""By type of the piece: its part, the part of the block that it grows, and its channel."""
+"""By type of the delta: its field, the field of the block that it extends, and its channel."""
 
 LARGEST: Final = 10**12
-"""What no count of tokens reaches."""
+"""Every valid count of tokens is below this number."""
 
 
 class Inconsistent(ValueError):
-    """The server sent something that is no answer of the Messages API."""
+    """Error for a response that is not a valid answer of the Messages API."""
 
 
 class Reply:
-    """An answer as far as it has come.
+    """The part of an answer that has arrived so far.
 
-    Pieces have to come in order and each once: a call is made of nothing else.
+    Each piece must come once and in order, because a call is built from its pieces alone.
     """
 
     def __init__(self) -> None:
         self.blocks: list[dict[str, Any]] = []
-        """As the API takes them back; complete once they have ended."""
+        """Blocks in the form that the API accepts back; each is complete after its end event."""
         self.stop = ""
-        """Why the answer ended."""
+        """The reason why the answer ended."""
         self.refused: Any = None
-        """What the API says of a refusal."""
+        """The API's details of a refusal."""
         self.ended = False
         self.counts: dict[str, int] = {}
-        """Tokens, by the API's names."""
+        """Token counts, by the API's names."""
         self.model = ""
         self._begun = False
         self._open: dict[int, list[str]] = {}
         self._arguments: dict[int, str] = {}
 
     def take(self, event: Any) -> Delta | None:
-        """Take the next event of a stream; the piece of text in it, if there is one.
+        """Take the next event of a stream, and return the piece of text in it, if any.
 
         Raises:
-            Inconsistent: It does not fit those before it.
+            Inconsistent: The event does not fit the events before it.
         """
         match _part(event, "type", str):
             case "message_start":
@@ -77,13 +77,13 @@ class Reply:
         return None
 
     def whole(self, message: Any) -> None:
-        """Take an answer that came at once.
+        """Take an answer that came as one message.
 
         Raises:
-            Inconsistent: It is none.
+            Inconsistent: The message is not a valid answer.
         """
         if getattr(message, "type", None) != "message":
-            raise Inconsistent(f"{str(message)[:200]!a} is no message")
+            raise Inconsistent(f"the server sent {str(message)[:200]!a}, which is not a message")
         self._begun = self.ended = True
         self.model = _part(message, "model", str)
         self.blocks = [_block(each) for each in _part(message, "content", list)]
@@ -92,27 +92,27 @@ class Reply:
         self._count(getattr(message, "usage", None))
 
     def close(self) -> None:
-        """Say that nothing more comes.
+        """End the reply, and parse the arguments of its calls.
 
         Raises:
             Inconsistent: The answer is not complete.
         """
         if not self.ended or self._open or not self.stop:
-            raise Inconsistent("the answer stops before its end")
+            raise Inconsistent("the answer stopped before its end")
         for index, said in self._arguments.items():
             if said:
                 self.blocks[index]["input"] = _json(said)
 
     def arguments(self, index: int) -> str:
-        """The arguments of a call as the model wrote them; "" if a block brought them parsed."""
+        """Return a call's arguments as the model wrote them; "" if the block holds them parsed."""
         return self._arguments.get(index, "")
 
     def text(self) -> str:
-        """What the model says."""
+        """Return the text of the answer."""
         return self._said("text")
 
     def reasoning(self) -> str:
-        """What it says of its thinking."""
+        """Return the text of the model's thinking."""
         return self._said("thinking")
 
     def _said(self, kind: str) -> str:
@@ -121,14 +121,14 @@ class Reply:
 
     def _start(self, index: int, block: Any) -> None:
         if not self._begun or self.ended or index != len(self.blocks):
-            raise Inconsistent(f"part {index} begins out of order")
+            raise Inconsistent(f"block {index} begins out of order")
         self.blocks.append(_block(block))
         self._open[index] = []
 
     def _grow(self, index: int, delta: Any) -> Delta | None:
         pieces = self._open.get(index)
         if pieces is None:
-            raise Inconsistent(f"part {index} goes on without being open")
+            raise Inconsistent(f"a piece came for block {index}, which is not open")
         block, kind = self.blocks[index], _part(delta, "type", str)
         known = _PIECES.get(kind)
         if known is None:
@@ -140,9 +140,9 @@ class Reply:
             return None
         part, grows, channel = known
         if grows not in block:
-            raise Inconsistent(f"part {index} is {block['type']!a:.40}, and goes on as {kind}")
+            raise Inconsistent(f"block {index} is {block['type']!a:.40}, and its piece is {kind}")
         text = _part(delta, part, str)
-        text.encode()  # A store keeps no half of a character.
+        text.encode()  # Raises for a lone surrogate, which no store accepts.
         pieces.append(text)
         own = channel != "arguments" or block["type"] == "tool_use"
         return Delta(text, channel) if text and own else None
@@ -150,7 +150,7 @@ class Reply:
     def _end(self, index: int) -> None:
         pieces = self._open.pop(index, None)
         if pieces is None:
-            raise Inconsistent(f"part {index} ends without being open")
+            raise Inconsistent(f"block {index} ends, but it is not open")
         block, said = self.blocks[index], "".join(pieces)
         if "input" in block:
             self._arguments[index] = said
@@ -159,14 +159,14 @@ class Reply:
             block[grows] = block[grows] + said
 
     def _count(self, usage: Any) -> None:
-        """Take over the counts that are given; later ones include those before."""
+        """Store the counts of a usage; a later count includes the earlier one and replaces it."""
         details = getattr(usage, "output_tokens_details", None)
         for name, holder in _COUNTS:
             count = getattr(details if holder else usage, name, None)
             if count is None:
                 continue
             if type(count) is not int or not 0 <= count < LARGEST:
-                raise Inconsistent(f"{name} is {str(count)[:40]!a}, and no number of tokens")
+                raise Inconsistent(f"{name} is {str(count)[:40]!a}, not a number of tokens")
             self.counts[name] = count
 
 
@@ -182,14 +182,14 @@ _COUNTS: Final = (
 def _block(block: Any) -> dict[str, Any]:
     made = _plain(block)
     if not isinstance(made.get("type"), str):
-        raise Inconsistent("a part of the answer has no type")
+        raise Inconsistent("a block of the answer has no type")
     return made
 
 
 def _plain(model: Any) -> dict[str, Any]:
-    """A model of the SDK as the JSON that it was made of."""
+    """Return the JSON that an object of the SDK was parsed from."""
     if not hasattr(model, "to_dict"):
-        raise Inconsistent(f"a part of the answer is {str(model)[:80]!a}")
+        raise Inconsistent(f"a part of the answer is {str(model)[:80]!a}, not a JSON object")
     made: dict[str, Any] = model.to_dict(mode="json", warnings=False)
     return made
 
@@ -198,11 +198,11 @@ def _json(text: str) -> Any:
     try:
         return msgspec.json.decode(text)
     except msgspec.DecodeError as error:
-        raise Inconsistent(f"the arguments of a call are no JSON: {error}") from error
+        raise Inconsistent(f"the arguments of a call are not valid JSON: {error}") from error
 
 
 def _part(value: Any, name: str, kind: type[_T]) -> _T:
     part = getattr(value, name, None)
     if type(part) is not kind:
-        raise Inconsistent(f"an event has {str(part)[:40]!a} for its {name}")
+        raise Inconsistent(f"{name} of an event is {str(part)[:40]!a}, not of type {kind.__name__}")
     return part

@@ -1,4 +1,4 @@
-"""Transport: the connections to the server, and what is not taken from it."""
+"""Transport: the HTTP client that the SDK uses; it bounds the size of a response."""
 
 from __future__ import annotations
 
@@ -11,26 +11,28 @@ import httpx2
 from agentic_kernel_engine.providers.connection import sent
 
 CONNECT_SECONDS: Final = 10.0
+"""The most seconds to connect."""
 CONNECTIONS: Final = 1_000
-"""At once; all planners' Tasks share them, and one more waits."""
+"""The most connections at once: all Tasks of a planner share them, and a further call waits."""
 IDLE: Final = 200
-"""Connections that are kept although nobody uses them."""
+"""The most idle connections that are kept."""
 IDLE_SECONDS: Final = 4.0
-"""How long. Common servers close theirs after five: a request must not meet that."""
+"""Seconds that an idle connection is kept: servers commonly close one after five seconds, and a
+request that is sent at that moment is lost."""
 LARGEST: Final = 64 * 2**20
-"""Bytes of one response at most."""
+"""The most bytes of one response."""
 _LOST: Final = (httpx2.NetworkError, httpx2.RemoteProtocolError)
 
 
 class Refused(httpx2.TransportError):
-    """The server sent what is not taken: it could grow without bounds in memory."""
+    """Error for a response that the client does not read: it is too long or compressed."""
 
 
 def http_client(timeout: float) -> httpx2.AsyncClient:
-    """A client that follows no redirects, and takes only responses of a bounded size.
+    """Return a client that follows no redirect and reads at most `LARGEST` bytes of a response.
 
     Args:
-        timeout: Seconds without anything from the server, or without anything that it takes.
+        timeout: Seconds in which the server sends no data, or accepts none.
     """
     return _Client(
         timeout=httpx2.Timeout(timeout, connect=CONNECT_SECONDS),
@@ -46,23 +48,29 @@ def http_client(timeout: float) -> httpx2.AsyncClient:
 
 
 class _Client(httpx2.AsyncClient):
-    """Sends a request again that met the closing of a kept connection."""
+    """Retries a request if the server had already closed its kept-alive connection."""
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         return await sent(request, partial(super().send, request, **options), _LOST)
 
 
 async def _bound(response: httpx2.Response) -> None:
-    """Refuse a packed response, whose size says nothing of what comes out; bound any other."""
+    """Refuse a compressed response, because it may become far longer; bound any other."""
     encoding = response.headers.get("content-encoding", "").strip().lower()
     if encoding not in ("", "identity"):
-        raise Refused(f"the response is packed by {encoding[:40]!a}, which nobody asked for")
+        raise Refused(
+            f"the response is compressed ({encoding[:40]!a}), but the request asked for an "
+            "uncompressed one; turn off compression on the server or its proxy"
+        )
     if isinstance(response.stream, httpx2.AsyncByteStream):
         response.stream = _Bounded(response.stream)
 
 
 class _Bounded(httpx2.AsyncByteStream):
-    """A body of a bounded size, in whole lines: the SDK copies what it has of one at each piece."""
+    """A response body of at most `LARGEST` bytes, passed on in whole lines.
+
+    The SDK copies an unfinished line at each piece, which is slow if the line is long.
+    """
 
     def __init__(self, stream: httpx2.AsyncByteStream) -> None:
         self._stream = stream
@@ -72,7 +80,7 @@ class _Bounded(httpx2.AsyncByteStream):
         async for piece in self._stream:
             size += len(piece)
             if size > LARGEST:
-                raise Refused(f"the response has more than {LARGEST:,} bytes")
+                raise Refused(f"the response is longer than the limit of {LARGEST:,} bytes")
             end = max(piece.rfind(b"\n"), piece.rfind(b"\r")) + 1
             if not end:
                 begun += piece

@@ -24,15 +24,15 @@ from .stored import Stored, grown, with_state
 from .table import NOT_ENDED, RawEvent, Row, Table, events_damaged, state_gone
 
 Change = Entry | list[str]
-"""What one frame means for the index: a Task's new entry, or the ids of Tasks that are gone."""
+"""The effect of one frame on the index: a Task's new entry, or the ids of removed Tasks."""
 ALL: Final = 1 << 62
-"""A limit that no page reaches."""
+"""A limit that is greater than any page."""
 _LOOK: Final = 256
-"""How many records one look for unreadable ones reads."""
+"""Records that one call of `Catalog.unreadable` checks."""
 
 
 class _Hit(NamedTuple):
-    """A match: what to sort by, and where its record is."""
+    """A match: its sort keys, and the place of its record."""
 
     created: int
     task_id: str
@@ -40,21 +40,21 @@ class _Hit(NamedTuple):
 
 
 class _History(NamedTuple):
-    """Where the events of a Task are."""
+    """The places of a Task's events."""
 
     places: list[tuple[int, int]]
-    """The version and the place of each frame that may have some, latest first."""
+    """The version and the place of each frame that may have events, latest first."""
     row: Row | None
-    """The Task's row in the table, if that has earlier ones."""
+    """The Task's row in the table, if the table has earlier events."""
     gap: int | None = None
-    """Events of this version and of earlier ones cannot be found."""
+    """If set, the events of this version and of earlier versions cannot be found."""
 
 
 class Catalog:
-    """What readers see. Not locked: its owner lets one thread in at a time.
+    """The content that readers see. It has no lock; its owner lets one thread in at a time.
 
     Args:
-        states: Gives the content of a state's file.
+        states: Returns the content of a state's file.
     """
 
     def __init__(self, log: Log, table: Table | None, states: Callable[[StateFile], bytes]) -> None:
@@ -63,21 +63,21 @@ class Catalog:
         self.index = Index()
         self.position = Position(log.start, 0)
         self.missed = False
-        """Set when a state's file was gone: a later version of the record may do without."""
+        """Set if a state's file was gone; a later version of the record may not need that file."""
         self._states = states
         self._damaged: dict[int, str] = {}
-        """Where frames are that are not as they were written, and of which Task."""
+        """The places of damaged frames, and the id of the Task of each."""
         if table is not None:
             for entry in table.held():
                 self.index.put(entry)
 
     def advance(self, until: int) -> None:
-        """Take in what was published since."""
+        """Apply the batches that were published since the last call."""
         for batch in self.log.scan(self.position, until):
             self.apply(changes_of(batch, self.index.entries.get, self), batch.end)
 
     def apply(self, changes: Iterable[Change], end: Position) -> None:
-        """Take in the changes that lead to a position."""
+        """Apply the changes up to a position."""
         for change in changes:
             if isinstance(change, Entry):
                 if change.damaged:
@@ -88,7 +88,7 @@ class Catalog:
         self.position = end
 
     def keep_records(self, known: Catalog) -> None:
-        """Take over records that were decoded already."""
+        """Take over the records that another catalog has already decoded."""
         for task_id, entry in self.index.entries.items():
             before = known.index.entries.get(task_id)
             if before is not None and before.version == entry.version:
@@ -105,7 +105,7 @@ class Catalog:
         """The record of an entry.
 
         Raises:
-            Unreadable: It is damaged, or of a form that this version does not read.
+            Unreadable: It is damaged, or has a form that this version cannot read.
         """
         known = entry.record
         if known is not None and known.version == entry.version:
@@ -128,7 +128,7 @@ class Catalog:
         return record
 
     def stored(self, entry: Entry) -> Stored:
-        """A record's bytes: the last whole one, and the changes since."""
+        """A record's bytes: the last whole record, and the changes since."""
         changes: list[bytes] = []
         damage = ""
         whole: Stored | None = None
@@ -160,14 +160,14 @@ class Catalog:
         )
 
     def origin(self, entry: Entry) -> Origin | None:
-        """What no commit of the Task changes; None if its record cannot be read."""
+        """The facts of a Task that no commit changes; None if its record cannot be read."""
         if entry.origin is None:
             with suppress(Unreadable):
                 entry.origin = origin_of(self.record(entry))
         return entry.origin
 
     def owner(self, entry: Entry) -> str | None:
-        """Who owns a Task, as far as that is legible."""
+        """The owner of a Task, if that can be read."""
         if entry.damaged or not entry.runtime_kind:
             stored = self.stored(entry)
             return owner_in(stored.whole, *stored.changes)
@@ -179,7 +179,7 @@ class Catalog:
         """A page of a Task's events.
 
         Raises:
-            Damaged: One of them is not as it was written, so the page would lack it.
+            Damaged: An event of the page is damaged, so the page would lack it.
         """
         places, row, gap = self._history(entry, after)
         if gap is not None:
@@ -196,7 +196,7 @@ class Catalog:
                     after[1] + 1,
                 )
                 if seen and at not in self._damaged:
-                    continue  # the caller has them all
+                    continue  # the caller already has all events of this frame
                 raise events_damaged(entry.task_id, _events_of(version, frame))
             found.extend(
                 ((version, index), text)
@@ -206,7 +206,7 @@ class Catalog:
         return found[: max(limit, 0)]
 
     def raw_events(self, entry: Entry) -> list[RawEvent]:
-        """All events of a Task as they lie there, and what stands for those that are lost."""
+        """All events of a Task as stored, damaged or not, with a placeholder for lost events."""
         places, row, gap = self._history(entry, None)
         found: list[RawEvent] = []
         if row is not None and self.table is not None:
@@ -247,14 +247,14 @@ class Catalog:
         return _History(places, row, version if lost else None)
 
     def _tells(self, frame: Frame) -> bool:
-        """Whether a frame's events are as they were written."""
+        """True if a frame's events are intact."""
         sound = frame.events_sound()
         if frame.at in self._damaged:
             return bool(sound) and frame.events_fit()
         return sound is not False
 
     def find(self, search: Search, alive: Callable[[str], bool]) -> list[Record]:
-        """A page of records; it goes past those that cannot be read."""
+        """A page of records, without those that cannot be read."""
         gone: Collection[str] = ()
         if search.claimable:
             gone = {host for host in self.index.holders() if not (host and alive(host))}
@@ -276,7 +276,7 @@ class Catalog:
         return found
 
     def unreadable(self, after: str | None) -> tuple[list[Unreadable], str | None]:
-        """Those of the next records that cannot be read, and the id to go on after."""
+        """The unreadable records among the next ones, and the id to continue after."""
         found: list[Unreadable] = []
         hits = heapq.merge(self._all_in_memory(after), self._all_in_table(after), key=_by_id)
         for seen, hit in enumerate(hits, 1):
@@ -288,7 +288,7 @@ class Catalog:
         return found, None
 
     def expired(self, ended_before: int, limit: int) -> list[str]:
-        """Ids of Tasks that ended before a moment and can be read."""
+        """Ids of Tasks that ended before a moment and whose record can be read."""
         found: list[str] = []
         for hit in self._ended(ended_before):
             if len(found) >= limit:
@@ -306,7 +306,10 @@ class Catalog:
                 yield from self._unhidden(row)
 
     def _fault(self, hit: _Hit) -> Unreadable | None:
-        """Why a record cannot be read, or None; one that was read well is not read again."""
+        """The fault of a record that cannot be read, or None.
+
+        A record that was read once without a fault is not read again.
+        """
         source = hit.source
         if isinstance(source, Row):
             assert self.table is not None
@@ -369,7 +372,7 @@ class Catalog:
             yield _Hit(created, entry.task_id, entry)
 
     def _in_table(self, search: Search) -> Iterator[_Hit]:
-        """Tasks at rest; all others are in memory."""
+        """Matches among the Tasks at rest in the table; all other Tasks are in memory."""
         table = self.table
         if table is None or search.owner is not None or search.claimable or search.due is not None:
             return
@@ -395,7 +398,7 @@ class Catalog:
             yield _Hit(0, task_id, row)
 
     def _grown(self, entry: Entry, known: Record | None) -> Record | None:
-        """The record built on an older one that is at hand; None if there is none."""
+        """The record, built from an older one that was decoded before; None if not possible."""
         if known is None:
             return None
         bodies: list[bytes] = []
@@ -413,7 +416,7 @@ class Catalog:
         return with_state(record, entry.state, self._states)
 
     def _back(self, entry: Entry) -> Iterator[Frame]:
-        """A Task's frames from the latest one back; stops where the table goes on."""
+        """A Task's frames from the latest one back; earlier commits are in the table."""
         at, version, doubtful = entry.at, entry.version, False
         while at >= self.log.start:
             frame = self.log.frame(at)
@@ -426,13 +429,13 @@ class Catalog:
             at = frame.head.link
 
     def _continues(self, entry: Entry, frame: Frame, version: int) -> bool:
-        """Whether a frame that a damaged one leads back to is the Task's and of that version."""
+        """True if a frame that a damaged frame links to is this Task's frame of that version."""
         if frame.at in self._damaged:
             return self._damaged[frame.at] == entry.task_id
         return frame.head.version == version and frame.doubtful_id == entry.task_id
 
     def named_at(self, at: int) -> str | None:
-        """The id of the Task whose frame is there."""
+        """The id of the Task whose frame is at a position of the log, or None."""
         if not self.log.start <= at < self.position.at:
             return None
         with suppress(Damaged):
@@ -445,13 +448,13 @@ def changes_of(
     latest: Callable[[str], Entry | None],
     catalog: Catalog | None = None,
 ) -> list[Change]:
-    """What a batch means for the index.
+    """The changes that a batch makes to the index.
 
     Args:
-        catalog: What is known so far, if the batch may be damaged.
+        catalog: The content so far, if the batch may be damaged.
 
     Raises:
-        Damaged: It does not say which Tasks it is about.
+        Damaged: The batch does not tell which Tasks it changes.
     """
     if batch.damaged and catalog is not None:
         return _Damage(catalog, latest).changes(list(frames_in(batch.frames, batch.at)))
@@ -474,15 +477,17 @@ def changes_of(
             fresh[task_id] = entry
             changes.append(entry)
     except (ValueError, TypeError, IndexError) as error:
-        raise Damaged(f"the log does not read at {batch.at}: {error}") from error
+        raise Damaged(
+            f"the log cannot be read at {batch.at}: {error}; restore the folder from a copy"
+        ) from error
     return changes
 
 
 class _Damage:
-    """What a damaged batch means for the index.
+    """The changes that a damaged batch makes to the index.
 
     The lengths of its frames are intact, so each frame is judged by itself. A frame's id is
-    believed if the frame matches its checksum, or if a second place names the same Task: the
+    trusted if the frame matches its checksum, or if a second place names the same Task: the
     frame that it links to, or the record in its body.
     """
 
@@ -491,7 +496,7 @@ class _Damage:
         self._known = latest
         self._fresh: dict[str, Entry | None] = {}
         self._named: dict[int, str] = {}
-        """Where the batch's frames are, and of which Task."""
+        """The places of the batch's frames, and the id of the Task of each."""
 
     def changes(self, frames: list[Frame]) -> list[Change]:
         """The changes, in order."""
@@ -505,7 +510,7 @@ class _Damage:
         return changes
 
     def mistaken(self, frame: Frame) -> list[Change]:
-        """What to drop: a damaged beginning was listed under another id than the true one."""
+        """The removal of an entry that a Task's damaged first frame made under a wrong id."""
         link = frame.head.link
         named = self._name_at(link)
         if named is None or named == frame.doubtful_id:
@@ -521,7 +526,7 @@ class _Damage:
         before = self._latest(task_id)
         changes = self.mistaken(frame) if sound and before is None else []
         if before is not None and not frame.first:
-            sound = sound and self._follows(frame, before)  # its checksum leaves the link out
+            sound = sound and self._follows(frame, before)  # the checksum does not cover the link
         entry = frame.damaged_entry(task_id, before)
         if sound:
             with suppress(ValueError, TypeError, IndexError):
@@ -558,16 +563,16 @@ class _Damage:
 
 
 def _removes(frame: Frame) -> bool:
-    """Whether a damaged frame removes Tasks: it then names none itself, and nothing is removed."""
+    """True if a damaged frame is a removal, which has no id of its own; it is then ignored."""
     head = frame.head
     return not (head.id_length or head.version or head.link)
 
 
 def _sound(frames: list[Frame]) -> list[bool]:
-    """Which frames of a damaged batch are as they were written.
+    """For each frame of a damaged batch, True if it is intact.
 
-    Version 0.1 wrote frames without a checksum of their own: such a frame is taken for sound only
-    if the damage is found in another one.
+    Version 0.1 wrote frames without their own checksum. Such a frame counts as intact only if the
+    damage is found in another frame.
     """
     told = [frame.sound() for frame in frames]
     if False not in told:
@@ -580,7 +585,7 @@ def _sound(frames: list[Frame]) -> list[bool]:
 
 
 def _legible(frame: Frame) -> bool | None:
-    """False if a frame is clearly damaged."""
+    """False if a frame is clearly damaged, else None."""
     try:
         _ = frame.facts, frame.task_id
         if frame.whole:

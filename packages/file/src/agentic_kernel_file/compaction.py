@@ -1,4 +1,4 @@
-"""Compaction: the sealed part of the log becomes, with the old table, a new table."""
+"""Compaction: merges the old table and the sealed part of the log into a new table."""
 
 from __future__ import annotations
 
@@ -29,22 +29,23 @@ _log = logging.getLogger(__name__)
 
 
 class Compaction:
-    """One compaction, in a thread of its own; the folder is locked only to switch at its end.
+    """One compaction, in a thread of its own.
 
-    What it reads cannot change: sealed segments and a finished table. What it writes is not read
-    by anybody before the manifest names it. So it may die at any point, and the next one begins
-    again. Files that no manifest names any more are removed; readers that have them open keep
-    them until they look at the manifest again.
+    It locks the folder twice and briefly: to reserve a file number, and to switch files at its end.
+    It reads only files that cannot change: sealed segments and a finished table. No process reads
+    the new table before the manifest names it. So a compaction may die at any point, and the next
+    one starts again. It removes the files that the manifest no longer names; a reader that has
+    them open can use them until it reads the manifest again.
     """
 
     def __init__(self, folder: Folder, liveness: Liveness, manifest: Manifest) -> None:
-        """Compact everything before the active segment of a manifest."""
+        """Prepare to compact everything before the active segment of a manifest."""
         self._folder = folder
         self._liveness = liveness
         self._manifest = manifest
         self._thread = threading.Thread(target=self._run, name="file-store-compaction", daemon=True)
         self.failed_at = 0
-        """The position up to which it failed; it is tried again when the log has grown further."""
+        """The position up to which it failed; the writer tries again when the log has grown."""
 
     @property
     def running(self) -> bool:
@@ -56,11 +57,15 @@ class Compaction:
     def _run(self) -> None:
         try:
             turn = self._folder.directory.open(COMPACTION, os.O_RDWR | os.O_CREAT)
-            if turn.try_lock():  # else another process is at it
+            if turn.try_lock():  # else another process compacts
                 self._compact()
         except (OSError, KernelError, ValueError) as error:
             self.failed_at = self._manifest.active.start
-            _log.warning("the log could not be compacted, and nothing is lost: %s", said(error))
+            _log.warning(
+                "the log could not be compacted; no data is lost, and it is tried again when the "
+                "log has grown: %s",
+                said(error),
+            )
 
     def _compact(self) -> None:
         folder, manifest = self._folder, self._manifest
@@ -87,7 +92,7 @@ class Compaction:
             self._sweep()
 
     def _sweep(self) -> None:
-        """Remove what nobody names: old files, what a crash left, dead hosts. Holds the lock."""
+        """Remove files that the manifest does not name, and dead hosts. The caller has the lock."""
         directory = self._folder.directory
         manifest = self._folder.manifest()
         named = {("log", segment.number) for segment in manifest.segments}
@@ -103,13 +108,13 @@ class Compaction:
 
 
 def _continues(latest: Manifest, earlier: Manifest) -> bool:
-    """Whether what was sealed then is still there, unchanged."""
+    """True if the latest manifest still has the earlier one's table and sealed segments."""
     sealed = earlier.segments[:-1]
     return latest.table == earlier.table and latest.segments[: len(sealed)] == sealed
 
 
 def _write(catalog: Catalog, writer: TableWriter) -> None:
-    """Every Task of a catalog, in order of id; bytes that cannot be read are copied as they are."""
+    """Write every Task of a catalog in order of id; unreadable bytes are copied unchanged."""
     table, index = catalog.table, catalog.index
     ids = sorted(index.entries, reverse=True)
 
@@ -121,7 +126,7 @@ def _write(catalog: Catalog, writer: TableWriter) -> None:
         entry = index.entries.pop(task_id)
         stored, origin = catalog.stored(entry), entry.origin
         with suppress(InvalidValue):
-            record = stored.folded()  # a state that is kept apart stays where it is
+            record = stored.folded()  # a state in a file of its own stays there
             stored = Stored(encode_record(record), state=stored.state)
             origin = origin or origin_of(record)
         origin = origin or Origin(entry.ended or 0, "", "", {})
@@ -139,7 +144,7 @@ def _write(catalog: Catalog, writer: TableWriter) -> None:
                 done = _breathe(done)
             entry = index.entries.get(task_id)
             if entry is not None and entry.at:
-                continue  # written when its turn comes: the log holds something newer
+                continue  # the log holds a newer record, which is written in its turn
             if entry is not None:
                 ids.pop()
                 writer.hold(entry, catalog.origin(entry))
@@ -153,7 +158,7 @@ def _write(catalog: Catalog, writer: TableWriter) -> None:
 
 
 def _breathe(done: int) -> int:
-    """Let the interpreter's other threads run: they answer callers, this one has time."""
+    """Let other threads run after every `_STRIDE` Tasks, because they answer callers."""
     if done % _STRIDE == 0:
         time.sleep(_BREATH)
     return done + 1

@@ -1,4 +1,4 @@
-"""Edges: what callers hand in, checked before anything is opened or written."""
+"""Edges: checks of the callers' arguments, before the store opens or writes a file."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from agentic_kernel_engine import values
 from agentic_kernel_engine.record import Record
 
 _LONGEST = 86_400.0
-"""A lock is waited for no longer than a day."""
+"""The longest time to wait for a lock, in seconds: one day."""
 
 
 def folder_path(folder: Any) -> Path:
     """The absolute path of a folder.
 
     Raises:
-        InvalidValue: It cannot be one.
+        InvalidValue: The value cannot be a path.
     """
     if not isinstance(folder, str | os.PathLike):
         raise InvalidValue("folder", f"must be a path, not {type(folder).__name__}")
     path = os.fspath(folder)
     if not isinstance(path, str):
-        raise InvalidValue("folder", f"must be a path of text, not of {type(path).__name__}")
+        raise InvalidValue("folder", f"must be a path as a string, not as {type(path).__name__}")
     if not path:
         raise InvalidValue("folder", "is empty; name a folder")
     if "\0" in path:
@@ -33,7 +33,9 @@ def folder_path(folder: Any) -> Path:
     try:
         os.fsencode(path)
     except UnicodeEncodeError:
-        raise InvalidValue("folder", f"{ascii(path)[:60]} is no path on this system") from None
+        raise InvalidValue(
+            "folder", f"{ascii(path)[:60]} cannot be encoded as a path on this system; rename it"
+        ) from None
     return Path(path).absolute()
 
 
@@ -41,21 +43,21 @@ def seconds(name: str, value: Any) -> float:
     """A number of seconds to wait.
 
     Raises:
-        InvalidValue: It is no number, or not from 0 to a day.
+        InvalidValue: The value is not a number from 0 to a day's seconds.
     """
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise InvalidValue(name, f"must be a number of seconds, not {type(value).__name__}")
-    if not 0 <= value <= _LONGEST:  # NaN among them
+    if not 0 <= value <= _LONGEST:  # true for NaN, too
         shown = value if isinstance(value, float) or abs(value) < 10**20 else "out of range"
         raise InvalidValue(name, f"is {shown}; use 0 to {_LONGEST:,.0f} seconds")
     return float(value)
 
 
 def checked_text(name: str, value: Any) -> str:
-    """A text that may name something.
+    """A string that may be a name.
 
     Raises:
-        InvalidValue: It is no text.
+        InvalidValue: The value is not a string.
     """
     if not isinstance(value, str):
         raise InvalidValue(name, f"must be a string, not {type(value).__name__}")
@@ -66,7 +68,7 @@ def checked_record(name: str, value: Any) -> Record:
     """A record that the log can hold.
 
     Raises:
-        InvalidValue: It is no record, or a part of it cannot be stored.
+        InvalidValue: The value is not a record, or a part of it cannot be stored.
     """
     if not isinstance(value, Record):
         raise InvalidValue(name, f"must be a Record, not {type(value).__name__}")
@@ -87,7 +89,7 @@ def checked_events(events: Sequence[bytes]) -> None:
     """Refuse events that the log cannot hold.
 
     Raises:
-        InvalidValue: They are no sequence of JSON texts.
+        InvalidValue: They are not a sequence of JSON texts as bytes.
     """
     given: Any = events
     if type(given) not in (list, tuple) and (

@@ -1,4 +1,4 @@
-"""The errors of a folder of files, by who can act on them."""
+"""The errors of a store in a folder, grouped by remedy."""
 
 from __future__ import annotations
 
@@ -6,31 +6,34 @@ from agentic_kernel_engine.errors import StoreError, UnknownOutcome
 
 
 class ForeignFolder(StoreError):
-    """The folder holds something else; choose another one. Nothing in it was touched."""
+    """The folder holds files that are not a store's; choose another folder.
+
+    The store changed nothing in the folder.
+    """
 
 
 class SchemaTooNew(StoreError):
-    """A newer version wrote the folder; upgrade. Nothing in it was touched."""
+    """A newer version wrote the folder; upgrade. This version changed nothing in the folder."""
 
 
 class Damaged(StoreError):
-    """What was durable does not read back as written; restore the folder from a copy."""
+    """Durable bytes are missing or do not match their checksum; restore the folder from a copy."""
 
 
 class FolderGone(StoreError):
     """The folder, or a file of the store in it, was removed, renamed or replaced while in use.
 
-    The store did not write. It opens whatever the path leads to when it is used next; hosts that
+    The store did not write. Its next call opens the folder that the path leads to then. Hosts that
     joined before are gone.
     """
 
 
 class FolderGoneMidway(FolderGone, UnknownOutcome):
-    """The folder went away during a write, and the write may stand in the folder that went."""
+    """The folder was removed, renamed or replaced during a write, and may hold that write."""
 
 
 class StoreBusy(StoreError):
-    """Another process held the folder's lock for too long; it hangs or is stopped."""
+    """Another process held the folder's lock for too long; that process hangs or is stopped."""
 
 
 class ReadOnly(StoreError):

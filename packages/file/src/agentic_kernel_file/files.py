@@ -1,7 +1,7 @@
 """Files: every operation on the disk, in one place.
 
-The store touches the disk through one `Files` object and nothing else, so that a test can count
-what is read, fail the n-th operation, or replay what a crash would have left.
+The store accesses the disk only through one `Files` object. So a test can count the reads, fail
+the n-th operation, or reproduce the files that a crash would have left.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from pathlib import Path
 from typing import NamedTuple
 
 _ALWAYS = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-"""Not inherited by other programs; no link followed; a FIFO is refused instead of waited for."""
+"""Flags of every open: not inherited by other programs, no link followed, no wait for a FIFO."""
 
 
 class Identity(NamedTuple):
-    """What tells one file or folder from another, wherever its name leads by now."""
+    """The identity of one file or folder, independent of its name."""
 
     device: int
     inode: int
     changed: int
-    """When its content, or a folder's names, changed last, in nanoseconds."""
+    """Time of the last change (``st_ctime_ns``), in nanoseconds."""
     links: int
-    """How many names lead to it; 0: it was removed and lives only as long as it is open."""
+    """The number of its names; 0: it was removed, and exists only until it is closed."""
 
     def same(self, other: Identity) -> bool:
-        """Whether both are one file or folder."""
+        """True if both are the same file or folder."""
         return self.inode == other.inode and self.device == other.device
 
 
@@ -55,43 +55,46 @@ class Files:
         os.mkdir(path, 0o700, dir_fd=folder)
 
     def names(self, folder: int) -> list[str]:
-        """What a folder holds."""
+        """The names in a folder."""
         return os.listdir(folder)
 
     def read(self, fd: int, size: int, offset: int) -> bytes:
-        """Up to ``size`` bytes; fewer only at the end of the file."""
+        """Read up to ``size`` bytes; fewer only at the end of the file."""
         return os.pread(fd, size, offset)
 
     def write(self, fd: int, data: bytes | memoryview, offset: int) -> int:
-        """Write some of the bytes; returns how many."""
+        """Write some of the bytes and return their number."""
         return os.pwrite(fd, data, offset)
 
     def size(self, fd: int) -> int:
-        """The file's length in bytes, preallocation included."""
+        """The file's length in bytes, including preallocated space."""
         return os.fstat(fd).st_size
 
     def identity(self, fd: int) -> Identity:
-        """Of the open file or folder."""
+        """The identity of an open file or folder."""
         found = os.fstat(fd)
         return Identity(found.st_dev, found.st_ino, found.st_ctime_ns, found.st_nlink)
 
     def look(self, path: str, folder: int | None = None) -> Identity:
-        """Of what a path leads to now; inside a folder, a symbolic link is not followed."""
+        """The identity of the file or folder that a path leads to now.
+
+        Inside a folder, a symbolic link is not followed.
+        """
         found = os.stat(path, dir_fd=folder, follow_symlinks=folder is None)
-        # Twice in every write, so without the constructor's call.
+        # Every write calls this twice, so it avoids the constructor's call (benchmarks/file.py).
         return tuple.__new__(
             Identity, (found.st_dev, found.st_ino, found.st_ctime_ns, found.st_nlink)
         )
 
     def truncate(self, fd: int, size: int) -> None:
-        """Cut the file, or extend it by zeros."""
+        """Shorten the file, or extend it with zeros."""
         os.ftruncate(fd, size)
 
     def allocate(self, fd: int, offset: int, size: int) -> None:
-        """Extend the file by zeros that are written, not merely reserved.
+        """Extend the file with zeros that are really written, not only reserved.
 
-        So a later write in their place changes neither the length nor the map of the file, and
-        its sync has data to write and nothing else: measured, a fifth faster than reserved space.
+        So a later write at that place changes neither the file's length nor its block map, and its
+        sync writes data only. Measured, this is a fifth faster than reserved space.
         """
         while size:
             written = os.pwrite(fd, bytes(size), offset)
@@ -112,18 +115,18 @@ class Files:
             self.sync(fd)
 
     def rename(self, folder: int, old: str, new: str) -> None:
-        """Replace ``new`` by ``old`` in one act."""
+        """Replace ``new`` by ``old`` atomically."""
         os.rename(old, new, src_dir_fd=folder, dst_dir_fd=folder)
 
     def remove(self, folder: int, name: str) -> None:
-        """Remove a name; whoever has the file open keeps it."""
+        """Remove a name; a process that has the file open can still use it."""
         os.unlink(name, dir_fd=folder)
 
     def try_lock(self, fd: int) -> bool:
-        """Take the lock that the system releases when the last holder of the descriptor dies.
+        """Try to take the file's lock, which the system releases when its last holder dies.
 
-        ``flock``, never ``lockf``: a lock of the latter kind vanishes when the same process opens
-        and closes the file once more.
+        The lock is a ``flock``, never a ``lockf``: a ``lockf`` lock is lost if the same process
+        opens and closes the file once more.
         """
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -134,18 +137,18 @@ class Files:
         return True
 
     def unlock(self, fd: int) -> None:
-        """Let the lock go."""
+        """Release the lock."""
         fcntl.flock(fd, fcntl.LOCK_UN)
 
     def close(self, fd: int) -> None:
-        """Give the descriptor back."""
+        """Close the descriptor."""
         os.close(fd)
 
 
 class File:
-    """One open file; closed when nobody refers to it any more.
+    """One open file; it is closed when the last reference to the object goes.
 
-    Readers that still hold a file which compaction has removed go on reading it.
+    A reader that holds a file can still read it after compaction has removed its name.
     """
 
     __slots__ = (
@@ -157,8 +160,8 @@ class File:
         self._files = files
         self._fd = fd
         self.name = name
-        # The operations of `Files` on this descriptor, without a call in between; they are valid
-        # as long as somebody holds the File itself.
+        # The operations of `Files` on this descriptor, without one more call. They are valid as
+        # long as the caller holds the File itself.
         self.read = partial(files.read, fd)
         self.size = partial(files.size, fd)
         self.identity = partial(files.identity, fd)
@@ -171,7 +174,7 @@ class File:
         self._write = partial(files.write, fd)
 
     def write(self, data: bytes, offset: int) -> None:
-        """Write all of the bytes, or raise."""
+        """Write all the bytes, or raise `OSError`."""
         written = self._write(data, offset)
         rest = memoryview(data)[written:] if written < len(data) else b""
         while rest:
@@ -182,7 +185,7 @@ class File:
             rest = rest[written:]
 
     def close(self) -> None:
-        """Close it now."""
+        """Close the file now."""
         fd, self._fd = self._fd, -1
         if fd >= 0:
             self._files.close(fd)
@@ -192,7 +195,7 @@ class File:
 
 
 class Directory:
-    """One open folder; names are looked up in it, wherever its path leads by now."""
+    """One open folder; names are looked up in this folder, even if its path leads elsewhere now."""
 
     __slots__ = ("_fd", "_files")
 
@@ -202,14 +205,14 @@ class Directory:
 
     @classmethod
     def at(cls, files: Files, path: str) -> Directory:
-        """Open the folder at a path, which may lead through links."""
+        """Open the folder at a path; the path may contain symbolic links."""
         return cls(files, files.open_folder(path))
 
     def open(self, name: str, flags: int = os.O_RDONLY) -> File:
         return File(self._files, self._files.open(self._fd, name, flags), name)
 
     def inside(self, name: str) -> Directory:
-        """Open a folder in this one."""
+        """Open a folder in this folder."""
         return Directory(self._files, self._files.open_folder(name, self._fd))
 
     def make(self, name: str) -> None:
@@ -219,15 +222,15 @@ class Directory:
         return self._files.names(self._fd)
 
     def identity(self) -> Identity:
-        """Of this folder."""
+        """The identity of this folder."""
         return self._files.identity(self._fd)
 
     def look(self, name: str) -> Identity:
-        """Of what a name in it leads to now."""
+        """The identity of the file or folder that a name in this folder leads to now."""
         return self._files.look(name, self._fd)
 
     def look_at(self, path: str) -> Identity:
-        """Of what a path leads to now."""
+        """The identity of the file or folder that a path leads to now."""
         return self._files.look(path)
 
     def rename(self, old: str, new: str) -> None:
@@ -244,7 +247,7 @@ class Directory:
 
 
 def make_path(files: Files, path: Path) -> None:
-    """Make a folder and its missing parents, each entry durable."""
+    """Make a folder and its missing parents, and make each entry durable."""
     missing = []
     while not path.exists():
         missing.append(path)

@@ -1,4 +1,4 @@
-"""Folder: one store on the disk; opened, told apart from other folders, and changed as a whole."""
+"""Folder: one store on the disk; opened, distinguished from other folders, changed atomically."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ DATA_FILE: Final = re.compile(r"(log|table)-(\d{6,})")
 _NEW: Final = manifest.NAME + ".new"
 _FIRST: Final = SegmentEntry(1, 1)
 _BEGUN: Final = {LOCK, _NEW, HOSTS, head.NAME, segment_name(_FIRST.number)}
-"""What a store consists of before it has a manifest."""
+"""The names that a store may have in its folder before it has a manifest."""
 _UNWRITABLE: Final = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
 class Folder:
     """The open folder: its lock, its head, and its manifest.
 
-    Two locks, always taken in this order: the folder's own, held while the log's end is read,
-    checked and written; and the head's, held while a position is published. Whoever replaces the
-    manifest holds both.
+    There are two locks, always taken in this order. A writer holds the folder's own lock while it
+    reads, checks and writes the log's end. It holds the head's lock while it publishes a position.
+    A process that replaces the manifest holds both locks.
     """
 
     def __init__(self, path: Path, files: Files, timeout: float, *, create: bool) -> None:
         """Open the folder.
 
         Raises:
-            FileNotFoundError: It is not there, or empty, and is not to be created.
-            StoreError: It is no store, or none that this version reads.
+            FileNotFoundError: It does not exist or is empty, and ``create`` is False.
+            StoreError: It is not a store, or this version cannot read it.
         """
         self.path = str(path)
         self.files = files
@@ -62,14 +62,16 @@ class Folder:
         if text:
             manifest.decode(text, self._where(manifest.NAME))
         self._known: tuple[File, Manifest] | None = None
-        """The manifest that was read last, and its file."""
+        """The latest manifest that was read, and its open file."""
         self._lock: Lock | None = None
         try:
-            # Opening for writing creates nothing in a store: its lock is older than its manifest.
+            # In a store with a manifest, opening creates no file: the lock file is older.
             flags = os.O_RDWR if text else os.O_RDWR | os.O_CREAT
             self._lock = Lock(self.directory.open(LOCK, flags), timeout, self._where(LOCK))
         except FileNotFoundError as error:
-            raise Damaged(f"{self._where(LOCK)} is missing; restore the folder") from error
+            raise Damaged(
+                f"{self._where(LOCK)} is missing; restore the folder from a copy"
+            ) from error
         except OSError as error:
             if create or error.errno not in _UNWRITABLE:
                 raise
@@ -79,7 +81,9 @@ class Folder:
         try:
             self.head = Head(self.directory, writable=self.writable)
         except FileNotFoundError as error:
-            raise Damaged(f"{self._where(head.NAME)} is missing; restore the folder") from error
+            raise Damaged(
+                f"{self._where(head.NAME)} is missing; restore the folder from a copy"
+            ) from error
         self.publishing = Lock(self.head.file, timeout, self._where(head.NAME))
         """The head's lock."""
 
@@ -99,41 +103,45 @@ class Folder:
         return self._lock
 
     def manifest(self) -> Manifest:
-        """The manifest as it is now.
+        """The current manifest, read from the disk.
 
         Raises:
-            Damaged: It does not read, or is gone.
+            Damaged: The manifest cannot be read, or is gone.
         """
         try:
             file = self.directory.open(manifest.NAME)
         except FileNotFoundError as error:
-            raise Damaged(f"{self._where(manifest.NAME)} is gone; restore the folder") from error
+            raise Damaged(
+                f"{self._where(manifest.NAME)} is gone; restore the folder from a copy"
+            ) from error
         found = manifest.decode(file.read(file.size(), 0), self._where(manifest.NAME))
         self._known = file, found
         return found
 
     def known_manifest(self) -> Manifest:
-        """The same, read again only if another file stands in its place.
+        """The current manifest, read from the disk only if another file has replaced the known one.
 
         Raises:
-            Damaged: It does not read, or is gone.
+            Damaged: The manifest cannot be read, or is gone.
         """
         if self._known is not None:
-            file, found = self._known  # open, so that no other file has its identity
+            file, found = self._known  # kept open, so that no other file gets its inode
             with suppress(FileNotFoundError):
                 if self.directory.look(manifest.NAME).same(file.identity()):
                     return found
         return self.manifest()
 
     def replace(self, successor: Manifest) -> None:
-        """Put a new manifest in the place of the old one, durably. For the holder of both locks.
+        """Replace the manifest durably. The caller holds both locks.
 
-        The files it names must be durable; their entries in the folder are made so here.
+        The files that the new manifest names must be durable; this method makes their entries in
+        the folder durable.
         """
         self.directory.sync()
         self._write_manifest(successor)
-        # The head goes first: whoever sees the new generation looks at the manifest until it is
-        # there too. The other way round, a writer could miss it after a crash in between.
+        # The head is written first: a process that sees the new generation reads the manifest
+        # until it is there too. If the manifest came first, a writer could miss the change after a
+        # crash in between.
         published = self.head.read()
         self.head.write(successor.generation, published.durable, published)
         self.directory.rename(_NEW, manifest.NAME)
@@ -153,7 +161,7 @@ class Folder:
             self._refuse_foreign()
         else:
             return  # another process was first
-        self.directory.sync()  # from now on the lock tells what is found here from foreign files
+        self.directory.sync()  # from now on, the durable lock file marks the folder as a store
         if HOSTS not in self.directory.names():
             self.directory.make(HOSTS)
         create_segment(self.directory, _FIRST.number, _FIRST.start)
@@ -183,7 +191,7 @@ class Folder:
         if strangers or (names and LOCK not in names):
             shown = ", ".join(ascii(name)[:60] for name in sorted(strangers or names)[:3])
             raise ForeignFolder(
-                f"{self.path} is not empty and no store of AgenticKernel (it holds {shown}); "
+                f"{self.path} is not empty and is not a store of AgenticKernel (it holds {shown}); "
                 "choose an empty folder"
             )
 
@@ -192,7 +200,7 @@ class Folder:
 
 
 def as_store_error(error: OSError, path: str, doing: str) -> StoreError:
-    """The typed error for what the operating system refused."""
+    """The `StoreError` for an error of the operating system, with advice."""
     if isinstance(error, StoreError):
         return error
     if error.errno in _UNWRITABLE:
@@ -201,8 +209,8 @@ def as_store_error(error: OSError, path: str, doing: str) -> StoreError:
         errno.ENOSPC: "free some space and try again",
         errno.EDQUOT: "free some space and try again",
         errno.ELOOP: "a symbolic link inside a store is refused; remove it",
-        errno.EINVAL: "only regular files belong into a store",
+        errno.EINVAL: "a store holds only regular files; remove the other one",
         errno.ENOTDIR: "choose a folder",
-        errno.EMFILE: "raise the limit of open files",
+        errno.EMFILE: "raise the limit of open files (ulimit -n)",
     }.get(error.errno or 0, "check the disk and the folder")
     return StoreError(f"cannot {doing} {path}: {error.strerror or error}; {advice}")

@@ -1,17 +1,17 @@
-"""Frames: the bytes that the log is made of.
+"""Frames: the bytes of the log.
 
-    batch   length u32 · crc u32 · frame …           one append; whole or not there
+    batch   length u32 · crc u32 · frame …           one append, atomic
     frame   head (30 bytes) · id · facts · body · length u32 of each event · event … · rest
     rest    origin, with a whole record · crc u32 of head without link, id, facts and body · crc u32
             of the events and the origin
 
-A batch's checksum is seeded with that of the batch before it, so what an earlier writer left
-behind the end of the log is never taken for a continuation. A frame names the previous frame of
-the same Task, so a Task's history is found by walking back. Its head and its facts say what the
-index has to know, so that following the log decodes no record.
+A batch's checksum is seeded with the checksum of the batch before it. So bytes that an earlier
+writer left after the end of the log are never read as its continuation. A frame links to the
+previous frame of the same Task, so a reader follows the links back through a Task's history. A
+frame's head and facts hold everything that the index needs, so following the log decodes no record.
 
-Version 0.1 wrote frames without a rest, and skips it when it reads. A frame's own checksums tell,
-in a batch that a disk has damaged, the frames and the events that are as they were written.
+Version 0.1 wrote frames without a rest, and skips it when it reads. If a disk has damaged a batch,
+the checksums in each frame show which frames and which events are intact.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ from agentic_kernel_engine.search import labels_of
 from .states import StateFile
 
 INSERT: Final = 1
-"""The body is a whole record, the Task's first."""
+"""The body is a whole record, the first of its Task."""
 CHANGE: Final = 2
-"""The body is what a commit changed."""
+"""The body is the difference that a commit made."""
 PRUNE: Final = 3
-"""The body is a list of the ids that are gone."""
+"""The body is a list of the ids of removed Tasks."""
 BURIAL: Final = 4
-"""The body is a whole record in the place of one that could not be read."""
+"""The body is a whole record that replaces an unreadable one."""
 
 BATCH: Final = Struct("<II")
 _HEAD: Final = Struct("<IBBHIQIHI")
@@ -50,13 +50,13 @@ _UNLINKED: Final = Struct("<IBBHIIHI")
 """The head without its link."""
 HEAD_SIZE: Final = _HEAD.size
 _LINK_AT: Final = 12
-"""Where the link is in the head."""
+"""The offset of the link in the head."""
 _LINK: Final = Struct("<Q")
 _LENGTH: Final = Struct("<I")
 _CRCS: Final = Struct("<II")
 
 _BEGINNING: Final = re.compile(rb'\{"v":(\d+),"i":\{"schema":\d+,"id":("(?:[^"\\]|\\.)*")')
-"""How the body of a whole record begins: with its version and the Task's id."""
+"""The beginning of a whole record's body: its version and the Task's id."""
 
 STATUSES: Final = tuple(TaskStatus)
 STATUS_CODES: Final = {status: code for code, status in enumerate(STATUSES)}
@@ -68,22 +68,22 @@ class Head(NamedTuple):
     """The fixed part of a frame, in the order in which it is stored."""
 
     length: int
-    """Of the whole frame."""
+    """The length of the whole frame."""
     kind: int
     status: int
     id_length: int
     version: int
     link: int
-    """Where the Task's previous frame is, or 0: in the table, or there is none."""
+    """The place of the Task's previous frame; 0 if it is in the table, or if there is none."""
     body_length: int
     facts_length: int
-    """0: as in the previous frame."""
+    """0 if the facts are those of the previous frame."""
     events: int
-    """How many."""
+    """The number of events."""
 
 
 class Origin(NamedTuple):
-    """What filters ask for and no commit changes: it came in with the Task."""
+    """The facts that filters compare and no commit changes; the insert wrote them."""
 
     created: int
     """Microseconds since 1970."""
@@ -93,33 +93,34 @@ class Origin(NamedTuple):
 
 
 class Entry(msgspec.Struct, eq=False):
-    """The index's entry of a Task: its latest frame, and the facts that filters ask for.
+    """The index's entry of a Task: its latest frame, and the facts that filters compare.
 
-    Each commit makes one, which takes a third of the time as a Struct (benchmarks/file.py).
+    Each commit makes an entry. It is a Struct, because a plain class with ``__init__`` takes three
+    times as long to make (benchmarks/file.py).
     """
 
     task_id: str
     version: int
     status: TaskStatus
     at: int
-    """Where its latest frame is in the log; 0: its latest record is in the table."""
+    """The place of its latest frame in the log; 0 if its latest record is in the table."""
     owner: str | None
     due: int | None
     ended: int | None
     runtime_kind: str
     parent: str | None
     state: StateFile | None = None
-    """The file of its state, if that is kept apart."""
+    """The file of its state, if the state has a file of its own."""
     origin: Origin | None = None
-    """None if only the record says it: version 0.1 wrote the frame."""
+    """None if only the record holds it, because version 0.1 wrote the frame."""
     record: Record | None = None
-    """The latest record that was decoded; an older one until the newer is asked for."""
+    """The latest decoded record; it may be older than the entry until a caller loads the Task."""
     loaded: StateFile | None = None
     """The file that the state of `record` was read from, or written to."""
     damaged: bool = False
-    """True if the latest frame is not as it was written."""
+    """True if the latest frame is damaged."""
     readable: bool = False
-    """True if this version of the record was read well once."""
+    """True if this version of the record was read once without a fault."""
 
 
 def entry_of(record: Record, at: int, origin: Origin | None = None) -> Entry:
@@ -134,14 +135,14 @@ def entry_of(record: Record, at: int, origin: Origin | None = None) -> Entry:
 
 
 def origin_of(record: Record) -> Origin:
-    """The part of a record that no commit changes, as filters ask for it."""
+    """The facts of a record that filters compare and no commit changes."""
     task = record.task
     created = min(max(task.created_at, EARLIEST), LATEST)
     return Origin(moment(created), task.agent_name or "", record.realm, labels_of(task))
 
 
 def moment(at: datetime) -> int:
-    """Microseconds since 1970."""
+    """The time in microseconds since 1970."""
     return (at - _EPOCH) // _MICROSECOND
 
 
@@ -150,7 +151,7 @@ def _moment(at: datetime | None) -> int | None:
 
 
 class Draft:
-    """A frame without its link: everything that can be prepared before the log is at hand."""
+    """A frame without its link; the caller prepares it before the writer locks the log."""
 
     __slots__ = ("_rest", "_unlinked")
 
@@ -158,7 +159,7 @@ class Draft:
         self, kind: int, status: int, name: bytes, version: int, facts: bytes, body: bytes,
         events: Sequence[bytes], origin: bytes = b"",
     ) -> None:  # fmt: skip
-        if len(events) == 1:  # the most common by far
+        if len(events) == 1:  # the most common case
             rest = _LENGTH.pack(len(events[0])) + events[0] + origin
         else:
             rest = b"".join([*map(_LENGTH.pack, map(len, events)), *events, origin])
@@ -177,12 +178,12 @@ class Draft:
 
 
 def insertion(record: Record, events: Sequence[bytes], state: StateFile | None = None) -> Draft:
-    """The frame of a new record; ``state`` is the file that holds its state, if one does."""
+    """The frame of a new record; ``state`` is its state's file, if the state has its own file."""
     return _whole(INSERT, record, origin_of(record), events, state)
 
 
 def burial(record: Record, events: Sequence[bytes]) -> Draft:
-    """The frame of a record in the place of one that cannot be read."""
+    """The frame of a record that replaces an unreadable one."""
     return _whole(BURIAL, record, origin_of(record), events, None)
 
 
@@ -213,8 +214,8 @@ def change(
     """The frame of one commit.
 
     Args:
-        state: The file that holds the state of ``after``, if one does.
-        known: The file that holds the state of ``before``, if one does.
+        state: The file of the state of ``after``, if that state has a file of its own.
+        known: The file of the state of ``before``, if that state has a file of its own.
     """
     old, new = before.task, after.task
     facts = b""
@@ -238,7 +239,7 @@ def change(
 
 
 def removal(task_ids: Sequence[str]) -> Draft:
-    """The frame that says that some Tasks are gone."""
+    """The frame that removes some Tasks."""
     return Draft(PRUNE, 0, b"", 0, b"", json.dumps(task_ids).encode(), ())
 
 
@@ -246,7 +247,7 @@ _UNFIT: Final = (struct.error, TypeError, ValueError, OverflowError)
 
 
 def _unfit(error: Exception) -> InvalidValue:
-    """The error for a record that cannot be encoded."""
+    """Error for a record that cannot be encoded."""
     if isinstance(error, InvalidValue):
         return error
     return InvalidValue("record", f"does not fit into the log: {error}")
@@ -269,7 +270,7 @@ class Frame(NamedTuple):
     head: Head
     data: bytes
     start: int
-    """Where the frame begins in ``data``."""
+    """The offset of the frame in ``data``."""
 
     @property
     def task_id(self) -> str:
@@ -278,12 +279,12 @@ class Frame(NamedTuple):
 
     @property
     def doubtful_id(self) -> str:
-        """The id as far as it is legible, of a frame that is not as it was written."""
+        """The id of a frame that may be damaged; bytes that are not UTF-8 are replaced."""
         begin = self.start + HEAD_SIZE
         return self.data[begin : begin + self.head.id_length].decode(errors="replace")
 
     def told(self) -> tuple[str, int] | None:
-        """The id and the version that the body of a whole record says, if it is legible."""
+        """The id and the version in the body of a whole record; None if it cannot be read."""
         begin = self.start + HEAD_SIZE
         found = _BEGINNING.search(self.data, begin, self.start + self.head.length)
         try:
@@ -292,11 +293,11 @@ class Frame(NamedTuple):
             return None
 
     def holds(self, task_id: str) -> bool:
-        """Whether the id stands in its place, whatever the head says about its length."""
+        """True if the id follows the head; the id length in the head does not count."""
         return self.data.startswith(task_id.encode(), self.start + HEAD_SIZE)
 
     def sound_as(self, task_id: str) -> bool:
-        """Whether all but the events is as it was written, once this id stands in its place."""
+        """True if the frame matches its checksum when its id is this one; events do not count."""
         name, head, end = task_id.encode(), self.head, self.start + self.head.length
         known = _HEAD.pack(*head._replace(id_length=len(name)))
         begin = self.start + HEAD_SIZE + len(name)
@@ -326,12 +327,12 @@ class Frame(NamedTuple):
 
     @property
     def whole(self) -> bool:
-        """Whether the body is a whole record."""
+        """True if the body is a whole record."""
         return self.head.kind in (INSERT, BURIAL)
 
     @property
     def first(self) -> bool:
-        """Whether the Task begins here."""
+        """True if this is the first frame of its Task."""
         return self.head.kind == INSERT
 
     def texts(self) -> list[bytes]:
@@ -344,30 +345,33 @@ class Frame(NamedTuple):
         return texts
 
     def pieces(self) -> list[tuple[int, bytes]]:
-        """The places and the texts of events that are damaged, at least one."""
+        """The places and the texts of damaged events, at least one."""
         try:
             return list(enumerate(self.texts())) or [(0, b"")]
         except struct.error:
             return [(0, b"")]
 
     def origin(self) -> Origin | None:
-        """What the frame of a whole record says for filters; None if version 0.1 wrote it."""
+        """The facts for filters in a whole record's frame; None if version 0.1 wrote the frame."""
         begin, end = self._rest()
         return Origin(*json.loads(self.data[begin : end - _CRCS.size])) if begin < end else None
 
     def sound(self) -> bool | None:
-        """Whether all but the events is as it was written; None if version 0.1 wrote it."""
+        """True if the frame, except link, events and origin, matches its checksum.
+
+        None if version 0.1 wrote the frame.
+        """
         link = self.start + _LINK_AT
         crc = zlib.crc32(self.data[self.start : link])
         return self._matches(0, zlib.crc32(self.data[link + _LINK.size : self._events_at], crc))
 
     def events_sound(self) -> bool | None:
-        """Whether the events are as they were written; None if version 0.1 wrote them."""
+        """True if events and origin match their checksum; None if version 0.1 wrote the frame."""
         end = self.start + self.head.length - _CRCS.size
         return self._matches(1, zlib.crc32(self.data[self._events_at : end]))
 
     def events_fit(self) -> bool:
-        """Whether there are as many events as the head says, if the head itself is in doubt."""
+        """True if the events fill the frame; it tests the count in a head that may be damaged."""
         try:
             begin, end = self._rest()
             if self.whole:
@@ -377,7 +381,7 @@ class Frame(NamedTuple):
             return False
 
     def state(self, before: Entry | None) -> StateFile | None:
-        """The file of the Task's state, if that is kept apart."""
+        """The file of the Task's state, if the state has a file of its own."""
         facts = self.facts
         if facts is not None and len(facts) in (4, 6):
             return None if facts[-1] is None else StateFile(*facts[-1])
@@ -387,8 +391,8 @@ class Frame(NamedTuple):
         """The Task's new entry in the index.
 
         Args:
-            before: The entry that it replaces.
-            doubtful: The frame's origin is not as it was written; the record says it too.
+            before: The entry that the new one replaces.
+            doubtful: True if the frame's origin is damaged; the record holds the origin too.
         """
         head, facts = self.head, self.facts
         status = STATUSES[head.status]
@@ -398,9 +402,9 @@ class Frame(NamedTuple):
                 self.task_id, head.version, status, self.at, owner, due, ended, kind, parent,
                 self.state(None), None if doubtful else self.origin(),
             )  # fmt: skip
-        # A reader in another thread may have taken in this frame, and later ones, meanwhile.
+        # A reader in another thread may have applied this frame, and later ones, meanwhile.
         if before is None or head.version > before.version + 1:
-            raise ValueError(f"the frame at {self.at} continues a commit that is not there")
+            raise ValueError(f"the frame at {self.at} follows a commit that is missing")
         if facts is None:
             owner, due, ended = before.owner, before.due, before.ended
         else:
@@ -411,7 +415,7 @@ class Frame(NamedTuple):
         )  # fmt: skip
 
     def damaged_entry(self, task_id: str, before: Entry | None) -> Entry:
-        """The entry of a Task whose frame is not as it was written: what else is known of it."""
+        """The entry of a Task whose frame is damaged, from the other facts that are known of it."""
         task_id = task_id if before is None else before.task_id
         status = STATUSES[self.head.status] if self.head.status < len(STATUSES) else None
         if before is None:
@@ -429,23 +433,23 @@ class Frame(NamedTuple):
 
     @property
     def _events_at(self) -> int:
-        """Where the lengths of the events begin."""
+        """The offset of the lengths of the events."""
         head = self.head
         return self.start + HEAD_SIZE + head.id_length + head.facts_length + head.body_length
 
     def _events(self) -> tuple[int, list[int]]:
-        """Where the first event begins, and how long each one is."""
+        """The offset of the first event, and the length of each event."""
         begin = self._events_at
         end = begin + 4 * self.head.events
         return end, [length for (length,) in _LENGTH.iter_unpack(self.data[begin:end])]
 
     def _rest(self) -> tuple[int, int]:
-        """Where the events end, and where the frame does."""
+        """The offset of the end of the events, and of the end of the frame."""
         begin, lengths = self._events()
         return begin + sum(lengths), self.start + self.head.length
 
     def _matches(self, place: int, crc: int) -> bool | None:
-        """Whether one of the frame's checksums is this one; None if the frame has none."""
+        """True if one of the frame's checksums equals ``crc``; None if the frame has none."""
         try:
             begin, end = self._rest()
         except struct.error:
@@ -463,7 +467,11 @@ def read_head(data: bytes, start: int = 0) -> Head:
 
 
 def frames_in(batch: bytes, at: int) -> Iterator[Frame]:
-    """The frames of one batch, without its head; ``at`` is where the first one is in the log.
+    """The frames of one batch.
+
+    Args:
+        batch: The batch without its head.
+        at: The place of the first frame in the log.
 
     Raises:
         ValueError: The lengths of the frames do not lead to the end of the batch.

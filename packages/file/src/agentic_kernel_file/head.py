@@ -1,4 +1,4 @@
-"""Head: how far the log is durable, published for readers that take no lock."""
+"""Head: the position up to which the log is durable, published for readers that take no lock."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ _TRIES: Final = 100
 
 
 class Published(NamedTuple):
-    """What a writer made known last."""
+    """The latest publication of a writer."""
 
     generation: int
-    """Of the manifest; another one than the reader's own tells it to read the manifest again."""
+    """The manifest's generation; if it differs from a reader's, the reader reads the manifest."""
     durable: int
-    """Everything in the log before this position is durable and acknowledged or about to be."""
+    """The log before this position is durable, and acknowledged or about to be acknowledged."""
     turn: int = 0
-    """How many publications there were."""
+    """The number of publications so far."""
 
 
 NOTHING: Final = Published(0, 0)
 
 
 class Head:
-    """A file of two slots, overwritten in turn: half a write spoils only the older one.
+    """A file of two slots, overwritten in turn, so that a torn write damages only the older one.
 
-    It is not synced: after a crash of the machine it may lag behind the log, never run ahead of
-    it, and whoever opens the folder next reads the log's end and publishes again.
+    It is not synced. After a crash of the machine it may be older than the log, but never newer.
+    The process that opens the folder next reads the log's end and publishes again.
     """
 
     def __init__(self, directory: Directory, *, writable: bool) -> None:
         flags = os.O_RDWR | os.O_CREAT if writable else os.O_RDONLY
         self.file: File = directory.open(NAME, flags)
-        """Locked while publishing, so that the position never falls; and while files change."""
+        """Locked during a publication, so that the position never falls, and while files change."""
         self._seen = (b"", NOTHING)
 
     def read(self) -> Published:
@@ -51,20 +51,20 @@ class Head:
             if data == seen:
                 return published
             if len(data) == 2 * _SLOT:
-                # The later one is the answer, unless it is being written just now.
+                # The later slot is the answer, unless a writer is writing it just now.
                 for turn, generation, durable, crc in sorted(_FORM.iter_unpack(data), reverse=True):
                     start = turn % 2 * _SLOT
                     if turn and crc == zlib.crc32(data[start : start + _SLOT - 4]):
                         published = Published(generation, durable, turn)
                         self._seen = (data, published)
                         return published
-        return NOTHING  # a reader meets half a write now and then, not a hundred times in a row
+        return NOTHING  # a reader may meet a torn slot sometimes, but not _TRIES times in a row
 
     def write(self, generation: int, durable: int, before: Published) -> Published:
-        """Publish. Only for the holder of the file's lock.
+        """Publish a position. The caller holds the file's lock.
 
         Args:
-            before: What `read` gave under the same lock.
+            before: The result of `read` under the same lock.
         """
         turn = before.turn + 1
         body = _BODY.pack(turn, generation, durable)

@@ -1,4 +1,4 @@
-"""Index: the Tasks that the log or somebody's hands hold, in memory, found by what filters ask."""
+"""Index: the Tasks in the log, and those that have not ended or have an owner, kept in memory."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ from .frames import Entry, Origin, moment
 
 _RUNNING: Final = TaskStatus.RUNNING
 _FEW: Final = 8
-"""A set is sorted for a page of the newest if it has fewer than one of so many entries."""
+"""For a page of the newest, a set is sorted by itself if it has at most 1/_FEW of all entries."""
 
 
 class Index:
-    """Entries by id, and the sets that keep every filter from looking at Tasks at rest."""
+    """Entries by id, and sets by which a filter finds its Tasks without a scan of all entries."""
 
     def __init__(self) -> None:
         self.entries: dict[str, Entry] = {}
         self.removed: set[str] = set()
-        """Ids that the table may still hold, but that were pruned since."""
+        """Ids of pruned Tasks that the table may still hold."""
         self.states: set[str] = set()
-        """Names of the files that states are kept in."""
+        """Names of the states' files that the entries refer to."""
         self._ids: list[str] = []
         self._unsorted = False
         self._created: list[tuple[int, str]] | None = None
-        """When each Task was created, and its id; None until somebody asks for the newest."""
+        """The creation time and id of each Task; None until a search asks for the newest."""
         self._created_unsorted = False
         self._by_status: dict[TaskStatus, set[str]] = {status: set() for status in TaskStatus}
         self._by_holder: dict[str, set[str]] = {}
         self._children: dict[str, set[str]] = {}
 
     def put(self, entry: Entry) -> None:
-        """Take note of a Task's latest frame."""
+        """Store the entry of a Task's latest frame."""
         task_id = entry.task_id
         before = self.entries.get(task_id)
         self.entries[task_id] = entry
@@ -49,7 +49,7 @@ class Index:
             if entry.origin is None:
                 entry.origin = before.origin
         if entry.status.terminal:
-            entry.record = None  # rarely read again, and memory must not grow with what ended
+            entry.record = None  # rarely read again; memory must not grow with ended Tasks
 
     def _add(self, entry: Entry) -> None:
         task_id = entry.task_id
@@ -81,7 +81,7 @@ class Index:
                 self.states.discard(before.state.name)
             if entry.state is not None:
                 self.states.add(entry.state.name)
-        if before.parent != entry.parent:  # a burial forgets it
+        if before.parent != entry.parent:  # a burial removes the parent
             self._orphan(before)
             if entry.parent is not None:
                 self._children.setdefault(entry.parent, set()).add(task_id)
@@ -105,18 +105,18 @@ class Index:
         self._created = None
 
     def hides(self, task_id: str) -> bool:
-        """Whether what the table says about the Task no longer counts."""
+        """True if the table's row of the Task is outdated."""
         return task_id in self.entries or task_id in self.removed
 
     def holders(self) -> Collection[str]:
-        """The hosts in whose hands Tasks are; ``""`` stands for nobody."""
+        """The hosts that own Tasks; ``""`` if a running Task has no owner."""
         return self._by_holder.keys()
 
     def candidates(self, search: Search, gone: Collection[str]) -> Iterator[Entry]:
         """Entries in order of id, from the smallest set that must hold every match.
 
         Args:
-            gone: Holders that are not alive, if only what is in their hands is searched.
+            gone: Holders that are not alive; used only in a search for claimable Tasks.
         """
         smallest = self._smallest(search, gone)
         ids = self._sorted() if smallest is None else sorted(smallest)
@@ -129,7 +129,7 @@ class Index:
         gone: Collection[str],
         origin: Callable[[Entry], Origin | None],
     ) -> Iterator[Entry]:
-        """Like `candidates`, but from newest to oldest; without those that have no origin.
+        """Like `candidates`, but from newest to oldest, and without entries that have no origin.
 
         Args:
             origin: Reads the record if the entry does not know its origin.
@@ -145,13 +145,13 @@ class Index:
         return (self.entries[places[index][1]] for index in range(end - 1, -1, -1))
 
     def at_rest(self) -> Iterator[Entry]:
-        """Entries of Tasks that ended."""
+        """Entries of ended Tasks."""
         for status, ids in self._by_status.items():
             if status.terminal:
                 yield from (self.entries[task_id] for task_id in sorted(ids))
 
     def ids_after(self, task_id: str | None) -> Iterator[str]:
-        """Ids in order."""
+        """Ids greater than ``task_id``, in order."""
         ids = self._sorted()
         start = 0 if task_id is None else bisect_right(ids, task_id)
         return (ids[place] for place in range(start, len(ids)))
@@ -210,7 +210,7 @@ class Index:
 
 
 def _holder(entry: Entry) -> str | None:
-    """Whose hands a Task is in: a host, nobody's (``""``) while it runs, or it is at rest."""
+    """The host that owns a Task; ``""`` if it runs without an owner; else None."""
     if entry.owner is not None:
         return host_of(entry.owner)
     return "" if entry.status is _RUNNING else None

@@ -1,4 +1,4 @@
-"""Liveness: which hosts are alive, told by locks that the operating system releases at death."""
+"""Liveness: the living hosts, known by locks that the operating system releases at their death."""
 
 from __future__ import annotations
 
@@ -15,40 +15,42 @@ from .folder import HOSTS, Folder
 
 
 class Past(NamedTuple):
-    """Hosts that will not live again, whatever folder the path leads to."""
+    """Hosts that never live again, even if the path leads to another folder later."""
 
     gone: set[str]
-    """Those that left, or that were seen dead."""
+    """Hosts that left, or that were seen dead."""
     lost: dict[str, str]
-    """Those among them that were alive when the folder went away, and what happened to it."""
+    """Those of them that were alive when their folder was lost, each with what happened to it."""
 
 
 class Liveness:
-    """A file per host in the folder ``hosts``, locked by the process as long as the host lives.
+    """A file per host in the folder ``hosts``; its process locks the file while the host lives.
 
-    A process that is merely stopped keeps its locks, so it keeps its Tasks. A file that is gone,
-    or whose lock can be had, means that the host is gone for good (R14). Files are named by a
-    digest: no name given by a caller becomes part of a path.
+    A stopped process keeps its locks, so it keeps its Tasks. If the file is gone, or its lock is
+    free, the host is gone for good (R14: liveness is a lock that dies with the process). The file
+    names are digests, so no name from a caller becomes part of a path.
     """
 
     def __init__(self, folder: Folder, past: Past | None = None) -> None:
-        """Open the folder; ``past`` is what the process knows from an earlier opening."""
+        """Open the folder; ``past`` holds the hosts that were lost before in this process."""
         try:
             self.directory: Directory = folder.directory.inside(HOSTS)
         except FileNotFoundError as error:
-            raise Damaged(f"{folder.path}/{HOSTS} is gone; restore the folder") from error
+            raise Damaged(
+                f"{folder.path}/{HOSTS} is gone; restore the folder from a copy"
+            ) from error
         self._held: dict[str, File] = {}
         self._past = past or Past(set(), {})
         self._gone = self._past.gone
         self._begun: str | None = None
-        """The file of a join that failed, and may be tried again."""
+        """The file name of a join that failed and may be tried again."""
 
     def join(self, host: str) -> None:
-        """Declare a host alive. For the holder of the folder's lock.
+        """Declare a host alive. The caller holds the folder's lock.
 
         Raises:
-            HostGone: It left before, or its process died.
-            StoreError: Another process has the name.
+            HostGone: The host left before, or its process died.
+            StoreError: Another process uses the name.
         """
         if host in self._held:
             return
@@ -62,7 +64,8 @@ class Liveness:
         file = self.directory.open(name, os.O_RDWR if used else os.O_RDWR | os.O_CREAT)
         if not file.try_lock():
             raise StoreError(
-                f"the host name {ascii(host)[:80]} is in use; join with a fresh random one"
+                f"another process uses the host name {ascii(host)[:80]}; join with a fresh "
+                "random name"
             )
         if used:
             self._gone.add(host)
@@ -76,16 +79,16 @@ class Liveness:
         if host not in self._held:
             return
         try:
-            # While its lock is still held: a sweep takes a file without one for its own to remove.
+            # Removed while its lock is still held, because a sweep removes unlocked files itself.
             self.directory.remove(_name(host))
         finally:
             del self._held[host]
 
     def check_not_lost(self, host: str) -> None:
-        """Refuse a host of this process that was alive in a folder that went away.
+        """Refuse a host of this process that was alive in a folder that is gone.
 
         Raises:
-            HostGone: It was; the message and the cause say what happened to the folder.
+            HostGone: The host was; the message and the cause say what happened to the folder.
         """
         why = self._past.lost.get(host)
         if why is not None:
@@ -93,7 +96,7 @@ class Liveness:
             raise HostGone(host, f"the host {name} is gone, because {why}") from FolderGone(why)
 
     def lose_all(self, why: str) -> None:
-        """Give up every host of this process: the folder went away."""
+        """Give up every host of this process, because the folder is gone."""
         self._past.lost.update(dict.fromkeys(self._held, why))
         self._gone.update(self._held)
         self._held.clear()
@@ -102,7 +105,7 @@ class Liveness:
     def _past_use(host: str) -> HostGone:
         return HostGone(
             host,
-            f"the host {ascii(host)[:80]} left, or its process died, and does not come back; "
+            f"the host {ascii(host)[:80]} left, or its process died, and cannot join again; "
             "join with a fresh random name",
         )
 
@@ -112,12 +115,12 @@ class Liveness:
             self.leave(host)
 
     def abandon(self) -> None:
-        """Close the files without a word, in a forked child: the hosts are its parent's."""
+        """Close the files in a forked child; the hosts belong to its parent and stay alive."""
         for file in self._held.values():
             file.close()
 
     def alive(self, host: str) -> bool:
-        """Whether the host's process holds its lock. Once False, False for ever."""
+        """True if the host's process holds its lock. Once False, it stays False for ever."""
         if host in self._held:
             return True
         if host in self._gone:
@@ -133,9 +136,9 @@ class Liveness:
         return False
 
     def sweep(self) -> None:
-        """Remove the files of dead hosts. For the holder of the folder's lock.
+        """Remove the files of dead hosts. The caller holds the folder's lock.
 
-        A host joins under the same lock, so no file seen here is about to be locked. One that
+        A host joins under the same lock, so no file seen here is about to be locked. A host that
         leaves meanwhile removes its file itself.
         """
         own = {_name(host) for host in list(self._held)}

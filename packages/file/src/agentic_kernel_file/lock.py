@@ -1,4 +1,4 @@
-"""Waiting for a lock that another process may never give back."""
+"""Lock: a file's lock that a caller waits for only until a timeout."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ _SHORTEST, _LONGEST = 20e-6, 2e-3
 
 
 class Lock(AbstractContextManager[None]):
-    """A file's lock as a context, waited for no longer than a bound.
+    """A file's lock as a context manager; entering it waits until a timeout at most.
 
-    A ``flock`` belongs to the open file, so a lock of the process's own keeps its threads apart.
+    A ``flock`` belongs to the open file, which all threads of the process share. So a second lock,
+    a `threading.Lock`, excludes the threads of this process from each other.
     """
 
     __slots__ = ("_file", "_mutex", "_path", "_timeout")
@@ -47,7 +48,7 @@ class Lock(AbstractContextManager[None]):
         """Take the lock.
 
         Raises:
-            StoreBusy: Somebody else held it all the time.
+            StoreBusy: Another process or thread held the lock until the timeout.
         """
         if not self._mutex.acquire(timeout=timeout):
             raise self._busy(timeout)
@@ -59,18 +60,18 @@ class Lock(AbstractContextManager[None]):
             raise
 
     def release(self) -> None:
-        """Let the lock go."""
+        """Release the lock."""
         try:
             self._file.unlock()
         finally:
             self._mutex.release()
 
     def identity(self) -> Identity:
-        """Of the file."""
+        """The identity of the lock's file."""
         return self._file.identity()
 
     def abandon(self) -> None:
-        """Close the file, in a forked child that shares it with its parent."""
+        """Close the file in a forked child; the parent keeps the lock."""
         self._file.close()
 
     def _wait(self, timeout: float) -> None:

@@ -1,7 +1,8 @@
 """Log: numbered segments of checksummed batches, read by position and written at the end.
 
-A position is a place in the whole log, whatever segment holds it. A segment's file is a header of
-32 bytes, the batches, and zeros that were allocated ahead so that an append changes no metadata.
+A position is a place in the whole log, independent of the segment that holds it. A segment's file
+has a header of 32 bytes, the batches, and zeros that are allocated in advance, so that an append
+does not change the file's metadata.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _MAGIC: Final = b"AKlog\r\n\x01"
 _CHUNK_FIRST, _CHUNK = 1 << 14, 1 << 18
 _GUESS: Final = 512
 _LARGE: Final = 1 << 20
-"""A longer frame is compared with its file before memory is taken for it."""
+"""The length of a longer frame is compared with its file's before memory is allocated for it."""
 _ALLOCATE_FIRST, _ALLOCATE_MOST = 1 << 18, 1 << 22
 
 
@@ -33,27 +34,27 @@ class Position(NamedTuple):
 
     at: int
     crc: int
-    """Seeds the next batch's checksum."""
+    """The seed of the next batch's checksum."""
 
 
 class Batch(NamedTuple):
     """One batch that was read back whole."""
 
     at: int
-    """Where its first frame is in the log."""
+    """The place of its first frame in the log."""
     frames: bytes
     end: Position
     damaged: bool = False
-    """True if it was durable and does not match its checksum; its frames' lengths lead through."""
+    """True if a durable batch does not match its checksum, but its frames' lengths add up."""
 
 
 def segment_name(number: int) -> str:
-    """The file of a segment."""
+    """The name of a segment's file."""
     return f"log-{number:06d}"
 
 
 def create_segment(directory: Directory, number: int, start: int) -> None:
-    """Write an empty segment that begins at ``start``; durable but for its entry in the folder."""
+    """Write an empty segment that begins at ``start``; the caller must sync the folder's entry."""
     body = _HEADER.pack(_MAGIC, number, start, os.urandom(8), 0)[:-4]
     file = directory.open(segment_name(number), os.O_RDWR | os.O_CREAT | os.O_TRUNC)
     file.write(body + zlib.crc32(body).to_bytes(4, "little"), 0)
@@ -62,7 +63,7 @@ def create_segment(directory: Directory, number: int, start: int) -> None:
 
 
 def is_empty(file: File) -> bool:
-    """Whether a segment's file holds no batch."""
+    """True if a segment's file holds no batch."""
     return not any(file.read(BATCH.size, _HEADER.size))
 
 
@@ -74,12 +75,15 @@ class Segment:
     def __init__(self, file: File, entry: SegmentEntry) -> None:
         header = file.read(_HEADER.size, 0)
         if len(header) < _HEADER.size:
-            raise Damaged(f"{file.name} lost its header; restore the folder from a copy")
+            raise Damaged(f"{file.name} is shorter than its header; restore the folder from a copy")
         magic, number, start, _, crc = _HEADER.unpack(header)
         if (magic, number, start) != (_MAGIC, entry.number, entry.start) or crc != zlib.crc32(
             header[:-4]
         ):
-            raise Damaged(f"{file.name} is not the segment it should be; restore from a copy")
+            raise Damaged(
+                f"{file.name} has a damaged header, or that of another segment; restore the "
+                "folder from a copy"
+            )
         self.file = file
         self.start = entry.start
         self.end = entry.end
@@ -113,11 +117,11 @@ class Log:
         return self._segments[-1]
 
     def files(self) -> dict[int, File]:
-        """The open files, by the segment's number."""
+        """The open files, by segment number."""
         return {number: segment.file for number, segment in self._by_number.items()}
 
     def normal(self, position: Position) -> Position:
-        """The same position, in the segment that goes on from there."""
+        """The position; at a segment's end, the start of the next segment instead."""
         at = position.at
         index = max(bisect_right(self._starts, at) - 1, 0)
         segment = self._segments[index]
@@ -127,7 +131,11 @@ class Log:
         return Position(at, segment.seed) if at == segment.start else position
 
     def frame(self, at: int) -> Frame:
-        """The frame at a position that the index or another frame names."""
+        """The frame at a position that the index or another frame gives.
+
+        Raises:
+            Damaged: There is no whole frame at that position.
+        """
         segment = self._segments[bisect_right(self._starts, at) - 1]
         data = segment.read(at, _GUESS)
         if len(data) >= HEAD_SIZE:
@@ -141,10 +149,10 @@ class Log:
         raise Damaged(f"the log has no frame at {at}; restore the folder from a copy")
 
     def scan(self, position: Position, until: int) -> Iterator[Batch]:
-        """The batches up to a published position, damaged ones among them.
+        """The batches up to a published position, including damaged ones.
 
         Raises:
-            Damaged: The log does not lead on, because the lengths in it are damaged.
+            Damaged: The next batch cannot be found, because lengths in the log are damaged.
         """
         while position.at < until:
             position = self.normal(position)
@@ -162,9 +170,9 @@ class Log:
                 )
 
     def tail(self, position: Position) -> tuple[list[Batch], bool]:
-        """What is written behind the published end, and whether something torn follows it.
+        """The batches after the published end, and True if a torn write follows them.
 
-        Only for the holder of the lock: nobody else is writing there.
+        The caller holds the folder's lock, so no other process writes there.
         """
         segment = self.active
         mark = segment.read(position.at, BATCH.size)
@@ -176,7 +184,7 @@ class Log:
 
 
 def _batches(segment: Segment, position: Position, stop: int | None) -> Iterator[Batch]:
-    """Whole batches in a row; ends at ``stop`` or at the first that is not whole."""
+    """Consecutive whole batches; ends at ``stop`` or at the first batch that is not whole."""
     at, crc = position
     buffer, begin, chunk = b"", at, _CHUNK_FIRST
     while stop is None or at < stop:
@@ -203,12 +211,12 @@ def _batches(segment: Segment, position: Position, stop: int | None) -> Iterator
         if damaged and (stop is None or not _leads_through(frames)):
             return
         at += BATCH.size + length
-        crc = expected  # what the next batch's writer knew
+        crc = expected  # the seed that the writer of the next batch used
         yield Batch(at - length, frames, Position(at, crc), damaged)
 
 
 def _leads_through(frames: bytes) -> bool:
-    """Whether the lengths of a batch's frames lead to its end."""
+    """True if the lengths of a batch's frames add up to the batch's length."""
     try:
         return sum(frame.head.length for frame in frames_in(frames, 0)) == len(frames)
     except ValueError:
@@ -216,7 +224,7 @@ def _leads_through(frames: bytes) -> bool:
 
 
 class Appender:
-    """The active segment, open for writing. Only for the holder of the lock."""
+    """The active segment, open for writing. The caller of `append` and `cut` holds the lock."""
 
     def __init__(self, directory: Directory, entry: SegmentEntry) -> None:
         self.number = entry.number
@@ -225,41 +233,44 @@ class Appender:
         self._allocated = self._file.size()
 
     def append(self, at: int, data: bytes) -> None:
-        """Write a batch at the end of the log; if that fails, nothing of it stays."""
+        """Write a batch at the end of the log.
+
+        If that fails, the incomplete batch is cut off, or does not match its checksum.
+        """
         offset = at - self._start + _HEADER.size
         try:
             if offset + len(data) > self._allocated:
                 self._reserve(offset + len(data))
             self._file.write(data, offset)
         except OSError:
-            # Half a batch does not match its checksum; cutting it off only saves the next
-            # writer the trouble.
+            # An incomplete batch does not match its checksum, so the cut is optional: without it
+            # the next writer cuts.
             with suppress(OSError):
                 self.cut(at)
             raise
 
     def cut(self, at: int) -> None:
-        """Remove what follows the end of the log."""
+        """Remove the bytes after the end of the log."""
         offset = at - self._start + _HEADER.size
         self._file.truncate(offset)
         self._allocated = offset
 
     @property
     def lost(self) -> bool:
-        """Whether no name leads to the file any more, so that nobody will ever read it."""
+        """True if the file has no name any more, so that no process can ever open it."""
         return self._file.identity().links == 0
 
     def length(self, at: int) -> int:
-        """How long the segment is when the log ends at ``at``."""
+        """The segment's length if the log ends at ``at``."""
         return at - self._start
 
     @property
     def reach(self) -> int:
-        """A position that nothing in the file lies behind."""
+        """A position after everything in the file."""
         return self._start + self._file.size()
 
     def sync(self) -> None:
-        """Make everything appended so far durable, whoever appended it."""
+        """Make all appended batches durable, including those of other processes."""
         self._file.sync_data()
 
     def _reserve(self, needed: int) -> None:

@@ -1,4 +1,4 @@
-"""Manifest: which files make up the store, and the mark that the folder is one."""
+"""Manifest: the list of the store's files; it also marks the folder as a store."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from .errors import Damaged, ForeignFolder, SchemaTooNew
 NAME: Final = "agentic-kernel.json"
 FORMAT: Final = "agentic-kernel-file"
 SCHEMA: Final = 2
-"""The newest version that this code reads of the layout described here, in `frames` and in `table`.
+"""The newest version of the layout that this code reads; see also `frames` and `table`.
 
-A folder begins with 1 and is raised to 2 by the first write that older code must not touch: a
-record with a field that older code lacks, a state in a file of its own, or a burial.
+A folder begins with 1. The first write that older code must not touch raises it to 2: a record
+with a field that older code lacks, a state in a file of its own, or a burial.
 """
 
 Migration = Callable[[dict[str, Any]], dict[str, Any]]
 MIGRATIONS: Final[Mapping[int, Migration]] = {1: dict}
-"""From a schema to the next one: what a manifest of the older schema looks like in the newer."""
+"""For each schema, the function that turns its manifest into one of the next schema."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,30 +30,30 @@ class SegmentEntry:
 
     number: int
     start: int
-    """The position in the log of its first batch."""
+    """The position of its first batch in the log."""
     end: int | None = None
-    """Where it was sealed; what the file holds behind that is never read. None: still written."""
+    """The position where it was sealed; later bytes are never read. None: still being written."""
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
     """The store's files at one generation.
 
-    Positions in the log grow for ever and are never used twice.
+    Positions in the log always grow and are never used twice.
     """
 
     generation: int
-    """One more with every replacement."""
+    """Increased by one with every replacement."""
     next_number: int
     """The number of the next new file; numbers are never used twice."""
     segments: tuple[SegmentEntry, ...]
-    """What the table does not hold yet, oldest first; the last one is being written."""
+    """The segments that the table does not contain yet, oldest first; the last one is active."""
     table: int | None = None
-    """The number of the compacted table."""
+    """The number of the compacted table, if there is one."""
     dead: tuple[tuple[int, int], ...] = ()
-    """Ranges of the log that were written and given up, because they could not be made durable."""
+    """Ranges of the log that were written and then given up, because their sync failed."""
     schema: int = 1
-    """The oldest version of the layout that holds all that the store holds."""
+    """The oldest version of the layout that can hold everything in the store."""
 
     @property
     def active(self) -> SegmentEntry:
@@ -61,35 +61,35 @@ class Manifest:
 
     @property
     def start(self) -> int:
-        """Where the log begins; what came before is in the table."""
+        """The position where the log begins; earlier commits are in the table."""
         return self.segments[0].start
 
     def given_up(self, end: int) -> bool:
-        """Whether the batch that ends there will never be read."""
+        """True if the batch that ends at ``end`` was given up and will never be read."""
         return any(low < end <= high for low, high in self.dead)
 
     def rotated(self, end: int, start: int) -> Manifest:
-        """The next manifest: the active segment sealed at ``end``, a new one from ``start``."""
+        """The next manifest: the active segment ends at ``end``, a new one begins at ``start``."""
         sealed = replace(self.active, end=end)
         return replace(
             self,
             generation=self.generation + 1,
             next_number=self.next_number + 1,
             segments=(*self.segments[:-1], sealed, SegmentEntry(self.next_number, start)),
-            # Old ranges are dropped: a batch waits for its fsync, not for sixty-four failures.
+            # Old ranges are dropped: no batch waits for its fsync longer than 64 failures.
             dead=self.dead if start == end else (*self.dead, (end, start))[-64:],
         )
 
     def reserved(self) -> Manifest:
-        """The next manifest: the number of one more file is taken."""
+        """The next manifest: one more file number is reserved."""
         return replace(self, generation=self.generation + 1, next_number=self.next_number + 1)
 
     def raised(self, schema: int) -> Manifest:
-        """The next manifest: of a newer schema, so that older code refuses the folder."""
+        """The next manifest: it has a newer schema, so that older code refuses the folder."""
         return replace(self, generation=self.generation + 1, schema=schema)
 
     def compacted(self, table: int, sealed: tuple[SegmentEntry, ...]) -> Manifest:
-        """The next manifest: a table in the place of the oldest segments."""
+        """The next manifest: a table replaces the oldest segments."""
         return replace(
             self,
             generation=self.generation + 1,
@@ -98,7 +98,7 @@ class Manifest:
         )
 
     def encode(self) -> bytes:
-        """The file's content."""
+        """The manifest as the bytes of its file."""
         document = {"format": FORMAT, **asdict(self)}
         document["crc"] = _checksum(document)
         return json.dumps(document, indent=1).encode() + b"\n"
@@ -107,12 +107,12 @@ class Manifest:
 def decode(
     text: bytes, path: str, migrations: Mapping[int, Migration] = MIGRATIONS, schema: int = SCHEMA
 ) -> Manifest:
-    """The manifest behind the file's content.
+    """The manifest from the bytes of its file.
 
     Raises:
-        ForeignFolder: It is somebody else's file.
+        ForeignFolder: The file is not a store's manifest.
         SchemaTooNew: A newer version wrote it.
-        Damaged: It is ours, but not as written.
+        Damaged: It is a store's manifest, but it is damaged.
     """
     try:
         document = json.loads(text)
@@ -142,7 +142,7 @@ def decode(
             schema=written,
         )
     except (KeyError, TypeError, ValueError) as error:
-        raise Damaged(f"{path} lacks a part: {error}; restore the folder from a copy") from error
+        raise Damaged(f"{path} is incomplete: {error}; restore the folder from a copy") from error
 
 
 def _checksum(document: Mapping[str, Any]) -> int:

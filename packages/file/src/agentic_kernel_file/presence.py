@@ -1,8 +1,8 @@
-"""Presence: does the path still lead to the folder and to the files that are open?
+"""Presence: the check that the path still leads to the open folder and its open files.
 
-A folder that was removed, renamed or replaced can be written to and synced for as long as it is
-open, and no other process will ever find a byte of it. So a write is acknowledged, and a read
-answered, only after a look at the path.
+A process can write to and sync a removed, renamed or replaced folder as long as the folder is open,
+but no other process ever finds a byte of it. So the store checks the path before it acknowledges a
+write and before it answers a read.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from .states import STATES
 from .table import table_name
 
 _TICK: Final = 20_000_000
-"""Nanoseconds. A folder that changed less long ago may change again without another stamp."""
+"""Nanoseconds; a folder that changed more recently may change again with the same time stamp."""
 _TRIES: Final = 10
 
 
 class Presence:
-    """Costs one `stat` of the path as long as no name in the folder is made or removed."""
+    """The check of the path; it costs one `stat` while no name in the folder changes."""
 
     def __init__(self, folder: Folder, reader: Reader, liveness: Liveness) -> None:
         self._folder = folder
@@ -36,13 +36,13 @@ class Presence:
         self._liveness = liveness
         self._look = partial(folder.files.look, folder.path)
         self._sound: Identity | None = None
-        """The folder as it was when everything in it was last found in its place."""
+        """The folder's identity at the last check that found every file in its place."""
 
     def check(self) -> None:
-        """Look.
+        """Check that the path leads to the open folder, and the names in it to the open files.
 
         Raises:
-            FolderGone: The folder, or a file of the store in it, is not the one that is open.
+            FolderGone: The folder, or a file of the store in it, was removed or replaced.
         """
         folder = self._folder
         try:
@@ -60,10 +60,10 @@ class Presence:
             self._sound = found
 
     def check_inside(self) -> None:
-        """Look at every file in the folder, wherever the folder is by now.
+        """Check every file in the open folder, even if the path leads elsewhere now.
 
         Raises:
-            FolderGone: One of them is missing, or another one than the one that is open.
+            FolderGone: A file is missing, or is not the open one.
         """
         for name, identity in self._fixed():
             self._check(name, identity)
@@ -76,12 +76,12 @@ class Presence:
                 self._check_named(current)
             except FolderGone:
                 if self._folder.manifest().generation != current.generation:
-                    continue  # a compaction removed what the manifest does not name any more
+                    continue  # a compaction removed files that the new manifest does not name
                 raise
             return
 
     def _fixed(self) -> Iterator[tuple[str, Identity]]:
-        """What is never replaced."""
+        """The files and folders that the store never replaces."""
         folder = self._folder
         if folder.writable:
             yield LOCK, folder.lock.identity()
@@ -117,6 +117,6 @@ class Presence:
     @staticmethod
     def _gone(what: str, happened: str) -> FolderGone:
         return FolderGone(
-            f"{what} {happened} while the store was open; put the folder back as it was, or go on "
-            "with what the path leads to now: make a new Host, and check what it finds there"
+            f"{what} {happened} while the store was open; put the folder back as it was, or make "
+            "a new Host, which uses the folder that the path leads to now, and check its Tasks"
         )

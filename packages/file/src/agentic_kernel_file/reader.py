@@ -1,4 +1,4 @@
-"""Reader: the catalog as published, brought up to date before every read, without a lock."""
+"""Reader: the published catalog, brought up to date before every read without a file lock."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ _TRIES: Final = 10
 
 
 class Reader:
-    """The content of the folder, as far as it was published, in one process.
+    """The published content of the folder, for one process.
 
-    No lock of the folder is taken: a writer in another process, even one that is stopped, keeps
-    nobody from reading. `lock` only keeps the threads of this process apart.
+    A reader takes no lock of the folder, so a writer in another process, even a stopped one, never
+    blocks a read. `lock` only excludes the threads of this process from each other.
     """
 
     def __init__(self, folder: Folder) -> None:
@@ -30,12 +30,12 @@ class Reader:
         self.refresh(folder.head.read())
 
     def current(self) -> Catalog:
-        """The catalog with everything that was acknowledged before this call. Hold `lock`."""
+        """The catalog with everything acknowledged before this call. The caller holds `lock`."""
         self.refresh(self._folder.head.read())
         return self.catalog
 
     def refresh(self, published: Published) -> None:
-        """Take in what was published. Hold `lock`."""
+        """Apply the published batches to the catalog. The caller holds `lock`."""
         if published.generation != self.manifest.generation:
             self.reload()
         until = max(published.durable, self.manifest.active.start)
@@ -43,7 +43,7 @@ class Reader:
             self.catalog.advance(until)
 
     def reload(self) -> None:
-        """Look at the manifest again, and open what it names by now. Hold `lock`."""
+        """Read the manifest again and open the files that it names. The caller holds `lock`."""
         self.manifest, self.catalog = self._open(self.manifest)
 
     def _open(self, known: Manifest | None) -> tuple[Manifest, Catalog]:
@@ -55,7 +55,7 @@ class Reader:
             try:
                 return manifest, self._catalog(manifest, known)
             except FileNotFoundError as error:
-                # Compacted away between the manifest and the file: look at the next manifest.
+                # A compaction removed the file after the manifest was read: read the next manifest.
                 missing = error
         name = None if missing is None else missing.filename
         raise Damaged(

@@ -1,4 +1,4 @@
-"""Requests: the writes that wait for the writer, each with the check that decides about it."""
+"""Requests: the writes that wait for the writer, each with the check that accepts or refuses it."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from .states import Kept
 
 
 class Hosts(Protocol):
-    """Where hosts are declared alive and gone."""
+    """The registry in which hosts are declared alive."""
 
     def join(self, host: str) -> None:
-        """Declare a host alive. For the holder of the folder's lock."""
+        """Declare a host alive. The caller holds the folder's lock."""
         ...
 
 
@@ -38,31 +38,31 @@ class Latest(Protocol):
         ...
 
     def owner(self, entry: Entry) -> str | None:
-        """Who owns a Task, as far as that is legible."""
+        """The owner of a Task, if that can be read."""
         ...
 
     def alive(self, host: str) -> bool:
-        """Whether a host is alive."""
+        """True if a host is alive."""
         ...
 
     def check_not_lost(self, host: str) -> None:
-        """Refuse a host that was alive in a folder that went away.
+        """Refuse a host that was alive in a folder that is gone.
 
         Raises:
-            HostGone: It was; the message and the cause say what happened to the folder.
+            HostGone: The host was; the message and the cause say what happened to the folder.
         """
         ...
 
 
 Decision = tuple[bytes, Change]
-"""The frame to append, and what it means for the index."""
+"""The frame to append, and its effect on the index."""
 
 
 class Request:
-    """A write on its way through the writer.
+    """A write in the writer's queue.
 
-    What can be prepared (the encoding above all) was prepared in the caller's thread, so that
-    the holder of the lock has little left to do.
+    The caller's thread prepares as much as possible, above all the encoding, so that the writer
+    holds the lock only for a short time.
     """
 
     __slots__ = ("error", "future", "kept", "loop", "result", "schema", "settled", "superseded")
@@ -74,26 +74,26 @@ class Request:
         self.result: Any = None
         self.error: BaseException | None = None
         self.schema = schema if kept is None else 2
-        """The oldest schema of a folder that can hold what is appended."""
+        """The oldest schema of a folder that can hold the appended frame."""
         self.kept = kept
-        """The file of the state, if that is kept apart."""
+        """The file of the state, if the state has a file of its own."""
         self.superseded: Sequence[str] = ()
-        """Names of the states' files that the write makes useless."""
+        """Names of the states' files that no record needs after the write."""
 
     def decide(self, tip: Latest, at: int) -> Decision | None:
-        """What to append, if the write holds at the end of the log; None if nothing is.
+        """The frame to append, if the write is accepted at the end of the log; None if no frame.
 
         Args:
-            at: Where the frame will be.
+            at: The place in the log that the frame will have.
 
         Raises:
-            KernelError: The write does not hold.
+            KernelError: The write is refused.
         """
         raise NotImplementedError
 
 
 class Join(Request):
-    """Declare a host alive; nothing is appended."""
+    """Declare a host alive; no frame is appended."""
 
     __slots__ = ("_host", "_hosts")
 
@@ -143,8 +143,9 @@ class Commit(Request):
         *,
         moved: bool,
     ) -> None:
-        """``moved`` says whether the state is another one."""
-        # As `Request` does, without the call: most requests are commits (benchmarks/file.py).
+        """Prepare the commit; ``moved`` is True if the state has changed."""
+        # Like `Request.__init__`, but without the call, because most requests are commits
+        # (benchmarks/file.py).
         self.loop = loop = get_running_loop()
         self.future = loop.create_future()
         self.settled = False
@@ -182,21 +183,21 @@ class Commit(Request):
         return self._draft.frame(entry.at), ours
 
     def _keep_apart(self, entry: Entry) -> None:
-        """The state before, or the one after, is in a file of its own."""
+        """Update the entry for a state that is, or was, in a file of its own."""
         ours = self._entry
         if not self._moved:
             ours.state = ours.loaded = entry.state
             return
         if self.kept is not None:
             ours.state = ours.loaded = self.kept.reference
-        else:  # the frame has to say that the file counts no more
+        else:  # the frame has to say that the record no longer refers to the file
             self._draft = change(self._before, self._after, self._events, None, entry.state)
         if entry.state is not None:
             self.superseded = [entry.state.name]
 
 
 class Claim(Request):
-    """Take over a running Task without a living owner; the result is its record, or None."""
+    """Take over a running Task that has no living owner; the result is its record, or None."""
 
     __slots__ = ("_events", "_host", "_task_id")
 
@@ -229,7 +230,7 @@ class Claim(Request):
 
 
 class Bury(Request):
-    """Replace a record that cannot be read; the result is the one that stands there then."""
+    """Replace a record that cannot be read; the result is the new record."""
 
     __slots__ = ("_at", "_events", "_force", "_task_id", "_version")
 
@@ -259,7 +260,7 @@ class Bury(Request):
         if owner is not None and tip.alive(host_of(owner)):
             raise StoreError(
                 f"task {task_id!r} is owned by {ascii(owner)[:80]}, which is alive; kill the Task "
-                "there, or end that process, and bury it then"
+                "there, or end that process and then bury the Task"
             )
         self.result = buried(task_id, entry.version + 1, self._at)
         self.superseded = _states([entry])
@@ -268,7 +269,7 @@ class Bury(Request):
 
 
 class Prune(Request):
-    """Remove Tasks that ended before a moment; the result is how many."""
+    """Remove Tasks that ended before a moment; the result is their number."""
 
     __slots__ = ("_ended_before", "_task_ids")
 
@@ -302,7 +303,7 @@ def answer(batch: Sequence[Request]) -> None:
         try:
             loop.call_soon_threadsafe(_complete, requests)
         except RuntimeError:
-            continue  # the loop is closed: nobody waits any more
+            continue  # the loop is closed, so no caller waits any more
 
 
 def _complete(requests: Sequence[Request]) -> None:

@@ -1,4 +1,4 @@
-"""Sizes: when a segment is full, when the log is compacted, and which states are kept apart."""
+"""Sizes: when a segment is full, when the log is compacted, which states get their own file."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from agentic_kernel import InvalidValue
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """In bytes.
+    """The size limits of a `FileStore`, in bytes.
 
     Raises:
-        InvalidValue: One of them is not a whole number from 1 on.
+        InvalidValue: A size is not a whole number of 1 or more.
     """
 
     segment: int = 8 << 20
     """A segment longer than this is sealed."""
     tail: int = 8 << 20
-    """The log is compacted when it is longer than this and than half of the table."""
+    """The log is compacted when it is longer than this and longer than half of the table."""
     apart: int = 64 << 10
-    """A state longer than this is written to a file of its own, while others commit."""
+    """A state longer than this is written to a file of its own, while other writes commit."""
 
     def __post_init__(self) -> None:
         for field in fields(self):

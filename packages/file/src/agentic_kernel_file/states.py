@@ -1,4 +1,4 @@
-"""States: large states, each in a synced file of its own, written while others commit."""
+"""States: large states, each in a synced file of its own, written while other writes commit."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .files import Directory, File
 STATES: Final = "states"
 _CHUNK: Final = 1 << 19
 _NO_FILE: Final = (errno.EINVAL, errno.ELOOP, errno.EISDIR, errno.ENXIO, errno.ENOTDIR)
-"""The errors of opening a folder, a FIFO, a socket, a device or a link in the place of a file."""
+"""The errors of opening a name that leads to a folder, FIFO, socket, device or link, not a file."""
 
 
 class StateFile(NamedTuple):
@@ -27,30 +27,30 @@ class StateFile(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """A state's file that is locked until a frame refers to it, so that no process removes it."""
+    """A state's file, locked until a frame refers to it, so that no process removes it."""
 
     file: File
     reference: StateFile
 
     def there(self) -> bool:
-        """Whether a name still leads to the file."""
+        """True if the file still has a name."""
         return self.file.identity().links > 0
 
 
 class States:
     """The folder ``states``.
 
-    A file is written, synced and entered in the folder before the log's frame that refers to it.
-    A crash in between leaves a file that nothing refers to; `sweep` removes it later. Names are
-    random and never used twice, so a file that nothing refers to, and that no process is about to
-    refer to, stays that way.
+    A file and its entry in the folder are durable before the log's frame that refers to the file.
+    A crash in between leaves an unused file, to which no frame refers; a later sweep finds it with
+    `forgotten` and removes it. Names are random and never used twice. So a file stays unused if no
+    frame refers to it and no process is about to write such a frame.
     """
 
     def __init__(self, folder: Directory) -> None:
         self._folder = folder
         self._opened: Directory | None = None
         self._durable = False
-        """True after this process made the folder's entry durable."""
+        """True after this process has made the entry of the folder ``states`` durable."""
         self._making = threading.Lock()
         self._under_way: set[File] = set()
 
@@ -60,18 +60,18 @@ class States:
         return self._opened
 
     def put(self, state: bytes) -> Kept:
-        """Write a state; durable when this returns.
+        """Write a state to a new file, durable when this method returns.
 
         Raises:
-            OSError: It could not be written; nothing of it stays.
+            OSError: The file could not be written; it is removed again.
         """
         directory = self._made()
         file = self._fresh(directory)
-        self._under_way.add(file)  # until it is settled
+        self._under_way.add(file)  # until `settle` is called for it
         try:
             digest = blake2b(digest_size=16)
             for start in range(0, len(state), _CHUNK):
-                # Synced piece by piece: the log's syncs of others wait for one piece at most.
+                # Synced piece by piece, so that a sync of the log waits for one piece at most.
                 piece = state[start : start + _CHUNK]
                 digest.update(piece)
                 file.write(piece, start)
@@ -86,11 +86,11 @@ class States:
         return Kept(file, StateFile(file.name, len(state), digest.hexdigest()))
 
     def read(self, reference: StateFile) -> bytes:
-        """A state.
+        """Read a state from its file.
 
         Raises:
-            FileNotFoundError: The file is gone; a later version of the record does without.
-            ValueError: The file is not as it was written.
+            FileNotFoundError: The file is gone; a later version of the record may not need it.
+            ValueError: The file is damaged.
         """
         directory = self._known()
         if directory is None:
@@ -100,17 +100,18 @@ class States:
         except OSError as error:
             if error.errno not in _NO_FILE:
                 raise
-            raise ValueError(f"{STATES}/{reference.name} is no regular file") from error
+            raise ValueError(f"{STATES}/{reference.name} is not a regular file") from error
         data = file.read(reference.length + 1, 0)
         if len(data) != reference.length or _digest(data) != reference.digest:
-            raise ValueError(f"{STATES}/{reference.name} is not as it was written")
+            raise ValueError(f"{STATES}/{reference.name} does not match its length or its digest")
         return data
 
     def settle(self, kept: Kept, *, landed: bool | None) -> None:
         """Release a state's file after the write that refers to it.
 
         Args:
-            landed: False: nothing refers to it. None: that is not known.
+            landed: True if the write landed. False if it did not: the file is removed. None if the
+                outcome is unknown.
         """
         if landed is False:
             with suppress(OSError):
@@ -122,7 +123,7 @@ class States:
         file.close()
 
     def remove(self, names: Collection[str]) -> None:
-        """Remove files that nothing refers to."""
+        """Remove files to which no frame refers."""
         directory = self._known()
         if directory is not None:
             for name in names:
@@ -130,10 +131,10 @@ class States:
                     directory.remove(name)
 
     def forgotten(self, referred: Callable[[str], bool]) -> list[str]:
-        """Files that nothing refers to and nobody is writing. For the holder of the folder's lock.
+        """Names of unused files that no process is writing. The caller holds the folder's lock.
 
         Args:
-            referred: Whether a frame up to the log's end, or the table, refers to a name.
+            referred: Returns True if a frame up to the log's end, or the table, refers to a name.
         """
         directory = self._known()
         found = []
@@ -145,13 +146,13 @@ class States:
                 except OSError as error:
                     if error.errno not in (errno.ENOENT, *_NO_FILE):
                         raise
-                    continue  # removed meanwhile, or not a file of the store's
+                    continue  # removed meanwhile, or not a file of the store
                 if file.try_lock():
                     found.append(name)
         return found
 
     def abandon(self) -> None:
-        """Close the files that are under way, in a forked child: they are its parent's."""
+        """Close the unsettled files in a forked child, because they belong to its parent."""
         for file in list(self._under_way):
             file.close()
 
@@ -168,13 +169,13 @@ class States:
                 with suppress(FileExistsError):
                     self._folder.make(STATES)
                 directory = self._opened = self._folder.inside(STATES)
-            if not self._durable:  # another process may have made it and not synced it yet
+            if not self._durable:  # another process may have made the folder, not yet synced
                 self._folder.sync()
                 self._durable = True
             return directory
 
     def _fresh(self, directory: Directory) -> File:
-        """A new locked file; a sweep that came between its making and its lock takes it away."""
+        """A new locked file; made again if a sweep removed it before it was locked."""
         while True:
             name = os.urandom(16).hex()
             file = directory.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL)

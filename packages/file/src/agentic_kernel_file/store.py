@@ -42,11 +42,11 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 _RECOVERY_WAIT: Final = 1.0
 _TRIES: Final = 10
-"""How often a read begins again because the folder was replaced, or a state superseded."""
+"""Attempts of one read. It starts again if the folder was replaced or a state superseded."""
 
 
 class _Open:
-    """The parts of an open store; a forked child makes its own."""
+    """The parts of an open store; a forked child makes its own parts."""
 
     def __init__(
         self,
@@ -65,12 +65,12 @@ class _Open:
         self.presence = Presence(self.folder, self.reader, self.liveness)
         self.writer = Writer(self.folder, self.reader, self.liveness, self.presence, threads, sizes)
         if self.folder.writable:
-            # Whoever reads can do without: the writer does it before its first batch.
+            # A reader can skip the recovery: the writer recovers before its first batch.
             with nullcontext() if create else suppress(OSError):
                 self.writer.recover(timeout if create else min(timeout, _RECOVERY_WAIT))
 
     def abandon(self) -> None:
-        """Let go of what a forked child shares with its parent, without changing it."""
+        """Close the files in a forked child, which shares them; the parent keeps its locks."""
         self.liveness.abandon()
         self.folder.abandon()
 
@@ -78,30 +78,32 @@ class _Open:
 class FileStore:
     """A `Store` in one folder, for any number of processes on one machine.
 
-    Durable means: on the disk, as far as the operating system and the disk tell the truth. A
-    write that returned survives the death of every process and of the machine; one that raised
-    anything but `UnknownOutcome` left nothing. Reads take no lock and wait for no writer. Bytes
-    written per commit do not grow with the Task's history, nor time with the number of Tasks.
+    Durable means: on the disk, if the operating system and the disk report a sync correctly. A
+    write that returned survives the death of every process and of the machine. A write that raised
+    any error but `UnknownOutcome` left no change. Reads take no lock and wait for no writer. The
+    bytes written per commit do not grow with the Task's history. The time per commit does not grow
+    with the number of Tasks.
 
     One object may be used from many event loops and threads at once. A forked child may go on
-    using the object; hosts that joined before the fork are the parent's. The folder belongs on a
-    local file system: locks and syncs are what that system says they are.
+    using the object; hosts that joined before the fork belong to the parent. Use a folder on a
+    local file system: the store relies on the locks and syncs of that file system.
 
     If the folder, or a file of the store in it, is removed, renamed or replaced, a write raises
-    `FolderGone` instead of being acknowledged, and the next use opens what the path leads to then.
-    One record that is damaged hides no other.
+    `FolderGone` instead of being acknowledged. The next call opens the folder that the path leads
+    to then. A damaged record does not hide other records.
 
     Args:
-        folder: Created by the first `join` or `insert` if it is not there; no other write
-            creates it. A folder that holds something else is refused and left as it is.
-        lock_timeout: How many seconds a write waits for other processes; then it raises
-            `StoreBusy`.
-        files: Every operation on the disk goes through it.
-        sizes: When segments are sealed, when the log is compacted, and which states are kept in
-            files of their own.
+        folder: The first `join` or `insert` creates the folder if it does not exist; no other
+            write creates it. The store refuses a folder that holds other files, and leaves it
+            unchanged.
+        lock_timeout: Seconds that a write waits for a lock that another process holds; then it
+            raises `StoreBusy`.
+        files: The object that every operation on the disk goes through.
+        sizes: The limits at which a segment is sealed, the log is compacted, and a state gets a
+            file of its own.
 
     Raises:
-        InvalidValue: One of the arguments cannot be used; its name is the path.
+        InvalidValue: An argument cannot be used; the error's path is its name.
     """
 
     traits = StoreTraits()
@@ -126,7 +128,7 @@ class FileStore:
         self._threads = Threads()
         self._open: _Open | None = None
         self._seen = False
-        """True after the store was open once: a folder that is not there then is gone."""
+        """True after the store was open once; a folder that is missing after that is gone."""
         self._opening = threading.Lock()
         _stores.add(self)
 
@@ -185,7 +187,7 @@ class FileStore:
         if type(before) is not Record or type(after) is not Record or after.owner != before.owner:
             checked_record("before", before)
             checked_record("after", after)
-        # One event, the most common by far, is looked at here.
+        # The most common case, one event, is checked here without a call.
         kind = type(events)
         if (
             (kind is not list and kind is not tuple)
@@ -206,7 +208,8 @@ class FileStore:
                 await self._commit_apart(opened, before, after, events)
                 return
         request = Commit(before, after, events, None, moved=moved)
-        # As `_write`, without a coroutine in between: most writes are these (benchmarks/file.py).
+        # Like `_write`, but without its coroutine, because most writes are commits (the figures
+        # for durable steps in benchmarks/file.py need it).
         opened.writer.submit(request)
         try:
             await request.future
@@ -217,7 +220,7 @@ class FileStore:
     async def _commit_apart(
         self, opened: _Open, before: Record, after: Record, events: Sequence[bytes]
     ) -> None:
-        """A commit whose state is kept in a file of its own."""
+        """Commit a record whose state is written to a file of its own."""
         checked_record("after", after)
         kept = await self._kept(opened, after.state)
         await self._settled(opened, kept, lambda: Commit(before, after, events, kept, moved=True))
@@ -270,7 +273,7 @@ class FileStore:
             found += more
             if place is None:
                 break
-            await asyncio.sleep(0)  # very many records are read; others come in between
+            await asyncio.sleep(0)  # many records are read; let other asyncio tasks run
         return found[: search.limit]
 
     async def bury(
@@ -305,25 +308,25 @@ class FileStore:
         return removed
 
     def close(self) -> None:
-        """Give back threads and descriptors; hosts that joined here are gone.
+        """Release threads and file descriptors; hosts that joined through this object are gone.
 
-        A write that is under way is finished. The store opens itself again when it is used.
+        A write that is under way is finished. The next call opens the store again.
         """
         opened, self._open = self._open, None
         if opened is not None:
             opened.liveness.leave_all()
 
     async def _for_writing(self) -> _Open:
-        """The open store; created if it is not there."""
+        """The open store; it is created if it does not exist."""
         opened = self._open or await self._threads.run(lambda: self._opened(create=True))
         assert opened is not None
         return opened
 
     async def _for_changing(self, task_id: str) -> _Open:
-        """The open store, for a write to what is there already: such a write creates no folder.
+        """The open store, for a write to an existing Task: such a write creates no folder.
 
         Raises:
-            FolderGone: The folder was there.
+            FolderGone: There is no store any more.
             TaskNotFound: There is no store yet.
         """
         opened = await self._for_reading()
@@ -342,7 +345,7 @@ class FileStore:
         return self._open or await self._threads.run(lambda: self._opened(create=False))
 
     async def _present(self) -> _Open | None:
-        """Like `_for_reading`, but sure to be what the path leads to."""
+        """The open store, as `_for_reading`, after a check that the path still leads to it."""
         for _ in range(_TRIES):
             opened = await self._for_reading()
             if opened is None:
@@ -356,7 +359,10 @@ class FileStore:
                 raise self._error(error, "read") from error
             else:
                 return opened
-        raise FolderGone(f"{self.folder} is replaced again and again; stop that and try again")
+        raise FolderGone(
+            f"{self.folder} was replaced {_TRIES} times during one read; stop the program that "
+            "replaces it, and try again"
+        )
 
     def _opened(self, *, create: bool) -> _Open | None:
         with self._opening:
@@ -376,7 +382,7 @@ class FileStore:
             return self._open
 
     def _drop(self, opened: _Open, why: FolderGone) -> bool:
-        """Forget an open store whose folder went away; whether this is the first to notice."""
+        """Forget an open store whose folder is gone; True for the first caller that notices."""
         with self._opening:
             first = self._open is opened
             if first:
@@ -385,7 +391,7 @@ class FileStore:
         return first
 
     async def _read(self, look: Callable[[Catalog], T], nothing: T | TaskNotFound) -> T:
-        """What ``look`` finds in the catalog; ``nothing`` if there is no store yet."""
+        """The result of ``look`` on the catalog; ``nothing`` if there is no store yet."""
         for _ in range(_TRIES):
             opened = await self._present()
             if opened is None:
@@ -410,10 +416,13 @@ class FileStore:
                 raise
             except OSError as error:
                 raise self._error(error, "read") from error
-        raise StoreError(f"{self.folder} changes too fast to be read; try again")
+        raise StoreError(
+            f"{self.folder} changed during each of {_TRIES} attempts to read it; try again when "
+            "fewer writers are active"
+        )
 
     async def _kept(self, opened: _Open, state: bytes | None) -> Kept | None:
-        """The file of a large state, written and durable before the log refers to it."""
+        """The file of a large state, durable before the log refers to it; None for other states."""
         if state is None or len(state) <= self._sizes.apart:
             return None
         states = opened.folder.states
@@ -428,7 +437,7 @@ class FileStore:
     async def _settled(
         self, opened: _Open, kept: Kept | None, request: Callable[[], Request]
     ) -> None:
-        """A write that may refer to a state's file; the file goes if the write did not land."""
+        """Submit a write that may refer to a state's file; remove the file if it did not land."""
         if kept is None:
             await self._write(opened, request())
             return
@@ -446,7 +455,7 @@ class FileStore:
             self._threads.start(lambda: opened.folder.states.settle(kept, landed=landed))
 
     async def _write(self, opened: _Open, request: Request) -> Any:
-        """The result of a write; if the caller is cancelled, it is settled first (R5)."""
+        """The result of a write. If the caller is cancelled, the write is settled first (R5)."""
         opened.writer.submit(request)
         try:
             return await request.future
@@ -455,7 +464,7 @@ class FileStore:
             raise
 
     async def _left(self, opened: _Open, request: Request, why: BaseException) -> None:
-        """What to do before an exception leaves a write."""
+        """Clean up before an exception leaves a write: drop a gone folder, or settle the write."""
         if isinstance(why, FolderGone):
             self._drop(opened, why)
             return
@@ -487,7 +496,7 @@ def _event_id(after: EventId | None) -> EventId | None:
         and len(after) == 2
         and all(isinstance(part, int) and not isinstance(part, bool) for part in after)
     ):
-        raise InvalidValue("after", "must be an event's id, a pair of whole numbers")
+        raise InvalidValue("after", "must be the id of an event, a tuple of two whole numbers")
     return after
 
 
@@ -495,7 +504,7 @@ _stores: weakref.WeakSet[FileStore] = weakref.WeakSet()
 
 
 def _after_fork() -> None:
-    """A child shares its parent's locks until it closes them, and has none of its threads."""
+    """Reset every store in a forked child, which shares its parent's locks but not its threads."""
     for store in list(_stores):
         opened, store._open = store._open, None
         store._opening = threading.Lock()

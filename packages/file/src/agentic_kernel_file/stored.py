@@ -1,4 +1,4 @@
-"""Stored: one record's bytes as they lie on the disk, and how they become a record."""
+"""Stored: one record's bytes as stored on the disk, and their decoding into a record."""
 
 from __future__ import annotations
 
@@ -18,48 +18,48 @@ _LENGTH: Final = Struct("<I")
 
 
 class Stored(NamedTuple):
-    """A whole record, the changes since, oldest first, and the file of the state."""
+    """The bytes of a whole record, the changes since, oldest first, and the state's file."""
 
     whole: bytes
     changes: tuple[bytes, ...] = ()
     state: StateFile | None = None
     damage: str = ""
-    """Why the bytes are not to be trusted, if they are not as they were written."""
+    """The reason not to trust the bytes, if they are damaged."""
 
     def record(self, read: Callable[[StateFile], bytes]) -> Record:
-        """The record.
+        """The decoded record.
 
         Args:
-            read: Gives the content of a state's file.
+            read: Returns the content of a state's file.
 
         Raises:
-            InvalidValue: The bytes are damaged, or of a form that this version does not read.
+            InvalidValue: The bytes are damaged, or have a form that this version cannot read.
             FileNotFoundError: The state's file is gone.
         """
         record = self.folded()
         return record if self.state is None else with_state(record, self.state, read)
 
     def folded(self) -> Record:
-        """The record, without a state that is kept apart.
+        """The decoded record, without a state that has a file of its own.
 
         Raises:
-            InvalidValue: The bytes are damaged, or of a form that this version does not read.
+            InvalidValue: The bytes are damaged, or have a form that this version cannot read.
         """
         if self.damage:
             raise InvalidValue("record", self.damage)
         return grown(decode_record(self.whole), self.changes)
 
     def fault(self, task_id: str, version: int, why: InvalidValue) -> Unreadable:
-        """The error for a record whose bytes were refused."""
+        """Error for a record whose bytes cannot be decoded."""
         return unreadable(task_id, version, why, self.whole, *self.changes)
 
     def flat(self) -> bytes | None:
-        """The one text that says it all; None if there is more to say."""
+        """The whole record, if it is all there is; None if there are changes, a file or damage."""
         plain = not self.changes and self.state is None and not self.damage
         return self.whole if plain else None
 
     def encode(self) -> bytes:
-        """All of it, for a table."""
+        """All parts as bytes, for a table."""
         head = json.dumps([
             self.state, self.damage, [len(text) for text in (self.whole, *self.changes)]
         ]).encode()  # fmt: skip
@@ -67,10 +67,10 @@ class Stored(NamedTuple):
 
 
 def decode_stored(data: bytes) -> Stored:
-    """What `Stored.encode` gave.
+    """Decode the output of `Stored.encode`.
 
     Raises:
-        ValueError: It was something else.
+        ValueError: The bytes are not such an output.
     """
     (length,) = _LENGTH.unpack_from(data)
     at = _LENGTH.size + length
@@ -87,7 +87,7 @@ def grown(record: Record, changes: Iterable[bytes]) -> Record:
     """The record after some changes.
 
     Raises:
-        InvalidValue: One of them is damaged, or of a form that this version does not read.
+        InvalidValue: A change is damaged, or has a form that this version cannot read.
     """
     for text in changes:
         record = decode_change(record, text)
@@ -95,11 +95,11 @@ def grown(record: Record, changes: Iterable[bytes]) -> Record:
 
 
 def with_state(record: Record, reference: StateFile, read: Callable[[StateFile], bytes]) -> Record:
-    """The record with the state that is kept apart.
+    """The record with the state from the state's file.
 
     Raises:
-        InvalidValue: The file is not as it was written.
-        FileNotFoundError: It is gone.
+        InvalidValue: The file is damaged.
+        FileNotFoundError: The file is gone.
     """
     try:
         return record.changed(state=read(reference))

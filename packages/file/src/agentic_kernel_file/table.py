@@ -1,21 +1,21 @@
 """Table: the compacted, immutable part of the store; Tasks in order of their ids.
 
     block …     one Task: head, id, record, a directory of its events, the events
-    rows        by ordinal: where the block is, when the Task ended, its kind, its status
-    facts       by ordinal: when the Task was created, its agent, its realm, its version, its id
+    rows        by ordinal: place of the block, end of the Task, its kind, its status
+    facts       by ordinal: creation of the Task, its agent, its realm, its version, its id
     ids         the ids, for `facts`
     statuses    per status: the ordinals, in order
     parents     (digest of the parent's id, ordinal), sorted
     labels      (digest of a label and its text, ordinal), sorted
-    created     (when the Task was created, ordinal), sorted
-    held        what the index keeps in memory: Tasks that are not at rest for good
-    footer      JSON: where all that is; then its length, checksum and place
+    created     (creation of the Task, ordinal), sorted
+    held        entries that the index keeps in memory: Tasks not ended, or with an owner
+    footer      JSON: the places of all sections; then its length, checksum and place
 
-Everything is found by binary search over fixed-size rows, so a page or one Task out of any number
-costs a logarithm of small reads.
+A search is a binary search over fixed-size rows. So the number of small reads for a page, or for
+one Task, grows with the logarithm of the number of Tasks.
 
 Version 0.1 wrote tables without facts, ids, labels and created, and ignores them when it reads.
-What they say is then taken from the records, once for as long as the table is open.
+In such a table these facts are read from the records, once while the table is open.
 """
 
 from __future__ import annotations
@@ -55,18 +55,18 @@ NOT_ENDED: Final = -(1 << 63)
 FLAT: Final = 0
 """The record's bytes are one whole record."""
 STORED: Final = 1
-"""The record's bytes are what `Stored.encode` gave."""
+"""The record's bytes are the output of `Stored.encode`."""
 _GUESS: Final = 1024
 _CHECKED: Final = 1 << 16
-"""Version 0.1 has one checksum for a block's id and record; it is not read for longer ones."""
+"""Version 0.1 has one checksum for a block's id and record; a longer block's id is not checked."""
 _WHOLE: Final = (1 << 31) - 1
-"""The place of what stands for all lost events up to a version."""
+"""The place of the entry that stands for all lost events up to a version."""
 _RUN: Final = 4096
-"""How many rows a scan reads at once."""
+"""Rows that a scan reads at once."""
 
 
 class Row(NamedTuple):
-    """What can be known of a Task without its block."""
+    """The facts of a Task that can be read without its block."""
 
     ordinal: int
     offset: int
@@ -76,7 +76,7 @@ class Row(NamedTuple):
 
 
 class Facts(NamedTuple):
-    """What filters ask for beyond the row."""
+    """The facts that filters compare and that are not in the row."""
 
     created: int
     agent: int
@@ -100,7 +100,7 @@ class Block(NamedTuple):
 
     @property
     def events_at(self) -> int:
-        """Where the directory of events begins in the block."""
+        """The offset of the directory of events in the block."""
         return BLOCK.size + self.id_length + self.record_length
 
 
@@ -128,13 +128,13 @@ class Section:
         return self._form.unpack(self._read(size, self._base + index * size))
 
     def run(self, first: int, count: int) -> list[tuple[Any, ...]]:
-        """Items in a row."""
+        """Consecutive items."""
         size = self._form.size
         data = self._read(count * size, self._base + first * size)
         return list(self._form.iter_unpack(data))
 
     def up(self, first: int) -> Iterator[tuple[Any, ...]]:
-        """Items from one on."""
+        """Items from ``first`` to the end."""
         run = 64
         while first < self.count:
             run = min(run, self.count - first)
@@ -150,22 +150,22 @@ class Section:
             end, run = end - run, _RUN
 
     def first_at(self, wanted: tuple[Any, ...]) -> int:
-        """The index of the first item that is not less."""
+        """The index of the first item that is not less than ``wanted``."""
         return bisect_left(range(self.count), wanted, key=self.item)
 
 
 def table_name(number: int) -> str:
-    """The file of a table."""
+    """The name of a table's file."""
     return f"table-{number:06d}"
 
 
 def digest(task_id: str) -> int:
-    """A stable number for an id."""
+    """The digest of an id, 64 bits as an integer."""
     return int.from_bytes(blake2b(task_id.encode(), digest_size=8).digest(), "little")
 
 
 def label_digest(label: str, text: str) -> int:
-    """A stable number for a label and its text."""
+    """The digest of a label and its text, 64 bits as an integer."""
     return digest(f"{label}\0{text}")
 
 
@@ -173,7 +173,7 @@ class Table:
     """One table, open for reading.
 
     Args:
-        states: Gives the content of a state's file.
+        states: Returns the content of a state's file.
     """
 
     def __init__(self, file: File, states: Callable[[StateFile], bytes]) -> None:
@@ -201,16 +201,16 @@ class Table:
             self._agents: list[str] = self._footer["agents"]
             self._realms: list[str] = self._footer["realms"]
         self._names: list[bytes] | None = None
-        """The ids that `facts` leads to, if both are in memory."""
+        """The ids in the order of `facts`, if both are in memory."""
         self.states: frozenset[str] = frozenset(self._json("states", []))
-        """Names of the files that states are kept in."""
+        """Names of the states' files that the table refers to."""
         self.faults: dict[int, Unreadable] = {}
-        """The records that cannot be read, by ordinal, among those that were looked at."""
+        """The faults of the unreadable records that were checked, by ordinal."""
         self.looked = 0
-        """All ordinals below were looked at."""
+        """All ordinals below this one were checked."""
 
     def held(self) -> Iterator[Entry]:
-        """Entries of the Tasks that may still move, or that somebody owns."""
+        """Entries of the Tasks that have not ended, or that have an owner."""
         more = self._json("held_more", None)
         for place, (task_id, version, status, *facts) in enumerate(self._json("held", [])):
             state, origin = (None, None) if more is None else more[place]
@@ -247,7 +247,7 @@ class Table:
         return Row(ordinal, offset, ended, kind, status)
 
     def id_of(self, row: Row) -> str | None:
-        """A Task's id; None if it is damaged."""
+        """A Task's id; None if the id is damaged."""
         if self._facts is None:
             return self._block_id(row, None)
         facts = Facts(*self._facts.item(row.ordinal))
@@ -260,10 +260,10 @@ class Table:
         return self._block_id(row, facts.id_crc)
 
     def record(self, row: Row) -> Record:
-        """The record of one Task, checked.
+        """The record of one Task, after its checksum was compared.
 
         Raises:
-            Unreadable: The record is damaged, or of a form that this version does not read.
+            Unreadable: The record is damaged, or has a form that this version cannot read.
             FileNotFoundError: Its state's file is gone.
         """
         stored = self.stored(row)
@@ -274,7 +274,7 @@ class Table:
             raise stored.fault(known, self.version_of(row), error) from error
 
     def stored(self, row: Row) -> Stored:
-        """A record's bytes."""
+        """A record's bytes; ``damage`` says if they do not match their checksum."""
         try:
             block, data = self._block(row)
             if len(data) < block.events_at <= self._room(row):
@@ -287,7 +287,7 @@ class Table:
             return Stored(b"", damage=f"is damaged in {self.file.name} at {row.offset}: {error}")
 
     def fault(self, row: Row) -> Unreadable | None:
-        """Why a record cannot be read, or None; looked up only once."""
+        """The fault of a record that cannot be read, or None; each record is checked only once."""
         if row.ordinal >= self.looked:
             try:
                 self.record(row)
@@ -303,7 +303,7 @@ class Table:
         return self.faults.get(row.ordinal)
 
     def copied(self, row: Row, extras: Extras) -> tuple[bytes, Item, str | None]:
-        """A Task's block as it is, and what another table has to know to take it in."""
+        """A Task's block, its `Item` and its state's file name, to copy it to another table."""
         data = self.file.read(self._room(row), row.offset)
         facts = Facts(*extras.facts.item(row.ordinal))
         item = Item(
@@ -347,7 +347,7 @@ class Table:
         return found
 
     def raw_events(self, row: Row) -> list[RawEvent]:
-        """All events of a Task as they lie there, and what stands for those that are lost."""
+        """All events of a Task as stored, damaged or not, with a placeholder for lost events."""
         try:
             block, _ = self._block(row)
             texts = row.offset + block.events_at + block.events * EVENT.size
@@ -367,13 +367,13 @@ class Table:
         return found
 
     def after(self, task_id: str | None) -> Iterator[Row]:
-        """Rows of the Tasks with a greater id, in order."""
+        """Rows of the Tasks with a greater id than ``task_id``, in order."""
         first = 0 if task_id is None else self._after(task_id)
         for ordinal, row in enumerate(self._rows.up(first), first):
             yield Row(ordinal, *row)
 
     def matching(self, search: Search) -> Iterator[Row]:
-        """Rows that may match, in the order of the search; the record says whether they do."""
+        """Rows that may match, in the order of the search. The caller checks their records."""
         test = self._test(search)
         if test is None:
             return
@@ -383,11 +383,11 @@ class Table:
                 yield row
 
     def created_of(self, row: Row) -> int:
-        """When the Task was created."""
+        """The creation time of the Task, in microseconds since 1970."""
         return self._created_at(row.ordinal)
 
     def extras(self) -> Extras:
-        """What a copy of this table needs beyond its rows and blocks."""
+        """The data that a copy of this table needs beyond its rows and blocks."""
         facts = self._all_facts()
         labels: dict[int, list[int]] = {}
         for wanted, ordinal in self._labels.up(0):
@@ -433,7 +433,7 @@ class Table:
         return Facts(*self._all_facts().item(ordinal)).created
 
     def _rarest(self, search: Search) -> tuple[Section, int] | None:
-        """Of the parents and labels asked for, the one with the fewest Tasks."""
+        """The parent or label of the search that has the fewest Tasks; None if it has neither."""
         asked: list[tuple[Section, int]] = []
         if search.parent is not None:
             asked.append((self._parents(), digest(search.parent)))
@@ -453,7 +453,7 @@ class Table:
             yield ordinal
 
     def _test(self, search: Search) -> Callable[[Row], bool] | None:
-        """A check of a row and its facts; None if no row can pass it."""
+        """A filter for rows and their facts; None if no row can match."""
         status = None if search.status is None else STATUS_CODES[search.status]
         kinds = None if search.kinds is None else _codes(self.kinds, search.kinds)
         deep = (
@@ -489,7 +489,7 @@ class Table:
         return test
 
     def _after_with(self, status: TaskStatus, task_id: str | None) -> Iterator[Row]:
-        """Like `after`, but only Tasks of one status."""
+        """Like `after`, but only Tasks with one status."""
         start, count = self._footer["statuses"].get(status.value, (0, 0))
         ordinals = Section(ORDINAL, count, self.file.read, start)
         first = 0 if task_id is None else ordinals.first_at((self._after(task_id),))
@@ -505,7 +505,7 @@ class Table:
         return bisect_left(range(self.count), task_id, key=self._sort_id)
 
     def _sort_id(self, ordinal: int) -> str:
-        """An id; that of the nearest Task before it if it is damaged."""
+        """The id of an ordinal; if it is damaged, the id of the nearest Task before it."""
         for place in range(ordinal, -1, -1):
             found = self.id_of(self.row(place))
             if found is not None:
@@ -520,7 +520,7 @@ class Table:
         return data[BLOCK.size : BLOCK.size + min(block.id_length, 64)].decode(errors="replace")
 
     def _block_id(self, row: Row, crc: int | None) -> str | None:
-        """The id that the block says, if its checksum holds."""
+        """The id in the block, if it matches its checksum, else None."""
         try:
             block, data = self._block(row, BLOCK.size + 64 if crc is not None else _GUESS)
             end = BLOCK.size + block.id_length
@@ -546,7 +546,7 @@ class Table:
         return self._section(PAIR, *self._footer["parents"])
 
     def _all_facts(self) -> Section:
-        """The facts; in a table that version 0.1 wrote, from all of its records."""
+        """The facts; for a table of version 0.1, they are read from all its records first."""
         if self._facts is None:
             self._learn()
         assert self._facts is not None
@@ -582,7 +582,7 @@ class Table:
         return Section(form, count, self.file.read, base)
 
     def _json(self, name: str, nothing: Any) -> Any:
-        """A part of the footer that lies beside it."""
+        """A list that the footer refers to and that is stored outside it."""
         if name not in self._footer:
             return nothing
         offset, length, crc = self._footer[name]
@@ -592,7 +592,7 @@ class Table:
         return json.loads(data)
 
     def _room(self, row: Row) -> int:
-        """How long the block is: blocks lie one behind the other, the rows after the last."""
+        """The block's length: blocks follow each other, and the rows follow the last block."""
         last = row.ordinal + 1 == self.count
         end: int = self._footer["rows"] if last else self._rows.item(row.ordinal + 1)[0]
         return max(end - row.offset, 0)
@@ -608,26 +608,26 @@ class Table:
 
 
 class RawEvent(NamedTuple):
-    """An event as it lies there."""
+    """An event as stored, damaged or not."""
 
     id: EventId
     text: bytes
     sound: bool = True
-    """False if it is not as it was written, so that reading it raises."""
+    """False if the event is damaged, so that reading it raises."""
 
     @classmethod
     def lost(cls, version: int) -> RawEvent:
-        """What stands for all events up to a version, if they cannot be found."""
+        """The placeholder for all events up to a version, if they cannot be found."""
         return cls((max(version, 0), _WHOLE), b"", sound=False)
 
     @property
     def crc(self) -> int:
-        """The checksum that a table keeps: a wrong one if the event is damaged."""
+        """The checksum to store in a table: a wrong one if the event is damaged."""
         return zlib.crc32(self.text) ^ (0 if self.sound else 0xFFFFFFFF)
 
 
 def events_damaged(task_id: str, which: str) -> Damaged:
-    """The error for events of a Task that are not as they were written."""
+    """Error for damaged events of a Task."""
     return Damaged(
         f"{which} of task {ascii(task_id)[:80]} cannot be read, because the disk damaged it; "
         "restore the folder from a copy, or kill the Task"
@@ -635,17 +635,17 @@ def events_damaged(task_id: str, which: str) -> Damaged:
 
 
 def _in_row(entries: Sequence[tuple[Any, ...]]) -> bool:
-    """Whether a run of a directory's entries is in order and leaves no gap."""
+    """True if consecutive entries of a directory of events are in order and without a gap."""
     return all(
         one[:2] < other[:2] and one[2] + one[3] == other[2] for one, other in pairwise(entries)
     )
 
 
 class Item(NamedTuple):
-    """What a table says about a Task beside its block."""
+    """The facts that a table keeps of a Task outside its block."""
 
     task_id: str | None
-    """None if it is damaged."""
+    """None if the id is damaged."""
     version: int
     status: int
     ended: int
@@ -654,13 +654,13 @@ class Item(NamedTuple):
     agent: str
     realm: str
     labels: Sequence[int] = ()
-    """Digests."""
+    """The digests of its labels."""
     parent: int | None = None
     """The digest of the parent's id."""
 
 
 class Extras(NamedTuple):
-    """What a table says beyond its rows and blocks, as its successor needs it."""
+    """The data of a table beyond its rows and blocks, in the form that its successor needs."""
 
     facts: Section
     agents: list[str]
@@ -672,7 +672,7 @@ class Extras(NamedTuple):
 
 
 def state_gone(error: FileNotFoundError) -> InvalidValue:
-    """The fault of a record whose state's file is gone."""
+    """Error for a record whose state's file is gone."""
     return InvalidValue("record.state", f"is gone: {error.filename or error}")
 
 

@@ -1,4 +1,4 @@
-"""TableWriter: a new table, written front to back in order of ids."""
+"""TableWriter: writes a new table from front to back, in order of ids."""
 
 from __future__ import annotations
 
@@ -35,7 +35,10 @@ _BUFFER = 1 << 18
 
 
 class TableWriter:
-    """Blocks first, then what finds them; the arrays wait in memory, 100 bytes a Task."""
+    """Writes the blocks first, then the sections that find them.
+
+    The sections wait in memory until then, about 100 bytes per Task.
+    """
 
     def __init__(self, directory: Directory, number: int) -> None:
         flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC
@@ -96,10 +99,10 @@ class TableWriter:
         self.hold(entry, origin)
 
     def add_block(self, block: bytes, item: Item, state: str | None) -> None:
-        """Append a Task whose block is finished.
+        """Append a Task whose block is complete.
 
         Args:
-            state: The name of the file that its state is kept in.
+            state: The name of its state's file, if the state has a file of its own.
         """
         ordinal = len(self._rows)
         offset = self._flushed + self._buffered
@@ -125,7 +128,7 @@ class TableWriter:
         self._append(block)
 
     def hold(self, entry: Entry, origin: Origin | None) -> None:
-        """Note a Task that the index shall keep in memory."""
+        """Add a Task to the section `held`, if it has not ended or has an owner."""
         if not entry.status.terminal or entry.owner is not None:
             self._held.append([
                 entry.task_id, entry.version, STATUS_CODES[entry.status], entry.owner, entry.due,
@@ -134,7 +137,7 @@ class TableWriter:
             self._held_more.append([entry.state, origin])
 
     def finish(self) -> None:
-        """Write what finds the blocks, and make the file durable."""
+        """Write the sections that find the blocks, and make the file durable."""
         rows = self._place(self._rows)
         facts = self._place(self._facts)
         ids = self._place(self._names)
@@ -172,7 +175,7 @@ class TableWriter:
         return [self._place([text]), len(text), zlib.crc32(text)]
 
     def _place(self, parts: Iterable[bytes]) -> int:
-        """Append a section; returns where it begins."""
+        """Append a section and return its offset."""
         begin = self._flushed + self._buffered
         self._append(b"".join(parts))
         return begin

@@ -1,4 +1,4 @@
-"""Threads: work on the disk that must wait neither for the event loop nor for its executor."""
+"""Threads: disk work that must not wait for the event loop or for its executor."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ T = TypeVar("T")
 class Threads:
     """Daemon threads that start when there is work and end when there is none.
 
-    They are the store's own: tools that hang in the event loop's executor keep no store from
-    opening, and no thread keeps the interpreter from exiting.
+    The threads belong to the store. So tools that hang in the event loop's executor cannot prevent
+    a store from opening, and no thread prevents the interpreter from exiting.
     """
 
     def __init__(self, most: int = 2) -> None:
@@ -26,7 +26,7 @@ class Threads:
         self._lock = threading.Lock()
 
     def start(self, work: Callable[[], object]) -> None:
-        """Have the work done; it does not raise."""
+        """Run the work in one of the threads. The work must not raise."""
         with self._lock:
             self._waiting.append(work)
             if self._running == self._most:
@@ -35,7 +35,7 @@ class Threads:
         threading.Thread(target=self._run, name="file-store-disk", daemon=True).start()
 
     async def run(self, work: Callable[[], T], undo: Callable[[T], object] | None = None) -> T:
-        """The result of the work.
+        """Run the work in one of the threads and return its result.
 
         Args:
             undo: Called with the result if the caller was cancelled meanwhile.
@@ -58,7 +58,7 @@ class Threads:
                 result = work()
             except BaseException as raised:
                 error = raised
-            with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            with suppress(RuntimeError):  # the loop is closed, so no caller waits any more
                 loop.call_soon_threadsafe(settle, result, error)
 
         self.start(done)

@@ -1,4 +1,4 @@
-"""Tip: the end of the log behind what is published, as the holder of the folder's lock sees it."""
+"""Tip: the unpublished end of the log, as the holder of the folder's lock sees it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .reader import Reader
 
 
 class _Pending(NamedTuple):
-    """One batch that is written and not yet published."""
+    """One batch that is written but not yet published."""
 
     start: int
     end: Position
@@ -28,10 +28,10 @@ class _Pending(NamedTuple):
 
 
 class Tip:
-    """The published catalog with the unpublished batches on top, ours and other processes'.
+    """The published catalog plus the unpublished batches of this and of other processes.
 
-    Used by the writer's thread alone. Readers never see any of it before it is durable: `settle`
-    moves what was published into their catalog, `forget` drops what was given up.
+    Only the writer's thread uses it. Readers never see a batch before it is durable: `settle` moves
+    published batches into the readers' catalog, and `forget` drops the unpublished ones.
     """
 
     def __init__(self, folder: Folder, reader: Reader, liveness: Liveness) -> None:
@@ -43,9 +43,9 @@ class Tip:
         self._pending: deque[_Pending] = deque()
         self.position = reader.catalog.position
         self._settled = NOTHING
-        """The latest publication, if nothing of it is left to look up."""
+        """The latest publication, if all of it was applied; else `NOTHING`."""
         self.generation = 0
-        """Of the manifest whose active segment `position` lies in."""
+        """The generation of the manifest whose active segment holds `position`."""
 
     def latest(self, task_id: str) -> Entry | None:
         if task_id in self._fresh:
@@ -57,7 +57,7 @@ class Tip:
             return self._reader.catalog.latest(task_id)
 
     def record(self, entry: Entry) -> Record:
-        """The record of an entry, built on the published one and not from the insert on."""
+        """The record of an entry, built from the published record, not from the insert."""
         with self._reader.lock:
             catalog = self._reader.catalog
             published = catalog.latest(entry.task_id)
@@ -67,12 +67,12 @@ class Tip:
             return catalog.record(entry)
 
     def owner(self, entry: Entry) -> str | None:
-        """Who owns a Task, as far as that is legible."""
+        """The owner of a Task, if that can be read."""
         with self._reader.lock:
             return self._reader.catalog.owner(entry)
 
     def refers(self, name: str) -> bool:
-        """Whether a record, published or not, has its state in that file."""
+        """True if a record, published or not, has its state in that file."""
         catalog = self._reader.catalog
         if name in catalog.index.states:
             return True
@@ -86,18 +86,18 @@ class Tip:
 
     @property
     def unpublished(self) -> bool:
-        """Whether anything waits for its fsync."""
+        """True if a batch waits for its fsync."""
         return bool(self._pending)
 
     def catch_up(self) -> bool:
-        """Read what was written since; returns whether something torn follows it.
+        """Read the batches that were written since; True if a torn write follows them.
 
-        For the holder of the folder's lock.
+        The caller holds the folder's lock.
         """
         reader = self._reader
         published = self._folder.head.read()
         if published.turn and published == self._settled:
-            return self._read_tail()  # nobody but this writer has published
+            return self._read_tail()  # only this writer has published
         with reader.lock:
             if published.generation != reader.manifest.generation:
                 reader.reload()
@@ -122,19 +122,19 @@ class Tip:
         return torn
 
     def decided(self, change: Change) -> None:
-        """Let later requests of the same batch see what an earlier one does."""
+        """Let later requests of the same batch see the change of an earlier one."""
         if isinstance(change, Entry):
             self._fresh[change.task_id] = change
         else:
             self._fresh.update(dict.fromkeys(change))
 
     def note(self, changes: Sequence[Change], end: Position) -> None:
-        """A batch is written, and its changes decided."""
+        """Add a written batch and its changes to the unpublished batches."""
         self._pending.append(_Pending(self.position.at, end, changes))
         self.position = end
 
     def settle(self, published: Published) -> None:
-        """Hand what was published to the readers."""
+        """Move published batches to the readers' catalog."""
         pending = self._pending
         if pending:
             with self._reader.lock:
@@ -145,18 +145,19 @@ class Tip:
                         catalog.apply(changes, end)
         if not pending:
             self._fresh.clear()
-            # A segment that was begun meanwhile has to be looked up, even if nothing is in it.
+            # If another process has begun a new segment, `catch_up` has to read its manifest, even
+            # if the segment is empty.
             self._settled = published if published.generation == self.generation else NOTHING
 
     def forget(self) -> None:
-        """Drop what is not published; `catch_up` reads again what is still there."""
+        """Drop the unpublished batches; `catch_up` reads again those that are still in the log."""
         self._pending.clear()
         self._fresh.clear()
         self._settled = NOTHING
         self.position = self._reader.catalog.position
 
     def _repair(self) -> Published:
-        """Publish anew, after a crash that left the head behind the manifest, or lost it."""
+        """Publish again, after a crash that left the head older than the manifest, or lost it."""
         with self._folder.publishing:
             manifest, head = self._reader.manifest, self._folder.head
             published = head.read()

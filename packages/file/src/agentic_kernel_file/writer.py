@@ -1,9 +1,9 @@
-"""Writer: the one thread of a store that writes, and the protocol of a group commit.
+"""Writer: the single writer thread of a store, and the protocol of a group commit.
 
-Take what waits in the queue → lock the folder → read what other processes wrote since → decide
-about each request in order → append the accepted ones in one write → unlock → fdatasync → look
-whether the path still leads here → publish → answer. While one batch is being synced the next one
-gathers.
+Take the waiting requests from the queue → lock the folder → read the batches that other processes
+wrote since → decide each request in order → append the accepted ones in one write → unlock →
+fdatasync → check that the path still leads to this folder → publish → answer. While one batch is
+synced, the queue collects the next batch.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ from .tip import Tip
 
 _IDLE = 2.0
 _MOST = 1024
-"""How many requests one batch takes, so that a flood does not hold the lock for long."""
+"""Requests per batch; the limit keeps a long queue from holding the lock for long."""
 _log = logging.getLogger(__name__)
 
 
 class Writer:
-    """Serialises the writes of one process with each other and with those of other processes.
+    """Serialises the writes of this process with each other and with those of other processes.
 
-    Its thread starts with the first request and ends when it has been idle for a while; it never
-    keeps the interpreter from exiting, and whatever it was doing then is safe to interrupt.
+    Its thread starts with the first request and ends after two idle seconds. The thread never
+    prevents the interpreter from exiting, and an exit may interrupt it safely at any point.
     """
 
     def __init__(
@@ -79,10 +79,10 @@ class Writer:
             self._start()
 
     def recover(self, timeout: float) -> None:
-        """Publish what a crash of the machine left durable but unpublished. Once per process.
+        """Publish the batches that a crash left in the log unpublished. Called once per process.
 
         Raises:
-            OSError: It could not be made durable again, or the lock could not be had.
+            OSError: The log could not be synced, or the lock was not free in time.
         """
         self._folder.lock.acquire(timeout)
         try:
@@ -102,7 +102,7 @@ class Writer:
                 batch = [self._queue.get(timeout=_IDLE)]
             except Empty:
                 self._running = False
-                # A request that came just before was queued by a caller who saw us running.
+                # A caller that still saw this thread running may have queued a request just now.
                 if self._queue.empty():
                     return
                 with self._starting:
@@ -111,13 +111,16 @@ class Writer:
                     self._running = True
                 continue
             while len(batch) < _MOST and not self._queue.empty():
-                batch.append(self._queue.get_nowait())  # nobody else takes from it
+                batch.append(self._queue.get_nowait())  # only this thread takes from the queue
             try:
                 self._serve(batch)
-            except BaseException as error:  # a defect: this thread goes on, and no caller hangs
+            except BaseException as error:  # a defect: the thread goes on, and no caller hangs
                 self._tip.forget()
-                _log.error("the writer met a fault of its own: %s", said(error))
-                _refuse(batch, UnknownOutcome(f"{said(error)}; read back what was written"))
+                _log.error("a defect in the writer, which goes on: %s", said(error))
+                _refuse(
+                    batch,
+                    UnknownOutcome(f"{said(error)}; read back to learn whether the write landed"),
+                )
                 answer(batch)
             del batch
 
@@ -127,7 +130,7 @@ class Writer:
         except (OSError, KernelError) as error:
             self._tip.forget()
             _refuse(batch, self._failure(error))
-        except BaseException as error:  # a defect: its callers get it, and none hangs
+        except BaseException as error:  # a defect: every caller gets the error, and none hangs
             self._tip.forget()
             _refuse(batch, error)
         else:
@@ -137,7 +140,7 @@ class Writer:
         answer(batch)
 
     def _write(self, batch: Sequence[Request]) -> list[Request]:
-        """Append what holds; returns the requests whose outcome depends on the fsync."""
+        """Append the accepted requests and return those whose outcome depends on the fsync."""
         if self._doubt is not None:
             self._settle_doubt(self._doubt)
         accepted: list[Request] = []
@@ -176,10 +179,10 @@ class Writer:
         return accepted
 
     def _raise_schema(self, needed: int, changes: Sequence[Change]) -> None:
-        """Have older code refuse the folder before it holds what that must not touch.
+        """Raise the folder's schema, so that older code refuses it before the batch is written.
 
-        A process of an older version that has the folder open meets the new generation before
-        its next read and write, looks at the manifest, and refuses.
+        A process of an older version that has the folder open finds the new generation before its
+        next read or write, reads the manifest, and refuses.
         """
         with self._folder.publishing:
             manifest = self._folder.manifest()
@@ -202,11 +205,14 @@ class Writer:
                 if request.kept is not None and not request.kept.there():
                     raise StoreError(
                         f"the file of a state was removed from {self._folder.path}/{STATES} "
-                        "while it was written; let nothing else change the folder"
+                        "during a write; let no other program change the folder, and try again"
                     )
             published = self._publish(end)
             if published is None:
-                raise StoreError("another process met a failing disk and gave this write up")
+                raise StoreError(
+                    "another process met a disk error and gave this write up; check the disk and "
+                    "try again"
+                )
         except FolderGone as error:
             self._tip.forget()
             _refuse(accepted, error if self._taken_back(end) else FolderGoneMidway(error.reason))
@@ -216,20 +222,20 @@ class Writer:
             failure = self._failure(error)
             if not self._give_up(end):
                 self._doubt = end
-                failure = UnknownOutcome(f"{failure}; read back to learn whether it landed")
+                failure = UnknownOutcome(f"{failure}; read back to learn whether the write landed")
             _refuse(accepted, failure)
             answer(batch)
         else:
-            # What was published needs them no more; a reader who is behind looks again.
+            # The published records do not need these files. A reader that is behind reads again.
             if superseded:
                 self._remove_states(superseded)
             answer(batch)
-            self._tip.settle(published)  # readers who come before it look into the log
+            self._tip.settle(published)  # a reader that comes before this reads the log itself
 
     def _taken_back(self, end: int) -> bool:
-        """Whether nobody will ever find a batch that was written to a folder that went away.
+        """True if no process can ever read a batch that was written to a folder that is gone.
 
-        What stands in its place may be a copy that was made after the append.
+        The folder that replaced it may be a copy that was made after the append.
         """
         appender, folder = self._appender, self._folder
         assert appender is not None
@@ -257,26 +263,26 @@ class Writer:
             try:
                 states.remove(names)
             except OSError as error:
-                _log.warning("a state that is not needed any more stays for now: %s", said(error))
+                _log.warning("an unused state's file could not be removed yet: %s", said(error))
 
         self._threads.start(remove)
 
     def _sweep_states(self) -> None:
-        """Remove what a crash left beside the log. For the holder of the folder's lock."""
+        """Remove the unused states' files that a crash left. The caller holds the folder's lock."""
         try:
             names = self._folder.states.forgotten(self._tip.refers)
         except OSError as error:
-            _log.warning("states that are not needed any more stay for now: %s", said(error))
+            _log.warning("the unused states' files could not be found yet: %s", said(error))
         else:
             self._remove_states(names)
 
     def _publish(self, end: int) -> Published | None:
-        """Make a durable position known; None if another process gave it up before."""
+        """Publish a durable position; None if another process gave its batch up before."""
         folder = self._folder
         with folder.publishing:
             published = folder.head.read()
             generation = published.generation
-            if generation != self._tip.generation:  # readers may have heard of it before us
+            if generation != self._tip.generation:  # the manifest changed meanwhile
                 manifest = folder.manifest()
                 if manifest.given_up(end):
                     return None
@@ -286,10 +292,10 @@ class Writer:
         return published
 
     def _give_up(self, end: int) -> bool:
-        """Seal the segment before a batch that could not be made durable.
+        """Seal the segment before a batch that could not be made durable; True if that worked.
 
-        It will never be read, whatever of it is on the disk. False if that failed as well, or if
-        another process has published the batch meanwhile.
+        After that no process reads the batch, even if parts of it are on the disk. False if the
+        sealing failed too, or if another process has published the batch meanwhile.
         """
         folder = self._folder
         try:
@@ -309,17 +315,20 @@ class Writer:
                 create_segment(folder.directory, successor.active.number, successor.active.start)
                 folder.replace(successor)
         except (OSError, KernelError) as error:
-            _log.warning("a failed write could not be given up yet: %s", said(error))
+            _log.warning("the log could not be sealed before a failed write: %s", said(error))
             return False
         return True
 
     def _settle_doubt(self, end: int) -> None:
         if not self._give_up(end) and self._folder.head.read().durable < end:
-            raise StoreError("an earlier write is in doubt; check the disk and try again")
+            raise StoreError(
+                "the outcome of an earlier write is unknown, and it could not be given up; check "
+                "the disk and try again"
+            )
         self._doubt = None
 
     def _settle_synced(self) -> None:
-        """Publish everything at hand, which is synced. For the holder of the folder's lock."""
+        """Publish all batches of the tip, which are synced. The caller holds the folder's lock."""
         published = self._publish(self._tip.position.at)
         if published is not None:
             self._tip.settle(published)
@@ -334,7 +343,7 @@ class Writer:
         self._recovered = True
 
     def _ready(self) -> Appender:
-        """The active segment, read to its end and fit for an append."""
+        """The active segment, read to its end and ready for an append."""
         torn = self._tip.catch_up()
         appender = self._opened()
         if torn:
@@ -365,7 +374,7 @@ class Writer:
         )
 
     def _rotate(self, appender: Appender) -> None:
-        """Seal the active segment and go on in a new one."""
+        """Seal the active segment and continue in a new one."""
         compact = self._compactable()
         end = self._tip.position.at
         try:
@@ -395,6 +404,6 @@ def _refuse(requests: Sequence[Request], error: BaseException) -> None:
     for request in requests:
         if request.error is None:
             request.error = error
-            if isinstance(error, StoreError):  # not one exception raised in many tasks
+            if isinstance(error, StoreError):  # each caller gets an exception of its own
                 request.error = type(error)(error.reason)
                 request.error.__cause__ = error

@@ -1,4 +1,4 @@
-"""A language model in your own process as a Runtime: any GGUF file, through llama.cpp."""
+"""A Runtime for a language model in your own process: any GGUF file, through llama.cpp."""
 
 from .model import MODEL_PACKAGE, MODEL_VARIABLE, find_model
 from .options import AnswerOptions

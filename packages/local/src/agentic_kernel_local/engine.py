@@ -1,4 +1,4 @@
-"""Engine: a model loaded by llama.cpp in this process, shared by all that ask for the same one."""
+"""Engine: a model that llama.cpp loaded in this process, shared by all users of equal options."""
 
 from __future__ import annotations
 
@@ -20,50 +20,50 @@ from .generation import Generation
 from .slots import Slots
 
 PROMPT_BATCH: Final = 256
-"""Tokens of a prompt that are read between two chances to stop."""
+"""Tokens of a prompt that are read between two callbacks; only a callback can stop the reading."""
 LOOK: Final = 0.5
-"""Seconds between two looks at whether a request that waits for a slot is still wanted."""
+"""Seconds between two checks whether a request that waits for a slot is still wanted."""
 READ_AHEAD: Final = 4 * 1024 * 1024
-"""Bytes of the model file read at once before it is loaded."""
+"""Bytes of each read of the model file before it is loaded."""
 
 
 def half_the_processors() -> int:
-    """How many threads compute unless told otherwise: half as many as there are processors.
+    """Return the default number of computing threads: half the number of processors.
 
     llama.cpp's threads spin while they wait for each other. With a thread on each of two
-    processors, a busy neighbour slowed 40 tokens from 0.4 s to 3–13 s; with one thread, from 0.5 s
-    to 0.8 s.
+    processors, another busy process slowed 40 tokens from 0.4 s to 3–13 s; with one thread, from
+    0.5 s to 0.8 s.
     """
     return max(1, (os.cpu_count() or 1) // 2)
 
 
 @dataclass(frozen=True, slots=True)
 class EngineOptions:
-    """What makes two engines the same one."""
+    """Options of an engine; the process has one engine for equal options."""
 
     model: Path
     """Real path of the GGUF file."""
     slots: int = 4
-    """Answers generated at once; more of them wait."""
+    """Answers generated at once; further ones wait."""
     context_tokens: int = 4096
-    """Prompt and answer of one Task, in tokens; each slot has that much of its own, so that no
+    """Tokens for the prompt and the answer of one Task. Each slot has its own tokens, so that no
     Task can take room from another (clause 1)."""
     threads: int = field(default_factory=half_the_processors)
-    """Threads that compute."""
+    """Number of computing threads."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One answer to be generated."""
+    """A request for one answer."""
 
     messages: Sequence[Mapping[str, str]]
-    """The conversation; an assistant's message at its end is continued where it breaks off."""
+    """The conversation; the model continues an assistant's message at its end."""
     max_tokens: int
-    """Tokens to generate at most; llama.cpp has no bound of its own."""
+    """The most tokens to generate; llama.cpp has no bound of its own."""
     temperature: float = 0.0
     """0 takes the likeliest token each time: the same request gets the same answer."""
     seed: int | None = None
-    """For a temperature above 0; random if None."""
+    """Seed for a temperature above 0; random if None."""
     schema: Mapping[str, Any] | None = None
     """JSON Schema that every complete answer fits: decoding is constrained to it."""
 
@@ -71,12 +71,12 @@ class Request:
 class Engine:
     """A loaded model that serves up to ``options.slots`` requests at once.
 
-    Got by `open` and let go by `close`; loaded by the first user and freed by the last one, or
-    when the interpreter exits.
+    `open` returns one and `close` gives it back. The first user loads the model; the last user, or
+    the exit of the interpreter, frees it.
     """
 
     def __init__(self, options: EngineOptions) -> None:
-        """Load the model, which takes seconds; use `open`.
+        """Load the model, which takes seconds; callers use `open` instead.
 
         Raises:
             CannotStart: llama.cpp cannot load it.
@@ -90,18 +90,18 @@ class Engine:
 
     @property
     def address(self) -> str:
-        """Where llama.cpp listens: even in process it opens a port, on the loopback only.
+        """The address of llama.cpp's server, which opens a port even in process, on loopback only.
 
-        It answers nobody without the random ``api_key`` of this process.
+        The server refuses every request without the random ``api_key`` of this process.
         """
         return str(self._server.listening_address)
 
     @classmethod
     async def open(cls, options: EngineOptions) -> Engine:
-        """The process's engine for these options; loaded if nobody has it open.
+        """Return the process's engine for these options; load the model if no user has it open.
 
-        Loading happens in a thread, yet the binding holds the interpreter's lock for most of it:
-        the whole process stands still, for about half a second with the small model.
+        A thread loads the model, but the binding holds the GIL for most of that time: the whole
+        process stops, for about half a second with the small model.
 
         Raises:
             CannotStart: The model cannot be loaded.
@@ -121,7 +121,7 @@ class Engine:
             raise
 
     async def close(self) -> None:
-        """Let go; the last user's call returns when the model is freed."""
+        """Give the engine back; the last user's call returns when the model is freed."""
         if _open[self.options].leave(self.options):
             await asyncio.to_thread(self._free)
 
@@ -129,20 +129,21 @@ class Engine:
     async def generate(
         self, request: Request, waiting: Callable[[], Awaitable[object]] | None = None
     ) -> AsyncIterator[Generation]:
-        """Generate one answer as soon as a slot is free; leaving the block stops it.
+        """Generate one answer as soon as a slot is free; leaving the block stops the model.
 
-        The slot is free again once the model has really stopped, which may be a moment after the
-        block was left.
+        The slot becomes free after the model has stopped, possibly a moment after the block ends.
 
         Args:
-            waiting: Awaited now and then as long as no slot is free; may raise to give up.
+            waiting: Awaited every `LOOK` seconds as long as no slot is free; it may raise to give
+                up.
         """
         await self._take_slot(waiting)
         generation = Generation(
             self._server.handle_chat_completions, _body(request), lambda: self._ended(generation)
         )
         try:
-            # In this order and under the lock, so that whoever is found running can be joined.
+            # In this order and under the lock: `_free` joins each running thread, so it must have
+            # been started.
             with self._lock:
                 generation.start()
                 self._running.add(generation)
@@ -184,7 +185,7 @@ class Engine:
 
 
 class _Entry:
-    """One engine of this process and how many have it open."""
+    """One engine of this process, and the number of its users."""
 
     def __init__(self) -> None:
         self.users = 0
@@ -195,7 +196,7 @@ class _Entry:
             engine = Engine(options)
         except BaseException as error:
             with _lock:
-                # Whoever asks next tries again: the file may have been mended.
+                # The next call of `open` loads again, because the file may have been repaired.
                 if _open.get(options) is self:
                     del _open[options]
             self.loaded.set_exception(error)
@@ -203,7 +204,7 @@ class _Entry:
             self.loaded.set_result(engine)
 
     def leave(self, options: EngineOptions) -> bool:
-        """One user less; True if it was the last."""
+        """Remove one user; return True if it was the last."""
         with _lock:
             self.users -= 1
             if self.users or _open.get(options) is not self:
@@ -218,8 +219,8 @@ _open: dict[EngineOptions, _Entry] = {}
 
 @atexit.register
 def _free_all() -> None:
-    # An interpreter that exits past a thread inside llama.cpp aborts, so what still runs is
-    # stopped and joined while the interpreter is whole.
+    # The process aborts if the interpreter exits while a thread runs inside llama.cpp. So all
+    # running threads are stopped and joined here, while the interpreter still works.
     with _lock:
         entries = list(_open.values())
         _open.clear()
@@ -229,17 +230,17 @@ def _free_all() -> None:
 
 
 def _load(options: EngineOptions, api_key: str) -> Any:
-    import xllamacpp  # 30 MB: not before a model is wanted
+    import xllamacpp  # 30 MB, so it is imported only to load a model
 
     _read_ahead(options.model)
     params = xllamacpp.CommonParams()
     params.model.path = str(options.model)
-    # HTTP clients see this name, not the path.
+    # HTTP clients see this name instead of the path.
     params.model_alias = {options.model.stem}
     params.hostnames = ["127.0.0.1"]
     params.port = 0
     params.api_keys = [api_key]
-    # And no web page may read its answers.
+    # No web page may read the server's answers.
     params.cors_origins = ""
     params.ui = False
     params.endpoint_slots = False
@@ -247,14 +248,14 @@ def _load(options: EngineOptions, api_key: str) -> Any:
     params.n_parallel = options.slots
     params.n_ctx = options.slots * options.context_tokens
     params.n_batch = params.n_ubatch = PROMPT_BATCH
-    # A cache of earlier prompts would grow to gigabytes beside the slots' own.
+    # A cache of earlier prompts would grow to gigabytes, in addition to the slots' own memory.
     params.cache_ram_mib = 0
     params.cache_idle_slots = False
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = options.threads
     try:
         server = xllamacpp.Server(params)
-        # A server that is freed before its loop has begun never ends, and holds the interpreter's
-        # lock meanwhile. One answered request shows that the loop runs.
+        # A server that is freed before its loop has begun never ends, and keeps holding the GIL.
+        # One answered request shows that the loop runs.
         server.handle_completions({"prompt": "a", "max_tokens": 1})
         return server
     except RuntimeError as error:
@@ -266,8 +267,8 @@ def _load(options: EngineOptions, api_key: str) -> Any:
 
 
 def _read_ahead(model: Path) -> None:
-    # The binding holds the interpreter's lock while it loads. Reading the file first, which does
-    # not, keeps a cold disk from holding up the event loop.
+    # The binding holds the GIL while it loads. Reading the file first, without the GIL, fills the
+    # page cache, so that a slow disk does not block the event loop.
     buffer = bytearray(READ_AHEAD)
     try:
         with model.open("rb", buffering=0) as file:
@@ -275,7 +276,8 @@ def _read_ahead(model: Path) -> None:
                 pass
     except OSError as error:
         raise CannotStart(
-            f"the model {ascii(str(model))} cannot be read ({error.strerror or error})"
+            f"the model {ascii(str(model))} cannot be read ({error.strerror or error}); check the "
+            "path and its permissions"
         ) from error
 
 
@@ -284,12 +286,12 @@ def _body(request: Request) -> Mapping[str, Any]:
         "messages": [dict(message) for message in request.messages],
         "stream": True,
         "stream_options": {"include_usage": True},
-        # Without it nothing is called back while a prompt is read, and nothing can stop it.
+        # Without this there is no callback while a prompt is read, so it could not be stopped.
         "return_progress": True,
         "timings_per_token": True,
         "max_tokens": request.max_tokens,
         "temperature": request.temperature,
-        # A model that thinks first cannot go on with an answer that is already begun.
+        # A model that thinks first cannot continue an answer that has already begun.
         "reasoning_format": "none",
         "chat_template_kwargs": {"enable_thinking": False},
     }

@@ -1,4 +1,4 @@
-"""Why a Task of this runtime fails: codes for programs, and how llama.cpp's errors map to them."""
+"""Failures: the failure codes of this runtime, and the mapping of llama.cpp's errors to them."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ CONTEXT_LENGTH: Final = "local/context_length"
 Metadata: ``context_tokens``, and ``prompt_tokens`` when the prompt alone was too long.
 """
 INVALID_REQUEST: Final = "local/invalid_request"
-"""The model's chat template or sampler refuses what was asked of it."""
+"""The model's chat template or sampler refuses the request."""
 BAD_OPTIONS: Final = "local/bad_options"
 """A ``local/…`` option in the Task's metadata is not valid. Metadata: ``path``.
 
-Only for a Task dispatched by a host that could not check it; otherwise it is `CannotStart`.
+Only for a Task that a host dispatched without checking it; otherwise it is `CannotStart`.
 """
 BAD_RESPONSE: Final = "local/bad_response"
-"""llama.cpp sent something that is not a piece of an answer, or stopped without an end."""
+"""llama.cpp sent data that is not a piece of an answer, or stopped without an end."""
 MODEL_ERROR: Final = "local/model_error"
 """llama.cpp failed while it worked. Metadata: ``type``."""
 
 NO_MODEL: Final = "local/no_model"
-"""The Task's process has no model that it could plan with."""
+"""The process that runs the Task has no model."""
 CUT: Final = "local/cut"
 """A limit ended an answer before it was a whole action. Metadata: ``text``, its beginning."""
 
@@ -39,11 +39,11 @@ _DETAIL: Final[Mapping[str, str]] = {
     "n_ctx": "context_tokens",
     "n_prompt_tokens": "prompt_tokens",
 }
-"""What a failure's metadata takes over from llama.cpp's error object, and under which name."""
+"""Fields of llama.cpp's error object, and their names in a failure's metadata."""
 
 
 def reported(error: Any) -> TaskFailed:
-    """The failure behind an error object that came as a chunk of the stream."""
+    """Return the failure for an error object that came as a chunk of the stream."""
     if not isinstance(error, Mapping) or not isinstance(error.get("type"), str):
         return malformed("an error without a type", error)
     kind = error["type"]
@@ -58,7 +58,7 @@ def reported(error: Any) -> TaskFailed:
 
 
 def raised(error: Exception) -> TaskFailed:
-    """The failure behind an exception of the binding; it raises ValueError for a bad request."""
+    """Return the failure for an exception of the binding: ValueError means a bad request."""
     code = INVALID_REQUEST if isinstance(error, ValueError) else MODEL_ERROR
     name = type(error).__name__
     failure = TaskFailed(code, str(error) or name, {"type": name})
@@ -67,15 +67,15 @@ def raised(error: Exception) -> TaskFailed:
 
 
 def malformed(what: str, chunk: Any) -> TaskFailed:
-    """The failure for a chunk that cannot be understood; a bounded part of it is kept."""
+    """Return the failure for a chunk that is not valid; its metadata has 500 characters of it."""
     return TaskFailed(BAD_RESPONSE, f"llama.cpp sent {what}", {"chunk": ascii(chunk)[:500]})
 
 
 def outgrown(context_tokens: int) -> TaskFailed:
-    """The failure of an answer that reached the end of the context before its own."""
+    """Return the failure for an answer that reached the end of the context before its own end."""
     return TaskFailed(
         CONTEXT_LENGTH,
-        f"the answer outgrew the context of {context_tokens} tokens; what there is of it is in "
-        "the Task's run.delta events; use a larger context_tokens or a smaller local/max_tokens",
+        f"the answer reached the end of the context of {context_tokens} tokens; the Task's "
+        "run.delta events hold its beginning; raise context_tokens or lower local/max_tokens",
         {"context_tokens": context_tokens},
     )

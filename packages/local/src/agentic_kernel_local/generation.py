@@ -1,8 +1,8 @@
-"""One streamed answer of the model: its own thread, stopped from the event loop at any time.
+"""Generation: one streamed answer in a thread of its own, which the event loop can stop.
 
-llama.cpp calls back for every piece and for every batch of the prompt; the callback's return
-value is the only way to stop it. So a thread runs the call, hands the pieces to the event loop,
-and looks at a flag each time. It ends by itself when the event loop is gone.
+llama.cpp invokes a callback for every piece and for every batch of the prompt. The callback's
+return value is the only way to stop it. So a thread runs the call, and the callback passes each
+piece to the event loop and checks a flag. The thread stops by itself if the event loop is closed.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from . import failures
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """How far the prompt has been read."""
+    """Progress of reading the prompt."""
 
     processed: int
     """Tokens read so far."""
     tokens: int
-    """Tokens in all."""
+    """Tokens of the whole prompt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Piece:
 
     text: str
     tokens: int
-    """Tokens generated so far, this piece's included; a piece may take several."""
+    """Tokens generated so far, with those of this piece; a piece may have several."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +43,9 @@ class End:
     """The end of the answer."""
 
     reason: str
-    """``stop``: the model ended it; ``length``: a limit did."""
+    """``stop``: the model ended the answer; ``length``: a limit ended it."""
     tokens: int
-    """Tokens generated, an invisible end token included."""
+    """Tokens generated, with an invisible end token."""
 
 
 Item = Prompt | Piece | End
@@ -56,8 +56,8 @@ Call = Callable[[Mapping[str, Any], Callable[[Any], bool]], object]
 class Generation:
     """An asynchronous iterator over one answer: `Prompt`, then `Piece`, then one `End`.
 
-    Leaving the iteration early is not enough; call `stop`, after which it is over without an
-    `End`. An exception in the callback, which llama.cpp would swallow, is raised from it.
+    Leaving the iteration early does not stop the model; `stop` does, and the iteration then ends
+    without an `End`. The iteration raises an exception of the callback, which llama.cpp would hide.
 
     Raises:
         TaskFailed: From the iteration, if the model failed.
@@ -68,8 +68,8 @@ class Generation:
 
         Args:
             call: Runs the request.
-            request: What the binding is asked, as in llama.cpp's HTTP interface.
-            ended: Called in the generation's thread when the call is over, however it ended.
+            request: The request to the binding, in the form of llama.cpp's HTTP interface.
+            ended: Called in the generation's thread after the call has ended, in any way.
         """
         self._call = call
         self._request = request
@@ -81,8 +81,8 @@ class Generation:
         self._announced = False
         self._stopped = False
         self._fault: Exception | None = None
-        # A daemon, so that an interpreter that exits does not wait for the end of the answer. It
-        # must not exit past it either, which aborts: the engine stops and joins it before that.
+        # A daemon thread, so that the interpreter's exit does not wait for the whole answer. The
+        # engine stops and joins it at exit, because an exit with the thread running aborts.
         self.thread = threading.Thread(target=self._run, name="local-generation", daemon=True)
 
     def start(self) -> None:
@@ -141,17 +141,17 @@ class Generation:
         self._wake()
 
     def _wake(self) -> None:
-        # One wake-up serves all items that arrive before the loop gets to it.
+        # One wake-up serves all items that arrive before the event loop handles it.
         if not self._announced:
             self._announced = True
             try:
                 self._loop.call_soon_threadsafe(self._arrived.set)
             except RuntimeError:
-                self._stopped = True  # the loop is closed: nobody will ever listen
+                self._stopped = True  # The event loop is closed, so no reader will come.
 
 
 class ChunkReader:
-    """Understands the chunks of one streamed chat completion; refuses what it does not know."""
+    """Reads the chunks of one streamed chat completion; refuses a chunk that it does not know."""
 
     def __init__(self) -> None:
         self._reason: str | None = None
@@ -159,10 +159,10 @@ class ChunkReader:
         self._total: int | None = None
 
     def read(self, chunk: Any) -> Item | None:
-        """What a chunk brings, or None.
+        """Return the item in a chunk; None if it has none.
 
         Raises:
-            TaskFailed: It reports an error, or is malformed.
+            TaskFailed: The chunk reports an error, or is malformed.
         """
         if isinstance(chunk, Mapping) and "error" in chunk:
             raise failures.reported(chunk["error"])
@@ -180,19 +180,19 @@ class ChunkReader:
             content = choice["delta"].get("content")
             if content is None:
                 return None
-            # Text that was held back until the end comes without a count of its own.
+            # Text that llama.cpp held back until the end comes without a count.
             if "timings" in chunk:
                 self._tokens = _count(chunk["timings"]["predicted_n"])
-            # NUL may not be stored.
+            # No store accepts NUL.
             return Piece(_text(content).replace("\0", "\ufffd"), self._tokens)
         except (KeyError, IndexError, TypeError, AttributeError) as error:
-            raise failures.malformed("a chunk that is no part of an answer", chunk) from error
+            raise failures.malformed("a chunk that is not a part of an answer", chunk) from error
 
     def end(self) -> End:
-        """How the answer ended.
+        """Return the end of the answer.
 
         Raises:
-            TaskFailed: The stream was over without saying so.
+            TaskFailed: The stream stopped without a reason or a usage.
         """
         if self._reason is None or self._total is None:
             raise failures.malformed("an answer without an end", None)

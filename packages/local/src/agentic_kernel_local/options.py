@@ -1,4 +1,4 @@
-"""How an answer is to be generated: the runtime's defaults, and what one Task asks for."""
+"""AnswerOptions: limits and sampling of an answer; the runtime's defaults, and a Task's own."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from agentic_kernel_engine import edges
 
 _SCOPE = "local/"
 MOST_TOKENS: Final = 2**31 - 1
-"""How many tokens llama.cpp can count."""
+"""The most tokens that llama.cpp can count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,27 +18,28 @@ class AnswerOptions:
     """Limits and sampling of one answer; a Task overrides each by ``local/<name>`` in its metadata.
 
     Raises:
-        InvalidValue: A value is out of range or of the wrong type; it is named.
+        InvalidValue: A value is out of range or of the wrong type; the error names it.
     """
 
     max_tokens: int = 512
-    """Tokens of one answer at most. An answer that reaches it is cut, and a success."""
+    """The most tokens of one answer. An answer that reaches the limit is cut off: a success for
+    `LocalSubstrate`, a failure for `LocalPlanner`."""
     temperature: float = 0.0
-    """0 takes the likeliest token each time, so that an answer continued after a pause or a
-    crash is the answer it would have been; larger values vary more."""
+    """0 takes the likeliest token each time, so that a pause or a crash in the middle does not
+    change the answer; larger values vary more."""
     seed: int | None = None
-    """For a temperature above 0; random if None."""
+    """Seed for a temperature above 0; random if None."""
     system: str | None = None
-    """What the model is told before the instructions."""
+    """The system text before the instructions."""
 
     def __post_init__(self) -> None:
         _check(self)
 
     def of(self, task: Task) -> AnswerOptions:
-        """These options with what the Task's metadata asks for.
+        """Return these options, overridden by the Task's metadata.
 
         Raises:
-            InvalidValue: A ``local/…`` option is not valid; its key is named.
+            InvalidValue: A ``local/…`` option is not valid; the error names its key.
         """
         asked = {
             name: task.metadata[_SCOPE + name]
@@ -52,10 +53,10 @@ class AnswerOptions:
 
 
 def of_answers(answer: AnswerOptions | None) -> AnswerOptions:
-    """The options that a constructor was given, or the default ones.
+    """Return the options that a constructor was given, or the default ones.
 
     Raises:
-        InvalidValue: It was given something else.
+        InvalidValue: The value is neither `AnswerOptions` nor None.
     """
     if answer is None:
         return AnswerOptions()

@@ -1,4 +1,4 @@
-"""LocalPlanner: a model in this process decides about the steps of a `Loop`."""
+"""LocalPlanner: asks a model in this process for the steps of a `Loop`."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from .prompting import Example, action_in, action_schema, messages
 
 
 class LocalPlanner:
-    """A Planner whose every complete answer is a valid action: decoding is constrained to it.
+    """A Planner whose every complete answer is a valid action: decoding is constrained to actions.
 
-    The model can say nothing but a call of a tool that it sees, with arguments of the tool's form,
-    or the final answer. A small model still chooses badly: give it one or two tools, tiny tasks
+    The model can only call a tool that it is shown, with arguments that fit the tool's schema, or
+    give the final answer. A small model still chooses badly: give it one or two tools, tiny tasks
     and an `Example` for each tool. The raw JSON is streamed on the channel ``arguments``.
 
     Args:
-        model_path: A GGUF file; see `find_model` for what is used if None.
-        answer: Limit and sampling of one answer; an answer that reaches ``max_tokens`` is no
-            action and fails with ``local/cut``.
-        examples: Shown to the model where it has their tools.
-        slots: Answers generated at once; more of them wait their turn.
-        context_tokens: Room for one prompt and its answer.
-        threads: Threads that compute; half as many as there are processors if None.
+        model_path: A GGUF file; if None, `find_model` chooses one.
+        answer: Limit and sampling of one answer. An answer that ``max_tokens`` cuts off is not an
+            action, and fails with ``local/cut``.
+        examples: Each is shown to the model if the step has its tool.
+        slots: Answers generated at once; further ones wait in a queue.
+        context_tokens: Tokens for one prompt and its answer.
+        threads: Number of computing threads; None for half the number of processors.
 
     Raises:
-        InvalidValue: A number is out of range; it is named.
+        InvalidValue: A value is out of range or of the wrong type; the error names it.
     """
 
     def __init__(
@@ -58,28 +58,33 @@ class LocalPlanner:
         self._context_tokens = context_tokens
 
     async def open(self) -> Engine:
-        """Load the model, which else the first step does.
+        """Load the model now; otherwise the first step loads it.
 
         Raises:
-            CannotStart: There is no model, or it cannot be loaded; says what to do.
+            CannotStart: There is no model, or it cannot be loaded; the error says what to do.
         """
         return await self._model.open()
 
     async def close(self) -> None:
-        """Let go of the model; it is freed when nobody in this process uses it."""
+        """Give the model back; the last user in this process frees it."""
         await self._model.close()
 
     def worst_case(self, context: Context) -> Usage:
-        """A prompt that fills the model's context, and an answer as long as it may get."""
+        """Return the usage of a prompt that fills the context, and of the longest answer.
+
+        Raises:
+            InvalidValue: A ``local/…`` option of the Task is not valid.
+        """
         options = self._answer.of(context.task)
         return Usage(self._context_tokens, min(options.max_tokens, self._context_tokens))
 
     async def plan(self, context: Context) -> AsyncIterator[Delta | Plan]:
-        """The pieces of the answer as they come, then the action; leaving it stops the model.
+        """Yield the pieces of the answer as they come, then the plan; leaving stops the model.
 
         Raises:
-            PlannerError: ``local/no_model``, ``local/cut``, or the model failed, with a code of
-                `agentic_kernel_local.failures`.
+            PlannerError: ``local/no_model``, ``local/cut``, or another code of
+                `agentic_kernel_local.failures` if the model failed.
+            InvalidValue: A ``local/…`` option of the Task is not valid.
         """
         options = self._answer.of(context.task)
         try:
@@ -118,7 +123,7 @@ class LocalPlanner:
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise PlannerError(
                 failures.CUT,
-                f"the answer ended after {end.tokens} tokens and is no action; use a larger "
+                f"the answer was cut off after {end.tokens} tokens and is not an action; raise "
                 "local/max_tokens or context_tokens",
                 {"text": text[:500]},
             ) from error

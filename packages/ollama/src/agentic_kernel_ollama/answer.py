@@ -1,4 +1,4 @@
-"""Answer: the plan that a complete reply stands for."""
+"""Answer: makes a plan from a complete reply."""
 
 from __future__ import annotations
 
@@ -28,29 +28,29 @@ def plan_of(
     parallel: bool,
     failures: Failures,
 ) -> Plan:
-    """The plan that a reply stands for; its usage is not in it.
+    """Return the plan from a reply, without its usage.
 
-    Ollama's calls have no ids that the SDK hands on: the step and their order name them.
+    The SDK gives no ids of Ollama's calls, so the step and the order of the calls make their ids.
 
     Args:
-        reply: All that came.
-        step: Which step of the Task it answers.
-        functions: What the model was shown.
-        schema: What a final answer must fit.
-        parallel: Whether all of several calls are taken, or only the first.
-        failures: Makes the failures.
+        reply: The complete reply.
+        step: The number of the Task's step that it answers.
+        functions: The functions that the model was shown.
+        schema: The JSON Schema of a final answer.
+        parallel: True to take all calls of an answer; False to take only the first one.
+        failures: The factory of failures.
 
     Raises:
         PlannerError: The answer was cut short.
-        Malformed: It is none: it says nothing, or its calls are no calls.
+        Malformed: The reply is not a valid answer: it is empty, or a call in it is not valid.
     """
     if not reply.ended:
-        raise Inconsistent("the answer stops before its end")
+        raise Inconsistent("the answer stopped before its end")
     if reply.reason == "length":
         raise failures.failure(
             names.MAX_TOKENS,
-            "the answer reached its limit of tokens, or the end of the model's context, before its "
-            "end; allow more max_tokens, or a larger num_ctx in options",
+            "the answer reached its token limit or the end of the model's context; raise "
+            "max_tokens, or num_ctx in options=, or the run's limits if less is left of them",
             text=reply.text or None,
         )
     calls = [
@@ -62,7 +62,7 @@ def plan_of(
     if not calls:
         if not reply.text.strip():
             why = f" ({reply.reason[:40]})" if reply.reason else ""
-            raise Inconsistent(f"the answer has neither text nor a call{why}")
+            raise Inconsistent(f"the answer has no text and no call{why}")
         actions = (final_answer(reply.text, schema),)
     return Plan(
         actions,
@@ -74,9 +74,9 @@ def plan_of(
 
 
 def _left(reply: Reply, called: Sequence[str]) -> Mapping[str, Any] | None:
-    """What is kept beside the actions.
+    """Return the data that the plan keeps in addition to its actions; None if there is none.
 
-    Models want their thinking back as long as their calls go on, and not after.
+    A model needs its thinking back only as long as its calls go on.
     """
     thinking = [{"thinking": reply.thinking}] if reply.thinking and reply.calls else None
     left = provider(IMPL, thinking, called)

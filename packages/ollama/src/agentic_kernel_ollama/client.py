@@ -1,4 +1,4 @@
-"""Client: the vendor's SDK, imported and made when it is first needed."""
+"""Client: the SDK's client, imported and created when the planner first needs it."""
 
 from __future__ import annotations
 
@@ -20,31 +20,33 @@ if TYPE_CHECKING:
 HOST_VARIABLE: Final = "OLLAMA_HOST"
 """The environment variable of the server's address."""
 KEY_VARIABLE: Final = "OLLAMA_API_KEY"
-"""The environment variable of the key; a server of one's own needs none."""
+"""The environment variable of the key; a server of your own needs none."""
 USUAL: Final = "http://127.0.0.1:11434"
-"""Where the server is if nobody says."""
+"""The server's default address."""
 REACH_SECONDS: Final = 5.0
-"""How long a server may take to show that it is there."""
+"""The most seconds until a server answers the first request."""
 
 
 class Client:
-    """Where a planner gets the SDK's client from: the user's own, or one that it makes.
+    """Holds the SDK's client for one planner: the user's own, or one that it creates.
 
     Args:
-        own: The user's; it is never closed.
-        host: Where the server is; None for `HOST_VARIABLE`, or else `USUAL`.
-        api_key: None for `KEY_VARIABLE`, or else none.
+        own: The user's client; it is never closed.
+        host: The server's address; None for the value of `HOST_VARIABLE`, or else `USUAL`.
+        api_key: None for the value of `KEY_VARIABLE`, or else no key.
         timeout: Seconds; see `transport.http_options`.
 
     Raises:
-        InvalidValue: One of them makes no sense; it is named.
+        InvalidValue: A value is not valid; the error names it.
     """
 
     def __init__(
         self, own: AsyncClient | None, host: str | None, api_key: str | None, timeout: float
     ) -> None:
         if own is not None and (host, api_key) != (None, None):
-            raise InvalidValue("client", "has its own address and key; give those, or a client")
+            raise InvalidValue(
+                "client", "cannot be combined with host or api_key; set these on the client"
+            )
         if own is not None and not isinstance(own, import_module("ollama").AsyncClient):
             raise InvalidValue("client", "must be an ollama.AsyncClient")
         problem = "" if host is None else _problem(host)
@@ -60,16 +62,16 @@ class Client:
         self._reached = False
 
     async def open(self) -> AsyncClient:
-        """The client, which is made at the first call.
+        """Return the client; the first call creates it.
 
         Raises:
-            CannotStart: The environment has an address or a key that cannot be used.
+            CannotStart: The address or the key in the environment is not valid.
         """
         if self._client is None:
             if self._own is None:
                 _check_environment()
             if "ollama" not in sys.modules:
-                # It takes a second or more, in which other Tasks go on.
+                # The import takes a second or more; other Tasks go on meanwhile.
                 await asyncio.to_thread(import_module, "ollama")
             if self._client is None:
                 self._client = self._make()
@@ -77,10 +79,10 @@ class Client:
         return self._client
 
     async def reach(self) -> None:
-        """Make sure, once, that there is a server: any answer will do.
+        """Check that a server answers, with any response; after a success, do nothing.
 
         Raises:
-            CannotStart: There is none. It says how to start one.
+            CannotStart: No server answers. The error says how to start one.
         """
         client = await self.open()
         if self._reached:
@@ -97,15 +99,15 @@ class Client:
         except (httpx.TransportError, OSError) as error:
             raise CannotStart(
                 f"no Ollama server answers at {self._address()}; start one with `ollama serve`, or "
-                f"say where it is by {HOST_VARIABLE} or host= ({type(error).__name__})"
+                f"give its address by {HOST_VARIABLE} or host= ({type(error).__name__})"
             ) from error
         except Exception:
-            # Whatever it said, it is there; what is wrong with it shows later.
+            # An error response also shows that the server is there. The first call reports it.
             pass
         self._reached = True
 
     def secrets(self) -> Secrets:
-        """What the client sends that nobody may see."""
+        """Return the keys that the client sends, which must not appear in any output."""
         keys = {self._api_key or "", os.environ.get(KEY_VARIABLE) or ""}
         client = self._client or self._own
         if client is not None:
@@ -113,7 +115,7 @@ class Client:
         return secrets_of(*sorted(filter(None, keys)))
 
     async def close(self) -> None:
-        """Let go of the connections; idempotent. The user's own client is left as it is."""
+        """Close the connections; idempotent. The user's own client stays open."""
         client, self._client, self._reached = self._client, None, False
         if client is not None and self._own is None:
             await client.close()  # type: ignore[no-untyped-call]
@@ -138,7 +140,11 @@ class Client:
 
 
 def _check_environment() -> None:
-    """Refuse what the SDK would stumble over: it reads both as soon as it is imported."""
+    """Refuse a bad address or key first: the SDK reads both as soon as it is imported.
+
+    Raises:
+        CannotStart: The address or the key in the environment is not valid.
+    """
     problem = _problem(os.environ.get(HOST_VARIABLE) or USUAL)
     if problem:
         raise CannotStart(f"the environment variable {HOST_VARIABLE} {problem}")
@@ -148,7 +154,7 @@ def _check_environment() -> None:
 
 
 def _problem(host: Any) -> str:
-    """The fault of an address, which may leave out its scheme; empty if it has none."""
+    """Return the fault of an address, or an empty string; the address may leave out its scheme."""
     if not isinstance(host, str):
         return f"must be a string, not {type(host).__name__}"
     if not host:

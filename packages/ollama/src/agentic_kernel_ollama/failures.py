@@ -1,4 +1,4 @@
-"""Failures: what the SDK raises, by the names that all providers share."""
+"""Failures: maps the SDK's exceptions to the names that all providers share."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from agentic_kernel_engine.providers import Failures, Malformed
 from agentic_kernel_engine.providers import failures as names
 
 IMPL: Final = "ollama"
-"""The first part of every code, and of the keys by which a Task overrides options."""
+"""The first part of the failure codes, and of the metadata keys by which a Task sets options."""
 
 CODES: Final[Mapping[str, str]] = {
     name: name
@@ -24,7 +24,7 @@ CODES: Final[Mapping[str, str]] = {
         names.SERVER_ERROR,
     )
 }
-"""Ollama has no codes of its own: `WORDS` tells them by what it says."""
+"""Ollama has no error codes of its own: `WORDS` finds the name in the server's message."""
 
 WORDS: Final = (
     (re.compile(r"model\b.{0,300}\bnot found|try pulling it|manifest: file does not exist"),
@@ -35,21 +35,21 @@ WORDS: Final = (
     (re.compile(r"server busy|maximum pending requests"), names.OVERLOADED),
     (re.compile(r"^unauthorized"), names.AUTHENTICATION),
 )  # fmt: skip
-"""What the server says, in lower case, and what it stands for: ``server/routes.go`` and
+"""Patterns of the server's messages, in lower case, and the name of each: ``server/routes.go`` and
 ``server/sched.go`` of github.com/ollama/ollama, November 2026."""
 
 
 class Inconsistent(Malformed):
-    """The server sent something that is no answer."""
+    """Error for a response that is not a valid answer."""
 
 
 def translated(error: Exception, failures: Failures, advice: str) -> PlannerError:
-    """The failure behind whatever a call of the SDK raised.
+    """Return the failure for an exception that a call of the SDK raised.
 
     Args:
-        error: What it raised.
-        failures: Makes the failure.
-        advice: What to do if there is no such model.
+        error: The exception.
+        failures: The factory of failures.
+        advice: The remedy to name if the server does not have the model.
     """
     import httpx
     from ollama import ResponseError
@@ -65,12 +65,18 @@ def translated(error: Exception, failures: Failures, advice: str) -> PlannerErro
     if isinstance(error, Refused | Malformed):
         return failures.failure(names.BAD_RESPONSE, str(error))
     if isinstance(error, TimeoutError | httpx.TimeoutException):
-        return failures.failure(names.TIMEOUT, f"the server is silent ({type(error).__name__})")
+        return failures.failure(
+            names.TIMEOUT,
+            "the server did not answer in time; check that it works, or raise timeout= "
+            f"({type(error).__name__})",
+        )
     if isinstance(error, OSError | httpx.TransportError):
         cause = error.__context__ if type(error) is ConnectionError else error
         return failures.failure(names.CONNECTION, _told(cause or error))
-    # Whatever else the SDK raises, it stumbled over what the server sent.
-    return failures.failure(names.BAD_RESPONSE, f"this is no answer: {_told(error)}")
+    # Any other exception means that the SDK could not read the server's response.
+    return failures.failure(
+        names.BAD_RESPONSE, f"the server's response is not an answer: {_told(error)}"
+    )
 
 
 def _answered(
@@ -85,16 +91,16 @@ def _answered(
     if status is None:
         codes.append(names.SERVER_ERROR)
     elif status < 400:
-        codes, message = [], f"the server answered with status {status}, which is not followed"
+        codes, message = [], f"the server answered with status {status}; check the address"
     if codes and codes[0] == names.MODEL_NOT_FOUND:
         message = f"{message}; {advice}"
     return failures.answered(status, codes, message, headers=headers)
 
 
 def _response(error: BaseException) -> Any:
-    """The response that an error is about, whose headers the SDK does not hand on.
+    """Return the HTTP response of an error, because the SDK does not pass on its headers.
 
-    An error whose body is JSON, but no object, the SDK stumbles over itself.
+    The SDK itself fails with AttributeError or TypeError if the body is JSON, but not an object.
     """
     import httpx
     from ollama import ResponseError
@@ -109,7 +115,7 @@ def _response(error: BaseException) -> Any:
 
 
 def _said(error: Any) -> str:
-    """The words of an error, which compatible servers give as an object."""
+    """Return the message of an error; compatible servers give an object that holds it."""
     if isinstance(error, Mapping):
         error = error.get("message") or error.get("error")
     return error if isinstance(error, str) and error else "the server gives no reason"

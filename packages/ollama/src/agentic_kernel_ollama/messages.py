@@ -15,26 +15,26 @@ from agentic_kernel_engine.providers import IMAGES, Heard, Image, Message, Resul
 from agentic_kernel_engine.providers.images import images_of
 
 GO_ON: Final = "Go on."
-"""What stands behind an answer that nothing follows: the model would take it for its own."""
+"""User message after an answer at the end: otherwise the model would continue that answer."""
 
 Wire = dict[str, Any]
 
 
 def check_images(task: Task) -> None:
-    """Refuse a Task whose images cannot be shown.
+    """Refuse a Task whose images cannot be sent.
 
     Raises:
-        InvalidValue: One is an address, or no Base64.
+        InvalidValue: An image is an address, or not valid Base64.
     """
     _contents(images_of(task))
 
 
 def wire(told: str, conversation: Sequence[Message]) -> list[Wire]:
-    """The messages of a request.
+    """Return the messages of a request.
 
     Args:
-        told: What the model is told before everything else.
-        conversation: What was said and done.
+        told: The system text; left out if empty.
+        conversation: The messages to convert.
 
     Raises:
         InvalidValue: See `check_images`.
@@ -59,15 +59,15 @@ def _contents(images: Sequence[Image]) -> list[bytes]:
     if len(contents) < len(images):
         raise InvalidValue(
             f"Task.metadata[{IMAGES!r}]",
-            "must have the content of each image, as Base64: Ollama takes no addresses",
+            "must have the content of each image as Base64; Ollama takes no addresses",
         )
     return contents
 
 
 def _content(image: Image) -> bytes:
-    """The bytes of an image; empty if they are not here.
+    """Return the bytes of an image; empty if it is an address or not valid Base64.
 
-    The SDK takes a text for a path first, and would send the file: it is never given one.
+    The SDK takes a string as a path and would send that file, so it is given bytes only.
     """
     try:
         return b64decode(image.data, validate=True)
@@ -93,7 +93,7 @@ def _said(said: Said) -> Wire:
 
 
 def _shown(result: Result) -> Wire:
-    """Images that a tool returned: not every model looks at those of the tool's own message."""
+    """Return a user message with a tool's images: some models ignore those of a tool's message."""
     contents = list(map(_content, result.images))
     pairs = zip(result.images, contents, strict=True)
     elsewhere = [image.url or "not valid" for image, data in pairs if not data]

@@ -1,4 +1,4 @@
-"""OllamaPlanner: a model of an Ollama server as a Planner."""
+"""OllamaPlanner: a Planner that asks a model of an Ollama server."""
 
 from __future__ import annotations
 
@@ -44,16 +44,16 @@ if TYPE_CHECKING:
     from ollama import AsyncClient
 
 PROGRESS: Final = "progress"
-"""The channel on which the pieces say how far a model is pulled."""
+"""The channel of the pieces that report the progress of pulling a model."""
 REST_SECONDS: Final = 1.0
-"""How long the end of a response may take behind the end of the answer."""
+"""Seconds to read the end of a response after the end of the answer."""
 _MISSING: Final = f"{IMPL}/{names.MODEL_NOT_FOUND}"
 _FREE: Final = Price(0.0, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Unforced(AnswerOptions):
-    """How an answer is asked for by an API that cannot force a call."""
+    """Answer options for an API that cannot force a call."""
 
     def __post_init__(self) -> None:
         AnswerOptions.__post_init__(self)
@@ -62,43 +62,44 @@ class Unforced(AnswerOptions):
 
 
 class OllamaPlanner:
-    """A Planner that asks a model of an Ollama server by ``/api/chat``.
+    """A Planner that asks a model of an Ollama server through ``/api/chat``.
 
-    The SDK is imported, and its client made, when the first Task is accepted or planned. A Task
-    may set ``ollama/max_tokens``, ``ollama/temperature``, ``ollama/system`` and
-    ``ollama/tool_choice`` in its metadata, and bring images (`providers.IMAGES`) by their content.
+    It imports the SDK and creates a client when it accepts or plans the first Task. A Task may set
+    ``ollama/max_tokens``, ``ollama/temperature``, ``ollama/system`` and ``ollama/tool_choice`` in
+    its metadata, and bring images (`providers.IMAGES`) by their content.
 
     Args:
         model: E.g. ``qwen3:8b``.
-        host: Where the server is, e.g. ``http://127.0.0.1:11434``; else that of ``OLLAMA_HOST``.
-        api_key: For a server that wants one; else that of ``OLLAMA_API_KEY``.
-        client: A client of your own; it is not closed. ``host``, ``api_key`` and ``timeout`` are
-            its own then.
-        timeout: Seconds without anything from the server, after which it is taken to be lost. A
-            large model that has to be loaded first may need more than a minute.
+        host: The server's address; None for ``OLLAMA_HOST``, or else ``http://127.0.0.1:11434``.
+        api_key: The key for a server that needs one; None for ``OLLAMA_API_KEY``.
+        client: A client of your own; the planner never closes it. It keeps its own HTTP timeouts,
+            and ``host`` and ``api_key`` cannot be given with it.
+        timeout: Seconds without data from the server until the call fails. A large model that the
+            server loads first may need more than a minute.
         max_tokens: See `AnswerOptions`; the API's ``num_predict``.
-        temperature: See there.
-        system: See there; it stands in the place of the model's own.
+        temperature: See `AnswerOptions`.
+        system: See `AnswerOptions`; it replaces the model's own system text.
         tool_choice: ``auto`` or ``none``: Ollama cannot force a call.
-        stream: Whether the answer comes in pieces; if not, all of it has to come within
+        stream: True if the answer comes in pieces. If False, the whole answer must come within
             ``timeout``.
-        offers: Actions of the Loop that the model may call beside the tools; see
+        offers: Actions of the Loop that the model may call in addition to the tools; see
             `providers.OFFERS`.
-        prices: None for a server of your own, where nothing costs anything. If given, a run with a
-            limit of cost needs the model's price.
-        context_tokens: Of the model; no prompt is taken to be longer. None for ``num_ctx``.
-        parallel_tool_calls: Whether one answer may have several calls; if not, only the first
-            counts.
-        think: Whether, or how much (``low``, ``medium``, ``high``), a thinking model thinks; None
+        prices: None for a server of your own, where calls are free. If given, a run with a
+            ``max_cost`` needs the model's price.
+        context_tokens: Size of the model's context; `worst_case` counts no prompt as longer. None
+            for ``num_ctx`` of ``options``.
+        parallel_tool_calls: True if one answer may have several calls. If False, only the first
+            call counts.
+        think: True, False or a level (``low``, ``medium``, ``high``) of a model's thinking; None
             for its default.
-        keep_alive: How long the model stays loaded: seconds, or a text like ``10m``; below zero for
-            ever. None for the server's default.
+        keep_alive: Time that the model stays loaded: seconds, or a string like ``10m``; a negative
+            number means forever. None for the server's default.
         options: Further options of the model, by Ollama's names: ``num_ctx``, ``seed``, ``top_p``.
-        pull: Whether a model that is missing is pulled, and then asked. Pieces on the channel
-            `PROGRESS` say how far it is.
+        pull: True to pull a missing model and then ask it. Pieces on the channel `PROGRESS` report
+            the progress.
 
     Raises:
-        InvalidValue: A value is out of range or of the wrong type; it is named.
+        InvalidValue: A value is out of range or of the wrong type; the error names it.
     """
 
     impl = IMPL
@@ -144,17 +145,17 @@ class OllamaPlanner:
         self._pull = pull
         self._advice = f"pull it with `ollama pull {model}`, or give pull=True"
         if pull:
-            self._advice = "it cannot be pulled either; is its name right?"
+            self._advice = "the server cannot pull it either; is its name right?"
         self._shape = Shape(model, offered(offers), _think(think), _keep_alive(keep_alive), given)
         self._client = Client(client, host, api_key, timeout)
 
     async def accept(self, task: Task) -> None:
-        """Refuse a Task whose options are not valid, or for whom there is no server.
+        """Refuse a Task if one of its options is not valid, or if no server answers.
 
-        The server is asked once; if it goes away later, that is ``ollama/connection``.
+        The planner checks the server once; a server that stops later is ``ollama/connection``.
 
         Raises:
-            CannotStart: It says what to do.
+            CannotStart: The error says what to do.
         """
         self._answer.accept(task, IMPL)
         try:
@@ -167,11 +168,11 @@ class OllamaPlanner:
             raise CannotStart(error.reason, task.id) from error
 
     async def close(self) -> None:
-        """Let go of the connections; a client of the user's own stays open."""
+        """Close the connections; the user's own client stays open."""
         await self._client.close()
 
     def worst_case(self, context: Context) -> Usage:
-        """What a call uses up at most.
+        """Return the most that one call may use up.
 
         Raises:
             PlannerError: ``ollama/no_price``, ``ollama/bad_options``.
@@ -189,14 +190,17 @@ class OllamaPlanner:
             return Usage(read, written)
         raise self._failures().failure(
             names.NO_PRICE,
-            f"the run has a limit of cost, and there is no price of {self._model} in prices=",
+            f"the run has a max_cost, but {self._model} has no price; give one in prices=, or "
+            "remove max_cost",
         )
 
     def plan(self, context: Context) -> AsyncGenerator[Delta | Plan, None] | Awaitable[Plan]:
-        """The next actions; leaving the stream closes its connection.
+        """Return the pieces of the answer, then the plan; leaving the stream closes its connection.
+
+        Without streaming, return an awaitable of the plan.
 
         Raises:
-            PlannerError: A code of `providers.failures`, below ``ollama/``.
+            PlannerError: Its code is ``ollama/`` and a name of `providers.failures`.
         """
         return self._pieces(context) if self._stream else self._whole(context)
 
@@ -235,7 +239,7 @@ class OllamaPlanner:
     async def _answered(
         self, client: AsyncClient, request: Mapping[str, Any], reply: Reply
     ) -> AsyncGenerator[Delta, None]:
-        """The pieces of one answer; the reply has all of it then."""
+        """Yield the pieces of one answer; afterwards the reply holds the whole answer."""
         try:
             if not self._stream:
                 async with asyncio.timeout(self._timeout):
@@ -251,9 +255,9 @@ class OllamaPlanner:
                     if reply.ended:
                         break
                 if reply.ended and await _rest(parts) is not None:
-                    raise Inconsistent("the answer goes on behind its end")
+                    raise Inconsistent("the answer went on after its end")
         except Exception as error:
-            # What it raised quotes the server, who may quote the key.
+            # The exception quotes the server, and the server may quote the key.
             raise translated(error, self._failures(), self._advice) from None
 
     async def _pulled(self, client: AsyncClient) -> AsyncGenerator[Delta, None]:
@@ -299,7 +303,7 @@ class OllamaPlanner:
         left, worst = context.remaining, Usage()
         limited = (left.input_tokens, left.output_tokens, left.cost) != (None, None, None)
         if limited and (reply.read is None or reply.written is None):
-            # A server that does not count must not lift a limit.
+            # If the server reports no usage, the worst case counts, so that limits still hold.
             worst = self.worst_case(context)
         used = Usage(
             worst.input_tokens if reply.read is None else reply.read,
@@ -322,9 +326,9 @@ class OllamaPlanner:
 
 
 async def _rest(parts: AsyncGenerator[Any, None]) -> Any:
-    """What comes behind the end of an answer; None if nothing does, or nothing that can be read.
+    """Return the part after the end of an answer; None if there is none, or it cannot be read.
 
-    Read to its end, a connection serves the next call.
+    Only a response that was read to its end leaves its connection for the next call.
     """
     import httpx
 
@@ -349,7 +353,7 @@ def _keep_alive(keep_alive: Any) -> float | str | None:
 
 
 def _options(options: Any) -> dict[str, Any]:
-    """Options of the user's, of which nobody else has a part."""
+    """Check the user's options, and return a copy, so that later changes have no effect."""
     if not isinstance(options, Mapping):
         raise InvalidValue("options", "must be a mapping")
     values.check(options, "options")
@@ -358,6 +362,6 @@ def _options(options: Any) -> dict[str, Any]:
             raise InvalidValue("options", f"has {name}; give {keyword}=")
     size = options.get("num_ctx", 1)
     if type(size) is not int or size < 1:
-        raise InvalidValue("options", "has a num_ctx that is no whole number of at least 1")
+        raise InvalidValue("options", "has a num_ctx that is not a whole number of at least 1")
     made: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(options))
     return made

@@ -1,4 +1,4 @@
-"""Pulling: the server fetches a model, and says how far it is."""
+"""Pulling: the server downloads a model, and reports its progress."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ if TYPE_CHECKING:
     from ollama import AsyncClient, ProgressResponse
 
 PULL_SECONDS: Final = 3_600.0
-"""How long all of it may take. The server keeps what it has, and goes on from there."""
+"""The most seconds of one pull. The server keeps a partial download; a later pull resumes it."""
 LONGEST: Final = 200
-"""Characters of one line of progress."""
+"""The most characters of a status in a line of progress."""
 
 
 async def pulled(client: AsyncClient, model: str) -> AsyncGenerator[str, None]:
-    """Lines of progress, each once; at their end the model is there.
+    """Yield lines of progress, without repeats; after the last one the server has the model.
 
     Raises:
-        TimeoutError: It took longer than `PULL_SECONDS`.
-        Exception: Whatever the SDK raises.
+        TimeoutError: The pull took longer than `PULL_SECONDS`.
+        Exception: Any exception of the SDK.
     """
     deadline = asyncio.get_running_loop().time() + PULL_SECONDS
     said = status = ""
@@ -40,11 +40,11 @@ async def pulled(client: AsyncClient, model: str) -> AsyncGenerator[str, None]:
                 said = line
                 yield line
     if status != "success":
-        raise Inconsistent("pulling the model stopped before its end")
+        raise Inconsistent("the server stopped pulling the model before its end; pull it again")
 
 
 def _line(part: ProgressResponse, status: str) -> str:
-    """Whole percents, so that there are few lines."""
+    """Return a line of progress, in whole percent, so that there are few lines."""
     line = status[:LONGEST]
     if part.total and part.total > 0 and part.completed is not None:
         line += f" {max(0, min(100, 100 * part.completed // part.total))}%"

@@ -1,4 +1,4 @@
-"""Request: what ``/api/chat`` is asked at one step."""
+"""Request: builds the request to ``/api/chat`` for one step."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ from .messages import wire
 _TOLD: Final = "Give the final answer as JSON alone, which fits this JSON Schema:\n"
 _FITS: Final = "Its arguments fit this JSON Schema: "
 _SENT: Final = frozenset({"type", "items", "description", "enum"})
-"""Keywords that the SDK sends of the schema of a property."""
+"""Keywords of a property's schema that the SDK sends."""
 _SENT_ABOVE: Final = frozenset({"type", "properties", "required", "$defs"})
-"""Those that it sends of the schema of all arguments."""
+"""Keywords of the whole arguments' schema that the SDK sends."""
 _SILENT: Final = frozenset({"title", "$schema", "$id", "$comment"})
-"""Those that tell a model nothing."""
+"""Keywords without information for a model."""
 
 
 class Shape:
-    """What is the same in all requests of a planner.
+    """The parts that all requests of a planner share.
 
     Args:
-        model: Its name.
-        offers: What is shown beside the tools.
-        think: As the API takes it; None for the model's default.
-        keep_alive: Likewise; None for the server's default.
-        options: Of the model, by the API's names.
+        model: Name of the model.
+        offers: Actions that the model may call in addition to the tools.
+        think: The API's parameter of this name; None for the model's default.
+        keep_alive: The API's parameter of this name; None for the server's default.
+        options: Options of the model, by the API's names.
     """
 
     def __init__(
@@ -54,13 +54,13 @@ class Shape:
         self._same = {"model": model, "think": think, "keep_alive": keep_alive}
 
     def functions(self, context: Context, options: AnswerOptions) -> list[Function]:
-        """What the model is shown; nothing if it is not to call."""
+        """Return the functions that the model is shown; an empty list if it must not call."""
         if options.choice(context) == "none":
             return []
         return functions(context.tools, self._offers)
 
     def told(self, context: Context, options: AnswerOptions) -> str:
-        """What the model is told before everything else, the output schema included."""
+        """Return the system text, the output schema included."""
         told = instructions(context, options.system)
         if context.output_schema is None:
             return told
@@ -70,13 +70,13 @@ class Shape:
     def request(
         self, context: Context, options: AnswerOptions, shown: Sequence[Function]
     ) -> dict[str, Any]:
-        """The arguments of the SDK's ``chat``.
+        """Return the arguments of the SDK's ``chat``.
 
-        The output schema constrains the answer only where there is nothing to call: under one
-        Ollama lets a model write nothing else, so that it would never call.
+        The output schema constrains the answer only if there are no functions: under a schema a
+        model of Ollama can write nothing else, so it would never call.
 
         Raises:
-            InvalidValue: The Task's images are none.
+            InvalidValue: An image of the Task is not valid.
         """
         asked: dict[str, Any] = {**self._options, "num_predict": options.most(context)}
         if options.temperature is not None:
@@ -102,7 +102,7 @@ def _tool(function: Function) -> dict[str, Any]:
 
 
 def _parameters(schema: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
-    """As much of a schema as the SDK sends, and whether there is more to it."""
+    """Return the part of a schema that the SDK sends, and True if a part of it is lost."""
     given = schema.get("properties", {})
     sent = {
         name: {key: part[key] for key in _SENT & part.keys()} if isinstance(part, Mapping) else {}

@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from ollama import AsyncClient
 
 RUNTIME_KIND: Final = "ollama"
-"""The ``runtime_kind`` of the Tasks that this runtime serves, unless it is told another."""
+"""The ``runtime_kind`` of the Tasks that this runtime serves, unless it is given another."""
 
 
 class OllamaRuntime(ProviderRuntime):
     """A Runtime and a Query for Tasks that a model of an Ollama server works on.
 
-    Without a server it reads and controls Tasks; only to dispatch one needs it.
+    Reading and controlling Tasks needs no server; dispatching a Task does.
 
     Example:
         >>> async with OllamaRuntime("qwen3:8b", tools=[weather]) as runtime:
@@ -56,17 +56,17 @@ class OllamaRuntime(ProviderRuntime):
         runtime_kind: str = RUNTIME_KIND,
         **more: Unpack[RuntimeOptions],
     ) -> None:
-        """Nothing is imported, opened or asked yet.
+        """Check the options; import, open and ask nothing yet.
 
         Args:
-            model: See `OllamaPlanner`, as for everything that is not named here.
-            store: Where Tasks are kept; None for memory.
-            tools: What the model may call; see `Loop`.
-            runtime_kind: Of the Tasks that it serves.
+            model: See `OllamaPlanner`, as for all options that are not listed here.
+            store: Store of the Tasks; None keeps them in memory.
+            tools: Tools that the model may call; see `Loop`.
+            runtime_kind: The kind of the Tasks that it serves.
             **more: See `RuntimeOptions`.
 
         Raises:
-            InvalidValue: A value is out of range or of the wrong type; it is named.
+            InvalidValue: A value is out of range or of the wrong type; the error names it.
         """
         planner = OllamaPlanner(
             model,

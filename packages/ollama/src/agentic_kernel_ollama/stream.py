@@ -1,4 +1,4 @@
-"""Stream: the parts of an answer, put together; one that came at once is one part."""
+"""Stream: builds a reply from the parts of an answer; a whole answer is one part."""
 
 from __future__ import annotations
 
@@ -18,24 +18,27 @@ if TYPE_CHECKING:
 
 DURATIONS: Final = ("total_duration", "load_duration", "prompt_eval_duration", "eval_duration")
 LONGEST: Final = 10**18
-"""Nanoseconds; what no duration reaches."""
+"""The longest valid duration, in nanoseconds."""
 
 
 class Reply:
-    """An answer as far as it has come; the wire numbers nothing that could be out of place."""
+    """The part of an answer that has arrived so far.
+
+    Ollama does not number the parts, so their order cannot be checked.
+    """
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, str]] = []
         """The name of each function, and its arguments as JSON."""
         self.ended = False
         self.reason = ""
-        """Why it ended."""
+        """The reason why the answer ended."""
         self.read: int | None = None
-        """Tokens of the prompt; None if the server did not say."""
+        """Tokens of the prompt; None if the server did not report them."""
         self.written: int | None = None
-        """Tokens of the answer; likewise."""
+        """Tokens of the answer; None if the server did not report them."""
         self.durations: dict[str, int] = {}
-        """In nanoseconds, by the API's names; those that are not zero."""
+        """Durations above zero, in nanoseconds, by the API's names."""
         self.model = ""
         self._text: list[str] = []
         self._thinking: list[str] = []
@@ -49,11 +52,11 @@ class Reply:
         return "".join(self._thinking)
 
     def take(self, part: ChatResponse) -> Iterator[Delta]:
-        """Take the next part; the pieces of text in it.
+        """Take the next part, and yield the pieces of text in it.
 
         Raises:
-            Inconsistent: It is none.
-            ValueError: What it holds cannot be stored.
+            Inconsistent: The part is not valid.
+            ValueError: No store accepts a text or a value in the part.
         """
         self.model = _text(part.model or self.model)
         message = part.message
@@ -65,7 +68,7 @@ class Reply:
             yield Delta(message.content)
         for call in message.tool_calls or ():
             if not call.function.name:
-                raise Inconsistent("a call has no name")
+                raise Inconsistent("a call in the answer has no name")
             arguments = _json(call.function.arguments)
             self.calls.append((_text(call.function.name), arguments))
             yield Delta(arguments, "arguments")
@@ -93,5 +96,5 @@ def _json(arguments: Any) -> str:
 
 def _number(number: int | None, most: int = LARGEST) -> int | None:
     if number is not None and not 0 <= number <= most:
-        raise Inconsistent(f"{number:.3g} is no number of tokens, and no duration")
+        raise Inconsistent(f"{number:.3g} is not a number of tokens or a duration: 0 to {most:,}")
     return number

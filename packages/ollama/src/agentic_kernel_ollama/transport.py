@@ -1,4 +1,4 @@
-"""Transport: the connections to the server, and what is not taken from it."""
+"""Transport: the options of the SDK's HTTP client; they bound the size of a response."""
 
 from __future__ import annotations
 
@@ -11,28 +11,30 @@ from typing import Any, Final
 import httpx
 
 CONNECT_SECONDS: Final = 10.0
+"""The most seconds to connect."""
 CONNECTIONS: Final = 1_000
-"""At once; all Tasks share them, and one more waits."""
+"""The most connections at once: all Tasks of a planner share them, and a further call waits."""
 IDLE: Final = 200
-"""Connections that are kept although nobody uses them."""
+"""The most idle connections that are kept."""
 IDLE_SECONDS: Final = 4.0
-"""How long. Proxies close theirs after five or more: a request must not meet that."""
+"""Seconds that an idle connection is kept: proxies close one after five seconds or more, and a
+request that is sent at that moment is lost."""
 LARGEST: Final = 64 * 2**20
-"""Bytes of one response at most."""
+"""The most bytes of one response."""
 
 _SEPARATOR: Final = re.compile(rb"\xc2\x85|\xe2\x80[\xa8\xa9]")
 _BEGUN: Final = re.compile(rb"(?:\xc2|\xe2\x80?)\Z")
 
 
 class Refused(httpx.TransportError):
-    """The server sent what is not taken: it could grow without bounds in memory."""
+    """Error for a response that the client does not read: it is too long or compressed."""
 
 
 def http_options(timeout: float) -> dict[str, Any]:
-    """Arguments of `httpx.AsyncClient`: no redirects, and only responses of a bounded size.
+    """Return arguments of `httpx.AsyncClient`: no redirects, and at most `LARGEST` bytes to read.
 
     Args:
-        timeout: Seconds without anything from the server, or without anything that it takes.
+        timeout: Seconds in which the server sends no data, or accepts none.
     """
     return {
         "timeout": httpx.Timeout(timeout, connect=min(CONNECT_SECONDS, timeout)),
@@ -50,24 +52,27 @@ def http_options(timeout: float) -> dict[str, Any]:
 
 @cache
 def _trusted() -> ssl.SSLContext:
-    """Whom to trust; reading that takes longer than all the rest, so it is done once."""
+    """Return the trusted certificates. Loading them is the slowest part of making a client."""
     return httpx.create_ssl_context()
 
 
 async def _bound(response: httpx.Response) -> None:
-    """Refuse a packed response, whose size says nothing of what comes out; bound any other."""
+    """Refuse a compressed response, because it may become far longer; bound any other."""
     encoding = response.headers.get("content-encoding", "").strip().lower()
     if encoding not in ("", "identity"):
-        raise Refused(f"the response is packed by {encoding[:40]!a}, which nobody asked for")
+        raise Refused(
+            f"the response is compressed ({encoding[:40]!a}), but the request asked for an "
+            "uncompressed one; turn off compression on the server or its proxy"
+        )
     if isinstance(response.stream, httpx.AsyncByteStream):
         response.stream = _Bounded(response.stream)
 
 
 class _Bounded(httpx.AsyncByteStream):
-    """A body of bounded size, in which only a line break ends a line.
+    """A response body of at most `LARGEST` bytes, in which only a line break ends a line.
 
-    The SDK also takes U+0085, U+2028 and U+2029 for one, which JSON has within its texts: there
-    they are written as escapes.
+    For the SDK, U+0085, U+2028 and U+2029 also end a line, but JSON allows them within a string.
+    So they are replaced by their JSON escapes.
     """
 
     def __init__(self, stream: httpx.AsyncByteStream) -> None:
@@ -78,7 +83,7 @@ class _Bounded(httpx.AsyncByteStream):
         async for piece in self._stream:
             size += len(piece)
             if size > LARGEST:
-                raise Refused(f"the response has more than {LARGEST:,} bytes")
+                raise Refused(f"the response is longer than the limit of {LARGEST:,} bytes")
             joined = held + piece
             begun = _BEGUN.search(joined)
             held = joined[begun.start() :] if begun else b""

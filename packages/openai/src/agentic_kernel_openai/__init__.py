@@ -1,4 +1,4 @@
-"""OpenAI's models, and servers that speak like OpenAI's, as a Runtime."""
+"""A Runtime for OpenAI's models, and for servers with an OpenAI-compatible API."""
 
 from .chat import OpenAIChatPlanner
 from .planner import PlannerOptions

@@ -1,4 +1,4 @@
-"""Answer: what a model said and called, whichever way it came, and the plan that it is."""
+"""Answer: the text and the calls of a model, in one form for both APIs, and the plan from them."""
 
 from __future__ import annotations
 
@@ -31,35 +31,38 @@ class Answer:
     refusal: str = ""
     calls: Sequence[Asked] = ()
     items: Sequence[Any] | None = None
-    """All of it in the vendor's form, if some of it has no other."""
+    """The answer in the vendor's form; None if the other fields hold all of it."""
     end: End = "stop"
     usage: Usage | None = None
-    """None if the server did not say."""
+    """None if the server did not report it."""
     written: int = 0
-    """Tokens of the input that were written to a cache."""
+    """Input tokens that were written to a cache."""
     model: str = ""
 
 
 def plan_of(
     answer: Answer, functions: Sequence[Function], schema: Mapping[str, Any] | None, wire: str
 ) -> Plan:
-    """The plan behind an answer, without what it used up.
+    """Return the plan from an answer, without its usage.
 
     Args:
-        functions: What the model was shown.
-        schema: What a final answer must fit.
-        wire: Whose opaque items those of the answer are.
+        functions: The functions that the model was shown.
+        schema: The JSON Schema of a final answer.
+        wire: The API that the answer's opaque items belong to.
 
     Raises:
-        Unusable: It was cut short, refused, or has nothing in it.
-        Malformed: A call in it is none.
+        Unusable: The answer was cut short, is a refusal, or is empty.
+        Malformed: A call in the answer is not valid.
     """
     said = answer.text
     if answer.end == "filter":
         raise Unusable(names.CONTENT_FILTER, "the vendor's filter stopped the answer", said)
     if answer.end == "length":
         raise Unusable(
-            names.MAX_TOKENS, "the answer was cut at its limit; give a larger max_tokens", said
+            names.MAX_TOKENS,
+            "the answer reached its token limit before its end; raise max_tokens, or the run's "
+            "limits if less is left of them",
+            said,
         )
     if answer.refusal:
         raise Unusable(names.REFUSAL, "the model refuses", answer.refusal)
@@ -75,9 +78,9 @@ def plan_of(
 def _calling(answer: Answer, functions: Sequence[Function], wire: str) -> Plan:
     ids = [call.id for call in answer.calls if call.id]
     if len(set(ids)) != len(ids):
-        raise Malformed("two calls have one id")
+        raise Malformed("two calls in the answer have the same id")
     if not all(call.name for call in answer.calls):
-        raise Malformed("a call has no name")
+        raise Malformed("a call in the answer has no name")
     actions, calls = actions_of(answer.calls, functions)
     left = provider(wire, answer.items, calls)
     return Plan(actions, text=answer.text, reasoning=answer.reasoning, provider=left)

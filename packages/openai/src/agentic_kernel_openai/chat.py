@@ -1,4 +1,4 @@
-"""OpenAIChatPlanner: a model decides about the steps of a `Loop`, through Chat Completions."""
+"""OpenAIChatPlanner: asks a model for the steps of a `Loop`, through Chat Completions."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
     from openai import AsyncOpenAI
 
 _OWN: Final = (".openai.com", ".azure.com")
-"""Hosts that know the limit of an answer by its new name only; other servers often know the old one
-only, and would not stop."""
+"""Hosts that accept only ``max_completion_tokens``. Other servers often know only the older
+``max_tokens``, and would generate without a limit."""
 
 
 class OpenAIChatPlanner(APIPlanner):
-    """A planner on Chat Completions, for the many servers that speak only that.
+    """A planner on Chat Completions, for the many servers that have no other API.
 
     Args:
-        model: Which model to ask.
-        reasoning_effort: What the API takes under this name, e.g. ``"low"``.
+        model: Name of the model.
+        reasoning_effort: The API's parameter of this name, e.g. ``"low"``.
         **options: See `PlannerOptions`.
 
     Raises:
-        InvalidValue: A value makes no sense; it is named.
+        InvalidValue: A value is not valid; the error names it.
     """
 
     wire: ClassVar[str] = "openai/chat"

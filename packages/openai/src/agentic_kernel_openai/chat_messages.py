@@ -1,4 +1,4 @@
-"""What was said and done, as the messages of Chat Completions."""
+"""Builds the messages of Chat Completions from a conversation."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from agentic_kernel_engine.providers import Heard, Image, Message, Result, Said
 
 
 def messages_of(told: str, messages: Iterable[Message]) -> list[dict[str, Any]]:
-    """The messages of a conversation.
+    """Return the messages of a conversation.
 
-    A result of a tool has no images on this wire, so they are in a user's message behind it.
+    In this API a tool's result cannot hold images, so they follow in a message of the user.
 
     Args:
-        told: What the model is told beside it; left out if empty.
+        told: The instructions before the conversation; left out if empty.
     """
     chat: list[dict[str, Any]] = [{"role": "system", "content": told}] if told else []
     shown: list[Any] = []

@@ -1,4 +1,4 @@
-"""What Chat Completions answers, streamed or whole."""
+"""ChatReader: reads the answers of Chat Completions, streamed or whole."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from .reading import count, got, several, text
 
 _ENDS: Final[dict[str, End]] = {"length": "length", "content_filter": "filter"}
 _REASONING: Final = ("reasoning_content", "reasoning")
-"""Where compatible servers put what a model thinks; the API itself has no place for it."""
+"""Fields in which compatible servers put a model's reasoning; the API itself has no such field."""
 
 
 class _Call:
-    """A call that is being put together."""
+    """A call whose pieces are still arriving."""
 
     def __init__(self) -> None:
         self.id = ""
@@ -31,8 +31,8 @@ class _Call:
 class ChatReader:
     """Reads a stream of chunks.
 
-    Each piece of a call says which call it belongs to; a piece that cannot belong there, and one
-    that comes behind the end, show that something went wrong on the way.
+    Each piece of a call names its call. The reader refuses a piece that does not fit its call, and
+    a piece after the end of the answer: both show that the stream is damaged.
     """
 
     def __init__(self) -> None:
@@ -61,14 +61,14 @@ class ChatReader:
     def answer(self) -> Answer:
         """See `Reader`."""
         if not self._end:
-            raise Malformed("the stream ended before the answer")
+            raise Malformed("the stream ended before the answer was complete")
         return self._answer()
 
     def whole(self, completion: Any) -> Answer:
-        """The answer in a completion that was not streamed; raises as `answer`."""
+        """Return the answer in a completion that was not streamed; raises as `answer` does."""
         choices = several(completion, "choices")
         if not choices:
-            raise Malformed("the answer has no choice")
+            raise Malformed("the response has no choices, so it has no answer")
         message = got(choices[0], "message")
         self._model = text(completion, "model")
         self._usage = got(completion, "usage")
@@ -102,14 +102,14 @@ class ChatReader:
         return pieces
 
     def _called(self, call: Any) -> _Call:
-        """The call that a piece belongs to."""
+        """Return the call that a piece belongs to."""
         index, calls = got(call, "index"), self._calls
         if index is None:
-            # Some servers do not count, and send each call in one piece.
+            # Some servers send no index, and send each call in one piece.
             index = len(calls) if got(call, "id") or not calls else len(calls) - 1
         if type(index) is not int or not 0 <= index <= len(calls):
             raise Malformed(
-                f"a piece of call {ascii(index)[:20]} came where {len(calls)} are known"
+                f"a piece is of call {ascii(index)[:20]}, but only {len(calls)} calls have begun"
             )
         if index == len(calls):
             calls.append(_Call())
@@ -119,7 +119,7 @@ class ChatReader:
         function = got(piece, "function")
         id, name = text(piece, "id"), text(function, "name")
         if (id and call.id and id != call.id) or (name and call.name and name != call.name):
-            raise Malformed("the pieces of a call name two calls")
+            raise Malformed("the pieces of one call have different ids or names")
         call.id, call.name = call.id or id, call.name or name
         arguments = text(function, "arguments")
         call.arguments.append(arguments)
@@ -128,18 +128,18 @@ class ChatReader:
     def _finish(self, reason: str, usage: Any) -> None:
         if not reason:
             return
-        # Some servers repeat the end where they say what was used up.
+        # Some servers repeat the end in the chunk that reports the usage.
         if self._end and usage is None:
             raise Malformed("the answer ended twice")
         self._end = reason
 
     def _no_more_behind_the_end(self) -> None:
         if self._end:
-            raise Malformed("the answer went on behind its end")
+            raise Malformed("the answer went on after its end")
 
     def _answer(self) -> Answer:
         if self._end == "tool_calls" and not self._calls:
-            raise Malformed("the answer says that it has calls, and has none")
+            raise Malformed("the finish_reason of the answer is tool_calls, but it has no calls")
         answer = Answer(
             text="".join(self._text),
             reasoning="".join(self._reasoning),

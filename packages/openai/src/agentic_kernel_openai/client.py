@@ -1,4 +1,4 @@
-"""Client: the SDK's client, made when it is first needed."""
+"""Client: the SDK's client, created when the planner first needs it."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ class Client:
     """Holds the SDK's client for one planner.
 
     Args:
-        api_key: The key; None for that of `KEY_VARIABLE`.
-        base_url: Where the server is; None for ``OPENAI_BASE_URL``, or OpenAI's own.
-        client: One that the user made, in the place of one of our own; it is never closed.
-        timeout: Seconds between two pieces of a response.
+        api_key: The key; None for the value of `KEY_VARIABLE`.
+        base_url: The server's address; None for ``OPENAI_BASE_URL``, or else OpenAI's own server.
+        client: A client that the user made, used instead of a new one; it is never closed.
+        timeout: Seconds to wait for the next piece of a response.
         organization: None for ``OPENAI_ORG_ID``.
         project: None for ``OPENAI_PROJECT_ID``.
 
     Raises:
-        InvalidValue: One of them makes no sense; it is named.
+        InvalidValue: A value is not valid; the error names it.
     """
 
     def __init__(
@@ -66,7 +66,11 @@ class Client:
             if not isinstance(client, AsyncOpenAI):
                 raise InvalidValue("client", "must be an openai.AsyncOpenAI")
             if (api_key, base_url, organization, project) != (None, None, None, None):
-                raise InvalidValue("client", "has its own key and address; give those or a client")
+                raise InvalidValue(
+                    "client",
+                    "cannot be combined with api_key, base_url, organization or project; set "
+                    "these on the client",
+                )
         self._api_key = api_key
         self._base_url = base_url
         self._theirs = client
@@ -76,20 +80,23 @@ class Client:
         self._open: AsyncOpenAI | None = None
 
     async def load(self) -> None:
-        """Import the SDK, if nobody has: it takes most of a second, in which other Tasks go on.
+        """Import the SDK in a thread, unless the process has imported it already.
+
+        The import takes most of a second; other Tasks go on meanwhile.
 
         Raises:
-            CannotStart: There is no key.
+            CannotStart: There is no valid key, or the address in the environment is not valid.
         """
         if self._open is None and "openai" not in sys.modules:
             self._key()
             await asyncio.to_thread(import_module, "openai")
 
     def open(self) -> AsyncOpenAI:
-        """The SDK's client; it makes no call twice, because the Loop decides about that.
+        """Return the SDK's client, with retries off, because the Loop decides about retries.
 
         Raises:
-            CannotStart: There is no key; says how to give one.
+            CannotStart: There is no valid key, or the address in the environment is not valid; the
+                error says what to do.
         """
         if self._open is None:
             self._open = self._own() if self._theirs is None else self._shared(self._theirs)
@@ -98,7 +105,7 @@ class Client:
 
     @property
     def secrets(self) -> Secrets:
-        """What the client sends that nobody may see."""
+        """The keys that the client sends, which must not appear in any output."""
         keys = [self._api_key, os.environ.get(KEY_VARIABLE)]
         client = self._theirs if self._open is None else self._open
         if client is not None:
@@ -108,11 +115,11 @@ class Client:
 
     @property
     def failures(self) -> Failures:
-        """Makes failures that do not tell the key."""
+        """A factory of failures in which the keys are redacted."""
         return Failures(IMPL, CODES, self.secrets)
 
     async def close(self) -> None:
-        """Close the client, unless it is the user's; another is made if one is needed again."""
+        """Close the client, unless it is the user's own; `open` makes a new one later."""
         client, self._open = self._open, None
         if client is not None and self._theirs is None:
             await client.close()
@@ -122,7 +129,7 @@ class Client:
         if not key:
             raise CannotStart(
                 f"there is no API key: set the environment variable {KEY_VARIABLE}, or give "
-                "api_key=; for a server that wants none, give any text"
+                "api_key=; if your server needs no key, give any text"
             )
         problem = key_problem(key)
         if problem:

@@ -1,4 +1,4 @@
-"""Failures: OpenAI's errors, and those of its SDK, in the vocabulary of all providers."""
+"""Failures: maps the errors of OpenAI and its SDK to the names that all providers share."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ CODES: Final[Mapping[str, str]] = {
         names.INVALID_REQUEST,
     ),
 }
-"""What the codes and types of errors stand for that no status tells as exactly: OpenAI's own, those
-of Azure, and those of llama.cpp's server.
+"""Name of each error code or type that is more exact than the HTTP status: OpenAI's own, those of
+Azure, and those of llama.cpp's server.
 
 See https://developers.openai.com/api/docs/guides/error-codes and the SDK's ``ResponseError``.
 """
@@ -72,21 +72,21 @@ _IN_STREAM: Final[Mapping[str, str]] = {
     "tokens": names.RATE_LIMIT,
     "requests": names.RATE_LIMIT,
 }
-"""Types of errors that say less than a status, where there is none."""
+"""Name of each error type that says less than a status; used if there is no status."""
 
 _TOO_LONG: Final = re.compile(
     r"context (?:length|window|size)|(?:prompt|input) is too long", re.IGNORECASE
 )
-"""How servers without a code for it say that a prompt does not fit."""
+"""Words of servers that have no error code for a prompt that does not fit."""
 
 
 class Unusable(Exception):
-    """An answer that no plan can be made of.
+    """Error for an answer that cannot become a plan.
 
     Args:
-        name: What is wrong with it, by the vocabulary of all providers.
-        message: For people.
-        text: What the model said.
+        name: The failure, by the names that all providers share.
+        message: The message for people.
+        text: The text that the model wrote.
     """
 
     def __init__(self, name: str, message: str, text: str = "") -> None:
@@ -96,15 +96,15 @@ class Unusable(Exception):
 
 
 class Reported(Exception):
-    """An error that the server reported in the place of an answer, or in the middle of one."""
+    """An error that the server reported instead of an answer, or in the middle of one."""
 
     def __init__(self, code: Any, kind: Any, message: Any) -> None:
-        super().__init__(message if isinstance(message, str) else "the server reports an error")
+        super().__init__(message if isinstance(message, str) else "the server reported an error")
         self.codes = [each for each in (code, kind) if isinstance(each, str)]
 
 
 def read_failure(failures: Failures, error: Exception, request_id: str | None) -> PlannerError:
-    """The failure behind an answer that cannot be used."""
+    """Return the failure for an answer that cannot be used."""
     if isinstance(error, Unusable):
         text = error.text or None
         return failures.failure(error.name, str(error), text=text, request_id=request_id)
@@ -114,22 +114,25 @@ def read_failure(failures: Failures, error: Exception, request_id: str | None) -
 
 
 def call_failure(failures: Failures, error: Exception) -> PlannerError:
-    """The failure behind whatever a call of the SDK raised."""
+    """Return the failure for an exception that a call of the SDK raised."""
     import httpx2
     import openai
 
     if isinstance(error, openai.APIStatusError):
         return _answered(failures, error)
     if isinstance(error, openai.APITimeoutError | httpx2.TimeoutException | TimeoutError):
-        return failures.failure(names.TIMEOUT, "the server did not answer in time")
+        return failures.failure(
+            names.TIMEOUT,
+            "the server did not answer in time; check that it works, or raise timeout=",
+        )
     if isinstance(error, openai.APIConnectionError | httpx2.TransportError | OSError):
         return _unconnected(failures, error)
     if type(error) is openai.APIError:
         codes = [each for each in (error.code, error.type) if isinstance(each, str)]
         return _reported(failures, codes, error.message, None)
-    # Whatever else the SDK raises, it stumbled over what the server sent.
+    # Any other exception means that the SDK could not read the server's response.
     said = f"{type(error).__name__}: {error}"
-    return failures.failure(names.BAD_RESPONSE, f"the server sent no answer: {said}")
+    return failures.failure(names.BAD_RESPONSE, f"the server's response is not an answer: {said}")
 
 
 def _answered(failures: Failures, error: Any) -> PlannerError:
@@ -147,7 +150,7 @@ def _answered(failures: Failures, error: Any) -> PlannerError:
 
 def _said(error: Any) -> str:
     if error.status_code < 400:
-        return "the server redirects elsewhere, and that is not followed; is the base URL right?"
+        return "the server redirects to another address, and redirects are refused; check base_url"
     body = error.body
     said = body.get("message") if isinstance(body, Mapping) else None
     return said if isinstance(said, str) and said else error.message

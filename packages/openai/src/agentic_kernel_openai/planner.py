@@ -1,4 +1,4 @@
-"""APIPlanner: what the planners of both of OpenAI's APIs share."""
+"""APIPlanner: the base class of the planners for OpenAI's two APIs."""
 
 from __future__ import annotations
 
@@ -43,70 +43,71 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _END: Final = object()
 _DRAIN_SECONDS: Final = 0.1
-"""How long the end of a response is waited for behind its last event: a response that was read to
-its end leaves its connection for the next call."""
+"""Seconds to read the rest of a response after its last event: only a response that was read to its
+end leaves its connection for the next call."""
 
 
 class PlannerOptions(TypedDict, total=False):
-    """What both planners take beside their model."""
+    """Keyword arguments of both planners, in addition to the model."""
 
     api_key: str | None
     """None for the environment variable ``OPENAI_API_KEY``."""
     base_url: str | None
-    """None for ``OPENAI_BASE_URL``, or OpenAI's own server."""
+    """None for ``OPENAI_BASE_URL``, or for OpenAI's own server if that is not set."""
     organization: str | None
     """None for ``OPENAI_ORG_ID``."""
     project: str | None
     """None for ``OPENAI_PROJECT_ID``."""
     client: AsyncOpenAI | None
-    """The SDK's client, if it should be another than the default one. It is never closed, and what
-    it does about redirects and compressed responses is left to it."""
+    """A client of the SDK, used instead of the default one. The planner never closes it, and does
+    not change how it treats redirects and compressed responses."""
     timeout: float
-    """Seconds between two pieces of an answer; without `stream`, for all of it. 120 by default."""
+    """Seconds to wait for the next piece of an answer; without `stream`, for the whole answer. 120
+    by default."""
     max_tokens: int
-    """See `AnswerOptions`; 4096 by default. A Task overrides it, and the next three, by
+    """See `AnswerOptions`; 4096 by default. A Task overrides this option and the next three by
     ``openai/<name>`` in its metadata."""
     temperature: float | None
     system: str | None
     tool_choice: str
     stream: bool
-    """Whether the answer is asked for piece by piece; True by default."""
+    """True (the default) to receive the answer piece by piece."""
     offers: Collection[str]
-    """Actions of the Loop, by name, that the model is offered as functions; see
+    """Names of the Loop's actions that the planner offers to the model as functions; see
     `agentic_kernel_engine.providers.OFFERS`."""
     prices: Mapping[str, Price] | None
-    """By model; None for `PRICES`."""
+    """Prices by model; None for `PRICES`."""
     context_tokens: int | None
-    """The model's context, if it should count as the bound of what a call may read; otherwise the
-    length of the prompt does."""
+    """Tokens of the model's context: `worst_case` counts no prompt as longer. None if only the
+    length of the prompt is the bound."""
     parallel_tool_calls: bool
-    """Whether one answer may call several functions; True by default."""
+    """True (the default) if one answer may call several functions."""
     extra_body: Mapping[str, Any]
-    """Further fields of each request, as a compatible server may want them. They win over those
-    that are sent anyway."""
+    """Further fields of each request, for example for a compatible server. They override the
+    planner's own fields."""
 
 
 class Reader(Protocol):
-    """Puts an answer together from what is streamed."""
+    """Builds an answer from the events of a stream."""
 
     done: bool
-    """Whether nothing that matters can follow."""
+    """True once no later event can change the answer."""
 
     def read(self, event: Any) -> Iterable[Delta]:
-        """The pieces of the answer in one event.
+        """Return the pieces of the answer in one event.
 
         Raises:
-            Malformed: The event does not fit what came before.
-            Reported: It says that the server failed.
+            Malformed: The event does not fit the events before it.
+            Reported: The event reports that the server failed.
         """
         ...
 
     def answer(self) -> Answer:
-        """The whole answer.
+        """Return the whole answer.
 
         Raises:
-            Malformed: Something is missing.
-            Reported: The server failed.
+            Malformed: A part of the answer is missing.
+            Reported: The server reported that it failed.
         """
         ...
 
@@ -118,16 +119,16 @@ class APIPlanner(ABC):
     time, on one pool of connections.
 
     Raises:
-        InvalidValue: A value makes no sense; it is named.
+        InvalidValue: A value is not valid; the error names it.
     """
 
     impl: str = IMPL
     wire: ClassVar[str]
-    """Whose opaque items its plans hold."""
+    """The API whose opaque items its plans hold."""
     said: ClassVar[str]
     """The field of a request that holds the conversation."""
     least_tokens: ClassVar[int] = 1
-    """The smallest limit of an answer that the API takes."""
+    """The smallest token limit of an answer that the API accepts."""
 
     def __init__(
         self,
@@ -169,10 +170,10 @@ class APIPlanner(ABC):
         self._client = Client(api_key, base_url, client, timeout, organization, project)
 
     async def accept(self, task: Task) -> None:
-        """Refuse a Task that cannot be planned for.
+        """Refuse a Task that this planner cannot serve.
 
         Raises:
-            CannotStart: An option of it is not valid, or there is no key.
+            CannotStart: An option of the Task is not valid, or there is no valid API key.
         """
         self.options.accept(task, self.impl)
         await self._client.load()
@@ -183,11 +184,11 @@ class APIPlanner(ABC):
         await self._client.close()
 
     def worst_case(self, context: Context) -> Usage:
-        """What a call may use up at most.
+        """Return the most that one call may use up.
 
         Raises:
-            PlannerError: ``openai/no_price``, if cost is limited and the model has no price;
-                ``openai/bad_options``.
+            PlannerError: ``openai/no_price`` if the run limits its cost and the model has no
+                price; ``openai/bad_options``.
         """
         options = self._options(context)
         shown = functions(context.tools, self._offers)
@@ -201,18 +202,18 @@ class APIPlanner(ABC):
         if context.remaining.cost is not None:
             raise self._client.failures.failure(
                 names.NO_PRICE,
-                f"cost is limited, and {self.model} has no price that could be held against the "
-                "limit; give prices=",
+                f"the run has a max_cost, but {self.model} has no price; give one in prices=, or "
+                "remove max_cost",
             )
         return Usage(read, written)
 
     def plan(self, context: Context) -> Awaitable[Plan] | AsyncIterator[Delta | Plan]:
-        """The pieces of the answer as they come, then the plan; leaving them ends the call.
+        """Return the pieces of the answer as they come, then the plan; leaving them ends the call.
 
-        Without streaming, an awaitable of the plan.
+        Without streaming, return an awaitable of the plan.
 
         Raises:
-            PlannerError: Each code is in the table of the documentation.
+            PlannerError: The documentation has a table of its codes.
         """
         return self._pieces(context) if self._streams else self._whole(context)
 
@@ -220,7 +221,7 @@ class APIPlanner(ABC):
     def _request(
         self, context: Context, options: AnswerOptions, shown: Sequence[Function]
     ) -> dict[str, Any]:
-        """The arguments of the SDK's method.
+        """Return the arguments of the SDK's method.
 
         Raises:
             InvalidValue: An option, or an image of the Task, is not valid.
@@ -228,15 +229,15 @@ class APIPlanner(ABC):
 
     @abstractmethod
     def _ask(self, client: AsyncOpenAI, request: Mapping[str, Any]) -> Awaitable[Any]:
-        """The one call of the SDK."""
+        """Call the SDK's method."""
 
     @abstractmethod
     def _reader(self) -> Reader:
-        """Reads one streamed answer."""
+        """Return a reader for one streamed answer."""
 
     @abstractmethod
     def _read_whole(self, response: Any) -> Answer:
-        """The answer in a response that was not streamed; raises as a `Reader`."""
+        """Return the answer in a response that was not streamed; raises as a `Reader` does."""
 
     async def _whole(self, context: Context) -> Plan:
         shown, request = self._prepared(context)
@@ -277,7 +278,9 @@ class APIPlanner(ABC):
         choice = options.choice(context)
         if choice not in ("auto", "none", "required", *(each.name for each in shown)):
             raise self._client.failures.failure(
-                names.BAD_OPTIONS, f"tool_choice is {choice}, which the model is not shown here"
+                names.BAD_OPTIONS,
+                f"tool_choice is {choice}, and this step has no function of that name; use auto, "
+                "none, required, or the name of a tool or an offer of this step",
             )
         try:
             request = self._request(context, options, shown)
@@ -287,7 +290,8 @@ class APIPlanner(ABC):
             request["temperature"] = options.temperature
         if shown:
             request["parallel_tool_calls"] = self._parallel
-        # In this form already: the SDK would go through all of it again, at every turn.
+        # The conversation goes into extra_body, because it already has its final form: elsewhere
+        # the SDK would transform all of it again at every turn.
         said = {self.said: request[self.said]}
         request[self.said] = []
         request["extra_body"] = {**said, **self._extra_body}
@@ -300,7 +304,7 @@ class APIPlanner(ABC):
             raise self._client.failures.failure(names.BAD_OPTIONS, str(error)) from error
 
     def _told(self, context: Context, options: AnswerOptions) -> str:
-        """What the model is told beside the conversation."""
+        """Return the instructions that the model gets in addition to the conversation."""
         told = [instructions(context, options.system), in_words(context.output_schema)]
         return "\n\n".join(filter(None, told))
 
@@ -311,12 +315,12 @@ class APIPlanner(ABC):
             raise self._client.failures.failure(names.AUTHENTICATION, str(error)) from error
 
     async def _call(self, asked: Awaitable[T]) -> T:
-        """What the SDK gives, within `timeout`, also where a server sends signs of life only."""
+        """Await the SDK for at most `timeout`, even if the server sends only keep-alive signals."""
         try:
             async with asyncio.timeout(self._timeout):
                 return await asked
         except Exception as error:
-            # What it raised quotes the server, who may quote the key.
+            # The exception quotes the server, and the server may quote the key.
             raise call_failure(self._client.failures, error) from None
 
     def _plan(self, answer: Answer, context: Context, shown: Sequence[Function]) -> Plan:
@@ -334,7 +338,7 @@ class APIPlanner(ABC):
     def _usage(self, answer: Answer, context: Context) -> Usage:
         used = answer.usage
         if used is None:
-            # A server that does not count must not lift a limit.
+            # If the server reports no usage, the worst case counts, so that limits still hold.
             left = context.remaining
             limited = (left.input_tokens, left.output_tokens, left.cost) != (None, None, None)
             return self.worst_case(context) if limited else Usage()
@@ -346,10 +350,10 @@ class APIPlanner(ABC):
 
 
 def json_mapping(name: str, value: Mapping[str, Any]) -> dict[str, Any]:
-    """A mapping that the user gave, checked.
+    """Check a mapping that the user gave, and return a shallow copy.
 
     Raises:
-        InvalidValue: It is none, or holds what is no JSON.
+        InvalidValue: The value is not a mapping, or not valid JSON.
     """
     if not isinstance(value, Mapping):
         raise InvalidValue(name, f"must be a mapping, not {type(value).__name__}")
@@ -358,7 +362,7 @@ def json_mapping(name: str, value: Mapping[str, Any]) -> dict[str, Any]:
 
 
 async def _drain(stream: Any) -> None:
-    """Read what is left behind the last event that matters, for a moment at most."""
+    """Read the rest of a stream for at most `_DRAIN_SECONDS`; ignore errors."""
     with contextlib.suppress(Exception):
         async with asyncio.timeout(_DRAIN_SECONDS):
             while await anext(stream, _END) is not _END:

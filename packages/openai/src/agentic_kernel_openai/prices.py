@@ -1,7 +1,7 @@
-"""Prices: what OpenAI asks for its models, in US dollars for a million tokens.
+"""Prices: OpenAI's prices by model, in US dollars for a million tokens.
 
-As on https://developers.openai.com/api/docs/pricing in November 2026, at the standard tier; a
-promotion is not counted. Other tiers and regions cost more or less: give ``prices=`` there.
+From https://developers.openai.com/api/docs/pricing in November 2026, for the standard tier and
+without promotions. Other tiers and regions have other prices: give ``prices=`` for them.
 """
 
 from __future__ import annotations
@@ -42,4 +42,4 @@ PRICES: Final[Mapping[str, Price]] = MappingProxyType(
         "o3": Price(2.00, 8.00, 0.50),
     }
 )
-"""By model; a dated version costs what its model does."""
+"""Prices by model; a dated version costs the same as its model."""

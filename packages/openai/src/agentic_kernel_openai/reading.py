@@ -1,4 +1,4 @@
-"""Reading: parts of what a server sent, which the SDK hands on without checking them."""
+"""Reading: checked access to the parts of a response, which the SDK does not check."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from agentic_kernel_engine.providers import Malformed
 
 
 def got(value: Any, name: str) -> Any:
-    """A part of an object of the SDK, or of a mapping; None if there is none."""
+    """Return a part of an object of the SDK, or of a mapping; None if it is missing."""
     return value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
 
 
 def text(value: Any, name: str) -> str:
-    """A part that is a text; empty if there is none.
+    """Return a part that is a string; an empty string if it is missing.
 
     Raises:
-        Malformed: It is no text, or one that no store would keep.
+        Malformed: The part is not a string, or no store accepts it.
     """
     found = got(value, name)
     if found is None:
         return ""
     if not isinstance(found, str):
-        raise Malformed(f"{name} is a {type(found).__name__} and no text")
+        raise Malformed(f"{name} is a {type(found).__name__}, not a string")
     try:
         values.check_text(found, name)
     except InvalidValue as error:
@@ -35,28 +35,28 @@ def text(value: Any, name: str) -> str:
 
 
 def several(value: Any, name: str) -> Sequence[Any]:
-    """A part that is a list; empty if there is none.
+    """Return a part that is a list; an empty one if it is missing.
 
     Raises:
-        Malformed: It is no list.
+        Malformed: The part is not a list.
     """
     found = got(value, name)
     if found is None:
         return ()
     if not isinstance(found, list):
-        raise Malformed(f"{name} is a {type(found).__name__} and no list")
+        raise Malformed(f"{name} is a {type(found).__name__}, not a list")
     return found
 
 
 def count(value: Any, name: str) -> int:
-    """A part that is a number of tokens; 0 if there is none.
+    """Return a part that is a number of tokens; 0 if it is missing.
 
     Raises:
-        Malformed: It is no such number.
+        Malformed: The part is not a whole number from 0 to `LARGEST`.
     """
     found = got(value, name)
     if found is None:
         return 0
     if type(found) is not int or not 0 <= found <= LARGEST:
-        raise Malformed(f"{name} is no number of tokens")
+        raise Malformed(f"{name} is not a number of tokens from 0 to {LARGEST:,}")
     return found

@@ -1,4 +1,4 @@
-"""OpenAIPlanner: a model decides about the steps of a `Loop`, through the Responses API."""
+"""OpenAIPlanner: asks a model for the steps of a `Loop`, through the Responses API."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ if TYPE_CHECKING:
     from openai import AsyncOpenAI
 
 _NOT_REASONING: Final = re.compile(r"gpt-[34].*|chatgpt-.*|.*-chat-latest")
-"""OpenAI's models that refuse to be asked for what they do not have."""
+"""OpenAI's models without reasoning: they refuse a request for encrypted reasoning."""
 
 
 class OpenAIPlanner(APIPlanner):
     """A planner on the Responses API.
 
-    Nothing is kept on the vendor's side: what a reasoning model needs to see again, its encrypted
-    reasoning, is in the plans that it gave.
+    By default the vendor stores nothing: a plan keeps the encrypted reasoning of its answer, and
+    the planner sends it back with the next request.
 
     Args:
-        model: Which model to ask.
-        reasoning: What the API takes under this name, e.g. ``{"effort": "low"}``.
-        store: Whether the vendor keeps the responses.
+        model: Name of the model.
+        reasoning: The API's parameter of this name, e.g. ``{"effort": "low"}``.
+        store: True if the vendor stores the responses.
         **options: See `PlannerOptions`.
 
     Raises:
-        InvalidValue: A value makes no sense; it is named.
+        InvalidValue: A value is not valid; the error names it.
     """
 
     wire: ClassVar[str] = "openai/responses"
@@ -93,7 +93,7 @@ def _tool(function: Function) -> dict[str, Any]:
         "name": function.name,
         "description": function.description,
         "parameters": function.schema,
-        # The API's default would change the schema; arguments are checked here anyway.
+        # The API's default is strict, which would change the schema. The Loop checks the arguments.
         "strict": False,
     }
 

@@ -1,4 +1,4 @@
-"""What was said and done, as the items of the Responses API."""
+"""Builds the input items of the Responses API from a conversation."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from agentic_kernel_engine.providers import Heard, Image, Message, Said
 
 
 def items_of(messages: Iterable[Message]) -> list[Any]:
-    """The items of a conversation.
+    """Return the items of a conversation.
 
-    The items that an answer consisted of are sent back as they were, where the answer's calls are
-    still those that have results: an item of a call without a result is refused.
+    The original items of an answer are sent back unchanged if their calls are exactly the calls
+    that have results. Otherwise the answer is rebuilt, because the API refuses a call without a
+    result.
     """
     items: list[Any] = []
     for message in messages:

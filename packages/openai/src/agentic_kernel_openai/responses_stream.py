@@ -1,4 +1,4 @@
-"""What the Responses API answers, streamed or whole."""
+"""ResponsesReader: reads the answers of the Responses API, streamed or whole."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ _CHANNELS: Final = {
 _ENDS: Final = ("response.completed", "response.incomplete", "response.failed")
 _CUT: Final[dict[str, End]] = {"max_output_tokens": "length", "content_filter": "filter"}
 _PLAIN: Final = ("message", "function_call")
-"""Items that can be made again from what they say."""
+"""Types of items that can be rebuilt from their text, name and arguments."""
 _TELLING: Final = ("phase", "namespace", "caller")
-"""Parts of them that cannot."""
+"""Fields of such an item that cannot be rebuilt."""
 
 
 class ResponsesReader:
-    """Reads a stream; the answer is taken from its last event, which has all of it.
+    """Reads a stream, and takes the answer from its last event, which holds all of it.
 
-    So pieces that come twice, or in another order, cannot make another answer of it.
+    So pieces that come twice or out of order cannot change the answer.
 
     Args:
-        stored: Whether the vendor keeps the items.
+        stored: True if the vendor stores the items.
     """
 
     def __init__(self, stored: bool) -> None:
@@ -60,27 +60,28 @@ class ResponsesReader:
     def answer(self) -> Answer:
         """See `Reader`."""
         if self._response is None:
-            raise Malformed("the stream ended before the answer")
+            raise Malformed("the stream ended before the answer was complete")
         return answer_of(self._response, self._stored, self._items)
 
 
 def answer_of(response: Any, stored: bool, done: dict[Any, Any] | None = None) -> Answer:
-    """The answer in a whole response.
+    """Return the answer in a whole response.
 
     Args:
-        stored: Whether the vendor keeps the items.
-        done: The items as they were streamed, by their ids; those of a response without any.
+        stored: True if the vendor stores the items.
+        done: The streamed items by id. They replace the items of a response that has none, and the
+            reasoning items of any response.
 
     Raises:
-        Malformed: It is none.
-        Reported: It says that the server failed.
+        Malformed: The response is not a valid answer.
+        Reported: The response reports that the server failed.
     """
     status = text(response, "status")
     if status in ("failed", "cancelled"):
         error = got(response, "error")
         raise Reported(got(error, "code"), got(error, "type"), got(error, "message"))
     if status in ("queued", "in_progress"):
-        raise Malformed("the server did not wait for the answer; leave out background")
+        raise Malformed("the response came before the answer was ready; do not set background")
     done = done or {}
     output = several(response, "output") or list(done.values())
     answer = Answer(model=text(response, "model"))
@@ -88,7 +89,7 @@ def answer_of(response: Any, stored: bool, done: dict[Any, Any] | None = None) -
         reason = text(got(response, "incomplete_details"), "reason")
         answer.end = _CUT.get(reason, "length")
     _read_output(answer, output)
-    # What is encrypted is whole in the item's own event.
+    # Only the item's own event is sure to have its encrypted reasoning in full.
     kept = [done.get(got(item, "id"), item) if _is_reasoning(item) else item for item in output]
     answer.items = _opaque(kept, stored)
     usage = got(response, "usage")
@@ -118,7 +119,7 @@ def _read_output(answer: Answer, output: Sequence[Any]) -> None:
         elif kind == "function_call":
             calls.append(Asked(text(item, "call_id"), text(item, "name"), text(item, "arguments")))
             if not calls[-1].id:
-                raise Malformed("a call has no id")
+                raise Malformed("a call in the answer has no id")
         elif kind == "reasoning":
             parts = [*several(item, "summary"), *several(item, "content")]
             thought += [text(part, "text") for part in parts]
@@ -129,10 +130,10 @@ def _read_output(answer: Answer, output: Sequence[Any]) -> None:
 
 
 def _opaque(output: Sequence[Any], stored: bool) -> list[Any] | None:
-    """The items to be sent back unchanged; None if all of them can be made again.
+    """Return the items to send back unchanged; None if all of them can be rebuilt.
 
-    Reasoning is only understood by the vendor, and only found again if the vendor keeps it or if it
-    is in the item, encrypted.
+    A reasoning item is left out unless the vendor stores it or the item has its reasoning in
+    encrypted form: the vendor could not find the reasoning again.
     """
     items = [
         item

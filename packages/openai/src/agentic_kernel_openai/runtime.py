@@ -18,7 +18,7 @@ RUNTIME_KIND: Final = "openai"
 
 
 class OpenAIOptions(PlannerOptions, RuntimeOptions, total=False):
-    """What `OpenAIRuntime` takes beside its own."""
+    """Keyword arguments of `OpenAIRuntime` for its planner, its Loop and its Host."""
 
     reasoning: Mapping[str, Any] | None
     """See `OpenAIPlanner`."""
@@ -32,18 +32,19 @@ _PLANNERS: Final = frozenset({*PlannerOptions.__annotations__, "reasoning", "rea
 class OpenAIRuntime(ProviderRuntime):
     """A Runtime and a Query for Tasks of the kind ``openai``.
 
-    The client is made when the first Task needs it, so reading and controlling Tasks needs no key.
+    The client is created when the first Task needs it, so reading and controlling Tasks needs no
+    key.
 
     Args:
-        model: Which model works on the Tasks.
-        store: Where Tasks are kept; None for memory.
-        tools: What the model may call.
+        model: Name of the model that works on the Tasks.
+        store: Store of the Tasks; None keeps them in memory.
+        tools: Tools that the model may call.
         api: ``responses``, or ``chat`` for a server that speaks only Chat Completions.
         runtime_kind: The kind of the Tasks that it serves.
         **options: See `PlannerOptions` and `RuntimeOptions`.
 
     Raises:
-        InvalidValue: A value makes no sense; it is named.
+        InvalidValue: A value is not valid; the error names it.
 
     Example:
         >>> async with OpenAIRuntime("gpt-6-luna") as runtime:
@@ -69,10 +70,10 @@ class OpenAIRuntime(ProviderRuntime):
             (mine if name in _PLANNERS else rest)[name] = value
         planner: OpenAIPlanner | OpenAIChatPlanner
         if api == "responses":
-            _refuse(mine, "reasoning_effort", 'goes with api="chat"; give reasoning={"effort": …}')
+            _refuse(mine, "reasoning_effort", 'is only for api="chat"; use reasoning={"effort": …}')
             planner = OpenAIPlanner(model, **mine)
         elif api == "chat":
-            _refuse(mine, "reasoning", 'goes with api="responses"; give reasoning_effort=')
+            _refuse(mine, "reasoning", 'is only for api="responses"; use reasoning_effort=')
             planner = OpenAIChatPlanner(model, **mine)
         else:
             raise InvalidValue("api", 'must be "responses" or "chat"')

@@ -1,8 +1,8 @@
-"""Schema: how the model is told what a final answer must fit.
+"""Schema: the schema of a final answer, as the APIs take it or as an instruction.
 
-OpenAI takes a JSON Schema whose root is an object, and holds the model to it strictly if it uses no
-more than a part of the language. What it would not take is told in words; the Loop checks the
-answer either way.
+OpenAI accepts a JSON Schema whose root is an object. It enforces the schema strictly if the schema
+uses only a subset of the language. Any other schema goes into the instructions. The Loop checks the
+answer in every case.
 """
 
 from __future__ import annotations
@@ -13,19 +13,19 @@ from typing import Any, Final
 import msgspec
 
 NAME: Final = "answer"
-"""How the form of the answer is called on the wire."""
+"""Name of the answer's schema in a request."""
 _STRICT: Final = frozenset(
     "type properties required additionalProperties items enum const anyOf $ref $defs title "
     "description minimum maximum exclusiveMinimum exclusiveMaximum multipleOf minItems maxItems "
     "pattern format".split()
 )
-"""What a strict schema may say; see https://developers.openai.com/api/docs/guides/structured-outputs."""
+"""Keywords of a strict schema: https://developers.openai.com/api/docs/guides/structured-outputs."""
 _DEEPEST: Final = 10
-"""Levels that a strict schema may have."""
+"""The most levels of a strict schema."""
 
 
 def answer_form(schema: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """The form of an answer as both APIs know it; None if it is told in words, or is free."""
+    """Return the schema as both APIs take it; None if there is none, or `in_words` gives it."""
     if schema is None or schema.get("type") != "object":
         return None
     strict = "anyOf" not in schema and _is_strict(schema, _DEEPEST)
@@ -33,7 +33,7 @@ def answer_form(schema: Mapping[str, Any] | None) -> dict[str, Any] | None:
 
 
 def in_words(schema: Mapping[str, Any] | None) -> str:
-    """What the model is told about a form that `answer_form` has nothing for."""
+    """Return the instruction for a schema that `answer_form` does not cover, or an empty string."""
     if schema is None or answer_form(schema) is not None:
         return ""
     form = msgspec.json.encode(schema).decode()
@@ -41,7 +41,7 @@ def in_words(schema: Mapping[str, Any] | None) -> str:
 
 
 def _is_strict(schema: Any, levels: int) -> bool:
-    """Whether a schema is one that the model can be held to."""
+    """Return True if the API can enforce the schema strictly."""
     if not isinstance(schema, Mapping) or not schema or levels == 0:
         return False
     if not _STRICT.issuperset(schema):

@@ -1,6 +1,6 @@
-"""Transport: the HTTP client under the SDK's, which trusts no server with its memory.
+"""Transport: the HTTP client that the SDK uses; it bounds the size of a response.
 
-Importing this module imports the HTTP library, so it is imported when a client is made.
+Importing this module imports the HTTP library, so `Client` imports it only to make a client.
 """
 
 from __future__ import annotations
@@ -15,29 +15,29 @@ import httpx2
 from agentic_kernel_engine.providers.connection import sent
 
 MAX_BYTES: Final = 64 * 1024 * 1024
-"""How long one response may be."""
+"""The most bytes of one response."""
 CONNECT_SECONDS: Final = 10.0
-"""How long it may take to connect."""
+"""The most seconds to connect."""
 KEPT_SECONDS: Final = 4.0
-"""How long an idle connection is kept: servers commonly close one after five seconds, and a request
-that meets the closing is lost."""
+"""Seconds that an idle connection is kept: servers commonly close one after five seconds, and a
+request that is sent at that moment is lost."""
 CONNECTIONS: Final = 1_000
-"""Connections at once."""
+"""The most connections at once."""
 _LOST: Final = (httpx2.NetworkError, httpx2.RemoteProtocolError)
 
 
 class Refused(httpx2.DecodingError):
-    """A response that is not read: too long, or compressed."""
+    """Error for a response that the client does not read: it is too long or compressed."""
 
 
 def http_client(timeout: float) -> httpx2.AsyncClient:
-    """A client that follows no redirect and reads no more than it should.
+    """Return a client that follows no redirect and reads at most `MAX_BYTES` of a response.
 
-    A compressed response could be a thousand times as long as it looks, so none is asked for, and
-    one that comes all the same is refused.
+    A compressed response may become a thousand times as long when it is decompressed. So the client
+    asks for uncompressed responses, and refuses a compressed one.
 
     Args:
-        timeout: Seconds between two pieces of a response.
+        timeout: Seconds to wait for the next piece of a response.
     """
     return _Client(
         verify=_certificates(),
@@ -54,7 +54,7 @@ def http_client(timeout: float) -> httpx2.AsyncClient:
 
 
 class _Client(httpx2.AsyncClient):
-    """Sends a request again that met the closing of a kept connection."""
+    """Retries a request if the server had already closed its kept-alive connection."""
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         return await sent(request, partial(super().send, request, **options), _LOST)
@@ -62,22 +62,25 @@ class _Client(httpx2.AsyncClient):
 
 @cache
 def _certificates() -> ssl.SSLContext:
-    """Whom to trust; reading it takes far longer than all else about a client."""
+    """Return the trusted certificates. Loading them is the slowest part of making a client."""
     return httpx2.create_ssl_context()
 
 
 async def _guard(response: httpx2.Response) -> None:
     encoding = response.headers.get("content-encoding", "").strip().lower()
     if encoding not in ("", "identity"):
-        raise Refused(f"the response is compressed ({encoding[:40]}), which was not asked for")
+        raise Refused(
+            f"the response is compressed ({encoding[:40]}), but the request asked for an "
+            "uncompressed one; turn off compression on the server or its proxy"
+        )
     assert isinstance(response.stream, httpx2.AsyncByteStream)
     response.stream = _Bounded(response.stream)
 
 
 class _Bounded(httpx2.AsyncByteStream):
-    """A body of no more than `MAX_BYTES`, in whole lines.
+    """A response body of at most `MAX_BYTES`, passed on in whole lines.
 
-    The SDK copies what it has of a line at each piece: a long one would take minutes.
+    The SDK copies an unfinished line at each piece, so that a long line would take minutes.
     """
 
     def __init__(self, stream: httpx2.AsyncByteStream) -> None:
@@ -88,7 +91,7 @@ class _Bounded(httpx2.AsyncByteStream):
         async for piece in self._stream:
             size += len(piece)
             if size > MAX_BYTES:
-                raise Refused(f"the response is longer than {MAX_BYTES:,} bytes")
+                raise Refused(f"the response is longer than the limit of {MAX_BYTES:,} bytes")
             end = max(piece.rfind(b"\n"), piece.rfind(b"\r")) + 1
             if not end:
                 begun += piece

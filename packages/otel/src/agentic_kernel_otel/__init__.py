@@ -1,4 +1,4 @@
-"""Traces, metrics and logs of Tasks, for any OpenTelemetry backend."""
+"""Exports traces, metrics and logs of Tasks to any OpenTelemetry backend."""
 
 from .forms import redacted
 from .middleware import TracingMiddleware

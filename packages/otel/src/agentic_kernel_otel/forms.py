@@ -1,8 +1,8 @@
-"""Forms: what looks like a secret, found in one pass over the text.
+"""Forms: finds secrets by their form, in one pass over the text.
 
-A text is cut into tokens: words, blanks, runs of backslashes, and single other characters. Each
-character is in exactly one token, no token is looked at twice but for the few before and behind a
-name, and each of these looks is bounded. So the work is linear in the length of the text.
+The text is cut into tokens: words, blanks, sequences of backslashes, and single other characters.
+Each character is in exactly one token. The reader looks at each token once, except for a bounded
+number of tokens around a name. So the work is linear in the length of the text.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from functools import lru_cache
 from typing import Final
 
 REDACTED: Final = "[redacted]"
-"""What stands in the place of a secret."""
+"""Replaces a secret."""
 
-# Possessive: a token gives no character back.
+# The quantifiers are possessive, so the pattern never backtracks.
 _tokens: Final = re.compile(r"[\w.-]++|\s++|\\++|.", re.DOTALL).findall
 _HINTS: Final = (
     "key", "passw", "passphrase", "pwd", "secret", "token", "credential", "authorization", "cookie",
@@ -23,7 +23,7 @@ _HINTS: Final = (
     "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "xox", "akia", "asia", "aiza", "hf_",
     "eyj",
 )  # fmt: skip
-"""What every secret form has a part of: a text without any is left as it is."""
+"""Every form of a secret contains one of these; a text without any of them stays unchanged."""
 
 _NAMES: Final = (
     "apikey", "accesskey", "privatekey", "password", "passwd", "passphrase", "secret", "authtoken",
@@ -35,21 +35,21 @@ _LONGEST_NAME: Final = 140
 _SCHEMES: Final = frozenset({"bearer", "basic"})
 _LEAST_TOKEN: Final = 6
 _LEAST_JSON: Final = 9
-"""Characters of the first part of a JSON Web Token at least."""
+"""The fewest characters of the first part of a JSON Web Token."""
 _ENDS: Final = frozenset("\"'\\,;&}])")
 _CREDENTIAL: Final = frozenset("~+/=")
-"""Beside words, what a token behind ``bearer`` may hold."""
+"""Characters that a token after ``bearer`` may have in addition to words."""
 _KEYS: Final = (
     ("sk-", 12), ("sk_", 12), ("pk-", 12), ("pk_", 12), ("rk-", 12), ("rk_", 12), ("ghp_", 16),
     ("gho_", 16), ("ghu_", 16), ("ghs_", 16), ("ghr_", 16), ("github_pat_", 16), ("glpat-", 12),
     ("xoxa-", 8), ("xoxb-", 8), ("xoxp-", 8), ("xoxo-", 8), ("xoxs-", 8), ("xoxr-", 8),
     ("AKIA", 12), ("ASIA", 12), ("AIza", 30), ("hf_", 16),
 )  # fmt: skip
-"""How keys begin that say what they are, and how many characters follow at least."""
+"""Prefixes of known keys, and the fewest characters that follow each."""
 
 
 def redacted(text: str) -> str:
-    """The text without what looks like a secret: keys, tokens, passwords by their form or name."""
+    """Return the text with keys, tokens and passwords redacted, found by their form or name."""
     lower = text.lower()
     if not any(hint in lower for hint in _HINTS):
         return text
@@ -57,7 +57,7 @@ def redacted(text: str) -> str:
 
 
 def is_secret_name(name: str) -> bool:
-    """Whether what has this name is a secret."""
+    """Return True if a value with this name is a secret."""
     return len(name) <= _LONGEST_NAME and _is_secret_name(name)
 
 
@@ -74,7 +74,7 @@ _LEAST_KEY: Final = min(len(begins) + least for begins, least in _KEYS)
 
 
 class _Reader:
-    """Goes over tokens from first to last; every method moves on, none goes back."""
+    """Reads tokens from first to last; every method moves forward."""
 
     def __init__(self, tokens: list[str]) -> None:
         self._tokens = tokens
@@ -98,7 +98,7 @@ class _Reader:
         return self._tokens[at] if at < len(self._tokens) else ""
 
     def _word(self, word: str) -> Iterator[str]:
-        """A word: a key, a name before a value, or a scheme before a token."""
+        """Read a word: a key, a name before a value, or a scheme before a token."""
         self._at += 1
         lower = word.lower()
         if lower in _SCHEMES and self._peek(self._at).isspace():
@@ -110,7 +110,7 @@ class _Reader:
             yield word if len(word) < _LEAST_KEY else _without_keys(word)
 
     def _scheme(self, word: str) -> Iterator[str]:
-        """``Bearer`` or ``Basic`` and what follows, if that is long enough for a token."""
+        """Read ``Bearer`` or ``Basic``, and redact the rest if it is long enough for a token."""
         at, length = self._at + 1, 0
         while (part := self._peek(at)) and (part in _CREDENTIAL or _is_word(part)):
             length += len(part)
@@ -122,7 +122,7 @@ class _Reader:
         self._at = at
 
     def _named(self, name: str) -> Iterator[str]:
-        """A name of a secret; what follows is its value if a colon or an equals sign is between."""
+        """Read a secret's name, and redact its value after a colon or an equals sign."""
         at = self._at
         if self._peek(at).startswith("\\"):
             at += 1
@@ -150,7 +150,7 @@ class _Reader:
         self._at = at
 
     def _quoted(self, at: int, quote: str, depth: int) -> int:
-        """The end of a quoted value; its quotes have as many backslashes before as its first."""
+        """Return the end of a quoted value: a quote escaped no deeper than the first one."""
         slashes, tokens, size = 0, self._tokens, len(self._tokens)
         while at < size:
             token = tokens[at]
@@ -164,7 +164,7 @@ class _Reader:
         return at
 
     def _bare(self, at: int) -> int:
-        """The end of a value without quotes."""
+        """Return the end of a value without quotes."""
         if self._peek(at).lower() in _SCHEMES and self._peek(at + 1).isspace():
             at += 2
         while (part := self._peek(at)) and not part.isspace() and part[0] not in _ENDS:
@@ -172,7 +172,7 @@ class _Reader:
         return at
 
     def _address(self) -> Iterator[str]:
-        """``://``, and a name and password behind it."""
+        """Read ``://``, and redact the password of a user name and password after it."""
         yield "://"
         self._at += 3
         first = at = self._at
@@ -187,7 +187,7 @@ class _Reader:
             self._at = at
 
     def _block(self) -> str:
-        """A key in PEM's form, whole or cut off; ``BEGIN`` of anything else stays."""
+        """Redact a private key in PEM form, whole or cut off; any other ``BEGIN`` stays."""
         said = self._tokens[self._at : self._at + 20]
         head = "".join(said).partition("-----")[2].partition("-----")[0]
         if not head.startswith("BEGIN ") or not head.endswith("PRIVATE KEY"):
@@ -208,7 +208,7 @@ def _is_word(token: str) -> bool:
 
 
 def _without_keys(word: str) -> str:
-    """A word without the keys in it that say what they are."""
+    """Return a word with the known keys and the JSON Web Tokens in it redacted."""
     parts = word.split(".")
     kept: list[str] = []
     at = 0

@@ -1,4 +1,4 @@
-"""Instruments: what is counted and timed. Labels take few values, whatever a run says."""
+"""Instruments: the metrics; each of their labels takes at most `MOST_VALUES` values."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from opentelemetry.metrics import Meter
 from . import conventions as names
 
 MOST_VALUES: Final = 200
-"""How many values one label may take; those beyond are `conventions.OTHER`."""
+"""The most values of one label; further values become `conventions.OTHER`."""
 _MOST_KNOWN: Final = 1_000
 _Labels = tuple[dict[str, str], dict[str, str], dict[str, str]]
 
@@ -18,7 +18,7 @@ class Instruments:
     """The metrics of one observer.
 
     Args:
-        meter: Makes the instruments.
+        meter: Creates the instruments.
     """
 
     def __init__(self, meter: Meter) -> None:
@@ -38,7 +38,7 @@ class Instruments:
             explicit_bucket_boundaries_advisory=names.CALL_BUCKETS,
         )  # fmt: skip
         self._agent = meter.create_histogram(
-            names.AGENT_DURATION, "s", "One stretch of running of a Task.",
+            names.AGENT_DURATION, "s", "Duration of one run of a Task.",
             explicit_bucket_boundaries_advisory=names.AGENT_BUCKETS,
         )  # fmt: skip
         self._tool = meter.create_histogram(
@@ -46,15 +46,15 @@ class Instruments:
             explicit_bucket_boundaries_advisory=names.CALL_BUCKETS,
         )  # fmt: skip
         self._pause = meter.create_histogram(
-            names.PAUSE_DURATION, "s", "From the request of a pause to the paused Task.",
+            names.PAUSE_DURATION, "s", "Time from the request of a pause to the paused Task.",
             explicit_bucket_boundaries_advisory=names.LATENCY_BUCKETS,
         )  # fmt: skip
         self._kill = meter.create_histogram(
-            names.KILL_DURATION, "s", "From the decision of a kill to the cancelled Task.",
+            names.KILL_DURATION, "s", "Time from the decision of a kill to the cancelled Task.",
             explicit_bucket_boundaries_advisory=names.LATENCY_BUCKETS,
         )  # fmt: skip
         self._failures = meter.create_counter(
-            names.FAILURES, "{failure}", "What went wrong, by operation and code."
+            names.FAILURES, "{failure}", "Failures, by operation and code."
         )
         self._entered = meter.create_counter(
             names.ENTERED, "{task}", "Tasks, by the status that they entered."
@@ -64,15 +64,15 @@ class Instruments:
         )
 
     def entered(self, status: str) -> None:
-        """A Task entered a status."""
+        """Count a Task that entered a status."""
         self._entered.add(1, {names.STATUS: status})
 
     def began(self) -> None:
-        """A Task runs here from now on."""
+        """Count a Task that began to run here."""
         self._running.add(1)
 
     def ended(self, seconds: float, agent: str, error: str) -> None:
-        """A Task runs here no longer."""
+        """Record a run that ended here."""
         self._running.add(-1)
         labels = {names.AGENT: self._label(names.AGENT, agent)} if agent else {}
         self._agent.record(seconds, self._failed(labels, names.INVOKE_AGENT, error))
@@ -80,10 +80,10 @@ class Instruments:
     def answered(
         self, seconds: float, first: float | None, provider: str, model: str, error: str
     ) -> None:
-        """A model answered, or failed to.
+        """Record an answer, or a failed call, of a model.
 
         Args:
-            first: Seconds to the first piece; None where the answer was no stream.
+            first: Seconds to the first piece; None if the answer was not streamed.
         """
         labels, _, _ = self._of_model(provider, model)
         if first is not None:
@@ -91,13 +91,13 @@ class Instruments:
         self._chat.record(seconds, self._failed(labels, names.CHAT, error))
 
     def used(self, input: int, output: int, provider: str, model: str) -> None:
-        """Tokens were used up."""
+        """Record the tokens that a call used."""
         _, to_model, from_model = self._of_model(provider, model)
         self._tokens.record(input, to_model)
         self._tokens.record(output, from_model)
 
     def called(self, seconds: float, tool: str, agent: str, error: str) -> None:
-        """A tool was called."""
+        """Record a call of a tool."""
         labels = self._tools.get((tool, agent))
         if labels is None:
             labels = {names.TOOL_NAME: self._label("tool", tool), names.TOOL_TYPE: "function"}
@@ -108,19 +108,19 @@ class Instruments:
         self._tool.record(seconds, self._failed(labels, names.EXECUTE_TOOL, error))
 
     def failed(self, operation: str, error: str) -> None:
-        """Something went wrong of which no time is known."""
+        """Count a failure whose duration is not known."""
         self._failed({}, operation, error)
 
     def paused(self, seconds: float) -> None:
-        """A pause took effect."""
+        """Record the time that a pause took."""
         self._pause.record(seconds)
 
     def killed(self, seconds: float) -> None:
-        """A kill took effect."""
+        """Record the time that a kill took."""
         self._kill.record(seconds)
 
     def _of_model(self, provider: str, model: str) -> _Labels:
-        """Labels of a call of a model; of the tokens that went in; of those that came out."""
+        """Return the labels of a model's calls, of its input tokens, and of its output tokens."""
         known = self._models.get((provider, model))
         if known is None:
             labels = {names.OPERATION: names.CHAT, names.PROVIDER: self._label("by", provider)}
@@ -136,7 +136,7 @@ class Instruments:
         return known
 
     def _label(self, name: str, value: str) -> str:
-        """The value, while there are few of this label."""
+        """Return the value, or `conventions.OTHER` if the label already has too many values."""
         seen = self._labels.setdefault(name, set())
         if value not in seen:
             if len(seen) >= MOST_VALUES:
@@ -145,7 +145,7 @@ class Instruments:
         return value
 
     def _failed(self, labels: dict[str, str], operation: str, error: str) -> dict[str, str]:
-        """The labels, with what went wrong, if anything did; that is counted."""
+        """Return the labels with the error, if there is one, and count that error."""
         if not error:
             return labels
         code = self._label("error", error)

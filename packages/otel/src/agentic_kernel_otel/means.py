@@ -1,4 +1,4 @@
-"""Means: what every stretch of one observer tells with."""
+"""Means: the tracer, instruments and redaction that all runs of one observer share."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Means:
     """A tracer, instruments and a redaction.
 
     Args:
-        capture: Whether content is recorded.
+        capture: True if content is recorded.
     """
 
     __slots__ = ("_faulty", "capture", "instruments", "redaction", "tracer")
@@ -34,16 +34,16 @@ class Means:
         self._faulty = False
 
     def end(self, span: Span, at: int) -> None:
-        """End a span; a processor that fails is reported once, and is nobody else's business."""
+        """End a span; a failure of a span processor is logged once and not raised."""
         try:
             span.end(at)
         except Exception as fault:
             if not self._faulty:
                 self._faulty = True
-                log(_log, fault, "a span could not be handed on; this is reported once")
+                log(_log, fault, "a span could not be exported; this is reported once")
 
     def close(self, span: Span, at: int, error: str, unfinished: bool) -> None:
-        """End a span, and say how it went."""
+        """End a span, with its error and its `UNFINISHED` mark, if any."""
         if (error or unfinished) and span.is_recording():
             if error:
                 span.set_attribute(names.ERROR_TYPE, error)

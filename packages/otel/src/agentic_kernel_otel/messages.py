@@ -1,4 +1,4 @@
-"""Messages: content in the form of the conventions, redacted and of bounded size."""
+"""Messages: content in the form of the conventions, redacted and of bounded length."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from .redaction import MOST_CONTENT, Redaction
 
 
 def output_messages(plan: Plan, redaction: Redaction) -> str:
-    """What a model answered, as ``gen_ai.output.messages``."""
+    """Return a model's answer as ``gen_ai.output.messages``."""
     called = any(isinstance(action, ToolCall) for action in plan.actions)
     message = {**_assistant(plan), "finish_reason": "tool_call" if called else "stop"}
     return redaction.content([message])
 
 
 def input_messages(transcript: Sequence[Entry], redaction: Redaction) -> str:
-    """What a model is shown, as ``gen_ai.input.messages``: the latest of it that there is room for.
+    """Return the latest messages to a model that fit, as ``gen_ai.input.messages``.
 
-    What is older is left out, so that a call costs no more at the end of a long run.
+    Older messages are left out, so that the cost of a call does not grow with the run.
     """
     shown: list[dict[str, Any]] = []
     size = 0

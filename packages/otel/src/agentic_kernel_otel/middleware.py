@@ -1,4 +1,4 @@
-"""TracingMiddleware: where calls of models and tools begin and end. It changes nothing."""
+"""TracingMiddleware: reports when calls of models and tools begin and end. It changes no call."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _log = logging.getLogger(__name__)
 
 
 class TracingMiddleware:
-    """Tells an `OTelObserver` when calls begin and end, and makes their spans current in them.
+    """Reports to an `OTelObserver` when calls begin and end, and makes their spans current in them.
 
-    So a vendor's SDK, a tool and their logs are in the trace, at the right place. Give it as the
-    last middleware, so that it is the nearest to the calls. A fault of its own is reported once
-    and never fails a run.
+    So the spans and logs of a vendor's SDK and of a tool are at the right place in the trace. Give
+    it as the last middleware, so that it is nearest to the calls. The middleware logs the first
+    fault of its own, and no such fault fails a run.
     """
 
     def __init__(self, tracing: Tracing) -> None:
@@ -56,7 +56,7 @@ class TracingMiddleware:
         try:
             stretch = self._tracing.running(invocation.context.task_id, now())
             if stretch is not None:
-                # What is attached here is current in the call, and ends with its asyncio task.
+                # The context attached here is current in the call, and ends with its asyncio task.
                 contexts.attach(
                     stretch.call(
                         invocation.context.index, invocation.tool.name, now(),

@@ -1,4 +1,4 @@
-"""Moments: events that take no time, as span events, and as log records with their span's ids."""
+"""Moments: events without a duration, as span events and as log records with their span's ids."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _SAID: Final = (
     "by", "code", "kind", "digest", "decision", "child", "agent", "status", "tool", "index", "then",
     "doing", "session", "task", "round", "at",
 )  # fmt: skip
-"""Parts of the data that are no content."""
+"""Keys of an event's data that are not content."""
 _QUOTING: Final = ("reason", "message", "refused")
-"""Parts that may quote an exception, a person or a model."""
+"""Keys whose text may quote an exception, a person or a model."""
 _REASONS: Final = frozenset({"requested", *(reason.value for reason in StopReason)})
-"""The reasons that a program gives, which quote nobody."""
+"""Reasons that come from the program itself, without a quotation."""
 _LOUD: Final = {
     "task.failed": SeverityNumber.ERROR,
     "run.abandoned": SeverityNumber.ERROR,
@@ -34,15 +34,15 @@ _LOUD: Final = {
     "memory.lost": SeverityNumber.WARN,
 }
 _MOST: Final = 200
-"""Characters of one part."""
+"""The most characters of one value."""
 _MOST_VERDICTS: Final = 50
 
 
 class Moments:
-    """Where moments are told.
+    """Records events as span events and log records.
 
     Args:
-        capture: Whether all of an event's data is, which may be content.
+        capture: True to record all data of an event, which may be content.
     """
 
     def __init__(self, logger: Logger, redaction: Redaction, capture: bool) -> None:
@@ -51,11 +51,11 @@ class Moments:
         self._capture = capture
 
     def tell(self, task_id: str, event: Event, stretch: RunSpans | None, at: int) -> None:
-        """Tell of an event.
+        """Record an event.
 
         Args:
-            stretch: The one that it happened in; None if it happened in none that is here.
-            at: When, in nanoseconds.
+            stretch: The run in which it happened; None if it happened in no run of this process.
+            at: The time, in nanoseconds.
         """
         severity = _LOUD.get(event.type, SeverityNumber.INFO)
         logged = self._logger.enabled(severity_number=severity)
@@ -69,7 +69,7 @@ class Moments:
         if logged:
             self._logger.emit(
                 timestamp=at,
-                # Without a stretch it belongs to whoever is doing it, in a request, say.
+                # Without a run, the record belongs to the caller's current context, e.g. a request.
                 context=None if stretch is None else stretch.context,
                 severity_number=severity,
                 severity_text=severity.name,

@@ -1,4 +1,4 @@
-"""OTelObserver: Tasks as traces, metrics and logs of OpenTelemetry."""
+"""OTelObserver: exports Tasks as traces, metrics and logs of OpenTelemetry."""
 
 from __future__ import annotations
 
@@ -32,32 +32,32 @@ from .tracing import LOST, Tracing
 
 
 class OTelObserver:
-    """Tells OpenTelemetry of every Task that a Host runs or changes.
+    """Reports every Task that a Host runs or changes to OpenTelemetry.
 
-    Each stretch of running is a span, with the decisions of the planner and the calls of tools
-    below it. All parts of a Task are in one trace, each with a link to the one before; a child
-    has a trace of its own with a link to its parent. See the README for what else is told.
+    Each run of a Task is a span, with the decisions of the planner and the calls of tools below it.
+    All runs of a Task are in one trace, each with a link to the run before. A child has a trace of
+    its own, with a link to its parent. The README lists all metrics, logs and attributes.
 
-    Give it to the Host as its observer. It does more where it also stands in the run:
-    `traced` around the substrate lets the trace travel with the Task from process to process and
-    be current in the run, and `middleware` in a `Loop` tells when calls begin and end.
+    Give it to the Host as its observer. It can do more with two additions. `traced` around the
+    substrate makes the trace current in the run and passes it on with the Task from process to
+    process. `middleware` in a `Loop` reports when calls begin and end.
 
         otel = OTelObserver()
         loop = Loop(planner, tools, middleware=[otel.middleware])
         host = Host(otel.traced(loop), store, observer=otel)
 
-    Nothing that it meets reaches the run: not a fault of its own, nor of a processor or exporter.
-    Spans are ended on the Host's thread, so export them in batches: the SDK's
-    ``BatchSpanProcessor`` waits for no backend, its ``SimpleSpanProcessor`` for every one.
+    Its own faults, and those of a span processor or exporter, never fail a run. Spans end on the
+    Host's thread, so export them in batches: the SDK's ``BatchSpanProcessor`` does not wait for the
+    backend, but its ``SimpleSpanProcessor`` waits for every export.
 
     Args:
-        tracer_provider: Makes the spans; the global one by default, as with the other two.
-        meter_provider: Makes the metrics.
-        logger_provider: Makes the log records.
-        provider: Who provides the models, as ``gen_ai.provider.name``; by default what the Task's
-            runtime kind says.
-        capture_content: Whether to record what was said to models and tools, and what they said.
-        redact: Takes secrets out of texts.
+        tracer_provider: Creates the spans; None for the global one, as for the next two.
+        meter_provider: Creates the metrics.
+        logger_provider: Creates the log records.
+        provider: The provider of the models, as ``gen_ai.provider.name``; None for the provider of
+            the Task's runtime kind.
+        capture_content: True to record the inputs and outputs of models and tools.
+        redact: Removes secrets from a text.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class OTelObserver:
         logger = get_logger(names.SCOPE, logger_provider=logger_provider)
         self._moments = Moments(logger, self._redaction, capture_content)
         self.middleware = TracingMiddleware(self._tracing)
-        """For a `Loop`, as its last middleware: tells when calls of models and tools begin and
+        """The last middleware of a `Loop`: it reports when calls of models and tools begin and
         end, and makes their spans current in them."""
         self._handlers: dict[str, Callable[[str, Event, int], None]] = {
             host.TASK_DISPATCHED: self._dispatched,
@@ -114,13 +114,13 @@ class OTelObserver:
             handler(task_id, event, now())
 
     def traced(self, substrate: Substrate) -> TracedSubstrate:
-        """The substrate, with the trace that travels with each Task current in its runs."""
+        """Return the substrate with each Task's trace current in its runs."""
         return TracedSubstrate(substrate, self._tracing)
 
     def traceparent(self, task_id: str) -> str | None:
-        """Where in its trace a Task is that runs here, as a ``traceparent``; None if it does not.
+        """Return the ``traceparent`` of a Task's current run; None if the Task does not run here.
 
-        To hand on to whoever works for it; in the run itself its context is current anyway.
+        Pass it to other services that work for the Task. In the run itself its context is current.
         """
         stretch = self._tracing.running(task_id, now())
         return None if stretch is None else written(stretch.span.get_span_context()) or None
@@ -143,7 +143,7 @@ class OTelObserver:
         self._moments.tell(task_id, event, None, at)
 
     def _asked(self, task_id: str, event: Event, at: int) -> None:
-        """What somebody wants of a run; it says nothing about whether there is one here."""
+        """Handle a request to a run; the request does not show that a run exists here."""
         trail = self._tracing.trails.of(task_id)
         if event.type != host.TASK_DECISION_POSTED:
             trail.asked = event.at if event.type == host.TASK_PAUSE_REQUESTED else None
@@ -212,7 +212,7 @@ class OTelObserver:
             stretch.not_answered(self._redaction.name(event.data.get("code")), at)
 
     def _decided(self, task_id: str, event: Event, at: int) -> None:
-        """Told where the policy did not simply allow everything."""
+        """Record the verdicts, unless the policy allowed every action."""
         decisions = event.data.get("decisions")
         if isinstance(decisions, (list, tuple)) and all(
             isinstance(each, dict) and each.get("verdict") == "allow" for each in decisions
@@ -274,11 +274,11 @@ class OTelObserver:
 
 
 def _nothing(task_id: str, event: Event, at: int) -> None:
-    """For what is told by other events."""
+    """Ignore an event whose content other events report."""
 
 
 def _read(data: Any, kind: Any) -> Any:
-    """A part of an event's data, as what it is in the engine; None if it is no such thing."""
+    """Return a part of an event's data as the engine's type; None if it does not fit the type."""
     try:
         return msgspec.convert(data, kind)
     except msgspec.ValidationError:
@@ -286,5 +286,5 @@ def _read(data: Any, kind: Any) -> Any:
 
 
 def _since(moment: datetime, at: int) -> float:
-    """Seconds since a moment by the Host's clock."""
+    """Return the seconds since a moment, which is by the Host's clock."""
     return max(at / 1e9 - moment.astimezone(UTC).timestamp(), 0.0)

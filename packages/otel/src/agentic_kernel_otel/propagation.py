@@ -1,7 +1,7 @@
-"""Propagation: how a trace travels with a Task, in W3C Trace Context.
+"""Propagation: passes a trace on with a Task, in the form of W3C Trace Context.
 
-In: `with_trace` puts the caller's place in a trace into the Task's metadata, before dispatch. Out:
-the note `SPAN` says where in its trace the Task is; `traceparent` reads it, in any process.
+In: `with_trace` puts the caller's trace context into the Task's metadata, before dispatch. Out: the
+note `SPAN` holds the span of the Task's latest run; `traceparent` reads it, in any process.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 from agentic_kernel import Task
 
 TRACEPARENT: Final = "otel/traceparent"
-"""Metadata of a Task: the ``traceparent`` of whoever gave the work."""
+"""Metadata of a Task: the ``traceparent`` of the caller that gave the work."""
 TRACESTATE: Final = "otel/tracestate"
-"""Metadata of a Task: the ``tracestate`` beside it, if there is any."""
+"""Metadata of a Task: the ``tracestate`` of the same caller, if there is any."""
 SPAN: Final = "otel/span"
-"""Note on a Task: the ``traceparent`` of its latest part."""
+"""Note on a Task: the ``traceparent`` of its latest run."""
 ROOT: Final = "otel/root"
-"""Note on a Task that no trace came in with: the ``traceparent`` that its parts are below, which is
-that of whoever dispatched it, or else of its first part."""
+"""Note on a Task that was dispatched without a trace in its metadata: the ``traceparent`` of the
+parent of its runs. That is the caller's span, or else the span of the first run."""
 
 _propagator = TraceContextTextMapPropagator()
 
 
 def with_trace(task: Task, context: Context | None = None) -> Task:
-    """The Task with the trace that is current here in its metadata; itself, if there is none.
+    """Return the Task with the current trace in its metadata; the same Task if there is no trace.
 
-    For a Task that is dispatched elsewhere: within one process the trace is found without it.
+    Use it for a Task that another process dispatches; within one process it is not necessary.
 
     Args:
-        task: Not started yet. A trace that it carries already is replaced.
-        context: Whose trace; the current one by default.
+        task: A Task that has not started. A trace in its metadata is replaced.
+        context: The context that holds the trace; None for the current one.
     """
     carrier: dict[str, str] = {}
     _propagator.inject(carrier, contexts.get_current() if context is None else context)
@@ -49,34 +49,34 @@ def with_trace(task: Task, context: Context | None = None) -> Task:
 
 
 def traceparent(task: Task) -> str | None:
-    """Where in its trace the Task is, as a ``traceparent``; None if nobody has traced it.
+    """Return the ``traceparent`` of the Task's latest run, or else the one in its metadata.
 
-    That of its latest part if there is one, else what came in with it.
+    None if the Task has neither.
     """
     found = task.metadata.get(SPAN if SPAN in task.noted else TRACEPARENT)
     return found if isinstance(found, str) else None
 
 
 def written(span: SpanContext) -> str:
-    """The ``traceparent`` of a span."""
+    """Return the ``traceparent`` of a span; an empty string if the span is not valid."""
     carrier: dict[str, str] = {}
     _propagator.inject(carrier, around(span))
     return carrier.get("traceparent", "")
 
 
 def around(span: SpanContext) -> Context:
-    """A context in which this span is current, and nothing else is known."""
+    """Return a context that holds only this span, as the current one."""
     return trace.set_span_in_context(trace.NonRecordingSpan(span), Context())
 
 
 def brought(task: Task) -> Context | None:
-    """The context that came in with the Task; None if it is none."""
+    """Return the context in the Task's metadata; None if it is missing or not valid."""
     metadata = task.metadata
     return _read(metadata.get(TRACEPARENT), metadata.get(TRACESTATE))
 
 
 def noted(task: Task, key: str) -> SpanContext | None:
-    """The span of a note; None if it is none, or came in with the Task."""
+    """Return the span of a note; None if it is missing, not valid, or not a note of a run."""
     context = _read(task.metadata[key]) if key in task.noted else None
     return None if context is None else trace.get_current_span(context).get_span_context()
 

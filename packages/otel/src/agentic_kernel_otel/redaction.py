@@ -1,8 +1,8 @@
-"""Redaction: what leaves the process is one line, without secrets, and of bounded size.
+"""Redaction: removes secrets from exported text, escapes control characters, and bounds its size.
 
-The work is linear in what is looked at, and that is bounded: `forms` reads each text once, and of a
-value no more than `_MOST_PARTS` parts and `2 * MOST_CONTENT` characters are read, however deep it
-is, and whether parts of it are shared or hold themselves.
+The work is linear in the data that is read, and that data is bounded. `forms` reads each text once.
+Of a value at most `_MOST_PARTS` parts and about `2 * MOST_CONTENT` characters are read, even if the
+value is deep, has shared parts or contains itself.
 """
 
 from __future__ import annotations
@@ -15,15 +15,14 @@ import msgspec
 from .forms import REDACTED, is_secret_name, redacted
 
 MOST_TEXT: Final = 1_000
-"""How long a text about a run may be, in characters: an id, a message."""
+"""The most characters of a text about a run, such as an id or a message."""
 MOST_NAME: Final = 200
-"""The same for a name or a code."""
+"""The most characters of a name or a code."""
 MOST_CONTENT: Final = 8_000
-"""The same for content: what was said to a model or a tool, and what it said."""
+"""The most characters of content: an input or an output of a model or a tool."""
 
 _MARGIN: Final = 4_096
-"""Characters beyond the bound that are looked at as well: a secret across it is cut from neither
-end."""
+"""Characters after the bound that are read too, so that a secret across the bound is found."""
 _MOST_DEPTH: Final = 20
 _MOST_PARTS: Final = 1_000
 _MOST_KNOWN: Final = 1_000
@@ -31,11 +30,15 @@ _MOST_KNOWN: Final = 1_000
 _encode = msgspec.json.Encoder().encode
 
 Redact = Callable[[str], str]
-"""Takes what must not leave the process out of a text."""
+"""Function that removes secrets from a text."""
 
 
 def printable(text: str, keep: str = "") -> str:
-    """The text with every character that could steer a terminal or begin a line escaped."""
+    """Return the text with all unprintable characters escaped, line breaks included.
+
+    Args:
+        keep: Characters that are not escaped.
+    """
     if text.isprintable():
         return text
     return "".join(
@@ -44,25 +47,25 @@ def printable(text: str, keep: str = "") -> str:
 
 
 class Redaction:
-    """Makes texts and values fit to be exported.
+    """Makes texts and values safe to export.
 
     Args:
-        redact: Takes secrets out of a text.
+        redact: Removes secrets from a text.
     """
 
     def __init__(self, redact: Redact = redacted) -> None:
         self._own = redact
         self._known: dict[str, str] = {}
-        """Names that come again and again, as they are exported."""
+        """Cache of frequent names, with the form of each that is exported."""
 
     def line(self, value: Any, most: int = MOST_TEXT) -> str:
-        """A text about the run, in one line; what is no string has none."""
+        """Return a text about the run in one line; an empty one if the value is not a string."""
         if not isinstance(value, str):
             return ""
         return _cut(printable(self._redact(value[: most + _MARGIN])), most)
 
     def name(self, value: Any) -> str:
-        """A short text that comes again and again: of a tool, a model, an agent, a code."""
+        """Return a short text that is used often: the name of a tool, model or agent, or a code."""
         if not isinstance(value, str):
             return ""
         known = self._known.get(value)
@@ -73,7 +76,7 @@ class Redaction:
         return known
 
     def content(self, value: Any) -> str:
-        """Content: a text as it is, anything else as JSON."""
+        """Return redacted content: a string as text, with its line breaks; other values as JSON."""
         if isinstance(value, str):
             text = self._redact(value[: MOST_CONTENT + _MARGIN])
             return _cut(printable(text, keep="\n\t"), MOST_CONTENT)
@@ -86,7 +89,7 @@ class Redaction:
             return REDACTED
 
     def _copy(self, value: Any) -> Any:
-        """A copy of bounded size with secrets redacted wherever they are, keys included."""
+        """Return a copy of bounded size, with all secrets redacted, in keys as well."""
         left = [_MOST_PARTS, 2 * MOST_CONTENT]
 
         def copy(part: Any, depth: int) -> Any:
@@ -95,7 +98,9 @@ class Redaction:
                 return "…"
             if isinstance(part, str):
                 part = part[: MOST_CONTENT + _MARGIN]
-                left[1] -= len(part)  # What was looked at counts, however little is left of it.
+                left[1] -= len(
+                    part
+                )  # All characters that were read count, also those cut off later.
                 return _cut(printable(self._redact(part), keep="\n\t"), MOST_CONTENT)
             if isinstance(part, Mapping):
                 made: dict[str, Any] = {}
@@ -124,7 +129,7 @@ class Redaction:
 
 
 def _key(key: Any) -> str:
-    """A key that is no text, if it is short."""
+    """Return a short key that is not a string, as text; "…" for any other key."""
     known = key is None or isinstance(key, bool | float)
     return str(key) if known or (isinstance(key, int) and key.bit_length() <= 64) else "…"
 

@@ -1,9 +1,9 @@
-"""RunSpans: one stretch of running of a Task, as the spans that it leaves.
+"""RunSpans: the spans of one run of a Task.
 
-`invoke_agent` spans the whole; below it come `plan` with its `chat`, and `execute_tool`. Where the
-`TracingMiddleware` says when a call begins and ends, the spans have those times and are current in
-the call. Where it does not, they are made afterwards from the events of a step: the chat then
-takes as long as it took until its plan was told of, and the tools as long as the rest of the step.
+`invoke_agent` covers the whole run; below it come `plan` with its `chat`, and `execute_tool`. If
+the `TracingMiddleware` reports when a call begins and ends, its span has these times and is current
+in the call. Otherwise the spans are made afterwards, from the events of a step. Then the chat ends
+when its plan is reported, and the tools take the rest of the step.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .redaction import MOST_NAME
 _NOT_RUN: Final = frozenset(
     {"policy_denied", "skipped", "unknown_tool", "missing_scopes", "indeterminate"}
 )
-"""Errors of observations whose tool was not called, or not here."""
+"""Errors of observations whose tool was not called, or not in this process."""
 
 
 class Call:
@@ -40,11 +40,12 @@ class Call:
 
 
 class RunSpans:
-    """The open spans of one stretch, and what is known of it. Moments are in nanoseconds.
+    """The open spans of one run. All times are in nanoseconds.
 
     Args:
-        span: Its `invoke_agent`, begun.
-        context: Where that is current.
+        span: The run's `invoke_agent` span, already started.
+        context: The context in which this span is current.
+        began: The time when the run began.
     """
 
     __slots__ = (
@@ -62,25 +63,25 @@ class RunSpans:
         self.agent = agent
         self.provider = provider
         self.entered = False
-        """Whether its substrate has said so."""
+        """True once the run's `TracedSubstrate` was entered."""
         self._mark = began
-        """Up to here everything is accounted for."""
+        """All spans up to this time exist; a span that is made afterwards begins here."""
         self._plan: Span | None = None
         self._chat: Span | None = None
         self._chat_began = began
         self._first = 0
-        """When the first piece of an answer came; 0 while there is none."""
+        """The time of an answer's first piece; 0 before it came."""
         self.timed = False
-        """Whether hooks tell of the calls of this step."""
+        """True if the middleware reports the calls of this step."""
         self.tools: dict[int, Call] = {}
-        """Calls that have begun, by the index of the action."""
+        """Calls of tools that have begun, by the index of the action."""
 
     def ask(self, now: int, step: int, *, preset: bool, input: str = "") -> Context:
-        """The planner is about to be asked; the context to ask it in.
+        """Start the spans of a planner's call, and return the context for it.
 
         Args:
-            preset: Whether somebody else has answered: there is no chat then.
-            input: What it is shown, where content is recorded.
+            preset: True if a middleware already gave the answer: then there is no chat span.
+            input: The messages to the model, if content is recorded.
         """
         self._close_answer(now, unfinished=True)
         self.timed = True
@@ -94,12 +95,12 @@ class RunSpans:
         return trace.set_span_in_context(self._chat, context)
 
     def piece(self, now: int) -> None:
-        """A piece of an answer came."""
+        """Note the time of a piece of an answer."""
         if not self._first:
             self._first = now
 
     def answered(self, plan: Plan, now: int) -> None:
-        """The planner answered."""
+        """End the spans of a planner's call that gave a plan."""
         if self._plan is None:
             self._late(now)
         model = self._means.redaction.name(plan.model)
@@ -131,26 +132,26 @@ class RunSpans:
         self._mark = now
 
     def not_answered(self, code: str, now: int) -> None:
-        """The planner failed, and is not asked again."""
+        """End the spans of a planner's call that failed and is not retried."""
         if self._plan is None:
             self._late(now)
         self._close_answer(now, error=code or names.OTHER)
         self._mark = now
 
     def cut(self, now: int) -> None:
-        """An answer was cut short."""
+        """End the spans of an answer that was cut short."""
         if self._plan is None:
             self._late(now)
         self._close_answer(now, unfinished=True)
 
     def mark(self, now: int) -> None:
-        """All that came before this moment is accounted for."""
+        """Set the time at which a span that is made afterwards begins."""
         self._mark = now
 
     def call(
         self, index: int, tool: str, now: int, *, id: str, effect: str, arguments: Any
     ) -> Context:
-        """A tool is about to be called; the context to call it in."""
+        """Start the span of a tool's call, and return the context for it."""
         self.timed = True
         before = self.tools.pop(index, None)
         if before is not None:
@@ -166,13 +167,13 @@ class RunSpans:
         return trace.set_span_in_context(span, self.context)
 
     def returned(self, index: int, observation: Observation, now: int) -> None:
-        """A call of a tool is over."""
+        """End the span of a tool's call."""
         call = self.tools.pop(index, None)
         if call is not None:
             self._settle(call, observation, now)
 
     def observed(self, observations: Sequence[Observation], now: int) -> None:
-        """A step is over; what no hook told of is made up for."""
+        """End a step, and make the spans of calls that the middleware did not report."""
         for index, observation in enumerate(observations):
             call = self.tools.pop(index, None)
             if call is None:
@@ -188,12 +189,12 @@ class RunSpans:
         self.timed = False
 
     def end(self, now: int, status: str, code: str = "", message: str = "") -> None:
-        """The stretch is over, and so is everything in it.
+        """End the run's span, and all spans that are still open in it.
 
         Args:
-            status: Which the Task is in, or what became of the stretch.
-            code: Of the failure, if it is one.
-            message: Its message, where content is recorded: it may quote what was said.
+            status: The Task's status after the run, or `tracing.LOST`.
+            code: The code of the failure, if the Task failed.
+            message: The failure's message, if content is recorded, because it may quote content.
         """
         self._close_answer(now, error=code, unfinished=True)
         while self.tools:
@@ -236,7 +237,7 @@ class RunSpans:
         )
 
     def _late(self, now: int) -> None:
-        """Spans of an answer that nobody told of before it came."""
+        """Make the spans of an answer whose begin was not reported."""
         self._plan = self._start(names.PLAN, self.context, self._mark, {})
         context = trace.set_span_in_context(self._plan, self.context)
         self._chat = self._start(names.CHAT, context, self._mark, {}, SpanKind.CLIENT)

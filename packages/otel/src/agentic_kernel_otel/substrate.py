@@ -1,4 +1,4 @@
-"""TracedSubstrate: a substrate whose runs are in the trace that travels with their Task."""
+"""TracedSubstrate: a substrate whose runs are part of their Task's trace."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _log = logging.getLogger(__name__)
 
 
 class TracedSubstrate:
-    """A `Substrate` around another: the same, but for what OpenTelemetry gets to know.
+    """A `Substrate` around another one, which adds tracing and changes nothing else.
 
-    The context of the Task's part is current in the run, and the notes `SPAN` and `ROOT` leave
-    it on the Task with the run's first commit, for the process that goes on with it.
+    The context of the run's span is current in the run. The run's first commit stores it on the
+    Task as the notes `SPAN` and `ROOT`, for the process that continues the Task.
 
     Args:
-        substrate: Does the work.
-        tracing: Of the observer that the Host is given as well.
+        substrate: The substrate that does the work.
+        tracing: The tracing of the same observer that the Host has.
     """
 
     def __init__(self, substrate: Substrate, tracing: Tracing) -> None:
@@ -54,7 +54,7 @@ class TracedSubstrate:
         try:
             return await self._substrate.execute(job)
         except asyncio.CancelledError:
-            # Also of a Task that was ended by another host, of which this one is told nothing.
+            # Also if another host ended the Task: this host's observer gets no event of that.
             self._tracing.left(job.task.id, stretch)
             raise
         finally:
@@ -67,7 +67,7 @@ class TracedSubstrate:
                 try:
                     job.note(key, value)
                 except InvalidValue:
-                    # The key came in with the Task, so it is not free for notes.
+                    # The Task's metadata already has this key, so a note cannot use it.
                     continue
         except Exception as fault:
             log(_log, fault, "a run of task %r is not traced", job.task.id)

@@ -1,4 +1,4 @@
-"""Tracing: the stretches of all Tasks, and where in which trace each belongs."""
+"""Tracing: begins and ends the spans of all runs, each at its place in a trace."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from .run_spans import RunSpans
 from .trails import Trail, Trails
 
 LOST = "lost"
-"""What became of a stretch whose Task went on, or ended, elsewhere."""
+"""Status of a run whose Task went on, or ended, in another process."""
 
 
 class Tracing:
-    """Begins and ends stretches. Moments are in nanoseconds.
+    """Begins and ends the spans of runs; a run is a ``stretch`` here. Times are in nanoseconds.
 
-    That a Task runs here is told before its substrate is entered, and of a Task that was resumed
-    or claimed it is not yet certain. So a stretch begins with the first that is heard of the run
-    itself, and counts from the moment that was told.
+    The Host reports that a Task is dispatched, resumed or claimed before the substrate is entered,
+    and a Task that was resumed or claimed may run elsewhere. So the run's span is made at the first
+    report of the run itself, and starts at the time of the earlier event.
 
     Args:
-        provider: Who provides the models; None for what the Task's runtime kind says.
+        provider: The provider of the models; None for the provider of the Task's runtime kind.
     """
 
     def __init__(self, means: Means, provider: str | None) -> None:
@@ -41,7 +41,7 @@ class Tracing:
         self._provider = provider
 
     def enter(self, task: Task) -> tuple[RunSpans, Mapping[str, str]]:
-        """A run of this Task begins here: its stretch, and the notes to leave on the Task."""
+        """Begin a run of this Task here; return its spans, and the notes to leave on the Task."""
         trail, at = self.trails.of(task.id), now()
         if trail.spans is not None and trail.spans.entered:
             self.end(trail, at, LOST)
@@ -56,22 +56,22 @@ class Tracing:
         return stretch, notes
 
     def left(self, task_id: str, stretch: RunSpans) -> None:
-        """A run was unwound; what became of its Task was told before, or is known elsewhere."""
+        """End the spans of an unwound run, unless an earlier event has ended them."""
         trail = self.trails.get(task_id)
         if trail is not None and trail.spans is stretch:
             self.end(trail, now(), LOST)
 
     def within(self, task: Task) -> RunSpans:
-        """The stretch that this Task runs in."""
+        """Return the spans of this Task's run; begin them if there are none."""
         trail = self.trails.of(task.id)
         return trail.spans or self._begin(trail, now(), task.id, task)
 
     def running(self, task_id: str, at: int, by: Any = None) -> RunSpans | None:
-        """The stretch that a Task runs in; None if it is not known to run here.
+        """Return the spans of a Task's run; None if the Task is not known to run here.
 
         Args:
-            by: Whose doing it is that is told of the Task: that of whoever resumed it says
-                nothing about a run.
+            by: The actor of an event. An event of the actor that resumed or claimed the Task does
+                not show that the Task runs here.
         """
         trail = self.trails.get(task_id)
         if trail is None:
@@ -81,7 +81,7 @@ class Tracing:
         return trail.spans
 
     def end(self, trail: Trail, at: int, status: str, code: str = "", message: str = "") -> None:
-        """End the stretch of a trail, if there is one; see `RunSpans.end`."""
+        """End the spans of a trail's run, if there are any; see `RunSpans.end`."""
         stretch, trail.spans, trail.began = trail.spans, None, 0
         if stretch is not None:
             stretch.end(at, status, code, message)
@@ -129,7 +129,7 @@ class Tracing:
         return trail.spans
 
     def _place(self, trail: Trail, task: Task | None) -> tuple[Context, list[Link]]:
-        """Where in which trace a stretch belongs, and what it is linked to."""
+        """Return the parent context of a run's span, and its links."""
         own = None if task is None else brought(task)
         if trail.earlier is not None:
             link = Link(trail.earlier, {names.LINK: "earlier"})
@@ -140,7 +140,7 @@ class Tracing:
         return own or trail.caller or Context(), []
 
     def _parent(self, trail: Trail, task: Task | None) -> SpanContext | None:
-        """The part of the Task that gave this one its work."""
+        """Return the span of the parent Task's run; None if it is not known."""
         given_by = None if task is None else task.metadata.get(PARENT)
         if not isinstance(given_by, str):
             return None
@@ -154,6 +154,6 @@ class Tracing:
 
 
 def _span_of(context: Context) -> SpanContext | None:
-    """The span that is current in a context; None if there is none."""
+    """Return the current span of a context; None if there is none."""
     span = trace.get_current_span(context).get_span_context()
     return span if span.is_valid else None

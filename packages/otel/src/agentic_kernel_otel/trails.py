@@ -1,4 +1,4 @@
-"""Trails: what is remembered of each Task, and of how many at most."""
+"""Trails: the tracing data of each Task that has not ended, for a bounded number of Tasks."""
 
 from __future__ import annotations
 
@@ -12,38 +12,39 @@ from opentelemetry.trace import SpanContext
 from .run_spans import RunSpans
 
 MOST_TASKS: Final = 100_000
-"""How many Tasks are remembered; beyond that the one that was met first is forgotten."""
+"""The most Tasks in memory; a further one removes the oldest."""
 
 
 class Trail:
-    """What is known of one Task that has not ended."""
+    """The tracing data of one Task that has not ended."""
 
     __slots__ = ("asked", "began", "by", "caller", "earlier", "parent", "root", "spans")
 
     def __init__(self) -> None:
         self.spans: RunSpans | None = None
-        """What runs here."""
+        """The spans of the Task's run in this process; None if there is no run."""
         self.began = 0
-        """When a stretch began of which nothing more is known; 0 if none did. Nanoseconds."""
+        """The time, in nanoseconds, of a dispatch, resume or claim whose run has no spans yet; 0
+        if there is none."""
         self.by: Any = None
-        """Who resumed or claimed the Task."""
+        """The actor that resumed or claimed the Task."""
         self.caller: Context | None = None
-        """Where it was dispatched from."""
+        """The context in which the Task was dispatched."""
         self.earlier: SpanContext | None = None
-        """The latest part."""
+        """The span of the Task's latest run."""
         self.root: SpanContext | None = None
-        """What all parts are below; the first part itself, where that is the root of its trace."""
+        """The parent span of all runs; the first run's own span if that has no parent."""
         self.parent: SpanContext | None = None
-        """The part of another Task that gave it its work."""
+        """The span of the other Task's run that delegated this Task."""
         self.asked: datetime | None = None
-        """When a pause was asked for."""
+        """The time at which a pause was requested."""
 
 
 class Trails:
     """The trails of one observer, by the Task.
 
     Args:
-        forget: Called with a trail that there is no more room for.
+        forget: Called with a trail that is removed to make room.
     """
 
     def __init__(self, forget: Callable[[Trail], None]) -> None:
@@ -54,11 +55,11 @@ class Trails:
         return len(self._trails)
 
     def get(self, task_id: str) -> Trail | None:
-        """The trail of a Task; None if there is none."""
+        """Return the trail of a Task; None if there is none."""
         return self._trails.get(task_id)
 
     def of(self, task_id: str) -> Trail:
-        """The trail of a Task; a new one if there is none."""
+        """Return the trail of a Task; a new one if there is none."""
         trail = self._trails.get(task_id)
         if trail is None:
             if len(self._trails) >= MOST_TASKS:
@@ -67,5 +68,5 @@ class Trails:
         return trail
 
     def drop(self, task_id: str) -> Trail | None:
-        """Forget a Task; its trail, if there was one."""
+        """Remove a Task's trail, and return it; None if there is none."""
         return self._trails.pop(task_id, None)

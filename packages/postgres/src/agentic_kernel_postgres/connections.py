@@ -1,7 +1,7 @@
-"""Connections: a store's own pool on one event loop, without a task in the background.
+"""Connections: a store's own pool on one event loop, without a background task.
 
-What it does not have cannot be left behind: an event loop that ends while the store is open has
-nothing to wait for, and another thread can give back what was left.
+Because there is no background task, an event loop can end while the store is open. Another thread
+can then close the connections that are left.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _AGAIN: Final = 0.1
 
 
 class Connections:
-    """At most so many connections in autocommit mode, made when they are needed.
+    """A pool of connections in autocommit mode, made when they are needed.
 
     Args:
-        conninfo: How to connect.
-        most: How many there may be.
+        conninfo: The connection string.
+        most: The maximum number of connections.
     """
 
     def __init__(self, conninfo: str, most: int) -> None:
@@ -36,12 +36,15 @@ class Connections:
         self._closed = False
 
     async def getconn(self, timeout: float) -> AsyncConnection[Any]:
-        """A connection, to be given back by `putconn`.
+        """A connection; the caller gives it back with `putconn`.
+
+        Args:
+            timeout: Seconds to wait.
 
         Raises:
-            PoolTimeout: All are in use, or the server does not answer, for so many seconds.
-            PoolClosed: It was closed.
-            psycopg.Error: There is no connecting for so many seconds.
+            PoolTimeout: No connection became free, or the server did not answer, in that time.
+            PoolClosed: The pool was closed.
+            psycopg.Error: The server refused connections for that time.
         """
         deadline = time.monotonic() + timeout
         if self._free.locked():
@@ -67,7 +70,7 @@ class Connections:
             if self._closed:
                 raise PoolClosed("the store is closed")
             try:
-                # Without patience it is one attempt, for which the driver has a limit of its own.
+                # With a timeout of 0 there is one attempt, which the driver limits by itself.
                 left = max(deadline - time.monotonic(), _AGAIN) if timeout else None
                 async with asyncio.timeout(left):
                     made = await AsyncConnection.connect(self._conninfo, autocommit=True)
@@ -82,7 +85,7 @@ class Connections:
                 return made
 
     async def putconn(self, connection: AsyncConnection[Any]) -> None:
-        """Give a connection back; one that is in the middle of something is closed."""
+        """Give a connection back; a connection that is not idle is closed."""
         status = connection.pgconn.transaction_status
         if status == TransactionStatus.IDLE and not self._closed:
             self._idle.append(connection)
@@ -91,7 +94,7 @@ class Connections:
         self._free.release()
 
     def close(self) -> None:
-        """Close all connections; from any thread once their event loop has ended."""
+        """Close all connections; after their event loop has ended, any thread may call this."""
         self._closed = True
         for connection in list(self._all):
             connection.pgconn.finish()

@@ -1,4 +1,4 @@
-"""Embedded: a Postgres server that comes in a wheel and keeps its data in a folder."""
+"""Embedded: a Postgres server that is installed from a wheel and keeps its data in a folder."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ _starting: Final = threading.Lock()
 
 
 def embedded(folder: str | os.PathLike[str]) -> str:
-    """Start the server of a folder if it does not run, and return where it is.
+    """Start the server of a folder if it does not run, and return its connection URL.
 
-    It listens on a Unix socket only. Processes that use the same folder share one server. It is
-    stopped when the last of them has ended, whatever ended it. A server that was left running, e.g.
-    because its guard was killed as well, is taken over, and stopped in the same way. The lock by
-    which processes know of each other is beside the folder, in ``<folder>.lock``.
+    The server listens on a Unix socket only. Processes that use the same folder share one server.
+    It is stopped after the last of these processes has ended, even if that process was killed. A
+    server that is still running, e.g. because its guard was killed too, is used and later stopped
+    in the same way. The processes share a lock file beside the folder, ``<folder>.lock``.
 
     Args:
-        folder: Made if it is not there.
+        folder: The server's data folder, made if it does not exist.
 
     Raises:
-        InvalidValue: The folder is no path.
+        InvalidValue: The folder is not a path.
         StoreError: The extra is not installed, or the server does not start.
     """
     path = _path(folder)
     with _starting, warnings.catch_warnings():
-        # About folders for sockets that some systems do not have, and it finds another one.
+        # It warns of a missing folder for sockets, and then uses another folder.
         warnings.simplefilter("ignore")
         return _started(path)
 
@@ -44,8 +44,8 @@ def embedded(folder: str | os.PathLike[str]) -> str:
 def _path(folder: Any) -> Path:
     try:
         path = Path(os.fsdecode(os.fspath(folder))).absolute()
-        with suppress(OSError):  # it may not be there yet
-            path.lstat()  # which refuses what no path can be
+        with suppress(OSError):  # the folder may not exist yet
+            path.lstat()  # raises ValueError for a value that cannot be a path
     except (TypeError, ValueError):
         raise InvalidValue("folder", f"must be a path, not {ascii(folder)[:60]}") from None
     return path
@@ -66,12 +66,12 @@ def _started(path: Path) -> str:
         if guard is None or not guard.mine:
             guard = _guards[path] = Guard(path)
         try:
-            # Its own way of stopping counts processes that were killed; the guard does it.
+            # The library's own cleanup also counts killed processes, so the guard stops the server.
             server = get_server(path, cleanup_mode=None)
-            if server_of(path) is None:  # known from an earlier call, and ended since
+            if server_of(path) is None:  # started by an earlier call, and ended since
                 server.start()
             return str(server.get_uri())
         finally:
             guard.settled()
-    except Exception as error:  # whatever its parts raise: files, processes, versions
+    except Exception as error:  # the library raises errors of files, processes and versions
         raise StoreError(f"{path}: the embedded server does not start: {error}") from error

@@ -1,4 +1,4 @@
-"""What a database can refuse, by who can act on it; and how its own errors are told."""
+"""The errors of a store in Postgres, grouped by remedy, and the translation of its own errors."""
 
 from __future__ import annotations
 
@@ -12,38 +12,38 @@ from agentic_kernel_engine.errors import StoreError
 
 
 class UnsafeServer(StoreError):
-    """The server is set up so that what it acknowledges may be lost; the message names the setting.
+    """A setting of the server means that acknowledged writes may be lost; the message names it.
 
-    Nothing was written.
+    The store wrote nothing.
     """
 
 
 class SchemaTooNew(StoreError):
-    """A newer version has migrated the schema beyond what this one can work with; upgrade.
+    """A newer version has migrated the schema, and this version cannot work with it; upgrade.
 
-    Nothing was written.
+    The store wrote nothing.
     """
 
 
 GIVEN_UP: Final = "AK001"
-"""The code with which the database refuses the writes of a session that was given up."""
+"""The SQLSTATE with which the database refuses the writes of a session that was given up."""
 
 _ADVICE: Final[dict[type[Exception], str]] = {
     PoolTimeout: "no connection became free; raise the pool's max_size or hold connections shorter",
-    errors.InsufficientPrivilege: "the role may not do this; grant it the schema, or use another",
+    errors.InsufficientPrivilege: "grant the role rights on the schema, or use another role",
     errors.ReadOnlySqlTransaction: "the server takes no writes; connect to the primary",
-    errors.LockNotAvailable: "somebody holds a lock on the store for too long",
-    errors.QueryCanceled: "it took too long; look after the server, or raise its timeouts",
-    errors.DiskFull: "the server's disk is full",
-    errors.UndefinedTable: "the schema is not there or was changed; migrate it",
+    errors.LockNotAvailable: "another session holds a lock on the store for too long; end it",
+    errors.QueryCanceled: "the statement took too long; check the server, or raise its timeouts",
+    errors.DiskFull: "the server's disk is full; free some space and try again",
+    errors.UndefinedTable: "the schema was removed or changed; make a new store, which migrates it",
 }
 
 
 def as_store_error(error: Exception, place: str) -> StoreError:
-    """The same fault as a `StoreError` that says what to do about it.
+    """The `StoreError` for an error of the driver or the database, with a remedy.
 
     Args:
-        place: Which store, without its password.
+        place: The name of the store in messages, without a password.
     """
     said = " ".join(str(error).split()) or type(error).__name__
     for kind, advice in _ADVICE.items():
@@ -53,20 +53,21 @@ def as_store_error(error: Exception, place: str) -> StoreError:
 
 
 def no_answer(place: str, seconds: float | None) -> StoreError:
-    """Error for a server that takes a connection or a statement, and says nothing."""
+    """Error for a server that accepts a connection or a statement, but does not answer in time."""
     return StoreError(
-        f"{place}: no answer in {seconds:g} s; look after the server, or raise the timeout"
+        f"{place}: no answer in {seconds:g} s; check the server, or raise the timeout"
     )
 
 
 _UNSENT: Final = (UnicodeError, psycopg.DataError, psycopg.ProgrammingError)
-"""What a text is met with that cannot be sent at all; or is the database's own answer as well."""
+"""The driver's errors for values that it cannot send; the database may also answer with them."""
 
 
 def settled(error: BaseException) -> bool:
-    """Whether an error is the database's own answer, after which nothing of the call is left.
+    """True if an error is the database's answer, and proves that the call left no change.
 
-    What a server says that is going down (class 57P), it may say after it has committed.
+    The classes 57P (the server shuts down) and 08 (the connection broke) prove nothing: the server
+    may have committed before them.
     """
     if isinstance(error, _UNSENT):
         return True

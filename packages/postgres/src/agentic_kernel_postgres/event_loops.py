@@ -1,4 +1,4 @@
-"""What a store or a memory has open, on each event loop that asks."""
+"""EventLoops: the open connections of a store or a memory, separate for each event loop."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from .schema import check_server
 from .session import Session
 
 Place = str | AsyncConnectionPool[Any] | None
-"""How the user names a database, a pool among the ways."""
+"""The database as the user gives it: a connection string, a pool, or None for the default."""
 T = TypeVar("T")
 
 
 class Opened(Protocol):
-    """What there is on one event loop."""
+    """The open parts of a store or a memory on one event loop."""
 
     @property
     def session(self) -> Session:
-        """Its connections."""
+        """The connections of this event loop."""
         ...
 
     async def close(self) -> None:
-        """Finish what is under way, and give the connections back."""
+        """Finish the calls under way, and release the connections."""
         ...
 
 
@@ -41,12 +41,12 @@ Has = TypeVar("Has", bound=Opened)
 
 
 class EventLoops(Generic[Has]):
-    """Opens with the first call on each event loop, and closes on all of them.
+    """Opens a store or a memory with the first call on each event loop, and closes it on all.
 
     Args:
-        place: Where the database is; a pool of the user's serves one event loop, and stays open.
-        what: What is opened, as messages call it.
-        make: Opens it on the event loop that runs this.
+        place: The database. A pool of the user serves one event loop only, and stays open.
+        what: The word for the opened thing in messages: ``store`` or ``memory``.
+        make: Opens it on the running event loop.
     """
 
     def __init__(
@@ -61,15 +61,17 @@ class EventLoops(Generic[Has]):
         self._opened: dict[asyncio.AbstractEventLoop, asyncio.Task[Has]] = {}
 
     async def here(self) -> Has:
-        """What there is on this event loop.
+        """The open parts on the running event loop; the first call opens them.
 
         Raises:
-            StoreError: The database cannot be reached, or is not fit.
+            StoreError: The database cannot be reached, or does not meet the requirements.
         """
         loop = asyncio.get_running_loop()
         opening = self._opened.get(loop)
         if os.getpid() != self._process:
-            raise StoreError(f"{self.name}: opened by another process; make a new {self._what}")
+            raise StoreError(
+                f"{self.name}: opened by another process; make a new {self._what} in this process"
+            )
         if opening is not None and opening.done() and not opening.cancelled():
             return opening.result()
         if self.closed:
@@ -78,14 +80,15 @@ class EventLoops(Generic[Has]):
             self._sweep()
             if self._alone and self._opened:
                 raise StoreError(
-                    f"{self.name} serves one event loop; for others, name the place instead"
+                    f"{self.name} serves one event loop only; to use the {self._what} on several, "
+                    "give a connection string instead of a pool"
                 )
             opening = self._opened[loop] = loop.create_task(self._make())
             opening.add_done_callback(self._forget_failed)
         return await asyncio.shield(opening)
 
     async def close(self) -> None:
-        """Give everything back, on whatever event loop it is."""
+        """Close the open parts on every event loop."""
         self.closed = True
         self._sweep()
         here = asyncio.get_running_loop()
@@ -97,7 +100,7 @@ class EventLoops(Generic[Has]):
                 await asyncio.wrap_future(done)
 
     async def _close_on(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Close what there is on an event loop, which is the one that runs this."""
+        """Close the open parts of ``loop``, which is the running event loop."""
         opening = self._opened.get(loop)
         if opening is not None:
             with suppress(StoreError):
@@ -105,7 +108,7 @@ class EventLoops(Generic[Has]):
             self._opened.pop(loop, None)
 
     def _sweep(self) -> None:
-        """Let go of what is left of event loops that have ended."""
+        """Close the connections that are left from closed event loops."""
         for loop in list(self._opened):
             opening = self._opened.pop(loop, None) if loop.is_closed() else None
             if opening is not None and opening.done() and not opening.cancelled():
@@ -113,7 +116,7 @@ class EventLoops(Generic[Has]):
                     opening.result().session.close()
 
     def _forget_failed(self, opening: asyncio.Task[Has]) -> None:
-        """Let the next call try again."""
+        """Forget an opening that failed, so that the next call tries again."""
         if opening.cancelled() or opening.exception() is not None:
             self._opened.pop(opening.get_loop(), None)
 
@@ -125,16 +128,16 @@ async def connected(
     prepare: Callable[[AsyncConnection[Any]], Awaitable[T]],
     patience: float | None = None,
 ) -> tuple[Session, T]:
-    """A session, and what `prepare` found.
+    """Connect, check the server, and return a session and the result of `prepare`.
 
     Args:
-        timeout: Seconds that a server may take until it has been found fit.
+        timeout: Seconds for the connection, and again for the check of the server.
         patience: Seconds that a read of the session waits for its answer.
-        prepare: Given the first connection, to a server that is fit; brings the schema to this
-            version.
+        prepare: Called with the first connection, after the server was checked; it migrates the
+            schema to this version.
 
     Raises:
-        StoreError: The database cannot be reached, or is not fit.
+        StoreError: The database cannot be reached, or does not meet the requirements.
     """
     name = name_of(place)
     try:
@@ -157,7 +160,7 @@ async def connected(
 
 
 async def _checked(connection: AsyncConnection[Any], name: str, timeout: float) -> None:
-    """Check the server, on a connection that is closed if there is no answer."""
+    """Check the server; close the connection if there is no answer in time."""
     try:
         async with asyncio.timeout(timeout):
             await check_server(connection, name)

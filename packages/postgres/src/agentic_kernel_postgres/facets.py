@@ -1,7 +1,8 @@
-"""Facets: digests of what a Task is found by.
+"""Facets: digests of the names and values by which a search finds a Task.
 
-A facet is 64 bits of a name and a value, such as the Agent and its name, so that every value fits
-an index whatever its length and characters. A store compares the value itself after that.
+A facet is a digest of 64 bits of a name and a value, such as ``agent`` and an Agent's name. So a
+value of any length and with any characters fits an index. The store compares the value itself
+afterwards.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def facets_of(record: Record) -> list[int]:
 
 
 def listed_of(record: Record) -> list[int]:
-    """The facets that have an index of their Tasks: all but that of having no realm."""
+    """The facets that have an index of their Tasks: all except the facet of the empty realm."""
     task = record.task
     pairs = [(KIND, task.runtime_kind), *labels_of(task).items()]
     if task.agent_name is not None:

@@ -1,13 +1,14 @@
 """Guard: a small process that stops a Postgres server when the process that uses it has ended.
 
 A `Guard` in the process that uses the server starts this file as a program of its own, and keeps
-the write end of a pipe to it. The operating system closes that end however the process ends,
-SIGKILL included. The program then stops the server, unless another process uses it too.
+the write end of a pipe to it. When the process ends, even by SIGKILL, the operating system closes
+that end. The program then stops the server, unless another process uses it too.
 
-Who uses a server is a lock: each program holds ``<folder>.lock`` shared. The one that gets it
-alone stops the server. A program that starts meanwhile waits until the server is stopped.
+A lock shows whether other processes use the server: each program holds ``<folder>.lock`` shared.
+The program that gets the lock exclusively stops the server. A program that starts meanwhile waits
+until the server is stopped.
 
-The program needs the standard library only, and nothing of this package.
+The program needs only the standard library, and no other module of this package.
 """
 
 from __future__ import annotations
@@ -26,22 +27,22 @@ from pathlib import Path
 from typing import Final
 
 _TICK: Final = 0.02
-"""Seconds between two looks at a server that is to end."""
+"""Seconds between two checks of a server that is stopping or starting."""
 _SETTLED: Final = b"s"
-"""Written when the server has started, or failed to: no server appears after this."""
+"""Written when the server has started, or failed to start: no server starts after this byte."""
 _STARTING: Final = 5.0
-"""Seconds for which the program waits for a server whose starter died before it was there."""
+"""Seconds that the program waits for a server whose starter died before the server was up."""
 _SIGNALS: Final = ((signal.SIGINT, 15.0), (signal.SIGQUIT, 10.0), (signal.SIGKILL, 10.0))
-"""Stop fast, stop at once, die; and the seconds before the next one is tried."""
+"""Fast shutdown, immediate shutdown, kill; each with the seconds to wait before the next one."""
 
 
 class Guard:
-    """A use of the server of a folder by this process; it ends with the process, or by `close`.
+    """This process's use of a folder's server; it ends with the process, or by `close`.
 
     Args:
-        folder: The server's data folder, resolved; its parent is there. The lock is beside it, in
+        folder: The server's data folder, resolved; its parent exists. The lock is beside it, in
             ``<folder>.lock``.
-        remove: A folder that is removed once the server is stopped.
+        remove: A folder to remove after the server is stopped.
 
     Raises:
         OSError: The program does not start.
@@ -52,7 +53,7 @@ class Guard:
         command = [sys.executable, "-I", "-S", __file__, str(folder)]
         if remove is not None:
             command.append(str(remove))
-        # A session of its own: Ctrl-C in a terminal, and a signal to the group, pass it by.
+        # A session of its own, so that Ctrl-C or a signal to the process group does not reach it.
         self._program = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
         )
@@ -61,24 +62,27 @@ class Guard:
         with self._program.stdout as ready:
             if not ready.read(1):
                 self._program.stdin.close()
-                raise OSError(f"the guard of {folder} ended with {self._program.wait()}")
+                raise OSError(
+                    f"the guard process of {folder} ended with code {self._program.wait()} before "
+                    "it was ready"
+                )
         self._end: Callable[[], None] = self.close
         atexit.register(self._end)
 
     @property
     def mine(self) -> bool:
-        """True in the process that made it; a forked child has to make its own."""
+        """True in the process that made the guard; a forked child must make its own."""
         return self._process == os.getpid()
 
     def settled(self) -> None:
-        """Tell the program that the server has started, or that it never will."""
+        """Tell the program that the server has started, or that it never will start."""
         assert self._program.stdin is not None
         with suppress(OSError):
             self._program.stdin.write(_SETTLED)
             self._program.stdin.flush()
 
     def close(self) -> None:
-        """End the use, and return when the server is stopped if no other process uses it."""
+        """End the use. If no other process uses the server, return after the server is stopped."""
         if self.mine:
             atexit.unregister(self._end)
             assert self._program.stdin is not None
@@ -88,7 +92,7 @@ class Guard:
 
 
 def main(folder: Path, remove: Path | None) -> None:
-    """Hold the lock shared until the starter ends; then stop the server if nobody else holds it."""
+    """Hold the lock shared until the starter ends; then stop the server if the lock is free."""
     for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(each, signal.SIG_IGN)
     lock = os.open(f"{folder}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -98,7 +102,7 @@ def main(folder: Path, remove: Path | None) -> None:
     settled = False
     while said := os.read(0, 1):
         settled = settled or said == _SETTLED
-    # Of several that let go at once, the last one to let go gets it, or finds it taken.
+    # If several programs release the lock at once, the last one gets it, or finds it taken.
     fcntl.flock(lock, fcntl.LOCK_UN)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -110,7 +114,7 @@ def main(folder: Path, remove: Path | None) -> None:
 
 
 def stop(folder: Path, patience: float = 0.0) -> None:
-    """Stop the server of a folder, and return when its process is gone.
+    """Stop the server of a folder, and return after its process has ended.
 
     Args:
         patience: Seconds to wait for a server that may be about to start.
@@ -131,7 +135,7 @@ def stop(folder: Path, patience: float = 0.0) -> None:
 
 
 def server_of(folder: Path) -> int | None:
-    """The process id of the server of a folder, if it runs."""
+    """The process id of the server of a folder; None if it does not run."""
     try:
         pid = int((folder / "postmaster.pid").read_text().split("\n", 1)[0])
     except (OSError, ValueError):
@@ -140,7 +144,7 @@ def server_of(folder: Path) -> int | None:
 
 
 def _serves(pid: int, folder: Path) -> bool:
-    """Whether the process is a server of the folder, and no later one with the same number."""
+    """True if the process is the folder's server, and not a later process with the same id."""
     try:
         command = Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:

@@ -1,4 +1,4 @@
-"""Keeper: a thread that renews leases and listens for news; no event loop has a part in it."""
+"""Keeper: a thread that renews leases and listens for news, independent of any event loop."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ _log: Final = logging.getLogger(__name__)
 _PATIENCE: Final = 0.2
 """Seconds between two attempts to reach the server."""
 _ATTENTION: Final = 0.2
-"""Seconds after which the thread sees at the latest that it is told something."""
+"""The longest time, in seconds, until the thread sees that it is closed."""
 
 
 class Keeper:
-    """One connection of its own, as long as there is a host to keep alive or somebody listens.
+    """A thread with a connection of its own; it starts with the first host or listener.
 
     Args:
-        conninfo: Where the database is.
-        schema: The store's part of it.
-        channel: Where news is told.
-        lease: Seconds for which a lease is renewed; it is done four times as often.
-        tell: Called in the thread with the id of each Task that another process wrote to.
+        conninfo: The connection string.
+        schema: The store's schema in the database.
+        channel: The notification channel for news.
+        lease: Seconds of a lease; it is renewed four times in that time.
+        tell: Called in the thread with the id of each Task that a process reported as written.
     """
 
     def __init__(
@@ -53,12 +53,12 @@ class Keeper:
         self.start()
 
     def drop(self, host: str) -> None:
-        """Renew it no more."""
+        """Stop renewing the lease of a host."""
         with self._lock:
             self._hosts.discard(host)
 
     def start(self) -> None:
-        """Start the thread, unless it runs."""
+        """Start the thread, unless it was started before."""
         with self._lock:
             if self._thread is None:
                 self._thread = threading.Thread(
@@ -80,7 +80,7 @@ class Keeper:
                 ) as connection:
                     self._keep(connection)
             except psycopg.Error as error:
-                _log.warning("leases wait for the database: %s", said(error))
+                _log.warning("leases cannot be renewed until the database answers: %s", said(error))
                 self._closing.wait(_PATIENCE)
 
     def _keep(self, connection: psycopg.Connection[Any]) -> None:
@@ -103,4 +103,4 @@ class Keeper:
                 lapsed = self._hosts.intersection(hosts) - {name for (name,) in rows}
                 self._hosts -= lapsed
             for host in lapsed:
-                _log.warning("the lease of host %s ran out; its Tasks are taken over", host)
+                _log.warning("the lease of host %s ran out; other hosts take over its Tasks", host)

@@ -1,4 +1,4 @@
-"""Listing: Tasks that a process of version 0.1 has inserted get what searches go by."""
+"""Listing: fills the search columns of Tasks that a process of version 0.1 has inserted."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from .facets import facets_of, listed_of
 from .session import Session
 
 _SOME: Final = 200
-"""How many Tasks are listed in one statement."""
+"""Tasks that are listed in one statement."""
 _UNLISTED: Final = f"""
 SELECT {{schema}}.raised_2(), t.key, t.input FROM (VALUES (1)) AS one LEFT JOIN LATERAL (
     SELECT key, input FROM {{schema}}.tasks WHERE created IS NULL ORDER BY key LIMIT {_SOME}
 ) AS t ON true
 """
-"""Whether processes of version 0.1 may still insert, and some Tasks that are not listed."""
+"""True if version 0.1 can write no more, and some Tasks whose search columns are not filled yet."""
 _LIST: Final = "SELECT {schema}.list_2(%s::json)"
 
 
 async def list_all(session: Session) -> bool:
-    """List every Task that is not listed yet, in bounded statements.
+    """Fill the search columns of every Task that lacks them, in bounded statements.
 
     Returns:
-        True if none will ever come again, because version 0.1 writes no more.
+        True if no such Task can appear again, because version 0.1 can write no more.
     """
     while True:
         rows = await session.query(_UNLISTED)

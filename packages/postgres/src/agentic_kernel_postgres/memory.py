@@ -41,28 +41,31 @@ from .session import Row
 
 _UNKNOWN: Final = -1
 _NOT_CURRENT: Final = -2
-"""Why the function `remember_1` of the schema did nothing."""
+"""The results of the schema's function `remember_1` that mean that it changed nothing."""
 
 
 class PostgresMemory:
     """A `Memory` in one schema of a Postgres database, for any number of processes and machines.
 
-    With an embedder and the extension pgvector, an item is found by the cosine of the angle between
-    its vector and the query's, for three quarters, and by the share of the query's words that it
-    has, for one. Without either, by that share alone: letter case and Unicode form aside, whatever
-    the language. The items of the scope are compared one by one and exactly, in the database.
+    With an embedder and the extension pgvector, the score of an item is three quarters the cosine
+    of the angle between its vector and the query's, and one quarter the share of the query's words
+    that the item has. Without the embedder or the extension, the score is that share alone. Words
+    are compared without letter case and in one Unicode form, in every language. The database
+    compares every item of the scope exactly, without an approximate index.
 
-    What returned is committed, and is as durable as what a `PostgresStore` in the same place keeps.
-    A call whose answer is lost is made again, and neither takes effect twice nor says otherwise.
-    The writers of one scope wait for each other; those of several do not, and readers for nobody.
+    A call that returned is committed, and is as durable as a write of a `PostgresStore` in the same
+    place. If the answer to a call is lost, the call is made again; it takes effect once and gives
+    the same result. Writers of one scope wait for each other. Writers of different scopes do not,
+    and readers wait for no writer.
 
     One object serves all threads and event loops of its process, but not a forked child.
 
     Args:
-        place: Where the database is, as for `PostgresStore`, of which it may be the same pool.
-        schema: The memory's part of the database, made if it is not there; it may be a store's.
-        embedder: Makes the vectors; one for the life of a scope. The extension is made in the
-            database where it is not there, if the role may do that.
+        place: The database, as for `PostgresStore`; it may be the same pool.
+        schema: The memory's schema in the database, made if it does not exist. It may be the schema
+            of a store.
+        embedder: Makes the vectors. A scope keeps one embedder for its life. The memory creates the
+            extension in the database if it is missing and the role may create it.
     """
 
     def __init__(
@@ -95,7 +98,7 @@ class PostgresMemory:
 
     async def propose(self, item: Item) -> bool:
         _check_item(item)
-        # So that nothing is embedded in vain; what is decided by it is decided again below.
+        # Skip the embedding of an item that is known. `_keep` decides again in the database.
         if await self._vectors() and await self._look(item.scope, item.id):
             return False
         new, _ = await self._keep(item.scope, [proposed(item)])
@@ -164,22 +167,25 @@ class PostgresMemory:
         return new
 
     async def close(self) -> None:
-        """Give everything back; nothing can be asked any more."""
+        """Close all connections; the memory cannot be used any more."""
         await self._sessions.close()
 
     async def _vectors(self) -> Vectors | None:
-        """What makes vectors, if they can be compared."""
+        """The maker of vectors; None if there is no embedder or no extension."""
         return self._embedded if (await self._sessions.here()).extension else None
 
     async def _look(self, scope: Scope, *ids: str) -> dict[str, Remembered]:
-        """What is known of those that are known."""
+        """The known items among these ids, by id."""
         rows = await self._asked(queries.LOOK, [digest_of(scope), list(ids)])
         return {known.id: known for known in map(known_from, rows)}
 
     async def _keep(
         self, scope: Scope, entries: Sequence[Remembered], predecessor: str | None = None
     ) -> tuple[int, str]:
-        """How many are new, or why none is; and what has taken the predecessor's place."""
+        """Store entries; return the number of new ones, and the predecessor's successor.
+
+        The number is `_UNKNOWN` or `_NOT_CURRENT` if the predecessor is not known, or not current.
+        """
         marks: dict[str, list[float]] = {}
         vectors = await self._vectors()
         if vectors is not None:
@@ -196,18 +202,18 @@ class PostgresMemory:
         return new, successor or ""
 
     async def _asked(self, text: str, asked: Sequence[object]) -> list[Row]:
-        """The rows of a statement, each of which may be made twice.
+        """The rows of a statement that is safe to run twice.
 
         Raises:
-            BadVector: A vector is of another length than those of the scope.
-            StoreError: The database cannot be reached, or has a fault.
+            BadVector: A vector has another length than the other vectors of the scope.
+            StoreError: The database cannot be reached, or reports an error.
         """
         opened = await self._sessions.here()
         try:
             return await opened.session.query(text, asked)
         except StoreError as error:
             if isinstance(error.__cause__, errors.DataException):
-                said = "the embedder gave a vector of another length than those of the scope"
+                said = "the embedder's vector has another length than the vectors of the scope"
                 raise BadVector(said) from error
             raise
 
@@ -218,5 +224,5 @@ def _check_item(item: object) -> None:
 
 
 def _number() -> int:
-    """Tells a call from all others, however often it is made."""
+    """A random number that identifies a call, also when the call is made again."""
     return secrets.randbits(62) + 1

@@ -1,4 +1,4 @@
-"""What a memory asks the database; each is one statement, and so of one moment."""
+"""Queries of a memory; each reads from one snapshot, because it is one statement."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ WHERE scope = {_SCOPE} AND live ORDER BY place DESC LIMIT %s
 """
 
 WORDS: Final = 0.25
-"""What the share of words counts where there is a meaning as well, which counts the rest."""
+"""The weight of the share of words if an item has a vector too; the cosine has the rest."""
 
-# The inner query is kept from being merged with the outer one, or each row would be compared as
-# often as its score is named.
+# OFFSET 0 keeps the planner from merging the inner query with the outer one. Merged, it would
+# compare each row as often as the outer query names its score.
 _BEST: Final = f"""
 WITH asked AS MATERIALIZED (SELECT array_to_tsvector(%s::text[]) AS words, <asked> AS vector)
 SELECT {_LIVE}, score, share, cosine FROM (
@@ -40,16 +40,16 @@ BY_WORDS: Final = (
 
 
 def by_meaning(extension: str) -> str:
-    """What finds by vectors and words; an item without a vector has no more than its words.
+    """The statement that finds by vectors and words; without a vector, only an item's words count.
 
     Args:
-        extension: The schema that pgvector is in, quoted if need be.
+        extension: The schema of pgvector, quoted if necessary.
     """
     name = extension.replace("{", "{{").replace("}", "}}").replace("%", "%%")
     score = f"coalesce({1 - WORDS} * coalesce(cosine, 0) + {WORDS} * share, cosine, 0)"
     return (
         _BEST.replace("<asked>", f"%s::real[]::{name}.vector")
-        # Of vectors of length 1 it is the cosine, and of those without a direction 0.
+        # For vectors of length 1 the inner product is the cosine; for vectors of zeros it is 0.
         .replace("<cosine>", f"-(i.vector::{name}.vector OPERATOR({name}.<#>) asked.vector)")
         .replace("<score>", f"least(1, greatest(-1, {score}))")
     )

@@ -1,4 +1,4 @@
-"""Rows of a memory: what the database is told of an item, and what it gives back."""
+"""Rows of a memory: an item as the database's functions take it and as its queries return it."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from .session import Row
 
 _WORD: Final = re.compile(r"\w+")
 _LONG: Final = 500
-"""Characters of a word that are looked at; the database takes no more than 2,046 bytes."""
+"""Characters of a word that count; the database takes at most 2,046 bytes of a word."""
 
 
 def digest_of(scope: Scope) -> bytes:
-    """What a scope is found by: its parts together are too long for an index."""
+    """The digest by which a scope is found; its parts together are too long for an index."""
     parts = [scope.tenant, scope.principal, scope.session]
     return hashlib.sha256(msgspec.json.encode(parts)).digest()
 
 
 def words_of(text: str) -> list[str]:
-    """The words of a text, whose case and form are the same whatever the database's locale."""
+    """The words of a text, normalised here, so that the database's locale has no influence."""
     found = _WORD.findall(unicodedata.normalize("NFKC", text).casefold())
     return sorted({word[:_LONG] for word in found})
 
 
 def proposed(item: Item, predecessor: str = "") -> Remembered:
-    """What will be known of an item that is new."""
+    """The entry of a new item."""
     return Remembered(item.id, item.text, item.key, item.origin, predecessor)
 
 
 def row_of(place: int, entry: Remembered, vector: list[float] | None) -> dict[str, object]:
-    """What the database is told of an item, as JSON."""
+    """An item as a JSON object for the database's function."""
     return {
         "n": place,
         "id": entry.id,
@@ -54,18 +54,18 @@ def row_of(place: int, entry: Remembered, vector: list[float] | None) -> dict[st
 
 
 def known_from(row: Row) -> Remembered:
-    """What is known of an item."""
+    """The entry of an item, from its row."""
     id, text, key, task, step, predecessor, successor, forgotten = row
     return Remembered(id, text, key, Origin(task, step), predecessor, successor, forgotten)
 
 
 def newest_from(scope: Scope, row: Row) -> Hit:
-    """A hit of a query that says nothing."""
+    """A hit of a query without words."""
     return Hit(_item(scope, row), 1.0, "among the newest")
 
 
 def hit_from(scope: Scope, row: Row, asked: int) -> Hit:
-    """A hit of a query of so many words, and why it is one."""
+    """A hit with its reasons, from a row; ``asked`` is the number of the query's words."""
     *live, score, share, cosine = row
     reasons = [] if cosine is None else [f"cosine {cosine:.3f}"]
     if share is not None:

@@ -1,4 +1,4 @@
-"""Extension: where pgvector is in a database, and the sessions of a memory that know it."""
+"""Sessions of a memory: its connections, and the schema that pgvector has in the database."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ JOIN pg_namespace ON pg_namespace.oid = extnamespace WHERE extname = 'vector'
 
 
 class Opened(NamedTuple):
-    """What a memory has on one event loop."""
+    """The open parts of a memory on one event loop."""
 
     session: Session
     extension: str
-    """The schema that pgvector is in; empty if it is not there, or nobody asked for it."""
+    """The schema of pgvector; empty if it is not installed, or the memory has no embedder."""
 
     async def close(self) -> None:
-        """Give its connections back, but those of the user's pool."""
+        """Close its connections, except those of the user's pool."""
         self.session.close()
 
 
 def sessions(place: Place, schema: str, *, vectors: bool) -> EventLoops[Opened]:
-    """A memory's connections, on every event loop that asks.
+    """A memory's connections, separate for each event loop.
 
     Args:
-        vectors: Whether the extension is wanted.
+        vectors: True if the memory needs the extension.
     """
 
     name = name_of(place)
@@ -57,7 +57,7 @@ def sessions(place: Place, schema: str, *, vectors: bool) -> EventLoops[Opened]:
 
 
 async def _extension(connection: AsyncConnection[Any], name: str) -> str:
-    """Where pgvector is, which is installed if that is possible; empty if it is not."""
+    """The schema of pgvector, which is created if possible; empty if that is not possible."""
     found = await _found(connection)
     if found:
         return found
@@ -71,8 +71,8 @@ async def _extension(connection: AsyncConnection[Any], name: str) -> str:
             raise
         refusal = said(error)
         _log.warning(
-            "%s: items are found by their words alone, for the extension vector is not there "
-            "and cannot be made: %s",
+            "%s: items are found by their words alone, because the extension vector is missing "
+            "and cannot be created: %s",
             name,
             refusal,
         )

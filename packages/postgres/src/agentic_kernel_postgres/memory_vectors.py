@@ -1,4 +1,4 @@
-"""Vectors: of length 1, in the precision of the database; of length 0 for what has no direction."""
+"""Vectors: scaled to length 1 in the database's precision; a vector of zeros keeps length 0."""
 
 from __future__ import annotations
 
@@ -9,13 +9,16 @@ from agentic_kernel_engine.seams.memories import BadVector
 from agentic_kernel_engine.seams.memories.vectors import unit
 
 _MOST: Final = 16_000
-"""How many numbers a vector of pgvector can have."""
+"""The most numbers that a vector of pgvector can have."""
 
 
 def stored(vector: Any) -> list[float]:
     """A vector of length 1, as the database keeps it."""
     numbers = unit(vector)
     if len(numbers) > _MOST:
-        raise BadVector(f"the embedder gave {len(numbers):,} numbers for a text; {_MOST:,} fit")
-    # The database refuses a number that is too small for its precision, and does not make it 0.
+        raise BadVector(
+            f"the embedder gave {len(numbers):,} numbers for a text; pgvector takes at most "
+            f"{_MOST:,}"
+        )
+    # The database refuses a number that is too small for its precision instead of rounding to 0.
     return array("f", numbers).tolist()

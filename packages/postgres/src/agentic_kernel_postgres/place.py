@@ -1,4 +1,4 @@
-"""Place: where a database is, and what messages call it."""
+"""Place: the address of a database, and its name in messages."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _DEFAULTS: Final = {
     "target_session_attrs": "primary",
     "tcp_user_timeout": "10000",
 }
-"""How to connect, where the place does not say it otherwise."""
+"""The connection parameters that apply if the place does not set them."""
 
 
 def check_place(place: Any) -> Any:
-    """What a caller gives as the place, if it may be one.
+    """Return the caller's place unchanged, if its type is allowed.
 
     Raises:
-        InvalidValue: It is of another type.
+        InvalidValue: The place has another type.
     """
     if place is None or isinstance(place, str | AsyncConnectionPool):
         return place
@@ -43,22 +43,23 @@ def check_place(place: Any) -> Any:
 
 
 def conninfo_of(place: str | None) -> str:
-    """How to connect; by default as ``DATABASE_URL`` says, or to the embedded server.
+    """The connection string of a place; by default ``DATABASE_URL``, then the embedded server.
 
     Raises:
-        StoreError: It is no place, or there is none and no embedded server.
+        StoreError: The place is not valid, or none is given and there is no embedded server.
     """
     given = place or os.environ.get("DATABASE_URL", "") or embedded(_FOLDER)
     try:
         return make_conninfo(given, **(_DEFAULTS | conninfo_to_dict(given)))
     except psycopg.ProgrammingError:  # whose message may hold a password
         raise StoreError(
-            "the database is named neither by a postgresql:// URL nor by a connection string"
+            "the database is named neither by a postgresql:// URL nor by a connection string; "
+            "correct place, or DATABASE_URL"
         ) from None
 
 
 def name_of(place: str | AsyncConnectionPool[Any] | None) -> str:
-    """What messages call it: enough to find it, and no password."""
+    """The name of a place in messages: enough to find it, without a password."""
     if isinstance(place, AsyncConnectionPool):
         return f"pool {place.name}"
     given = place or os.environ.get("DATABASE_URL", "")

@@ -1,4 +1,4 @@
-"""Queries: what is read, each in one statement and so from one moment."""
+"""Queries: the statements that read; each reads from one snapshot, because it is one statement."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SELECT e.version, e.place, e.text FROM {schema}.heads AS h LEFT JOIN LATERAL (
     ORDER BY version, place LIMIT %s
 ) AS e ON true WHERE h.id = %s ORDER BY e.version, e.place
 """
-"""A Task without such events gives one row of nulls, an unknown one gives none."""
+"""A Task without such events gives one row of nulls, an unknown Task gives no row."""
 
 JOIN: Final = """
 INSERT INTO {schema}.hosts (name, until, form) VALUES (%s, clock_timestamp() + %s::interval, 2)
@@ -42,7 +42,7 @@ LEAVE: Final = """
 INSERT INTO {schema}.hosts (name, until, form, gone) VALUES (%s, clock_timestamp(), 2, true)
 ON CONFLICT (name) DO UPDATE SET gone = true
 """
-"""Gone for good, also if it never joined."""
+"""The host is gone for good, even if it never joined."""
 RENEW: Final = """
 UPDATE {schema}.hosts SET until = clock_timestamp() + %s::interval
 WHERE name = ANY (%s) AND NOT gone AND until > clock_timestamp() RETURNING name
@@ -56,21 +56,21 @@ WITH buried AS (
     WHERE name = %s AND NOT gone AND until <= clock_timestamp() RETURNING name
 ) SELECT count(*) FROM buried
 """
-"""Declare a host dead whose lease ran out; a renewal under way is waited for, and counts."""
+"""Declare a host dead if its lease ran out. It waits for a renewal under way, which counts."""
 
 ENDED: Final = f"""
 SELECT {COLUMNS}, t.key FROM (
     SELECT * FROM {{schema}}.tasks WHERE ended < %s AND key <> ALL (%s) ORDER BY ended LIMIT %s
 ) AS t JOIN {{schema}}.heads AS h ON h.id = t.id
 """
-"""Tasks that ended before a moment, the oldest first, but for some."""
+"""Tasks that ended before a moment, oldest first, except the given keys."""
 PRUNE: Final = "SELECT {schema}.prune_2(%s)"
 BURY: Final = "SELECT {schema}.bury_2(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"
 LAST: Final = """
 SELECT clock_timestamp(), coalesce(max(e.version), 0)
 FROM {schema}.heads AS h JOIN {schema}.events AS e ON e.task = h.key WHERE h.id = %s
 """
-"""The moment, and the last version of a Task that left events."""
+"""The current time, and the last version of a Task that has events."""
 
 _HOLDERS: Final = """
     WITH RECURSIVE holders AS (
@@ -87,8 +87,8 @@ _HOLDERS: Final = """
         WHERE hosts.name = holders.name AND NOT gone AND until > clock_timestamp()
     ) ORDER BY {order} LIMIT %(limit)s
 """
-"""Goes from one holder to the next in the index, so that Tasks at work are not looked at: the limit
-inside keeps the planner from taking all Tasks first and their holders after."""
+"""Goes from one holder to the next in the index, so that it does not read the Tasks of living
+holders. The inner limit keeps the query planner from reading all Tasks before their holders."""
 _FACETS: Final = """
     SELECT t.* FROM unnest(%(facets)s::bigint[]) AS one (facet) CROSS JOIN LATERAL (
         SELECT t.* FROM {{schema}}.facets AS f CROSS JOIN LATERAL (
@@ -96,29 +96,29 @@ _FACETS: Final = """
         ) AS t WHERE f.facet = one.facet AND {where} ORDER BY {inner} LIMIT %(limit)s
     ) AS t ORDER BY {order} LIMIT %(limit)s
 """
-"""Some of each facet, in the order of its index, and the first of them all. Nothing is offset: it
-keeps the planner from going through all Tasks, and looking after that which have the facet."""
+"""One page of each facet, in the order of its index, then the first of all these rows. `OFFSET 0`
+keeps the query planner from reading all Tasks and testing each one for the facet."""
 _STATUSES: Final = """
     SELECT t.* FROM unnest(%(statuses)s::text[]) AS one (status) CROSS JOIN LATERAL (
         SELECT * FROM {{schema}}.tasks AS t
         WHERE t.status = one.status AND {where} ORDER BY {order} LIMIT %(limit)s
     ) AS t ORDER BY {order} LIMIT %(limit)s
 """
-"""Some of each status, and the first of them all: no index has the order of all Tasks by age."""
+"""One page of each status, then the first of all these rows, because no index has all by age."""
 _PAGE: Final = "SELECT * FROM {{schema}}.tasks AS t WHERE {where} ORDER BY {order} LIMIT %(limit)s"
 _BY_ID: Final = "{t}.id"
 _NEWEST: Final = "{t}.created DESC, {t}.id DESC"
 _LIVE: Final = (TaskStatus.RUNNING, TaskStatus.PAUSED)
-"""Of these there are few, however many Tasks there are."""
+"""The statuses with few Tasks, even in a large store."""
 
 
 def find(search: Search) -> tuple[str, dict[str, object]]:
     """The statement for a page of rows, and its values.
 
-    A row is that of `from_row`, and then ``created`` where the newest come first. A page of one
-    filter costs what its rows cost, in either order; filters together cost at most the rows of the
-    most selective kind: a holder or moment, a parent, a status of the living, labels, an Agent,
-    realms, kinds.
+    A row is that of `from_row`, followed by ``created`` if the newest come first. With one filter,
+    the cost of a page grows with the page's rows only, in either order. With several filters, the
+    statement reads at most the rows of the first of these kinds that it has: a holder or a due
+    time, a parent, the status running or paused, labels, an Agent, realms, kinds.
     """
     values: dict[str, object] = {"limit": search.limit}
     facets = _driving(search)
@@ -139,7 +139,7 @@ def find(search: Search) -> tuple[str, dict[str, object]]:
         values["statuses"] = [status.value for status in chosen]
     else:
         page = _PAGE
-    # First the page, by whatever index serves it, and then what belongs to its rows.
+    # The inner query finds the page by an index, the outer one joins the heads of its rows.
     page = page.format(where=where, order=order, inner=inner)
     columns = f"{COLUMNS}, t.created" if search.newest else COLUMNS
     text = f"""SELECT {columns} FROM ({page}) AS t
@@ -148,14 +148,14 @@ def find(search: Search) -> tuple[str, dict[str, object]]:
 
 
 def following(search: Search, row: Row, limit: int) -> Search:
-    """The same search, to go on after a row of its page, with a page of this size."""
+    """The same search, continued after a row of its page, with a page of this size."""
     if search.newest:
         return msgspec.structs.replace(search, older_than=(row[-1], row[0]), limit=limit)
     return msgspec.structs.replace(search, after=row[0], limit=limit)
 
 
 def asks_facets(search: Search) -> bool:
-    """Whether a search goes by what a Task has only once it is listed."""
+    """True if a search needs the columns ``created`` or ``facets``, which version 0.1 left null."""
     return bool(
         search.newest or search.agent is not None or search.labels or search.realms is not None
         or search.created_from or search.created_before or _driving(search)
@@ -163,14 +163,14 @@ def asks_facets(search: Search) -> bool:
 
 
 def impossible(search: Search) -> bool:
-    """Whether nothing can match: a page of none, one of several of none, or unstorable text."""
+    """True if no Task can match: limit 0, an empty list of kinds or realms, or unstorable text."""
     texts = [text for text in (search.parent, search.owner) if text is not None]
     several = [texts for texts in (search.kinds, search.realms) if texts is not None]
     return not (search.limit and all(several) and all(map(storable, texts)))
 
 
 def storable(text: object) -> bool:
-    """Whether the database could hold a text; what it cannot, it does not."""
+    """True if a row can have this text: it is not empty, and the database can store it."""
     if not isinstance(text, str) or "\0" in text:
         return False
     try:
@@ -180,7 +180,7 @@ def storable(text: object) -> bool:
 
 
 def _driving(search: Search) -> list[int]:
-    """The facets whose index serves a search, if none of the indexes of the Tasks does."""
+    """The facets whose index serves a search; empty if an index of the Tasks serves it."""
     if (
         search.claimable or search.owner is not None or search.due or search.parent is not None
         or search.status in _LIVE
@@ -196,7 +196,7 @@ def _driving(search: Search) -> list[int]:
 
 
 def _filters(search: Search, values: dict[str, object]) -> list[str]:
-    """What must be true of a Task whatever its place, with the values named in it."""
+    """The SQL conditions on a Task, independent of its place in the page; adds their values."""
     found = []
 
     def asked(text: str, name: str, value: object) -> None:
@@ -226,10 +226,10 @@ def _filters(search: Search, values: dict[str, object]) -> list[str]:
 
 
 def _places(search: Search, values: dict[str, object], t: str) -> list[str]:
-    """What must be true of a Task's place.
+    """The SQL conditions on a Task's place in the page; adds their values.
 
     Args:
-        t: The table in whose order the page is.
+        t: The table whose order the page has.
     """
     found = []
 
@@ -238,7 +238,7 @@ def _places(search: Search, values: dict[str, object], t: str) -> list[str]:
         values[name] = value
 
     if search.newest or search.created_from:
-        # Implies that the Task is listed, and that its moment is one that a reader can show.
+        # Only Tasks with ``created`` set match, and only with a time that `datetime` can hold.
         asked(f"{t}.created >= {{}}", "since", search.created_from or EARLIEST)
         asked(f"{t}.created <= {{}}", "latest", LATEST)
     if search.created_before:
@@ -255,7 +255,7 @@ def _places(search: Search, values: dict[str, object], t: str) -> list[str]:
 
 
 def _bound(text: str) -> str:
-    """A text that the database can hold, with as many ids before it as before this one."""
+    """A text that the database can store, with the same ids before it as before ``text``."""
     for place, character in enumerate(text):
         if character == "\0":
             return f"{text[:place]}\1"
@@ -265,10 +265,10 @@ def _bound(text: str) -> str:
 
 
 def beyond(after: EventId | None) -> EventId:
-    """The place behind which events are asked for, within what the database can compare.
+    """The event id after which a page begins, within the range that the database can compare.
 
     Raises:
-        InvalidValue: It is no place.
+        InvalidValue: It is not the id of an event.
     """
     if after is None:
         return (0, -1)
@@ -277,7 +277,7 @@ def beyond(after: EventId | None) -> EventId:
         or len(after) != 2
         or not all(isinstance(number, int) for number in after)
     ):
-        raise InvalidValue("after", "must be the id of an event, a pair of whole numbers")
+        raise InvalidValue("after", "must be the id of an event, a tuple of two whole numbers")
     version, place = (max(-_BIG, min(number, _BIG)) for number in after)
     return version, place
 

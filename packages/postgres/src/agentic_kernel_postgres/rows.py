@@ -1,4 +1,4 @@
-"""Rows: a Record as the input that never changes, and the head that every commit replaces (R16)."""
+"""Rows: a Record as an input, which never changes, and a head, which each commit replaces (R16)."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ COLUMNS: Final = """t.id, h.version, h.status, h.owner, h.attempts, h.head, t.in
     CASE WHEN h.supplements > 0
     THEN ARRAY(SELECT s.text FROM {schema}.supplements AS s WHERE s.task = h.key ORDER BY s.place)
     END"""
-"""What `from_row` reads, of ``heads`` as ``h`` and ``tasks`` as ``t``."""
+"""The columns that `from_row` reads, of ``heads`` as ``h`` and ``tasks`` as ``t``."""
 
 OWNER: Final = 3
-"""Where the owner is in such a row."""
+"""The index of the owner in such a row."""
 _STATUSES: Final = {status.value: status for status in TaskStatus}
 
 _INPUT: Final = Record(
@@ -37,11 +37,11 @@ _INPUT: Final = Record(
         at=datetime(1970, 1, 1, tzinfo=UTC),
     )
 )
-"""Stands for the input of any Task: what has changed since then does not depend on which."""
+"""A placeholder for the input of any Task, because the encoded change does not depend on it."""
 
 
 def input_of(record: Record) -> bytes:
-    """What came in with the Task, and its parent."""
+    """The Task as it was inserted, with its parent, terms and realm, as bytes."""
     task = record.task
     given = Task(
         id=task.id,
@@ -58,7 +58,7 @@ def input_of(record: Record) -> bytes:
 
 
 def head_of(record: Record) -> bytes:
-    """Everything else but what has a column of its own, and the supplements."""
+    """The parts of a record that change, as bytes, without supplements and fields with a column."""
     task = record.task
     if task.supplements:
         task = replace(task, supplements=())
@@ -66,10 +66,10 @@ def head_of(record: Record) -> bytes:
 
 
 def from_row(row: Sequence[Any]) -> Record:
-    """The Record behind a row of `COLUMNS`.
+    """The Record of a row of `COLUMNS`.
 
     Raises:
-        Unreadable: The row does not read as written, or a newer version wrote it.
+        Unreadable: The row is damaged, or a newer version wrote it.
     """
     task_id, version, status, owner, attempts, head, given, supplements = row[:8]
     try:
@@ -77,7 +77,7 @@ def from_row(row: Sequence[Any]) -> Record:
         task = record.task
         if supplements:
             task = replace(task, supplements=supplements)
-        # Writes and listings go by the columns, so a column that says otherwise is damage as well.
+        # Writes and listings use the columns, so a column that differs from the record is damage.
         if (task.id, task.status.value) != (task_id, status):
             said = f"{ascii(task_id)[:60]}, {ascii(status)[:60]}"
             raise InvalidValue("record", f"is of another id or status than its row: {said}")

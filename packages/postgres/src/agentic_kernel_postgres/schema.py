@@ -1,4 +1,4 @@
-"""Schema: how one store's part of a database is made, migrated, and found fit for its promises."""
+"""Schema: makes and migrates one store's part of a database, and checks the server's settings."""
 
 from __future__ import annotations
 
@@ -46,30 +46,30 @@ _NEEDED: Final = (
     ("server_encoding", ("UTF8",), "must be UTF8; make the database with ENCODING 'UTF8'"),
     ("client_encoding", ("UTF8",), "must be UTF8; leave it out of the connection's options"),
     ("in_recovery", (False,), "is on: this is a replica; connect to the primary"),
-    ("default_transaction_read_only", ("off",), "must be off"),
+    ("default_transaction_read_only", ("off",), "must be off for the role and the database"),
     ("default_transaction_isolation", ("read committed",), "must be read committed"),
-    ("fsync", ("on",), "must be on, or a crash loses what was acknowledged"),
-    ("full_page_writes", ("on",), "must be on, or a crash may damage what was acknowledged"),
+    ("fsync", ("on",), "must be on, or a crash may lose acknowledged writes"),
+    ("full_page_writes", ("on",), "must be on, or a crash may damage acknowledged writes"),
     (
         "synchronous_commit",
         ("on", "local", "remote_write", "remote_apply"),
-        "must not be off, or a crash loses what was acknowledged",
+        "must not be off, or a crash may lose acknowledged writes",
     ),
 )
 
 
 class Migration(NamedTuple):
-    """One step from a version of the schema to the next; doing it twice does no harm."""
+    """One step from a version of the schema to the next; it is safe to run it twice."""
 
     version: int
     oldest: int
-    """The oldest version of the code that can work with the schema when this step is done."""
+    """The oldest version of the code that can work with the schema after this step."""
     text: str
 
 
 @cache
 def migrations() -> tuple[Migration, ...]:
-    """The steps that come with this version, in order."""
+    """The migrations of this version, in order."""
     found = []
     for path in (files(__package__) / "migrations").iterdir():
         if path.name.endswith(".sql"):
@@ -81,25 +81,27 @@ def migrations() -> tuple[Migration, ...]:
 
 
 def check_name(schema: Any) -> str:
-    """The name of a schema, if it is one that needs no quotes.
+    """Return the name of a schema, if it needs no quotes in SQL.
 
     Raises:
-        InvalidValue: It is not.
+        InvalidValue: The name is not a string, too long, or needs quotes.
     """
     if not isinstance(schema, str):
         raise InvalidValue("schema", f"must be a string, not {type(schema).__name__}")
     if not _NAME.fullmatch(schema):
         raise InvalidValue(
-            "schema", f"{ascii(schema)[:60]} is no name; use up to 40 of a-z, 0-9 and _"
+            "schema",
+            f"{ascii(schema)[:60]} is not a valid name; use 1 to 40 characters of a-z, 0-9 and _, "
+            "and no digit first",
         )
     return schema
 
 
 async def check_server(connection: AsyncConnection[Any], place: str) -> None:
-    """Refuse a server whose acknowledgements would mean less than the store promises.
+    """Refuse a server with settings that make its acknowledgements weaker than the store promises.
 
     Raises:
-        UnsafeServer: A setting is not what the promises need.
+        UnsafeServer: A setting has a value that the store's promises do not allow.
     """
     row = await _row(connection, _SETTINGS)
     for (name, allowed, advice), value in zip(_NEEDED, row, strict=True):
@@ -113,19 +115,19 @@ async def migrate(
     place: str,
     steps: tuple[Migration, ...] | None = None,
 ) -> int:
-    """Bring the schema to the version of this code, and make it if it is not there.
+    """Migrate the schema to the version of this code; make the schema if it does not exist.
 
-    Processes that start at once do it one after the other; each step is one transaction. A schema
-    that is newer is left as it is.
+    Processes that start at the same time migrate one after the other. Each step is one transaction.
+    A schema that is newer stays as it is.
 
     Args:
-        connection: In autocommit mode.
+        connection: A connection in autocommit mode.
 
     Returns:
-        The version that the schema then has.
+        The schema's version after that.
 
     Raises:
-        SchemaTooNew: It is newer than what this code can work with.
+        SchemaTooNew: The schema is too new for this code.
     """
     steps = migrations() if steps is None else steps
     newest = steps[-1].version

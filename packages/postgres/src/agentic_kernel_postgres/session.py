@@ -25,20 +25,20 @@ Values = Sequence[object] | Mapping[str, object]
 Cursor = AsyncCursor[Row]
 Pool = AsyncConnectionPool[Any]
 _MOST: Final = 4
-"""How many connections the store has of its own on one event loop."""
+"""Connections in the store's own pool on one event loop."""
 _STALE: Final = 10
-"""How many connections in a row a read may find broken, as all are when the server restarted."""
+"""Attempts of one read; after a restart of the server every pooled connection is broken."""
 
 
 class Session:
-    """A pool, and the number under which its writes can be told from all others, and given up.
+    """A pool of connections, and the number that identifies its writes, so they can be given up.
 
     Args:
-        place: A pool of the user's, or how to connect one of the store's own.
-        schema: The store's part of the database.
-        name: What messages call the place.
+        place: The user's pool, or the connection string for a pool of the store's own.
+        schema: The store's schema in the database.
+        name: The name of the place in messages.
         timeout: Seconds that a call waits for a connection, and a write for its answer.
-        patience: Seconds that a read waits for its answer; None for as long as it takes.
+        patience: Seconds that a read waits for its answer; None for no limit.
     """
 
     def __init__(
@@ -54,24 +54,24 @@ class Session:
         self.timeout = timeout
         self.patience = patience
         self.raised = False
-        """Whether the schema is known to keep processes of version 0.1 from writing."""
+        """True if the schema is known to keep processes of version 0.1 from writing."""
         self.number = secrets.randbits(62)
         self.doubts: list[int] = []
-        """Numbers under which a write was sent whose outcome nobody knows yet."""
+        """Session numbers of writes whose outcome is not known yet."""
         self._pool = Connections(place, _MOST) if isinstance(place, str) else place
         self._settling = asyncio.Lock()
 
     def close(self) -> None:
-        """Close the connections that are the store's own."""
+        """Close the connections of the store's own pool."""
         if isinstance(self._pool, Connections):
             self._pool.close()
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[AsyncConnection[Any]]:
-        """A connection in autocommit mode, as long as the block goes on.
+        """A connection in autocommit mode, for the duration of the block.
 
         Raises:
-            StoreError: None became free in time, or there is no server.
+            StoreError: No connection became free in time, or the server cannot be reached.
         """
         try:
             connection = await self._pool.getconn(timeout=self.timeout)
@@ -89,7 +89,7 @@ class Session:
             await self._pool.putconn(connection)
 
     async def query(self, text: str, values: Values = ()) -> list[Row]:
-        """The rows of a statement that may be made twice; made again where a connection breaks.
+        """The rows of a statement that is safe to run twice; it is retried if a connection breaks.
 
         Raises:
             StoreError: The database refused it, cannot be reached, or does not answer in time.
@@ -115,15 +115,15 @@ class Session:
         raise as_store_error(fault, self.name) from fault
 
     def lost(self) -> None:
-        """The answer to a write did not come: go on under another number, and settle this one."""
+        """Note that a write got no answer: take a new number; `settle` gives up the old one."""
         self.doubts.append(self.number)
         self.number = secrets.randbits(62)
 
     async def settle(self) -> None:
-        """Give up every number in doubt: what it wrote is seen from now on, or never will be.
+        """Give up every number in doubt: after that its writes are visible, or never will be.
 
         Raises:
-            StoreError: The database could not be asked in time.
+            StoreError: The database could not be reached in time.
         """
         async with self._settling:
             deadline = time.monotonic() + self.timeout
@@ -135,17 +135,19 @@ class Session:
                 except (StoreError, psycopg.Error) as error:
                     if time.monotonic() > deadline:
                         fault = as_store_error(error, self.name)
-                        raise StoreError(f"{fault}; an earlier write is in doubt") from error
+                        raise StoreError(
+                            f"{fault}; the outcome of an earlier write is not known yet, try again"
+                        ) from error
                     await asyncio.sleep(0.05)
 
 
 def cursor_of(connection: AsyncConnection[Any]) -> Cursor:
-    """A cursor of ours, however the user's pool makes its own."""
+    """A cursor that returns tuples, independent of the settings of the user's pool."""
     return AsyncCursor(connection, row_factory=tuple_row)
 
 
 async def _give_up(connection: AsyncConnection[Any], schema: str, session: int) -> None:
-    """Have the database refuse a session's writes from now on, and wait for one under way."""
+    """Make the database refuse a session's later writes, and wait for a write under way."""
     gone = "(name, until, gone) VALUES (%s, now(), true) ON CONFLICT DO NOTHING"
     await connection.execute(f"INSERT INTO {schema}.hosts {gone}", [session_name(session)])
     await connection.execute("SELECT pg_advisory_xact_lock(%s)", [session])

@@ -41,17 +41,17 @@ from .writes import Outcome, OwnerLives, Write, lapsed
 
 _log: Final = logging.getLogger(__name__)
 _SOME: Final = 100
-"""How many Tasks are read, or removed, in one go."""
+"""Tasks that are read, or removed, in one statement."""
 _REMEMBERED: Final = 10_000
-"""Of how many unreadable records it is remembered that the log knows of them."""
+"""Unreadable records that the store remembers to have logged."""
 _LONGEST: Final = 1e9
-"""Seconds, some thirty years; the database cannot add much more to a moment."""
+"""Seconds, about thirty years; the database cannot add much more to a time."""
 _LAST: Final = (1 << 31) - 2
 """The last version that has a successor."""
 
 
 class _Open:
-    """What a store has on one event loop."""
+    """The open parts of a store on one event loop."""
 
     def __init__(self, session: Session, writer: Writer) -> None:
         self.session = session
@@ -59,7 +59,7 @@ class _Open:
         self._listed = False
 
     async def list_all(self) -> None:
-        """List the Tasks that processes of version 0.1 have inserted."""
+        """Add the search columns of the Tasks that processes of version 0.1 have inserted."""
         if not self._listed:
             self._listed = await list_all(self.session)
             self.session.raised = self.session.raised or self._listed
@@ -72,26 +72,26 @@ class _Open:
 class PostgresStore:
     """A `Store` in one schema of a Postgres database, for any number of processes and machines.
 
-    Durable means: as durable as the server makes what it has committed; one whose settings make it
-    less is refused. A write that returned survives the death of every process; one whose answer is
-    lost is settled by reading back. Commits of several Tasks that wait at the same time share one
-    round trip and one transaction, in which each holds or is refused for itself. Reads wait for no
-    writer and always ask the primary.
+    Durable means: as durable as a commit of the server. A server with settings that weaken this is
+    refused. A write that returned survives the death of every process. If the answer to a write is
+    lost, the store reads back whether it landed. Commits of several Tasks that wait at the same
+    time share one round trip and one transaction; each of them is accepted or refused by itself.
+    Reads wait for no writer and always ask the primary.
 
-    A host is alive while its lease lasts, by the clock of the database. A thread renews it,
-    whatever the event loop does. One that ran out is never renewed, and its host writes nothing
-    more.
+    A host is alive while its lease lasts, by the clock of the database. A thread renews the lease,
+    independent of the event loop. A lease that ran out is never renewed, and its host writes
+    nothing more.
 
     One object serves all threads and event loops of its process, but not a forked child.
 
     Args:
-        place: Where the database is: a ``postgresql://`` URL or other connection string, or an
-            open pool of the caller's own, which then serves its own event loop only and is not
-            closed. By default what ``DATABASE_URL`` says; without it, the server of the extra
-            ``embedded``, which keeps its data in ``.agentic-kernel/postgres``.
-        schema: The store's part of the database, made if it is not there. Several stores may
+        place: The database: a ``postgresql://`` URL, another connection string, or an open pool of
+            the caller. A pool serves its own event loop only, and the store does not close it. The
+            default is ``DATABASE_URL``; without it, the server of the extra ``embedded``, which
+            keeps its data in ``.agentic-kernel/postgres``.
+        schema: The store's schema in the database, made if it does not exist. Several stores may
             share one database.
-        lease: For how many seconds a host stays alive without a word from its process.
+        lease: Seconds that a host stays alive without a renewal by its process.
         timeout: A call waits at most this many seconds for a connection, and then again at most
             this many seconds for its answer.
     """
@@ -115,7 +115,7 @@ class PostgresStore:
         self._keeper: Keeper | None = None
         self._listeners: list[Callable[[str], None]] = []
         self._passed: dict[str, int] = {}
-        """Unreadable records that the log knows of, and their versions."""
+        """The ids of the unreadable records that were logged, with their versions."""
 
     def __repr__(self) -> str:
         return f"PostgresStore({name_of(self._given)!r}, schema={self.schema!r})"
@@ -134,17 +134,19 @@ class PostgresStore:
 
     async def join(self, host: str) -> None:
         if not queries.storable(host):
-            raise InvalidValue("host", "must be text without NUL or lone surrogates")
+            raise InvalidValue(
+                "host", "must be a string that is not empty, without NUL or lone surrogates"
+            )
         opened = await self._open()
         await opened.session.query(queries.JOIN, [host, f"{self._lease} seconds"])
         if not await self._alive(opened, host):
             raise lapsed(host)
-        if self._keeper is not None:  # it is not closed meanwhile
+        if self._keeper is not None:  # None: the store was closed meanwhile
             self._keeper.keep(host)
 
     async def leave(self, host: str) -> None:
         if not queries.storable(host):
-            return  # it never joined, and never can
+            return  # a host with such a name never joined, and never can
         opened = await self._open()
         if self._keeper is not None:
             self._keeper.drop(host)
@@ -162,7 +164,7 @@ class PostgresStore:
         alive, gone = rows[0]
         if alive or gone:
             return bool(alive)
-        # No renewal may bring back a host that was once told to be dead.
+        # No renewal may revive a host that was once reported dead.
         await opened.session.query(queries.LAPSE, [host])
         rows = await opened.session.query(queries.ALIVE, [host])
         return bool(rows and rows[0][0])
@@ -207,9 +209,12 @@ class PostgresStore:
             except OwnerLives:
                 return None
             except Conflict:
-                continue  # another one has written, and got on by it
+                continue  # another writer was first, so the system made progress
             return after
-        raise StoreError(f"task {task_id!r} is contended: {LOOKS} claims in a row were too late")
+        raise StoreError(
+            f"task {task_id!r} is contended: other writers were faster in {LOOKS} attempts to "
+            "claim it; try again"
+        )
 
     async def events(
         self, task_id: str, after: EventId | None = None, limit: int = 1000
@@ -238,13 +243,13 @@ class PostgresStore:
         while True:
             rows = await opened.session.query(*queries.find(search))
             for record in map(self._readable, rows):
-                # What was found by a digest is compared itself.
+                # The index finds by digest, so the values themselves are compared here.
                 if record is not None and exact.matches(record):
                     found.append(record)
             missing = exact.limit - len(found)
             if missing <= 0 or len(rows) < search.limit:
                 return found[: exact.limit]
-            # Past what cannot be read; not one by one, if there is much of it.
+            # Continue after the unreadable records, in pages of at least _SOME rows.
             search = queries.following(search, rows[-1], max(missing, _SOME))
 
     async def unreadable(self, after: str | None = None, limit: int = 100) -> Sequence[Unreadable]:
@@ -286,7 +291,7 @@ class PostgresStore:
             if fault.newer and not force:
                 raise
         ((now, last),) = await opened.session.query(queries.LAST, [task_id])
-        # A version that is damaged may be lower than that of events which stay.
+        # A damaged version may be lower than the version of events that stay.
         after = buried(task_id, max(version, last) + 1, moment or aware("now", now))
         owner = rows[0][OWNER]
         holder = None if owner is None else host_of(owner)
@@ -314,7 +319,7 @@ class PostgresStore:
         while removed < most:
             some = min(_SOME, most - removed)
             rows = await opened.session.query(queries.ENDED, [bound, passed, some])
-            passed += [row[-1] for row in rows]  # those that are unreadable or held, stay
+            passed += [row[-1] for row in rows]  # unreadable and owned Tasks are not removed
             ended = [row[-1] for row in rows if self._ended(row, bound)]
             if ended:
                 ((count,),) = await opened.session.query(queries.PRUNE, [ended])
@@ -324,14 +329,14 @@ class PostgresStore:
         return removed
 
     def listen(self, tell: Callable[[str], None]) -> Callable[[], None]:
-        """Have ``tell`` called with the id of each Task that any process has written to.
+        """Call ``tell`` with the id of each Task that any process has written to.
 
-        Only of writes that concern others: those that are not an owner's own on its running Task.
-        It is called in a thread of the store's, and must not block. News may be lost while the
-        connection is; whoever needs all of it asks `changed` as well.
+        Not reported are inserts, claims, and an owner's own steps on its running Task. A thread of
+        the store calls ``tell``, which must not block. News may be lost while the connection is
+        lost, so a caller that needs every change also asks `changed`.
 
         Returns:
-            What ends it.
+            A function that ends the listening.
         """
         self._listeners.append(tell)
         if self._keeper is not None:
@@ -344,7 +349,7 @@ class PostgresStore:
         return end
 
     async def close(self) -> None:
-        """Finish what is under way and give everything back; leases are not renewed any more."""
+        """Finish the writes under way, stop renewing leases, and close all connections."""
         self._loops.closed = True
         keeper, self._keeper = self._keeper, None
         if keeper is not None:
@@ -356,10 +361,10 @@ class PostgresStore:
         return await opened.session.query(text, asked)
 
     async def _open(self) -> _Open:
-        """What there is on this event loop; opened with the first call.
+        """The open parts on the running event loop; the first call opens them.
 
         Raises:
-            StoreError: The database cannot be reached, or is not fit.
+            StoreError: The database cannot be reached, or does not meet the requirements.
         """
         return await self._loops.here()
 
@@ -381,13 +386,13 @@ class PostgresStore:
         return f"{self.schema}_news"
 
     async def _prepare(self, connection: AsyncConnection[Any]) -> str:
-        """Migrate the schema, and say how to connect to the same database."""
+        """Migrate the schema, and return the connection string of the same database."""
         await migrate(connection, self.schema, name_of(self._given))
         password = connection.info.password
         return make_conninfo(connection.info.dsn, **({"password": password} if password else {}))
 
     def _readable(self, row: Row) -> Record | None:
-        """The Record behind a row, if it can be read; else the log says so once."""
+        """The Record of a row, or None with one log message if the row cannot be read."""
         try:
             return from_row(row)
         except Unreadable as fault:
@@ -395,7 +400,9 @@ class PostgresStore:
                 if len(self._passed) >= _REMEMBERED:
                     self._passed.clear()
                 self._passed[fault.task_id] = fault.version
-                _log.warning("%s: passed over: %s", name_of(self._given), said(fault))
+                _log.warning(
+                    "%s: passed over an unreadable record: %s", name_of(self._given), said(fault)
+                )
             return None
 
     def _ended(self, row: Row, bound: datetime) -> bool:
@@ -410,25 +417,25 @@ class PostgresStore:
         for tell in list(self._listeners):
             try:
                 tell(task_id)
-            except Exception as fault:  # whatever a listener does, leases are renewed
+            except Exception as fault:  # a listener's error must not stop the lease renewal
                 log(_log, fault, "a listener failed on news of task %r", task_id)
 
 
 def _seconds(name: str, value: Any) -> float:
-    """A number of seconds that a lease or a wait may take.
+    """A number of seconds for a lease or a timeout.
 
     Raises:
-        InvalidValue: It is none.
+        InvalidValue: The value is not a number, or out of range.
     """
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise InvalidValue(name, f"must be a number of seconds, not {type(value).__name__}")
-    if not 0 < value <= _LONGEST:  # which NaN is not, either
+    if not 0 < value <= _LONGEST:  # true for NaN, too
         raise InvalidValue(name, f"must be over 0 and up to {_LONGEST:g} seconds")
     return float(value)
 
 
 def _compared(version: Any) -> int:
-    """A version that the database can compare; one that no record has stays such a one."""
+    """A version that the database can compare; -1 for a value that no record can have."""
     return version if isinstance(version, int) and 0 <= version <= _LAST + 1 else -1
 
 

@@ -1,7 +1,7 @@
-"""Writer: the commits of all the Tasks of a session, as many as wait, in one round trip.
+"""Writer: sends the waiting commits of all Tasks of a session as one batch, in one round trip.
 
-While one batch is on its way the next one gathers. Each write of a batch lands or is refused for
-itself; what lands is committed, and made durable, together.
+While one batch is under way, the queue collects the next batch. Each write of a batch is accepted
+or refused by itself. The accepted writes are committed, and made durable, together.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ from .session import Cursor, Session, cursor_of
 from .writes import STEP, WRITE, Outcome, Write, batch_of
 
 _MOST: Final = 128
-"""How many writes one batch takes."""
+"""Writes per batch."""
 _MOST_BYTES: Final = 4 * 1024 * 1024
 _TRIES: Final = 5
-"""How often a write is sent that is known not to have landed."""
+"""Attempts to send a write that is known not to have landed."""
 
 _LANDED: Final = (Outcome.LANDED,)
 _PASSING: Final = (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure)
 
 _Lost = tuple[list[Write], Exception]
-"""Writes that were sent and not answered, and why not."""
+"""Writes that were sent and not answered, and the error."""
 
 Landed = Callable[[Record, Sequence[bytes]], Awaitable[bool]]
-"""Whether a record with these events is in the store (R5)."""
+"""Returns True if the store holds a record with these events; it settles lost answers (R5)."""
 
 
 class Writer:
     """One session's queue of writes, and the asyncio task that serves it while it is not empty.
 
     Args:
-        channel: Where news is told of writes that concern other processes.
-        landed: Asked about writes whose answer was lost.
+        channel: The notification channel for writes that other processes must see.
+        landed: Called for each write whose answer was lost.
     """
 
     def __init__(self, session: Session, channel: str, landed: Landed) -> None:
@@ -56,7 +56,7 @@ class Writer:
         self._task: asyncio.Task[None] | None = None
 
     async def write(self, write: Write) -> None:
-        """Have it written; if the caller is cancelled, it is settled first (R5)."""
+        """Queue a write and wait for it; if the caller is cancelled, it is settled first (R5)."""
         self._queue.append(write)
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._serve())
@@ -70,7 +70,7 @@ class Writer:
             raise
 
     async def close(self) -> None:
-        """Wait until nothing is under way."""
+        """Wait until no write is under way."""
         if self._task is not None:
             await asyncio.wait([self._task])
 
@@ -79,7 +79,11 @@ class Writer:
             while self._queue:
                 await self._serve_some()
         except asyncio.CancelledError:
-            self._refuse(UnknownOutcome("the event loop ends; read back what was being written"))
+            self._refuse(
+                UnknownOutcome(
+                    "the event loop ended during the write; read back to learn whether it landed"
+                )
+            )
             raise
         except Exception as defect:
             self._refuse(defect)
@@ -87,7 +91,7 @@ class Writer:
             self._task = None
 
     async def _serve_some(self) -> None:
-        """Write batches for as long as there are any and the connection holds."""
+        """Send batches while writes wait and the connection works."""
         lost: _Lost | None = None
         try:
             if self._session.doubts:
@@ -96,9 +100,9 @@ class Writer:
                 cursor = cursor_of(connection)
                 while self._queue and lost is None:
                     lost = await self._write(cursor, self._taken())
-                    # Whoever was answered may go on, and have the next one ready.
+                    # Let answered callers run: each may queue its next write for the next batch.
                     await asyncio.sleep(0)
-        except StoreError as fault:  # nothing of what still waits was sent
+        except StoreError as fault:  # no write that still waits was sent
             self._refuse(fault)
         if lost is not None:
             await self._look_back(*lost)
@@ -119,7 +123,7 @@ class Writer:
         return [taken[id] for id in sorted(taken)]
 
     async def _write(self, cursor: Cursor, writes: list[Write]) -> _Lost | None:
-        """Send a batch and answer its callers; returns what has to be settled otherwise."""
+        """Send a batch and answer its callers; return the writes whose answer was lost, if any."""
         session, connection = self._session, cursor.connection
         try:
             async with asyncio.timeout(session.timeout):
@@ -133,7 +137,7 @@ class Writer:
                 self._queue.extendleft(writes)
                 raise
             return writes, error
-        except BaseException as error:  # a defect: its callers get it, and none hangs
+        except BaseException as error:  # a defect: every caller gets the error, and none hangs
             _refuse(writes, error)
         else:
             for write, outcome in zip(writes, outcomes, strict=True):
@@ -162,7 +166,11 @@ class Writer:
         return outcomes
 
     async def _refused(self, cursor: Cursor, writes: list[Write], error: Exception) -> _Lost | None:
-        """Nothing of a batch landed; whose fault it is shows when each is written alone."""
+        """Handle a batch that the database refused as a whole, so that no write of it landed.
+
+        After a deadlock or a serialization failure the batch is retried. Otherwise each write is
+        sent alone, so that only the faulty ones are refused.
+        """
         fault = as_store_error(error, self._session.name)
         if isinstance(error, _PASSING):
             self._try_again(writes, fault)
@@ -177,7 +185,7 @@ class Writer:
         return None
 
     async def _look_back(self, writes: list[Write], error: Exception) -> None:
-        """Settle writes whose answer was lost, by what the store says (R5)."""
+        """Settle writes whose answer was lost, by reading the store (R5)."""
         fault = as_store_error(error, self._session.name)
         left = []
         try:
@@ -188,14 +196,14 @@ class Writer:
                 else:
                     left.append(write)
         except Exception as trouble:
-            unknown = UnknownOutcome(f"{fault}; read back to learn whether it landed")
+            unknown = UnknownOutcome(f"{fault}; read back to learn whether the write landed")
             unknown.__cause__ = trouble
             _refuse([write for write in writes if not write.settled], unknown)
         else:
             self._try_again(left, fault)
 
     def _try_again(self, writes: list[Write], fault: StoreError) -> None:
-        """Queue writes that are known not to have landed, in front, unless it goes on like this."""
+        """Queue writes that did not land again, in front; refuse them after `_TRIES` attempts."""
         for write in reversed(writes):
             write.tries += 1
             if write.tries < _TRIES:
@@ -214,7 +222,7 @@ def _answered(cursor: Cursor, error: Exception) -> bool:
 
 def _refuse(writes: list[Write], error: BaseException) -> None:
     for write in writes:
-        if isinstance(error, StoreError):  # not one exception raised in many tasks
+        if isinstance(error, StoreError):  # each caller gets an exception of its own
             own = copy(error)
             own.__cause__ = error
             write.settle(own)

@@ -1,4 +1,4 @@
-"""Writes: what waits for the writer, and how a batch of it is put to the database at once."""
+"""Writes: the writes that wait for the writer, and a batch of them as one call of the database."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from .rows import head_of, input_of
 WRITE: Final = "SELECT {schema}.write_2(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s)"
 """Takes the parts of a `Batch`; returns the outcome of each write, or null if all landed."""
 STEP: Final = "SELECT {schema}.step_2(%s, %s, %s, %s, %s, %s, %s, %s, %s)"
-"""Takes what `Write.step` gives; returns whether it landed, and if not, `WRITE` knows why."""
+"""Takes the values of `Write.step`; returns true if it landed; if not, `WRITE` finds the reason."""
 
 
 class Outcome(IntEnum):
-    """What became of a write, as the function of the schema says it."""
+    """The outcome of a write, with the numbers that the schema's functions return."""
 
     LANDED = 0
     EXISTS = 1
@@ -77,12 +77,12 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 class Write:
-    """One conditional write on its way.
+    """One conditional write in the writer's queue.
 
     Args:
-        before: The record that must hold; None to insert.
+        before: The record that must still be stored; None to insert.
         after: Its successor.
-        claims: Whether the host behind ``before`` must be gone for good, too.
+        claims: True for a claim: then the host that owns ``before`` must be gone for good.
     """
 
     __slots__ = ("after", "events", "future", "head", "input", "item", "settled", "tries")
@@ -118,7 +118,7 @@ class Write:
             self._place(after)
             return
         item.held = before.owner
-        if after.step > before.step:  # which nobody but the owner advances (R5)
+        if after.step > before.step:  # R5: only the owner's commits advance the step
             item.acting = _host(before.owner)
         if len(task.supplements) > len(before.task.supplements):
             item.said = task.supplements[len(before.task.supplements) :]
@@ -133,11 +133,11 @@ class Write:
         ):
             item.moves = True
             self._place(after)
-        # What an owner does to its running Task concerns nobody else; all the rest may.
+        # An owner's own step on its running Task concerns no other process; other commits may.
         item.news = not claims and (item.moves or after.step == before.step)
 
     def _place(self, after: Record) -> None:
-        """Where listings are to find the Task."""
+        """Set the columns by which listings find the Task."""
         item, task = self.item, after.task
         item.due, item.ended = after.due_at, task.ended_at
         item.holder = _host(after.owner)
@@ -146,14 +146,14 @@ class Write:
 
     @property
     def steps(self) -> bool:
-        """Whether it is an owner's step on its running Task, of which nothing else changes."""
+        """True if it is only an owner's step on its running Task, so that `STEP` can write it."""
         item = self.item
         return not (item.moves or item.news or item.former or item.said or not item.before) and (
             item.status == "running" and item.acting is not None
         )
 
     def step(self, session: int) -> tuple[object, ...]:
-        """What the function for single steps takes, in its order."""
+        """The values for `STEP`, in its order."""
         item, texts = self.item, self.events
         sizes = f"{{{','.join([str(len(text)) for text in texts])}}}"
         return (
@@ -163,11 +163,11 @@ class Write:
 
     @property
     def size(self) -> int:
-        """How many bytes it brings, roughly."""
+        """The approximate number of bytes of the write."""
         return len(self.head) + len(self.input) + sum(map(len, self.events))
 
     def settle(self, error: BaseException | None = None) -> None:
-        """Answer its caller."""
+        """Answer the caller of the write."""
         self.settled = True
         if not self.future.done():
             if error is None:
@@ -176,7 +176,7 @@ class Write:
                 self.future.set_exception(error)
 
     def decided(self, outcome: int) -> None:
-        """Answer its caller with an outcome."""
+        """Answer the caller of the write with an outcome."""
         self.settle(self._refusal(outcome))
 
     def _refusal(self, outcome: int) -> BaseException | None:
@@ -206,7 +206,7 @@ class OwnerLives(Conflict):
 
 
 class Batch(NamedTuple):
-    """What the function of the schema takes, in its order."""
+    """The values for `WRITE`, in its order."""
 
     session: int
     hosts: list[str]
@@ -221,10 +221,10 @@ class Batch(NamedTuple):
 
 
 def batch_of(writes: Sequence[Write], session: int, channel: str, *, raised: bool) -> Batch:
-    """Writes of different Tasks as one call; sorted by id, so that no two lock crosswise.
+    """Writes of different Tasks as one call; the caller sorts them by id to avoid deadlocks.
 
     Args:
-        raised: Whether the schema is known to keep processes of version 0.1 out already.
+        raised: True if the schema is known to refuse processes of version 0.1 already.
     """
     parts: list[bytes] = []
     texts: list[_Text] = []
@@ -263,7 +263,7 @@ def batch_of(writes: Sequence[Write], session: int, channel: str, *, raised: boo
 
 
 def session_name(session: int) -> str:
-    """The name under which a session is given up, among those of the hosts."""
+    """The name under which a given-up session stands in the table of hosts."""
     return f"session {session}"
 
 
