@@ -9,7 +9,7 @@ settings.register_profile(
 )
 settings.load_profile("any machine")
 
-pytest_plugins = ["integration.guard", "integration.limits"]
+pytest_plugins = ["integration.guard", "integration.interrupts", "integration.limits"]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

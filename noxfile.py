@@ -215,8 +215,8 @@ def benchmarks(session: nox.Session) -> None:
 def docs(session: nox.Session) -> None:
     """Build the documentation strictly into site/."""
     workspace(session, *group("docs"))
-    session.run("python", "docs/diagrams.py", "--check")
-    session.run("python", "docs/figures.py", "--check")
+    session.run("python", "-m", "integration.pages.diagrams", "--check")
+    session.run("python", "-m", "integration.pages.figures", "--check")
     # The theme advertises its successor on every build.
     quiet = {"NO_MKDOCS_2_WARNING": "1"}
     session.run("mkdocs", "build", "--strict", "--site-dir", str(ROOT / "site"), env=quiet)

@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """Some lines over one axis; ``docs/figures.py`` draws them."""
+    """Some lines over one axis; ``integration/pages/figures.py`` draws them."""
 
     series: str
     """The name of the drawing."""

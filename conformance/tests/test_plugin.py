@@ -290,6 +290,7 @@ def test_a_finding_names_its_seed_and_how_to_repeat_it(pytester: pytest.Pytester
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("interruptible")
 def test_what_is_interrupted_says_what_was_done_and_goes_on_from_there(
     pytester: pytest.Pytester,
 ) -> None:
@@ -423,6 +424,7 @@ def test_a_test_that_hangs_fails_with_its_rule_and_the_next_one_runs(
     result.stdout.fnmatch_lines(["*rule clause1 (Tasks do not affect each other) is broken*"])
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_fixtures_that_do_not_end_are_named_and_the_run_ends(pytester: pytest.Pytester) -> None:
     pytester.makeini(_STRICT)
     pytester.makepyfile(_LEAKING.replace("{body}", _DEAF))

@@ -1,21 +1,21 @@
 """Draws what code says in tables: the states of a Task, the kit's model of them, the Loop's routes
 and limits.
 
-python docs/diagrams.py            rewrite what is between the marks
-python docs/diagrams.py --check    fail if it has drifted
+python -m integration.pages.diagrams            rewrite what is between the marks
+python -m integration.pages.diagrams --check    fail if it has drifted
 """
 
 from __future__ import annotations
 
 import sys
 
-from hidden import arrows, drawn_states, picture
-from routes import events, routes
-from sections import DOCS, renewed, settle
-from spending import spending
-
 from agentic_kernel import TaskStatus
 from agentic_kernel.transitions import ILLEGAL, NO_OP, TABLE
+
+from .hidden import arrows, drawn_states, picture
+from .routes import events, routes
+from .sections import DOCS, renewed, settle
+from .spending import spending
 
 SCRIPT = "diagrams.py"
 

@@ -1,7 +1,7 @@
 """Runs the example on each rule's page, and writes down there what the contract kit said about it.
 
-python docs/reports.py            rewrite what is between the marks
-python docs/reports.py --check    fail if an example is reported in another way than its page says
+python -m integration.pages.reports            rewrite what is between the marks
+python -m integration.pages.reports --check    fail if a page says something else of its example
 
 Each example must be reported for the rule of its page and for no other. All of a contract's tests
 run on it, but for those that take long: random histories and sequences, the corpus of values, and,
@@ -20,11 +20,11 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from sections import DOCS, renewed, settle
-
 import agentic_kernel_conformance as kit
 from agentic_kernel_conformance import RULES, Rule, RuleError
 from agentic_kernel_conformance.contract import Contract
+
+from .sections import DOCS, renewed, settle
 
 SCRIPT = "reports.py"
 RULE_PAGES = {name: DOCS.parent / rule.page for name, rule in RULES.items()}

@@ -1,7 +1,7 @@
 """Brings what the benchmarks found into the pages: their tables, and plots of what grows.
 
-python docs/figures.py            rewrite the plots, and what is between the marks
-python docs/figures.py --check    fail if they are not those of the recorded figures
+python -m integration.pages.figures            rewrite the plots, and what is between the marks
+python -m integration.pages.figures --check    fail if they are not those of the recorded figures
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import json
 import sys
 from pathlib import Path
 
-from plots import plot
-from sections import DOCS, renewed, settle
+from .plots import plot
+from .sections import DOCS, renewed, settle
 
 SCRIPT = "figures.py"
 RESULTS = DOCS.parent / "benchmarks" / "results"

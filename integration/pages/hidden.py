@@ -63,7 +63,8 @@ def cells() -> dict[str, list[Point]]:
         }
         if len({frozenset(moves) for moves in leaving.values()}) != 1:
             sys.exit(
-                f"{name!r} in docs/hidden.py folds states together that may do different things"
+                f"{name!r} in integration/pages/hidden.py folds states together "
+                "that may do different things"
             )
     return found
 

@@ -1,7 +1,7 @@
 """Runs the contract kit on the faulty store of `docs/examples/acme`; shows what its author sees.
 
-python docs/outsider.py            rewrite what is between the marks
-python docs/outsider.py --check    fail if the kit says something else about it now
+python -m integration.pages.outsider            rewrite what is between the marks
+python -m integration.pages.outsider --check    fail if the kit says something else about it now
 
 Which history fails first, and how it is shrunk, may differ between interpreters, and the lines of
 the kit move when it is changed; what is checked is all the rest.
@@ -15,8 +15,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from reports import alike, conform
-from sections import DOCS, renewed, settle
+from .reports import alike, conform
+from .sections import DOCS, renewed, settle
 
 SCRIPT = "outsider.py"
 PAGE = DOCS / "conformance.md"

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-DOCS = Path(__file__).parent
+DOCS = Path(__file__).parents[2] / "docs"
 
 
 def renewed(page: str, name: str, script: str, content: str) -> str:
@@ -31,4 +31,5 @@ def settle(pages: Mapping[Path, str], script: str, *, check: bool) -> None:
             path.write_text(pages[path], encoding="utf-8")
     elif drifted:
         names = ", ".join(str(path.relative_to(DOCS)) for path in drifted)
-        sys.exit(f"{names}: not what {script} makes; run python docs/{script} and read the change")
+        command = f"python -m integration.pages.{script.removesuffix('.py')}"
+        sys.exit(f"{names}: not what {script} makes; run {command} and read the change")
