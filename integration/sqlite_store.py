@@ -32,7 +32,10 @@ from agentic_kernel_engine import (
     UnknownOutcome,
     Unreadable,
 )
-from agentic_kernel_engine.codec import (
+from agentic_kernel_engine.moments import aware
+from agentic_kernel_engine.record import host_of, owner_name
+from agentic_kernel_engine.search import Search, SearchOptions, labels_of, page_size
+from agentic_kernel_engine.stored import (
     buried,
     decode_change,
     decode_record,
@@ -40,9 +43,6 @@ from agentic_kernel_engine.codec import (
     encode_record,
     unreadable,
 )
-from agentic_kernel_engine.moments import aware
-from agentic_kernel_engine.record import host_of, owner_name
-from agentic_kernel_engine.search import Search, SearchOptions, labels_of, page_size
 
 T = TypeVar("T")
 Db = sqlite3.Connection

@@ -26,7 +26,7 @@ from agentic_kernel import (
 )
 from agentic_kernel_conformance.values import ACCEPTED, IDS, REFUSED, TOO_LONG
 from agentic_kernel_engine import Host, MemoryStore, Record, Store
-from agentic_kernel_engine.codec import encode_record
+from agentic_kernel_engine.stored import encode_record
 from agentic_kernel_file import FileStore
 from agentic_kernel_postgres import PostgresStore
 

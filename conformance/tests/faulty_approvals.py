@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agentic_kernel_engine.seams.approvals import Request
+from agentic_kernel_engine.host.approvals import Request
 
 
 class Shown:

@@ -8,8 +8,8 @@ from typing import Any, Unpack
 
 from agentic_kernel import TaskNotFound
 from agentic_kernel_engine import Conflict, MemoryStore, Record, StoreError, Unreadable
-from agentic_kernel_engine.codec import buried
 from agentic_kernel_engine.search import Search, SearchOptions, created
+from agentic_kernel_engine.stored import buried
 
 
 class FragileStore(MemoryStore):

@@ -24,9 +24,9 @@ from agentic_kernel_engine import (
     host_of,
     owner_name,
 )
-from agentic_kernel_engine.codec import buried, decode_record, encode_record, unreadable
 from agentic_kernel_engine.moments import aware
 from agentic_kernel_engine.search import created, page_size
+from agentic_kernel_engine.stored import buried, decode_record, encode_record, unreadable
 
 
 class TextStore:

@@ -15,7 +15,7 @@ from agentic_kernel_cli import rendering
 from agentic_kernel_cli.control import kill, left_behind, prune
 from agentic_kernel_cli.place import find_task, unreadable
 from agentic_kernel_engine import Host, Record, Unreadable
-from agentic_kernel_engine.codec import encode_record
+from agentic_kernel_engine.stored import encode_record
 from agentic_kernel_file import FileStore
 
 from .terminals import Terminals

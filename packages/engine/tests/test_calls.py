@@ -47,7 +47,7 @@ WRONG_ARGUMENTS = {
     "missing": ({}, '"a" is a required property'),
     "type": ({"a": "1"}, "arguments['a']: is not of type \"integer\""),
     "boolean": ({"a": True}, "arguments['a']: is not of type"),
-    "unknown": ({"a": 1, "c": 2}, "arguments: has no property 'c'; there are: 'a', 'b'"),
+    "unknown": ({"a": 1, "c": 2}, "arguments: has the unknown property 'c'; known are: 'a', 'b'"),
     "list": ([1], "arguments: must be an object, not a list"),
     "text": ('{"a": 1}', "arguments: must be an object, not a str"),
     "number": (3, "arguments: must be an object, not a int"),

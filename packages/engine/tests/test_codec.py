@@ -37,7 +37,10 @@ from agentic_kernel_engine import (
     task_to_json,
     values,
 )
-from agentic_kernel_engine.codec import (
+from agentic_kernel_engine.errors import StoreError, Unreadable
+from agentic_kernel_engine.events import from_stored
+from agentic_kernel_engine.moments import EARLIEST, LATEST
+from agentic_kernel_engine.stored import (
     NewerForm,
     buried,
     decode_change,
@@ -47,9 +50,6 @@ from agentic_kernel_engine.codec import (
     owner_in,
     unreadable,
 )
-from agentic_kernel_engine.errors import StoreError, Unreadable
-from agentic_kernel_engine.events import from_stored
-from agentic_kernel_engine.moments import EARLIEST, LATEST
 
 AT = datetime(2026, 1, 2, 3, 4, 5, 678, tzinfo=UTC)
 

@@ -12,7 +12,7 @@ import pytest
 import agentic_kernel_engine as engine
 from agentic_kernel import InvalidValue, TaskStatus
 from agentic_kernel_engine import InMemoryObserver, Job, MemoryStore, Record
-from agentic_kernel_engine.codec import decode_change, encode_change, encode_record
+from agentic_kernel_engine.stored import decode_change, encode_change, encode_record
 
 from .conftest import Acting, Crash, NewTask
 

@@ -92,7 +92,7 @@ MISFITS = [
     ({"name": "Ann", "all": 4}, "['all']: is greater than the maximum of 3"),
     ({"name": "Ann", "never": 1}, "['never']: is not allowed here"),
     ({"name": "Ann", "coded": {"k": ""}}, "['coded']: does not fit the schema"),
-    ({"name": "Ann", "nmae": ""}, "has no property 'nmae'; there are: 'name', 'age'"),
+    ({"name": "Ann", "nmae": ""}, "has the unknown property 'nmae'; known are: 'name', 'age'"),
     ({"name": object()}, "['name']: is a object, which is not JSON"),
     ({"name": "\ud800"}, "['name']: holds the lone surrogate"),
     ({"name": float("nan")}, "['name']: is not a finite number"),
@@ -302,7 +302,9 @@ def test_large_values_are_not_echoed() -> None:
     )
     assert len(fits({"a": "x" * 10_000_000}) or "") <= 500
     closed = compile_schema({"type": "object", "properties": {}, "additionalProperties": False})
-    assert closed({"x" * 10_000_000: 1}) == f"has no property '{'x' * 80}'; there are: none"
+    assert (
+        closed({"x" * 10_000_000: 1}) == f"has the unknown property '{'x' * 80}'; known are: none"
+    )
 
 
 def test_a_schema_is_copied_and_never_changed() -> None:

@@ -13,8 +13,8 @@ import pytest
 import agentic_kernel_engine as engine
 from agentic_kernel import Pause, TaskStatus, apply
 from agentic_kernel_engine import Conflict, Job, MemoryStore, Record, StoreError, Unreadable
-from agentic_kernel_engine.codec import buried
 from agentic_kernel_engine.host.change import successor
+from agentic_kernel_engine.stored import buried
 
 from .conftest import Acting, NewTask, Until
 

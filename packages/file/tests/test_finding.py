@@ -12,7 +12,7 @@ import pytest
 
 from agentic_kernel import Dispatch, Task, TaskNotFound, TaskStatus, apply
 from agentic_kernel_engine import MemoryStore, Record
-from agentic_kernel_engine.codec import decode_record
+from agentic_kernel_engine.stored import decode_record
 from agentic_kernel_file import FileStore, Sizes
 from agentic_kernel_file.frames import BATCH
 from agentic_kernel_file.log import Position

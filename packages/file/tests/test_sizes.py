@@ -10,7 +10,7 @@ import pytest
 
 from agentic_kernel import TaskStatus
 from agentic_kernel_engine import Conflict, Record
-from agentic_kernel_engine.codec import decode_change
+from agentic_kernel_engine.stored import decode_change
 from agentic_kernel_file import FileStore, Sizes
 
 from .disks import CountingFiles, UnsyncedFiles

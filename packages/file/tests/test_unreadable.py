@@ -13,7 +13,7 @@ import pytest
 
 from agentic_kernel import TaskExists, TaskNotFound, TaskStatus
 from agentic_kernel_engine import Conflict, Record, StoreError, Unreadable
-from agentic_kernel_engine.codec import encode_record
+from agentic_kernel_engine.stored import encode_record
 from agentic_kernel_file import Damaged, FileStore, Sizes
 
 from .disks import UnsyncedFiles

@@ -14,7 +14,7 @@ import pytest_asyncio
 
 from agentic_kernel import TaskNotFound, TaskStatus
 from agentic_kernel_engine import Conflict, StoreError, Unreadable
-from agentic_kernel_engine.codec import buried
+from agentic_kernel_engine.stored import buried
 from agentic_kernel_postgres import PostgresStore
 
 from .records import AT, LATER, ended, event, paused, resumed, running

@@ -1,38 +1,45 @@
-"""The engine: a Host that runs any Substrate over any Store, and the ports that it stands on."""
+"""The engine: a Host that runs any Substrate over any Store, and the ports that it stands on.
 
-from .codec import agent_from_json, agent_to_json, task_from_json, task_to_json
-from .errors import (
-    Conflict,
-    HostClosed,
-    HostGone,
-    InboxFull,
-    StoreError,
-    TaskFailed,
-    UnknownOutcome,
-    Unreadable,
-)
-from .events import Event
-from .host.host import Host, HostOptions
-from .host.job import Job
-from .host.rerun import rerun
-from .host.run import RunEnded
-from .host.signals import drain_on_signals
-from .loop import Limits, Loop, Outcome, StopReason
-from .memory_store import MemoryStore
-from .observer import (
-    CompositeObserver,
-    ConsoleObserver,
-    InMemoryObserver,
-    Observer,
-    StreamingObserver,
-)
-from .receipt import Receipt
-from .record import Record, host_of, owner_name
-from .router import Router
-from .seams import tool
-from .search import Search, SearchOptions
-from .store import EventId, Store, StoreTraits
-from .substrate import Substrate
+Each name is loaded when it is first used, so that a caller pays only for the parts it uses.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .codec import agent_from_json, agent_to_json, task_from_json, task_to_json
+    from .errors import (
+        Conflict,
+        HostClosed,
+        HostGone,
+        InboxFull,
+        StoreError,
+        TaskFailed,
+        UnknownOutcome,
+        Unreadable,
+    )
+    from .events import Event
+    from .host.host import Host, HostOptions
+    from .host.job import Job
+    from .host.rerun import rerun
+    from .host.run import RunEnded
+    from .host.signals import drain_on_signals
+    from .loop import Limits, Loop, Outcome, StopReason
+    from .memory_store import MemoryStore
+    from .observer import (
+        CompositeObserver,
+        ConsoleObserver,
+        InMemoryObserver,
+        Observer,
+        StreamingObserver,
+    )
+    from .receipt import Receipt
+    from .record import Record, host_of, owner_name
+    from .router import Router
+    from .seams import tool
+    from .search import Search, SearchOptions
+    from .store import EventId, Store, StoreTraits
+    from .substrate import Substrate
 
 __all__ = [
     "CompositeObserver",
@@ -77,3 +84,38 @@ __all__ = [
     "task_to_json",
     "tool",
 ]
+
+_NAMES = {
+    "codec": "agent_from_json agent_to_json task_from_json task_to_json",
+    "errors": (
+        "Conflict HostClosed HostGone InboxFull StoreError TaskFailed UnknownOutcome Unreadable"
+    ),
+    "events": "Event",
+    "host.host": "Host HostOptions",
+    "host.job": "Job",
+    "host.rerun": "rerun",
+    "host.run": "RunEnded",
+    "host.signals": "drain_on_signals",
+    "loop": "Limits Loop Outcome StopReason",
+    "memory_store": "MemoryStore",
+    "observer": "CompositeObserver ConsoleObserver InMemoryObserver Observer StreamingObserver",
+    "receipt": "Receipt",
+    "record": "Record host_of owner_name",
+    "router": "Router",
+    "seams": "tool",
+    "search": "Search SearchOptions",
+    "store": "EventId Store StoreTraits",
+    "substrate": "Substrate",
+}
+_HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f".{_HOMES[name]}", __name__), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]

@@ -6,13 +6,13 @@ and says what came, what is accepted, and so what to pass.
 
 from __future__ import annotations
 
-import inspect
 import logging
 import unicodedata
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import cache
 from itertools import islice
+from types import FunctionType
 from typing import Any, Final, TypeVar, cast
 
 from agentic_kernel import InvalidValue, TaskStatus
@@ -355,7 +355,7 @@ def _members(port: Any) -> tuple[str, ...]:
         for each in reversed(port.__mro__)
         if getattr(each, "_is_protocol", False)
         for name, member in vars(each).items()
-        if (inspect.isfunction(member) or isinstance(member, property)) and name[0] != "_"
+        if isinstance(member, (FunctionType, property)) and name[0] != "_"
     )
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import sys
+from asyncio import iscoroutinefunction
 from collections import deque
 from collections.abc import AsyncIterator
 from typing import Any, Protocol, TextIO
@@ -36,7 +36,7 @@ def observing(value: Any, name: str) -> Any:
             await what that returns.
     """
     observe = part(value, name, Observer).observe
-    if inspect.iscoroutinefunction(observe) or inspect.iscoroutinefunction(type(observe).__call__):
+    if iscoroutinefunction(observe) or iscoroutinefunction(type(observe).__call__):
         raise InvalidValue(
             f"{name}.observe", "is a coroutine function; use a plain function, and start a task "
             "or fill a queue in it"

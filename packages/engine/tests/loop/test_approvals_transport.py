@@ -11,8 +11,8 @@ import pytest
 
 from agentic_kernel import TaskStatus
 from agentic_kernel_engine import Host, Loop, Record
+from agentic_kernel_engine.host.approvals import Approvals, Desk, InMemoryApprovals, Request
 from agentic_kernel_engine.plans.action import FinalAnswer
-from agentic_kernel_engine.seams.approvals import Approvals, Desk, InMemoryApprovals, Request
 from agentic_kernel_engine.seams.planner import ScriptedPlanner
 
 from ..conftest import Crash, TappedStore, Until

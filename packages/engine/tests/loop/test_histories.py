@@ -27,6 +27,7 @@ from agentic_kernel_engine import (
     MemoryStore,
     StoreError,
 )
+from agentic_kernel_engine.host.approvals import InMemoryApprovals, Request
 from agentic_kernel_engine.host.history import history
 from agentic_kernel_engine.loop.replay import replay
 from agentic_kernel_engine.plans.action import (
@@ -40,9 +41,8 @@ from agentic_kernel_engine.plans.action import (
 )
 from agentic_kernel_engine.plans.context import Context
 from agentic_kernel_engine.plans.decision import ALLOW, Decision, require_approval
+from agentic_kernel_engine.plans.lineage import depth
 from agentic_kernel_engine.plans.transcript import Turn
-from agentic_kernel_engine.seams.approvals import InMemoryApprovals, Request
-from agentic_kernel_engine.seams.delegation import depth
 from agentic_kernel_engine.tools.registry import Tool, ToolContext, tool
 from agentic_kernel_engine.waiting import asked
 

@@ -9,9 +9,9 @@ import pytest
 
 from agentic_kernel import CannotStart, TaskStatus
 from agentic_kernel_engine import Host, Job, Limits, Loop
+from agentic_kernel_engine.host.approvals import InMemoryApprovals
 from agentic_kernel_engine.plans.action import Delegate, FinalAnswer, ToolCall
 from agentic_kernel_engine.plans.context import Context
-from agentic_kernel_engine.seams.approvals import InMemoryApprovals
 from agentic_kernel_engine.seams.delegation import OnRuntime
 
 from .conftest import Runner, new_task

@@ -108,23 +108,55 @@ async def test_delegation_depth(runner: Runner) -> None:
 
 
 @pytest.mark.parametrize(
-    ("limits", "reason", "calls"),
+    ("limits", "reason", "calls", "message"),
     [
-        (Limits(max_input_tokens=450), "max_tokens", 4),
-        (Limits(max_output_tokens=100), "max_tokens", 2),
-        (Limits(max_total_tokens=560), "max_tokens", 3),
-        (Limits(max_cost=0.55), "max_cost", 2),
-        (Limits(max_cost=0.0), "max_cost", 0),
+        (
+            Limits(max_input_tokens=450),
+            "max_tokens",
+            4,
+            "max_input_tokens 450: spent 400, and the next call may use up 100; raise "
+            "max_input_tokens or shorten the prompt",
+        ),
+        (
+            Limits(max_output_tokens=100),
+            "max_tokens",
+            2,
+            "max_output_tokens 100: spent 100, and the next call may use up 50; raise "
+            "max_output_tokens or lower max_tokens",
+        ),
+        (
+            Limits(max_total_tokens=560),
+            "max_tokens",
+            3,
+            "max_total_tokens 560: spent 450, and the next call may use up 150; raise "
+            "max_total_tokens or lower max_tokens",
+        ),
+        (
+            Limits(max_cost=0.55),
+            "max_cost",
+            2,
+            "max_cost 0.55: spent 0.4, and the next call may use up 0.25; raise max_cost or lower "
+            "max_tokens",
+        ),
+        (
+            Limits(max_cost=0.0),
+            "max_cost",
+            0,
+            "max_cost 0: spent 0, and the next call may use up 0.25; raise max_cost or lower "
+            "max_tokens",
+        ),
     ],
 )
 async def test_tokens_and_cost_are_never_passed(
-    runner: Runner, limits: Limits, reason: str, calls: int
+    runner: Runner, limits: Limits, reason: str, calls: int, message: str
 ) -> None:
     """The worst case is more than what a call really uses up; it is given back."""
     worst = Usage(100, 50, cost=0.25)
     answers = [Plan((call(n),), usage=Usage(100, 50, cost=0.2)) for n in range(30)]
     task = await runner.run(planner=ScriptedPlanner(*answers, worst=worst), limits=limits)
     assert code(task) == f"engine/{reason}"
+    assert task.failure is not None
+    assert task.failure.message == message
     used = (await spent(runner, task)).spent
     assert used.iterations == calls
     assert used.input_tokens <= (limits.max_input_tokens or 1e9)

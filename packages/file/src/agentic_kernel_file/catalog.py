@@ -9,11 +9,11 @@ from contextlib import suppress
 from typing import Final, NamedTuple
 
 from agentic_kernel import InvalidValue, TaskStatus
-from agentic_kernel_engine.codec import owner_in
 from agentic_kernel_engine.errors import Unreadable
 from agentic_kernel_engine.record import Record, host_of
 from agentic_kernel_engine.search import Search
 from agentic_kernel_engine.store import EventId
+from agentic_kernel_engine.stored import owner_in
 
 from .errors import Damaged
 from .frames import PRUNE, Entry, Frame, Origin, frames_in, moment, origin_of

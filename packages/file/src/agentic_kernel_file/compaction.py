@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from agentic_kernel import InvalidValue, KernelError
-from agentic_kernel_engine.codec import encode_record
 from agentic_kernel_engine.faults import said
+from agentic_kernel_engine.stored import encode_record
 
 from .catalog import Catalog
 from .folder import COMPACTION, DATA_FILE, Folder

@@ -28,10 +28,10 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from agentic_kernel import InvalidValue, TaskStatus
-from agentic_kernel_engine.codec import encode_change, encode_record
 from agentic_kernel_engine.moments import EARLIEST, LATEST
 from agentic_kernel_engine.record import Record
 from agentic_kernel_engine.search import labels_of
+from agentic_kernel_engine.stored import encode_change, encode_record
 
 from .states import StateFile
 

@@ -9,9 +9,9 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from agentic_kernel import TaskExists, TaskNotFound, TaskStatus
-from agentic_kernel_engine.codec import buried
 from agentic_kernel_engine.errors import Conflict, StoreError, Unreadable
 from agentic_kernel_engine.record import Record, host_of, owner_name
+from agentic_kernel_engine.stored import buried
 
 from .catalog import Change
 from .frames import Entry, burial, change, entry_of, insertion, origin_of, removal

@@ -8,9 +8,9 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from agentic_kernel import InvalidValue
-from agentic_kernel_engine.codec import decode_change, decode_record, unreadable
 from agentic_kernel_engine.errors import Unreadable
 from agentic_kernel_engine.record import Record
+from agentic_kernel_engine.stored import decode_change, decode_record, unreadable
 
 from .states import StateFile
 

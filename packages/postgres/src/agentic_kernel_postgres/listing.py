@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from agentic_kernel import InvalidValue
-from agentic_kernel_engine.codec import decode_record
+from agentic_kernel_engine.stored import decode_record
 
 from .facets import facets_of, listed_of
 from .session import Session

@@ -8,15 +8,15 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from agentic_kernel import InvalidValue, Task, TaskStatus
-from agentic_kernel_engine.codec import (
+from agentic_kernel_engine.errors import Unreadable
+from agentic_kernel_engine.record import Record
+from agentic_kernel_engine.stored import (
     NewerForm,
     decode_change,
     decode_record,
     encode_change,
     encode_record,
 )
-from agentic_kernel_engine.errors import Unreadable
-from agentic_kernel_engine.record import Record
 
 COLUMNS: Final = """t.id, h.version, h.status, h.owner, h.attempts, h.head, t.input,
     CASE WHEN h.supplements > 0

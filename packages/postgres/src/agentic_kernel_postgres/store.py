@@ -18,7 +18,6 @@ from psycopg_pool import AsyncConnectionPool
 
 from agentic_kernel import InvalidValue, TaskNotFound, TaskStatus
 from agentic_kernel_engine import values
-from agentic_kernel_engine.codec import buried
 from agentic_kernel_engine.errors import Conflict, StoreError, Unreadable
 from agentic_kernel_engine.faults import log, said
 from agentic_kernel_engine.host.change import LOOKS, landed
@@ -26,6 +25,7 @@ from agentic_kernel_engine.moments import aware
 from agentic_kernel_engine.record import Record, host_of, owner_name
 from agentic_kernel_engine.search import Search, SearchOptions, page_size
 from agentic_kernel_engine.store import EventId, StoreTraits
+from agentic_kernel_engine.stored import buried
 
 from . import queries
 from .event_loops import EventLoops, connected

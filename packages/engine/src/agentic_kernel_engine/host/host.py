@@ -7,22 +7,20 @@ from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Mapp
 from datetime import UTC, datetime
 from functools import partial
 from types import TracebackType
-from typing import Any, Final, Self, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Self, TypedDict, TypeVar
 
 from agentic_kernel import Complete, Fail, Failure, Kill, Task, TaskStatus
 
 from .. import edges, values
 from ..errors import HostClosed
 from ..events import Event
-from ..loop.replay import Outcome, outcome
 from ..memory_store import MemoryStore
 from ..observer import Observer, observing
 from ..receipt import Receipt
-from ..seams.agent_tool import AgentTool
-from ..seams.approvals import Approvals, Desk
 from ..store import EventId, Store
 from ..substrate import Substrate
 from . import inbox
+from .approvals import Approvals, Desk
 from .complaints import Complaints
 from .decisions import Decisions
 from .family import Family
@@ -37,6 +35,10 @@ from .runner import LiveRuns
 from .takeover import TakeOver
 from .verbs import Verbs
 from .watch import Watch
+
+if TYPE_CHECKING:
+    from ..loop.replay import Outcome
+    from ..seams.agent_tool import AgentTool
 
 T = TypeVar("T")
 _now = partial(datetime.now, UTC)
@@ -263,7 +265,9 @@ class Host(Decisions, Queries):
     # Conveniences
 
     async def outcome(self, task_id: str) -> Outcome:
-        """What the Task came to: its snapshot, why it ended or paused, usage and events."""
+        """The Task's snapshot, the reason why it ended or paused, its usage and its events."""
+        from ..loop.replay import outcome  # Loads the Loop, which a Host does not need otherwise.
+
         task = await self.get(task_id)
         return outcome(task, await history(self.store, task_id))
 
@@ -304,6 +308,8 @@ class Host(Decisions, Queries):
             runtime_kind: Of the Tasks it is called for; None for the one kind that this Host
                 serves, or the caller's where it serves every kind.
         """
+        from ..seams.agent_tool import AgentTool  # Loads the seams, as above.
+
         kind = runtime_kind or self._only_kind()
         return AgentTool(self, name=name, description=description, runtime_kind=kind, agent=agent)
 

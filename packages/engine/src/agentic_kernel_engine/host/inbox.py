@@ -16,7 +16,6 @@ from agentic_kernel.frozen import freeze
 from .. import edges, values
 from ..errors import InboxFull
 from ..plans import vocabulary
-from ..plans.limits import Limits
 from ..record import Record
 from ..waiting import asked, decides, digests, waiting_for
 from .run import PAUSE
@@ -154,4 +153,6 @@ def _check_fields(entry: Entry, kind: str, path: str) -> None:
                 f"{path}limits",
                 f"must be a mapping of limits by name, not {type(entry['limits']).__name__}",
             )
+        from ..plans.limits import Limits  # Loads the plans' data, which few Hosts need.
+
         Limits().changed(entry["limits"])

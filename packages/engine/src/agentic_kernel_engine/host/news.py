@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Collection, Container, Sequence
-from typing import TYPE_CHECKING
 
 from agentic_kernel import Task, TaskStatus
 
@@ -14,12 +13,10 @@ from ..faults import report
 from ..observer import Observer
 from ..record import Record
 from ..store import EventId
+from .approvals import Desk
 from .complaints import Complaints
 from .history import PAGE
 from .parts import Parts
-
-if TYPE_CHECKING:
-    from ..seams.approvals import Desk
 
 
 class News:

@@ -23,7 +23,7 @@ from ..plans import vocabulary
 from ..plans.action import ACTIONS, TEXTS, FinalAnswer, ToolCall
 from ..plans.context import Context
 from ..plans.ending import End, PlannerError
-from ..plans.limits import unaffordable
+from ..plans.limits import shortfall, unaffordable
 from ..plans.plan import LARGEST, NOTHING_USED, Delta, Plan, Usage
 from ..plans.reasons import StopReason
 from ..seams.middleware import Hooks, Recovery, storable
@@ -99,7 +99,7 @@ class Answering:
         worst, reserved = self.forecast(context), run.state.reserved
         reason = unaffordable(run.limits, run.state.spent, worst)
         if reason is not None:
-            raise End(reason, f"the next call could use up {msgspec.to_builtins(worst)}")
+            raise End(reason, shortfall(run.limits, run.state.spent, worst))
         if reserved is not worst and (reserved is None or not _covers(reserved, worst)):
             run.state.reserved = worst
             await run.commit()

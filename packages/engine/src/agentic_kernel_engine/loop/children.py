@@ -12,10 +12,11 @@ from ..events import Event
 from ..plans import vocabulary
 from ..plans.action import Delegate, ToolCall
 from ..plans.ending import End
+from ..plans.lineage import depth
 from ..plans.observation import CHILD_FAILED, OUTPUT_SCHEMA_FAILED, Observation
 from ..plans.reasons import StopReason
 from ..seams.agent_tool import AgentTool, failed, unless
-from ..seams.delegation import Delegation, DelegationRefused, child_of, depth
+from ..seams.delegation import Delegation, DelegationRefused, child_of
 from ..tools.registry import ToolRegistry, stored
 from ..waiting import asked, surfaced
 from . import effects

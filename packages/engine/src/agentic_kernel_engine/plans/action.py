@@ -1,7 +1,7 @@
-"""Actions: what a planner may ask for. Data only, each with one JSON form.
+"""Actions: the things that a planner may ask for. Data only, each with one JSON form.
 
-A planner gives one action, or several: a batch. The Loop gives every action of a plan a number,
-so an action needs no id of its own; a tool call has one where the provider wants it back.
+A planner gives one action, or several: a batch. The Loop numbers the actions of a plan, so an
+action needs no id of its own. A tool call has an id if the provider wants it back.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class ToolCall(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="type"
     id: str = ""
     """The provider's name for this call, handed back with its result."""
     refused: str = ""
-    """Why the call cannot be made as the model wrote it, which the model is told; "" if it can."""
+    """Reason why the call cannot be made as the model wrote it, for the model; "" if it can."""
 
 
 class Delegate(
@@ -31,15 +31,15 @@ class Delegate(
 
     verb: Literal["spawn", "join", "cancel"]
     child: str = ""
-    """Which child to join or to cancel; the id of one to spawn is given by the Loop."""
+    """Id of the child to join or to cancel; empty for a spawn, because the Loop makes the id."""
     instructions: str = ""
     summary: str = ""
     agent: str | None = None
-    """Whom to give it to, by the name of an Agent."""
+    """Name of the Agent that gets the work."""
 
 
 class Thought(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag="thought"):
-    """Say something to nobody, and go on."""
+    """Put a text on record, and go on."""
 
     text: str
 
@@ -53,7 +53,7 @@ class PushGoal(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag="goa
 class CompleteGoal(
     msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag_field="type", tag="goal_complete"
 ):
-    """The current goal is reached."""
+    """Take the current goal, which is reached, off the stack."""
 
     note: str = ""
 
@@ -61,7 +61,7 @@ class CompleteGoal(
 class FinalAnswer(
     msgspec.Struct, frozen=True, omit_defaults=True, tag_field="type", tag="final_answer"
 ):
-    """End the Task well, with this result."""
+    """End the Task in ``success``, with this result."""
 
     output: Any
 
@@ -75,7 +75,7 @@ class AskUser(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag="ask_
 class Schedule(
     msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag_field="type", tag="schedule"
 ):
-    """Pause, and go on not before a moment."""
+    """Pause; the run goes on at a moment, or later."""
 
     at: str
     """ISO 8601 with an offset."""
@@ -123,10 +123,10 @@ def kind_of(action: Action) -> str:
 
 
 def digest(action: Action, place: str) -> str:
-    """What an approval is bound to: every part of the action, and the place where it is asked for.
+    """The digest that an approval is bound to: of the whole action, and of its place in the run.
 
-    So it fits neither another action, nor the same one asked for again. SHA-256 of the place and
-    of the JSON form with sorted keys, in hexadecimal; a tool call's id is no part of it.
+    So an approval fits neither another action nor the same action asked for again. SHA-256 of the
+    place and of the JSON form with sorted keys, in hexadecimal; a tool call's id does not count.
 
     Args:
         place: Task, step, and index in the plan, e.g. ``<id>:3:0``.

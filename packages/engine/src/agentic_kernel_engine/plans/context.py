@@ -1,4 +1,4 @@
-"""Context: what the planner is shown at one step. Built anew each time, never stored."""
+"""Context: the planner's view of the run at one step. Built for each step, never stored."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 
 class Principal:
-    """On whose behalf a run acts, as the host knows it and never as a caller claims.
+    """The user or program that a run acts for. The host sets it; a caller cannot claim it.
 
     Args:
-        name: Who, e.g. ``user:42``.
-        tenant: Whose data may be seen.
-        scopes: What may be done; tools require some of them.
+        name: Its name, e.g. ``user:42``.
+        tenant: The tenant whose data the run may see.
+        scopes: Its permissions; a tool may require some of them.
         trace: Id of the trace that the run belongs to.
     """
 
@@ -44,41 +44,42 @@ class Principal:
 
 
 NOBODY: Final = Principal()
-"""When the host did not say: no tenant, no scopes."""
+"""The principal if the host gave none: no tenant, no scopes."""
 
 
 class Context(msgspec.Struct, eq=False):
-    """One step's view of the run. Middleware may change it; the Loop never reads it back.
+    """One step's view of the run, which Middleware may change.
 
-    The sequences belong to the Loop: they are not copied for each step, so keep none of them
-    beyond it.
+    Of such changes the Loop itself uses ``response``, ``planner``, ``tools`` and ``variables``;
+    the others reach only the planner. The sequences belong to the Loop, which does not copy them
+    for each step: do not keep one after the step.
     """
 
     task: Task
     step: int
-    """Steps that are behind this one."""
+    """Number of steps before this one."""
     transcript: Sequence[Entry]
-    """What was said and done, oldest first; it begins with the instructions, or before these
-    with what came over from an earlier Task."""
+    """All that was said and done, oldest first. It begins with the instructions; if entries came
+    over from an earlier Task, they stand before the instructions."""
     tools: Sequence[Tool]
-    """What may be called, after capabilities and policy."""
+    """The tools that may be called, after capabilities and policy."""
     goals: Sequence[str]
     """The outermost first; the last one is current."""
     remaining: Remaining
     principal: Principal
     variables: dict[str, Any]
-    """The host's scratch, durable with the next commit."""
+    """Scratch space of the host; durable with the next commit."""
     instructions: Sequence[str]
-    """Beside the Task's own, from the capabilities of its Agent."""
+    """Instructions of the Agent's capabilities, beside the Task's own."""
     memories: Sequence[str]
-    """What was remembered for this step."""
+    """Texts from memory for this step."""
     output_schema: Mapping[str, Any] | None
-    """What a final answer must fit, as JSON Schema; None for anything."""
+    """JSON Schema that a final answer must fit; None if any answer fits."""
     continuation: str
     """The beginning of an answer that a pause cut short; "" if there is none."""
     planner: Planner | None = None
-    """Who is asked in the place of the Loop's own planner, since a `Recovery` said so."""
+    """The planner that a `Recovery` chose in place of the Loop's own; None for the Loop's own."""
     failures: int = 0
-    """How often the planner failed to answer at this step."""
+    """Number of failed calls of the planner at this step."""
     response: Plan | None = None
-    """Set by middleware to answer in the planner's place."""
+    """An answer that middleware gives in the planner's place; None to ask the planner."""

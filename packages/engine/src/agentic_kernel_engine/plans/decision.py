@@ -6,7 +6,7 @@
     stop                the run ends
     require_approval    the Task pauses until a person has decided
 
-`ROUTES` is that matrix, cell by cell: where it departs from the picture, it says why.
+`ROUTES` is that matrix, cell by cell. Where a cell differs from the picture, a comment says why.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ Verdict = Literal["allow", "deny", "stop", "require_approval"]
 
 
 class Decision(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """What a policy says about one action."""
+    """A policy's decision about one action."""
 
     verdict: Verdict
     reason: str = ""
-    """For the planner when it is denied, for the person when it needs an approval."""
+    """For the planner if the action is denied, for the person if it needs an approval."""
 
 
 ALLOW: Final = Decision("allow")
@@ -59,7 +59,7 @@ def require_approval(reason: str) -> Decision:
 
 
 class Route(StrEnum):
-    """What is done with an action once it is decided about."""
+    """The handling of an action after the decision about it."""
 
     CALL = "call"
     """Run the tool."""
@@ -96,15 +96,15 @@ ROUTES: Final[dict[Verdict, dict[type[Action], Route]]] = {
     "allow": _DONE,
     "deny": {
         **dict.fromkeys(_DONE, Route.REFUSE),
-        # Nobody can be kept from giving up: the run would only go on at its limits' expense.
+        # A planner cannot be kept from giving up: the run would only go on and spend its limits.
         Stop: Route.STOP,
     },
     "stop": dict.fromkeys(_DONE, Route.STOP),
     "require_approval": {
         **dict.fromkeys(_DONE, Route.APPROVE),
-        # A question reaches a person in any case.
+        # A question goes to a person in any case.
         AskUser: Route.ASK,
         Stop: Route.STOP,
     },
 }
-"""What becomes of each type of action under each decision."""
+"""The route of each type of action under each decision."""

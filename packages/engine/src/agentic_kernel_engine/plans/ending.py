@@ -1,4 +1,4 @@
-"""Ending: how a step says that the run is over. Raised inside the Loop, handled in one place."""
+"""Ending: the exception that ends a run. Raised inside the Loop, handled in one place."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ class End(Exception):
     """The run is over.
 
     Attributes:
-        reason: Why.
-        output: The final answer, if that is why.
+        reason: The stop reason.
+        output: The final answer, if the reason is ``final``.
         message: For people.
-        code: Of the failure; ``engine/<reason>`` unless something else failed.
+        code: Code of the failure; ``engine/<reason>`` if none is given.
         metadata: JSON detail of the failure.
-        fault: The bug that is why, if one is; it is logged once.
-        where: What the bug is in.
+        fault: The exception, if a bug ended the run; it is logged once.
+        where: The part that has the bug, for the log.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class End(Exception):
 
 
 def unhandled(fault: BaseException) -> End:
-    """The end of a run by an exception that no part of it expected.
+    """The end of a run because of an exception that no part of it expected.
 
     The failure's metadata has ``type`` and ``message``, and ``file`` and ``line`` of the user's
     frame if there is one.
@@ -58,7 +58,7 @@ def unhandled(fault: BaseException) -> End:
 
 
 def failed(fault: TaskFailed) -> End:
-    """The end of a run by a failure that a part of it asked for."""
+    """The end of a run because a part of it raised `TaskFailed`."""
     message = fault.message
     if isinstance(message, str):
         message = shortened(message, MAX_MESSAGE)
@@ -68,6 +68,6 @@ def failed(fault: TaskFailed) -> End:
 class PlannerError(TaskFailed):
     """The provider behind a planner failed; ``code`` says how, ``<impl>/<code>``.
 
-    Middleware may have the call repeated, or answered otherwise. If none does, the Task ends in
-    ``failure`` with this code and the reason ``error``.
+    Middleware may have the call repeated, or give another answer. If it does neither, the Task
+    ends in ``failure`` with this code and the reason ``error``.
     """

@@ -151,6 +151,37 @@ def unaffordable(limits: Limits, spent: Spent, worst: Usage) -> StopReason | Non
     return None
 
 
+def shortfall(limits: Limits, spent: Spent, worst: Usage) -> str:
+    """The message about the first limit that a call with this worst case could pass; "" for none.
+
+    It names the limit, its value, what was spent, the worst case, and the remedies.
+    """
+    used = spent.input_tokens + spent.output_tokens
+    more = worst.input_tokens + worst.output_tokens
+    for name, limit, so_far, next_call, other in (
+        ("max_cost", limits.max_cost, spent.cost, worst.cost, _SHORTER_ANSWER),
+        ("max_input_tokens", limits.max_input_tokens, spent.input_tokens, worst.input_tokens,
+         _SHORTER_PROMPT),
+        ("max_output_tokens", limits.max_output_tokens, spent.output_tokens, worst.output_tokens,
+         _SHORTER_ANSWER),
+        ("max_total_tokens", limits.max_total_tokens, used, more, _SHORTER_ANSWER),
+    ):  # fmt: skip
+        if limit is not None and _over(limit, so_far, next_call):
+            return (
+                f"{name} {_shown(limit)}: spent {_shown(so_far)}, and the next call may use up "
+                f"{_shown(next_call)}; raise {name} or {other}"
+            )
+    return ""
+
+
+_SHORTER_ANSWER: Final = "lower max_tokens"
+_SHORTER_PROMPT: Final = "shorten the prompt"
+
+
+def _shown(number: float) -> str:
+    return f"{number:,}" if type(number) is int else f"{number:.6g}"
+
+
 def _over(limit: float, spent: float, more: float) -> bool:
     """True if ``more`` would pass the limit, or if nothing of the limit is left."""
     return spent + more > limit or spent >= limit

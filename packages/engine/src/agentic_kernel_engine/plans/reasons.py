@@ -1,4 +1,4 @@
-"""Why a run ended or paused: one of these reasons, readable on the Task."""
+"""Stop reasons: the reasons of a run's end or pause, readable on the Task."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ STOP_REASON: Final = "engine/stop_reason"
 
 
 class StopReason(StrEnum):
-    """What a program may branch on."""
+    """The reason of an end or of a pause; a program may branch on it."""
 
     FINAL = "final"
     """The planner gave its final answer; the Task is in ``success``."""
@@ -22,12 +22,12 @@ class StopReason(StrEnum):
     MAX_TOOL_CALLS = "max_tool_calls"
     MAX_FAILURES = "max_failures"
     NO_PROGRESS = "no_progress"
-    """Nothing new came of several steps in a row, reflection included."""
+    """Several steps in a row brought nothing new, corrective messages included."""
     MAX_GOAL_DEPTH = "max_goal_depth"
     MAX_DEPTH = "max_depth"
     """A Task tried to delegate deeper than allowed."""
     TIMEOUT = "timeout"
-    """The run had worked for as long as it may; no new work was started."""
+    """The run has worked for ``max_seconds``; no new work was begun."""
     MAX_TOKENS = "max_tokens"
     MAX_COST = "max_cost"
     LOOP = "loop"
@@ -38,19 +38,21 @@ class StopReason(StrEnum):
     STOPPED = "stopped"
     """The planner or the policy stopped the run."""
     INTERRUPT = "interrupt"
-    """Paused: for an approval, an answer, a moment, or because it was asked to."""
+    """Paused: until an approval, an answer or a moment, or because a pause was requested."""
     CANCELLED = "cancelled"
     """Paused by the run's own ``should_cancel``."""
     ERROR = "error"
-    """A fault; the Task's failure has the code of whatever failed."""
+    """A part of the run failed; the Task's failure has the code of that part."""
 
 
 def refuse_notes(task: Task, *notes: str) -> None:
-    """Refuse a Task that came with what its run is to note.
+    """Refuse a Task whose metadata has a key that only its run may write.
 
     Raises:
         CannotStart: Its metadata has one of these keys.
     """
     for note in notes:
         if note in task.metadata:
-            raise CannotStart(f"the metadata {note!r} is a note of its run; omit it", task.id)
+            raise CannotStart(
+                f"the metadata key {note!r} is written by the run; remove it from the Task", task.id
+            )

@@ -1,8 +1,8 @@
-"""Transcript: what was said and done so far, as a planner sees it.
+"""Transcript: all that was said and done so far, as a planner sees it.
 
-Entries are data of the Task's history: the same events give the same transcript, live and after
-any crash, also across compactions (R15). Dangling calls, whose observation never came, are not in
-it: a step's plan and its observations are in one commit, or the plan is at hand in the state.
+R15: the entries are read from the Task's history. The same events give the same transcript, live,
+after any crash, and across compactions. A call whose observation never came is not in it: a step's
+plan and its observations are in one commit, or the plan is at hand in the state.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from .plan import Plan
 
 
 class UserMessage(msgspec.Struct, frozen=True, gc=False, tag="user", tag_field="entry"):
-    """What the user said: the instructions, an extra of a resume, an answer to a question."""
+    """A text of the user: the instructions, an extra of a resume, or an answer to a question."""
 
     text: str
 
 
 class Turn(msgspec.Struct, frozen=True, gc=False, tag="turn", tag_field="entry"):
-    """What the planner wanted, and what came of it."""
+    """A plan, and the observations of its actions."""
 
     plan: Plan
     observations: tuple[Observation, ...]
@@ -36,13 +36,13 @@ class Turn(msgspec.Struct, frozen=True, gc=False, tag="turn", tag_field="entry")
 
 
 class Notice(msgspec.Struct, frozen=True, gc=False, tag="notice", tag_field="entry"):
-    """What the Loop tells the planner: that it is stalled, say."""
+    """A message of the Loop to the planner, e.g. that the run is stalled."""
 
     text: str
 
 
 class Summary(msgspec.Struct, frozen=True, gc=False, tag="summary", tag_field="entry"):
-    """What stands for entries that are no longer shown."""
+    """A text in place of entries that are no longer shown."""
 
     text: str
 
@@ -55,12 +55,12 @@ _encode = msgspec.json.Encoder().encode
 class Transcript(list[Entry]):
     """Entries, oldest first. They are only appended: a compaction makes a new transcript.
 
-    Whatever else would change it raises `TypeError`.
+    Every other change raises `TypeError`.
 
     Args:
-        entries: What it begins with.
-        cuts: See below.
-        fixed: See below.
+        entries: The first entries.
+        cuts: See the attribute.
+        fixed: See the attribute.
     """
 
     __slots__ = ("_measured", "_size", "cuts", "fixed")
@@ -73,35 +73,36 @@ class Transcript(list[Entry]):
     ) -> None:
         super().__init__(entries)
         self.cuts: list[tuple[int, EventId]] | tuple[()] = list(cuts) or ()
-        """Where it may be cut: so many entries are those of the history up to this event."""
+        """Places of a possible cut, as (n, id): the first n entries are those of the history up to
+        the event with this id."""
         self.fixed = fixed
-        """So many of the first entries are not made fewer by a cut: the opening, and what is
-        left of the last compaction."""
+        """Number of the first entries that a cut cannot make fewer: the opening, and the entries
+        that the last compaction left."""
         self._measured = 0
         self._size = 0
 
     def may_be_cut(self, at: EventId) -> None:
-        """Note that its entries are those of the history up to this event."""
+        """Note that the present entries are those of the history up to this event."""
         if self.cuts:
             self.cuts.append((len(self), at))
         elif len(self) > self.fixed:
             self.cuts = [(len(self), at)]
 
     def _refuse(self, *_: Any, **__: Any) -> NoReturn:
-        raise TypeError("a transcript is only appended to; make a list of it to change that")
+        raise TypeError("a transcript is only appended to; change a copy of it: list(transcript)")
 
     __delitem__ = __imul__ = __setitem__ = _refuse
     clear = insert = pop = remove = reverse = sort = _refuse
 
     def cut_back(self, length: int) -> None:
-        """Take away what was appended since it had this length, by somebody who may not."""
+        """Remove the entries after this length, which a compactor appended although it may not."""
         super().__delitem__(slice(length, None))
         if self._measured > length:
             self._measured = self._size = 0
 
     @property
     def size(self) -> int:
-        """How long it is as JSON, in bytes; an entry that was measured is not measured again."""
+        """Length as JSON, in bytes; each entry is measured only once."""
         if self._measured < len(self):
             self._size += len(_encode(self[self._measured :])) - 1
             self._measured = len(self)
@@ -109,12 +110,12 @@ class Transcript(list[Entry]):
 
 
 def read(events: Iterable[Event], opening: Sequence[Entry] = ()) -> Transcript:
-    """The transcript that a history stands for, or a history from the cursor of a state on.
+    """The transcript of a history, or of the part of it after the cursor of a state.
 
     Args:
-        events: Durable ones, in order.
-        opening: The Task's own instructions. They come behind what was carried over from another
-            Task, and before everything else.
+        events: Durable events, in order.
+        opening: The Task's own instructions. They come after entries that came over from another
+            Task, and before all other entries.
     """
     head, found, ends = list(opening), list[Entry](), list[Any]()
     bounds: list[tuple[int, EventId]] = []

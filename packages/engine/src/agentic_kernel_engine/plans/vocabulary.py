@@ -1,8 +1,8 @@
 """The events of the Loop, in the Task's history beside those of the Host.
 
 Every step leaves ``plan.made``, ``plan.decided`` (if there was any action) and ``step.observed``,
-in this order; the others come where they belong. All of a step's events are in the commit that
-resolves it, none after it.
+in this order; the other events stand where they happened. No event of a step comes after the
+commit that resolves the step.
 """
 
 from __future__ import annotations
@@ -12,66 +12,67 @@ from typing import Final
 from ..waiting import ANSWER as ANSWER
 
 RUN_STARTED: Final = "run.started"
-"""The first entry. Data: ``limits``, those that differ from the defaults; ``principal``, if any."""
+"""The run began. Data: ``limits``, those that differ from the defaults; ``principal``, if any."""
 RUN_ENTERED: Final = "run.entered"
-"""Another entry, after a crash or a take-over. Data: ``forfeited`` (a reservation, now spent)."""
+"""The run was entered again after a crash or a take-over, which left a reservation. Data:
+``forfeited`` (that reservation, now spent)."""
 RUN_RETUNED: Final = "run.retuned"
 """Limits were changed. Data: ``by``, and ``limits``, or why they were ``refused``."""
 RUN_REFLECTED: Final = "run.reflected"
-"""The run stalled and was told so. Data: ``text``, ``round``."""
+"""The run stalled, and the planner is told so. Data: ``text``, ``round``."""
 RUN_CONTINUED: Final = "run.continued"
-"""What was said and done in an earlier Task came over. Data: ``session``, ``task``, ``entries``."""
+"""Entries of an earlier Task came over. Data: ``session``, ``task``, ``entries``."""
 RUN_COMPACTED: Final = "run.compacted"
 """A summary took the place of entries. Data: ``summary``, ``kept`` beside it, ``after`` (the last
 event replaced)."""
 RUN_NOT_COMPACTED: Final = "run.not_compacted"
-"""The compactor failed, or asked for what cannot be done. Data: ``why``."""
+"""The compactor failed, or asked for a cut that cannot be made. Data: ``why``."""
 RUN_CUT: Final = "run.cut"
 """A pause or the limit of time ended an answer early. Data: ``text`` so far, ``forfeited`` (its
 reservation)."""
 RUN_WAITS: Final = "run.waits"
-"""The Task pauses for something. Data: ``kind``, and what it waits for."""
+"""The Task pauses until an approval, an answer or a moment. Data: ``kind``, and its details."""
 RUN_STOPPED: Final = "run.stopped"
-"""The end. Data: ``reason``, ``usage``, ``steps``, ``message``."""
+"""The run ended. Data: ``reason``, ``usage``, ``steps``, ``message``."""
 PLAN_MADE: Final = "plan.made"
 """The planner answered. Data: the `Plan`."""
 PLAN_FAILED: Final = "plan.failed"
-"""A call of a planner failed. Data: ``code``, ``message``, ``then`` (what was done about it),
-``forfeited`` (its reservation)."""
+"""A call of a planner failed. Data: ``code``, ``message``, ``then`` (the remedy), ``forfeited``
+(its reservation)."""
 PLAN_DECIDED: Final = "plan.decided"
 """The policy decided. Data: ``decisions`` in the order of the actions."""
 EFFECTS_PREPARED: Final = "effects.prepared"
-"""Effects are about to happen. Data: ``keys`` by the index of the action."""
+"""Calls with effects are about to begin. Data: ``keys`` by the index of the action."""
 APPROVAL_GIVEN: Final = "approval.given"
 """A person approved an action. Data: ``digest``, ``by``, ``why``."""
 APPROVAL_REFUSED: Final = "approval.refused"
 """A person refused an action. Data: ``digest``, ``by``, ``why``."""
 APPROVAL_IGNORED: Final = "approval.ignored"
-"""A decision about an action that the Task does not ask about, or asks about no more. Data:
+"""A decision did nothing: the Task does not ask about that action, or no longer. Data:
 ``digest``, ``by``, ``why``."""
 QUESTION_ANSWERED: Final = "question.answered"
 """A person answered. Data: ``text``, ``by``."""
 STEP_OBSERVED: Final = "step.observed"
-"""What came of a step. Data: ``observations`` in the order of the actions, ``goals``."""
+"""A step is done. Data: ``observations`` in the order of the actions, ``goals``."""
 TOOL_PROGRESS: Final = "tool.progress"
-"""A tool reports. Data: ``tool``, ``index``, ``report``."""
+"""A tool reported its progress. Data: ``tool``, ``index``, ``report``."""
 TOOL_ABANDONED: Final = "tool.abandoned"
-"""A tool's time is over, and its thread goes on. Data: ``tool``, ``index``, ``abandoned`` (threads
-that do so now), ``limit``."""
+"""A tool's time is over, but its thread still runs. Data: ``tool``, ``index``, ``abandoned``
+(number of such threads now), ``limit``."""
 CHILD_SPAWNED: Final = "child.spawned"
 """A child is about to be spawned under this id. Data: ``child``, ``agent``."""
 DECISION_HANDED_ON: Final = "decision.handed_on"
-"""A person decided what a child had asked for. Data: ``child``, ``digest``, ``by``."""
+"""A person's decision goes to the child that asked for it. Data: ``child``, ``digest``, ``by``."""
 CHILD_ENDED: Final = "child.ended"
 """A child that was waited for has ended. Data: ``child``, ``status``."""
 MEMORY_RECALLED: Final = "memory.recalled"
-"""The planner is shown what was remembered. Data: ``hits``, each with ``id`` and ``score``."""
+"""The planner is shown items from memory. Data: ``hits``, each with ``id`` and ``score``."""
 MEMORY_NOTED: Final = "memory.noted"
-"""Something is to be remembered; it is brought into memory next. Data: ``items`` (their ids)."""
+"""Items are to be remembered; they are brought into memory next. Data: ``items`` (their ids)."""
 MEMORY_FAILED: Final = "memory.failed"
-"""Memory or its governor failed, and the run goes on without. Data: ``doing``, ``message``."""
+"""Memory or its governor failed, and the run goes on without it. Data: ``doing``, ``message``."""
 MEMORY_LOST: Final = "memory.lost"
-"""What was noted is given up: memory failed for too long, or is gone. Data: ``items`` (their
+"""Noted items are given up: memory failed for too long, or is gone. Data: ``items`` (their
 ids)."""
 
 LOOP_EVENTS: Final = frozenset(

@@ -1,7 +1,7 @@
-"""What planners on a vendor's API have in common, whoever the vendor is.
+"""Providers: the common parts of all planners that use a vendor's API.
 
-A sibling translates: its vendor's wire, errors and prices. What a conversation is, what a failure
-is called, what an answer may cost at most, is said here, once.
+A sibling package translates its vendor's wire format, errors and prices. The form of a
+conversation, the names of failures and the highest cost of an answer are defined here, once.
 """
 
 from .answers import Asked, Malformed, actions_of, final_answer

@@ -1,4 +1,4 @@
-"""Answers: the actions behind what a model said and called."""
+"""Answers: turns the text and the calls of a model into actions."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class Asked(NamedTuple):
 
 
 class Malformed(ValueError):
-    """The arguments of a call are no JSON object, or do not fit what was offered."""
+    """The arguments of a call are not a JSON object, or do not fit the offer."""
 
 
 class Doubled(ValueError):
-    """An object has one key twice, so that a part of what was written would be lost.
+    """A JSON object has one key twice, so one of the two values would be lost.
 
     Attributes:
         key: The key.
@@ -51,14 +51,14 @@ class Doubled(ValueError):
 def actions_of(
     calls: Sequence[Asked], functions: Sequence[Function]
 ) -> tuple[tuple[Action, ...], tuple[str, ...]]:
-    """The actions behind calls, and the vendor's name of each call that its action cannot keep.
+    """The actions for calls, and for each call the vendor's id, if its action cannot keep it.
 
     Args:
-        calls: In the order of the answer.
-        functions: What the model was shown.
+        calls: The calls, in the order of the answer.
+        functions: The functions that the model was shown.
 
     Raises:
-        Malformed: See there.
+        Malformed: The arguments of a call are not a JSON object, or do not fit the offer.
     """
     offers = {each.name: each for each in functions if isinstance(each, Offer)}
     actions: list[Action] = []
@@ -67,7 +67,7 @@ def actions_of(
         try:
             arguments = _object(call)
         except Doubled as error:
-            # The model is told, so that it can write the call anew.
+            # The model is told, so that it can write the call again.
             actions.append(ToolCall(call.name, {}, call.id, str(error)))
             names.append("")
             continue
@@ -85,9 +85,9 @@ def actions_of(
 
 
 def final_answer(text: str, schema: Mapping[str, Any] | None) -> FinalAnswer:
-    """The final answer that a text is; under a schema, the JSON that it holds.
+    """The final answer with this text; under a schema, with the JSON value in the text.
 
-    A text that is no JSON is handed on as it is: the Loop tells the model what does not fit.
+    A text that is not JSON is passed on as it is, and the Loop tells the model what does not fit.
     """
     if schema is None:
         return FinalAnswer(text)
@@ -98,13 +98,13 @@ def final_answer(text: str, schema: Mapping[str, Any] | None) -> FinalAnswer:
 
 
 def json_of(text: str) -> Any:
-    """The JSON value that a model wrote, if it is one that may be stored; deep ones are not.
+    """Parse a JSON value that a model wrote, and check that it may be stored.
 
-    The one place where what a model wrote is parsed: no part of it is lost in silence.
+    All JSON of models is parsed here, so that no part of it is lost in silence.
 
     Raises:
         Doubled: An object has one key twice.
-        ValueError: It is no JSON, or may not be stored.
+        ValueError: It is not JSON, or may not be stored.
         RecursionError: It is nested too deep.
     """
     value = msgspec.json.decode(text)
@@ -127,7 +127,7 @@ def _object(call: Asked) -> dict[str, Any]:
     try:
         arguments = json_of(call.arguments or "{}")
     except _UNFIT as error:
-        raise Malformed(f"the arguments of {call.name[:80]} are no JSON: {error}") from error
+        raise Malformed(f"the arguments of {call.name[:80]} are not JSON: {error}") from error
     if not isinstance(arguments, dict):
-        raise Malformed(f"the arguments of {call.name[:80]} are no object")
+        raise Malformed(f"the arguments of {call.name[:80]} are not a JSON object")
     return arguments

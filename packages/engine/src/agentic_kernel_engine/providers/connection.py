@@ -1,4 +1,4 @@
-"""Connection: a request that meets the closing of a connection that was kept is sent again."""
+"""Connection: sends a request again if its kept-alive connection was closed by the server."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from typing import Any, Final, TypeVar
 T = TypeVar("T")
 
 _TRIES: Final = 3
-"""How often a request is sent at most: several connections that were kept may have been closed."""
+"""The most times that a request is sent: several kept-alive connections may have been closed."""
 
 
 async def sent(
     request: Any, send: Callable[[], Awaitable[T]], lost: tuple[type[Exception], ...]
 ) -> T:
-    """What sending a request gives, which is sent again if nobody can have read it.
+    """Send a request and return its answer; send it again if no server can have read it.
 
-    Some servers close a connection behind an answer without saying so, llama.cpp's behind every
-    stream. A request that is on its way already meets that: it fails on a kept connection, before
-    any answer began.
+    Some servers close a connection after an answer without notice; llama.cpp's server does so after
+    every stream. If the next request is on its way already, it fails on a kept-alive connection,
+    before any answer began.
 
     Args:
-        request: An httpx request; its ``trace`` extension is taken.
-        send: Sends it.
-        lost: What it raises where a connection is lost.
+        request: An httpx request; this function sets its ``trace`` extension.
+        send: Sends the request.
+        lost: The exceptions that ``send`` raises if the connection is lost.
     """
     tries = 0
     while True:
@@ -37,11 +37,11 @@ async def sent(
 
 
 class _Way:
-    """What becomes of one request, by the events that httpcore's page on extensions names."""
+    """The progress of one request, by the trace events of httpcore's page on extensions."""
 
     def __init__(self) -> None:
         self.lapsed = True
-        """Whether it went over a kept connection, and no answer began."""
+        """True while the request uses a kept-alive connection and no answer began."""
 
     async def __call__(self, event: str, _: Any) -> None:
         if ".connect_" in event or event.endswith(".receive_response_headers.complete"):

@@ -1,7 +1,7 @@
 """Conversation: a step's transcript as the messages that every vendor's chat API knows.
 
-What a vendor wants back unchanged, reasoning items or signed thinking, is in the plan that it
-gave (`Plan.provider`), and is handed to nobody else.
+Items that a vendor wants back unchanged, e.g. reasoning items or signed thinking, are in the plan
+of its planner (`Plan.provider`), and are not given to another vendor.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from .images import Image, images_of, parted
 from .offers import offer_of
 
 EMPTY: Final = "(nothing)"
-"""What stands for an empty text: vendors refuse a message without any."""
+"""The text in place of an empty one, because vendors refuse a message without text."""
 
 
 class Heard(NamedTuple):
-    """What the model is told."""
+    """A message to the model."""
 
     text: str
     images: tuple[Image, ...] = ()
@@ -39,18 +39,18 @@ class Call(NamedTuple):
 
 
 class Said(NamedTuple):
-    """What the model said."""
+    """A message of the model."""
 
     text: str
     calls: tuple[Call, ...] = ()
     items: Sequence[Any] | None = None
-    """The vendor's own form of all of it, to be sent back unchanged; None if it left none."""
+    """The message in the vendor's own form, to be sent back unchanged; None if there is none."""
     before: str = ""
-    """What `provider` was told about everything before it."""
+    """The fingerprint that `provider` was given for everything before the message."""
 
 
 class Result(NamedTuple):
-    """What came of a call."""
+    """The result of a call."""
 
     id: str
     name: str
@@ -63,13 +63,13 @@ Message = Heard | Said | tuple[Result, ...]
 
 
 def conversation(context: Context, impl: str) -> list[Message]:
-    """What was said and done, as messages; neighbouring ones of the user are one message.
+    """The transcript as messages; neighbouring messages of the user are joined.
 
     Args:
-        impl: Whose opaque items are handed out; those of others are left away.
+        impl: The planner's ``impl``; opaque items of other planners are left out.
 
     Raises:
-        InvalidValue: The Task's images are none.
+        InvalidValue: The Task's images are not valid.
     """
     messages: list[Message] = []
     images = images_of(context.task)
@@ -87,14 +87,14 @@ def conversation(context: Context, impl: str) -> list[Message]:
 def provider(
     impl: str, items: Sequence[Any] | None, calls: Sequence[str], before: str = ""
 ) -> dict[str, Any] | None:
-    """What a planner leaves in its plan, so that `conversation` can give it back.
+    """The data that a planner puts into `Plan.provider`, so that `conversation` can give it back.
 
     Args:
-        impl: Whose planner it is.
-        items: The answer in the vendor's form; None where it can be made from the actions.
-        calls: The vendor's name of the call behind each action, where the action has none.
-        before: A fingerprint of what the answer was given to, where the vendor takes items back
-            only if nothing before them has changed.
+        impl: The planner's ``impl``.
+        items: The answer in the vendor's form; None if it can be made from the actions.
+        calls: For each action, the vendor's id of its call; "" if the action itself has the id.
+        before: A fingerprint of everything before the answer, if the vendor takes items back only
+            if nothing before them has changed.
     """
     left: dict[str, Any] = {}
     if items is not None:
@@ -144,12 +144,12 @@ def _left_by(impl: str, plan: Plan) -> Mapping[str, Any]:
         return {}
     calls = left.get("calls")
     if calls is not None and len(calls) != len(plan.actions):
-        return {}  # Middleware made another plan of it.
+        return {}  # Middleware replaced the plan.
     return left
 
 
 def _call(action: Action, name: str, made: str) -> Call | None:
-    """The call behind an action; None if it was none."""
+    """The call of an action; None if the action was not a call."""
     if isinstance(action, ToolCall):
         return Call(action.id or made, action.tool, action.arguments)
     offer = offer_of(action) if name else None
@@ -157,7 +157,7 @@ def _call(action: Action, name: str, made: str) -> Call | None:
 
 
 def _text(action: Action) -> str:
-    """An action that was no call, in words."""
+    """The text of an action that was not a call."""
     match action:
         case Thought(text):
             return text

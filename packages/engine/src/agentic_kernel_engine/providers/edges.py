@@ -1,6 +1,6 @@
-"""Edges: what every vendor's client is given, checked in one way.
+"""Edges: checks of the arguments that every vendor's client takes.
 
-No value is repeated in a message: it may be a key, or hold one.
+No message repeats a key or an address, because it may be, or hold, a secret.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from .. import values
 from .pricing import Price
 
 LONGEST_KEY: Final = 16_384
-"""How long a key may be, in characters."""
+"""The longest key, in characters."""
 LONGEST_ADDRESS: Final = 4_096
-"""How long an address may be, in characters."""
+"""The longest address, in characters."""
 LONGEST_MODEL: Final = 512
-"""How long the name of a model may be, in characters."""
+"""The longest name of a model, in characters."""
 LONGEST_WAIT: Final = 31_536_000.0
-"""Seconds that may be waited for a server: a year."""
+"""The longest wait for a server, in seconds: a year."""
 _KEY: Final = re.compile(r"[\x21-\x7e]+")
 _ADDRESS: Final = re.compile(r"[^\x00-\x20\x7f-\xa0]+")
 
@@ -37,7 +37,7 @@ def key_problem(key: Any) -> str:
         return f"has {len(key):,} characters, and the limit is {LONGEST_KEY:,}; is it a key?"
     if not _KEY.fullmatch(key):
         return (
-            "has blanks, line breaks or characters that are not ASCII, which no header can carry; "
+            "must be printable ASCII without spaces, because it is sent in an HTTP header; "
             "give the key alone"
         )
     return ""
@@ -52,22 +52,24 @@ def address_problem(address: Any) -> str:
     if not address.startswith(("http://", "https://")):
         return "must begin with https:// or http://"
     if not _ADDRESS.fullmatch(address):
-        return "has blanks, line breaks or control characters; remove them"
+        return "has spaces, line breaks or control characters; remove them"
     try:
         parts = urlsplit(address)
         host, port = parts.hostname, parts.port
     except ValueError as error:
-        return f"is no address ({_reason(error)}); give one like https://example.com/v1"
+        return (
+            f"is not a valid address (see {_reason(error)}); give one like https://example.com/v1"
+        )
     if "@" in parts.netloc:
         return "has credentials before its host; take them out, and give api_key="
     if not host or port == 0:
-        return "names no host and port; give one like https://example.com/v1"
+        return "names no host and port, or port 0; give one like https://example.com/v1"
     if parts.query or parts.fragment:
-        return "has a query or a fragment, which requests would lose; take it out"
+        return "has a query or a fragment, which requests would lose; remove it"
     try:
         host.encode("ascii" if ":" in host else "idna")
     except UnicodeError:
-        return "has a host that is no name and no number; give one like https://example.com/v1"
+        return "has an invalid host; give one like https://example.com/v1"
     return ""
 
 
@@ -75,7 +77,7 @@ def check_key(key: Any, path: str = "api_key") -> None:
     """Refuse an API key that could not be sent.
 
     Raises:
-        InvalidValue: It is none.
+        InvalidValue: The key has a fault; see `key_problem`.
     """
     problem = key_problem(key)
     if problem:
@@ -86,7 +88,7 @@ def check_address(address: Any, path: str = "base_url") -> None:
     """Refuse an address that no request could be sent to, or that holds a password.
 
     Raises:
-        InvalidValue: It is none.
+        InvalidValue: The address has a fault; see `address_problem`.
     """
     problem = address_problem(address)
     if problem:
@@ -94,10 +96,10 @@ def check_address(address: Any, path: str = "base_url") -> None:
 
 
 def check_seconds(seconds: Any, path: str = "timeout") -> None:
-    """Refuse what is no time to wait.
+    """Refuse a value that is not a time to wait, in seconds.
 
     Raises:
-        InvalidValue: It is none.
+        InvalidValue: It is not a number, not above 0, or over `LONGEST_WAIT`.
     """
     if type(seconds) not in (int, float):
         kind = type(seconds).__name__
@@ -110,23 +112,23 @@ def check_seconds(seconds: Any, path: str = "timeout") -> None:
 
 
 def check_flag(flag: Any, path: str) -> None:
-    """Refuse what is neither True nor False.
+    """Refuse a value that is neither True nor False.
 
     Raises:
-        InvalidValue: It is none of them.
+        InvalidValue: It is neither.
     """
     if type(flag) is not bool:
         raise InvalidValue(path, f"must be True or False, not {type(flag).__name__}")
 
 
 def check_model(model: Any) -> None:
-    """Refuse what is no name of a model.
+    """Refuse a value that cannot be the name of a model.
 
     Raises:
-        InvalidValue: It is none.
+        InvalidValue: It is not a string, is empty or too long, or cannot be stored.
     """
     if not isinstance(model, str) or not model:
-        raise InvalidValue("model", "must be the name of a model, which is not empty")
+        raise InvalidValue("model", "must be a non-empty string, the name of a model")
     if len(model) > LONGEST_MODEL:
         raise InvalidValue(
             "model", f"has {len(model):,} characters, and the limit is {LONGEST_MODEL}"
@@ -135,10 +137,10 @@ def check_model(model: Any) -> None:
 
 
 def check_prices(prices: Any) -> None:
-    """Refuse what is no mapping of models to prices; None is one.
+    """Refuse a value that is neither None nor a mapping of models to prices.
 
     Raises:
-        InvalidValue: It is none.
+        InvalidValue: It is neither.
     """
     if prices is None:
         return
@@ -147,7 +149,7 @@ def check_prices(prices: Any) -> None:
         raise InvalidValue("prices", f"must be a mapping of models to Price, not {kind}")
     for model, price in prices.items():
         if not isinstance(price, Price):
-            raise InvalidValue("prices", f"has no Price for {model!a:.80}")
+            raise InvalidValue("prices", f"has no Price for {model!a:.80}; give a Price")
 
 
 def _reason(error: ValueError) -> str:

@@ -1,7 +1,7 @@
-"""Failures: one vocabulary of what can go wrong with a vendor, whoever it is.
+"""Failures: one vocabulary of failures for all vendors.
 
-A code is ``<impl>/<name>``, and the names are the same for all, so that a program branches on them
-without knowing the vendor.
+A code is ``<impl>/<name>``. The names are the same for all vendors, so that a program can branch on
+them without knowing the vendor.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from .secrets import REDACTED, Secrets
 RATE_LIMIT: Final = "rate_limit"
 """Too many requests or tokens in a short time. Metadata: ``retry_after_ms``, if the vendor said."""
 QUOTA: Final = "quota"
-"""What was paid for is used up; waiting does not help."""
+"""The paid quota is used up; waiting does not help."""
 AUTHENTICATION: Final = "authentication"
 """The key is not accepted."""
 PERMISSION: Final = "permission"
-"""The key may not do that."""
+"""The key is not allowed to make this request."""
 MODEL_NOT_FOUND: Final = "model_not_found"
 """The server has no such model, or does not show it to this key."""
 NOT_FOUND: Final = "not_found"
-"""The server has nothing at this address; is the base URL right?"""
+"""The server has nothing at this address; check the base URL."""
 INVALID_REQUEST: Final = "invalid_request"
 """The server does not accept the request."""
 REQUEST_TOO_LARGE: Final = "request_too_large"
@@ -41,7 +41,7 @@ REFUSAL: Final = "refusal"
 MAX_TOKENS: Final = "max_tokens"
 """The answer reached its limit before its end. Metadata: ``text``, its beginning, bounded."""
 OVERLOADED: Final = "overloaded"
-"""The vendor has too much to do."""
+"""The vendor's servers are overloaded."""
 SERVER_ERROR: Final = "server_error"
 """The server failed."""
 TIMEOUT: Final = "timeout"
@@ -49,14 +49,14 @@ TIMEOUT: Final = "timeout"
 CONNECTION: Final = "connection"
 """The server cannot be reached, or the connection broke."""
 BAD_RESPONSE: Final = "bad_response"
-"""The server sent something that is no answer."""
+"""The server sent something that is not a valid answer."""
 NO_PRICE: Final = "no_price"
-"""The run has a limit of cost, and the model no price that could be held against it."""
+"""The run has ``max_cost``, but the model has no price."""
 BAD_OPTIONS: Final = "bad_options"
 """An option in the Task's metadata is not valid."""
 
 TRANSIENT: Final = (RATE_LIMIT, OVERLOADED, SERVER_ERROR, TIMEOUT, CONNECTION, BAD_RESPONSE)
-"""After these it makes sense to ask again."""
+"""The failures after which a retry makes sense."""
 
 BY_STATUS: Final[Mapping[int, str]] = {
     400: INVALID_REQUEST,
@@ -73,21 +73,22 @@ BY_STATUS: Final[Mapping[int, str]] = {
     504: TIMEOUT,
     529: OVERLOADED,
 }
-"""By the status of the answer, where the vendor says nothing more exact."""
+"""The names by HTTP status, if the vendor says nothing more exact."""
 
 MAX_MESSAGE: Final = 2_000
-"""How long a message may be, in characters."""
+"""The longest message, in characters."""
 MAX_TEXT: Final = 500
-"""How much of an answer goes into the metadata of a failure, in characters."""
+"""The longest text in the metadata of a failure, in characters."""
 _MOST_READ: Final = 65_536
-"""How much of a text is looked at, in characters, before it is cut to one of these."""
+"""The most characters of a text that are searched for secrets, before the text is cut to one of
+the lengths above."""
 _LONGEST_WAIT: Final = 86_400_000
-"""Milliseconds; what a server asks for beyond a day is taken for a day."""
+"""The longest wait, in milliseconds; if a server asks for more than a day, a day is taken."""
 _KEYS: Final = re.compile(
     r"\b(?:sk|pk|rk|key|ghp|gho|github_pat|xox[a-z])[-_][A-Za-z0-9*._-]{6,}"
     r"|\b[Bb]earer\s+[A-Za-z0-9._~+/=-]{6,}"
 )
-# What steers a terminal, or hides and turns around what people read.
+# Characters that steer a terminal, or hide or reverse the text that people read.
 _CONTROL: Final = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]"
 )
@@ -99,9 +100,9 @@ class Failures:
 
     Args:
         impl: The first part of every code.
-        codes: What the vendor's own codes and error types stand for.
-        secrets: What must not be in a failure, in any form that `Secrets` finds, beside whatever
-            looks like a key.
+        codes: The names for the vendor's own codes and error types.
+        secrets: The secrets that must not be in a failure, in any form that `Secrets` finds. Text
+            that looks like a key is removed, too.
     """
 
     def __init__(
@@ -132,14 +133,14 @@ class Failures:
         headers: Mapping[str, str] | None = None,
         request_id: str | None = None,
     ) -> PlannerError:
-        """The failure behind an error that the vendor answered with.
+        """The failure for an error that the vendor answered with.
 
         Args:
             status: The HTTP status; None for an error within a stream.
             codes: The vendor's code, type and the like, the most exact first.
-            message: The vendor's.
-            headers: Of the answer.
-            request_id: The vendor's name of the request.
+            message: The vendor's message.
+            headers: The headers of the answer.
+            request_id: The vendor's id of the request.
         """
         named = next((self._codes[code] for code in codes if code in self._codes), None)
         return self.failure(
@@ -151,21 +152,21 @@ class Failures:
         )
 
     def clean(self, text: str) -> str:
-        """A text without secrets, control characters, and what no store would keep."""
+        """The text without secrets, control characters, and characters that no store keeps."""
         text = self._secrets.clean(text[:_MOST_READ])
         text = _CONTROL.sub(" ", _KEYS.sub(REDACTED, text))
         return text.encode("utf-8", "replace").decode()
 
 
 def by_status(status: int | None) -> str:
-    """What a status stands for where nothing more exact is known."""
+    """The name for an HTTP status, if nothing more exact is known."""
     if status is None or status < 400:
         return BAD_RESPONSE
     return BY_STATUS.get(status, SERVER_ERROR if status >= 500 else INVALID_REQUEST)
 
 
 def retry_after_ms(headers: Mapping[str, str], now: Callable[[], datetime] = _now) -> int | None:
-    """How long the server wants to be left alone; None if it does not say, or says nonsense.
+    """Milliseconds that the server asks to wait; None if it does not say, or the value is invalid.
 
     ``retry-after-ms``, or ``Retry-After`` in seconds or as a date (RFC 9110, section 10.2.3).
     """

@@ -1,4 +1,4 @@
-"""Forecast: what a call may use up at most, told before it is made."""
+"""Forecast: an upper bound of the tokens of a call, computed before the call."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from ..plans.transcript import Transcript
 from .offers import Function
 
 HIDDEN: Final = 1_000
-"""Tokens that a vendor may add of its own: the marks of messages, what explains tools to the
-model."""
+"""Tokens that a vendor may add of its own: the marks of messages, and the text that explains tools
+to the model."""
 IMAGE: Final = 16_000
 """Tokens that one image may take."""
 
 
 def input_bound(context: Context, functions: Sequence[Function], told: str) -> int:
-    """Tokens that a prompt cannot pass.
+    """An upper bound of the tokens of a prompt.
 
     A token of the usual tokenizers stands for at least one byte of text, and the JSON form of a
     transcript is longer than its text by more than the marks around each message. Functions are
     counted twice: vendors show them to the model in a form of their own.
 
     Args:
-        functions: What the model is shown.
+        functions: The functions that the model is shown.
         told: The instructions beside the conversation.
     """
     transcript = context.transcript

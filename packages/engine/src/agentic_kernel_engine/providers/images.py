@@ -15,7 +15,7 @@ from agentic_kernel import InvalidValue, Task
 IMAGES: Final = "input/images"
 """The key of a Task's metadata for the images that belong to its instructions: a list."""
 MEDIA_TYPES: Final = ("image/png", "image/jpeg", "image/gif", "image/webp")
-"""What every vendor takes."""
+"""The types that every vendor accepts."""
 
 
 class Image(NamedTuple):
@@ -34,7 +34,7 @@ class Image(NamedTuple):
 
 
 def image_of(value: Any) -> Image | None:
-    """The image behind a JSON value; None if it is none."""
+    """The image of a JSON value; None if the value is not an image."""
     if not isinstance(value, Mapping) or value.get("type") != "image":
         return None
     url, kind, data = value.get("url"), value.get("media_type"), value.get("data")
@@ -49,7 +49,7 @@ def images_of(task: Task) -> tuple[Image, ...]:
     """The images that belong to a Task's instructions.
 
     Raises:
-        InvalidValue: The metadata `IMAGES` is no list of images.
+        InvalidValue: The metadata `IMAGES` is not a list of images.
     """
     given: Any = task.metadata.get(IMAGES, ())
     found: list[Image] = []
@@ -66,7 +66,7 @@ def images_of(task: Task) -> tuple[Image, ...]:
 
 
 def parted(output: Any) -> tuple[Any, tuple[Image, ...]]:
-    """What a tool returned without its images, and these; None if it was nothing else."""
+    """A tool's output without its images, and the images; None if the output was only images."""
     image = image_of(output)
     if image is not None:
         return None, (image,)

@@ -1,4 +1,4 @@
-"""Instructions: what a model is told beside the conversation, in one text."""
+"""Instructions: the one text that a model gets beside the conversation."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from ..plans.context import Context
 
 
 def instructions(context: Context, system: str | None) -> str:
-    """What stays the same comes first, so that a vendor's cache of prompts can use it.
+    """The system prompt; parts that stay the same come first, for the vendor's prompt cache.
 
     Args:
-        system: The planner's own; first of all.
+        system: The planner's own text, which comes first of all.
     """
     parts = [] if system is None else [system]
     parts += context.instructions

@@ -1,6 +1,6 @@
-"""Logs: no key and no secret header in what a vendor's SDK and its HTTP library log.
+"""Logs: removes keys and secret headers from the logs of a vendor's SDK and its HTTP library.
 
-They log the headers of requests and responses where a program turns debugging on.
+These libraries log the headers of requests and responses if a program turns debugging on.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ _NAME: Final = re.compile(r"(['\"])([A-Za-z0-9_-]{1,100})\1(?:, |: )b?(['\"])")
 """The name of a header in the text of a pair or of a mapping, up to its value."""
 _REST: Final = {
     quote: re.compile(rf"(?:\\.|[^\\{quote}])*+", re.DOTALL) for quote in ("'", '"')
-}  # No repetition gives anything back, so a value is read once.
+}  # The repetition does not backtrack, so a value is read once.
 
 
 class Mask(logging.Filter):
-    """Rewrites records; see `masked`."""
+    """Logging filter that masks records; see `masked`."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         try:
@@ -33,7 +33,7 @@ class Mask(logging.Filter):
 
 
 def masked(text: str) -> str:
-    """The text without the values of secret headers, and without any key that is in use."""
+    """The text without the values of secret headers, and without the keys in `known`."""
     parts: list[str] = []
     told = at = 0
     while (name := _NAME.search(text, at)) is not None:
@@ -50,10 +50,10 @@ def masked(text: str) -> str:
 
 
 def mask(*libraries: str) -> None:
-    """Mask what these libraries log, whatever handlers there are; idempotent.
+    """Mask the log records of these libraries, for every handler; idempotent.
 
     Args:
-        libraries: Names of packages that are imported.
+        libraries: Names of packages that are imported already.
     """
     begun = tuple(f"{library}." for library in libraries)
     names = {name for name in logging.Logger.manager.loggerDict if name.startswith(begun)}

@@ -1,7 +1,7 @@
 """Offers: the Loop's own actions as functions that a model can call.
 
-A model can only call functions and say text. What else a planner may ask for, a question to the
-user or a goal, is offered to it as a function of the name that the action has here.
+A model can only call functions and write text. The other actions of a planner, e.g. a question to
+the user or a goal, are offered to the model as functions; `OFFERS` has their names.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Function:
     """A function as every vendor's API describes it.
 
     Args:
-        name: What the model calls.
+        name: Name of the function.
         description: For the model.
         schema: JSON Schema of the arguments.
     """
@@ -55,7 +55,7 @@ class Offer(Function):
         self._parts = tuple(parts)
 
     def action(self, arguments: Mapping[str, Any]) -> Action:
-        """The action that a call stands for.
+        """The action for a call with these arguments.
 
         Raises:
             ValueError: The arguments do not fit.
@@ -63,11 +63,14 @@ class Offer(Function):
         if set(arguments) != set(self._parts) or not all(
             isinstance(value, str) for value in arguments.values()
         ):
-            raise ValueError(f"{self.name} takes the texts {', '.join(self._parts) or 'none'}")
+            raise ValueError(
+                f"{self.name} takes these arguments, all of them strings: "
+                f"{', '.join(self._parts) or 'none'}"
+            )
         return self._make(**arguments)
 
     def arguments(self, action: Action) -> dict[str, Any]:
-        """The arguments of the call that an action came from."""
+        """The arguments of the call for an action."""
         return {part: getattr(action, part) for part in self._parts}
 
 
@@ -117,7 +120,7 @@ OFFERS: Final[Mapping[str, Offer]] = {
         Offer("stop", "End the work without an answer.", Stop, reason="Why."),
     )
 }
-"""Everything that can be offered, by name."""
+"""All offers, by name."""
 
 
 def offered(names: Collection[str]) -> Sequence[Offer]:
@@ -130,19 +133,19 @@ def offered(names: Collection[str]) -> Sequence[Offer]:
         raise InvalidValue("offers", "is one string; give a collection of names")
     for name in names:
         if name not in OFFERS:
-            raise InvalidValue("offers", f"has {name!a:.80}; there are {', '.join(OFFERS)}")
+            raise InvalidValue("offers", f"has {name!a:.80}; use only {', '.join(OFFERS)}")
     return tuple(OFFERS[name] for name in names)
 
 
 def functions(tools: Sequence[Tool], offers: Sequence[Offer]) -> list[Function]:
-    """What a model may call: the tools, and the offers whose name no tool has."""
+    """The functions that a model may call: the tools, and the offers whose name no tool has."""
     known = {tool.name for tool in tools}
     shown = [Function(tool.name, tool.description, tool.input_schema) for tool in tools]
     return [*shown, *(offer for offer in offers if offer.name not in known)]
 
 
 def offer_of(action: Action) -> Offer | None:
-    """The offer that an action came from; None if it could not have."""
+    """The offer for an action; None if no offer makes such an action."""
     if isinstance(action, Delegate):
         return OFFERS[{"spawn": "delegate"}.get(action.verb, action.verb)]
     return _BY_KIND.get(kind_of(action))

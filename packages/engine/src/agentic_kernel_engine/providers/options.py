@@ -1,4 +1,4 @@
-"""AnswerOptions: how an answer is asked for; the planner's defaults, and what one Task wants."""
+"""AnswerOptions: the limits and sampling of an answer, which a Task may override."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class AnswerOptions:
     """
 
     max_tokens: int = 4096
-    """Tokens of one answer at most, reasoning included; one that reaches it is a failure."""
+    """The most tokens of one answer, reasoning included; an answer that reaches it is a failure."""
     temperature: float | None = None
-    """None for the vendor's default; some models take no other."""
+    """None for the vendor's default; some models accept no other."""
     system: str | None = None
-    """What the model is told before everything else."""
+    """Text that the model gets before everything else."""
     tool_choice: str = "auto"
     """``auto``, ``none``, ``required``, or the name of the function that the first answer must
-    call. Only the first answer is forced: a model that has to call for ever never ends."""
+    call. Only the first answer is forced, because a model that must always call never ends."""
 
     def __post_init__(self) -> None:
         if type(self.max_tokens) is not int or self.max_tokens < 1:
@@ -49,7 +49,7 @@ class AnswerOptions:
         """Refuse a Task whose options, or whose images, are not valid.
 
         Raises:
-            CannotStart: It says which.
+            CannotStart: An option or an image is not valid; the message names it.
         """
         try:
             self.of(task, impl)
@@ -58,7 +58,7 @@ class AnswerOptions:
             raise CannotStart(str(error), task.id) from error
 
     def of(self, task: Task, impl: str) -> AnswerOptions:
-        """These options with what the Task's metadata asks for.
+        """These options with the overrides of the Task's metadata.
 
         Raises:
             InvalidValue: An option there is not valid; its key is named.
@@ -76,14 +76,14 @@ class AnswerOptions:
             raise InvalidValue(f"Task.metadata[{key!r}]", error.reason) from None
 
     def choice(self, context: Context) -> str:
-        """`tool_choice` as it holds at this step."""
+        """The `tool_choice` for this step."""
         if self.tool_choice in ("auto", "none"):
             return self.tool_choice
         answered = any(isinstance(entry, Turn) for entry in context.transcript)
         return "auto" if answered else self.tool_choice
 
     def most(self, context: Context, least: int = 1) -> int:
-        """Tokens that an answer at this step may have: what is left of a limit, if that is less.
+        """The most tokens of an answer at this step: `max_tokens`, or the rest of a limit if less.
 
         Args:
             least: The smallest number that the vendor takes.

@@ -1,4 +1,4 @@
-"""Pricing: what an answer costs, by a table that the user can replace."""
+"""Pricing: the cost of an answer, by a price table that the user can replace."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ _DATED: Final = re.compile(r"(.+)-\d{4}-?\d{2}-?\d{2}")
 
 
 class Long(NamedTuple):
-    """From how many tokens of input on a whole call costs more, and how many times as much."""
+    """The higher price of a whole call whose input is long."""
 
     above: int
+    """Calls with more tokens of input than this cost more."""
     input: float
-    """Cached and written input, too."""
+    """Factor for the price of all input, cached and written input included."""
     output: float
+    """Factor for the price of the output."""
 
 
 class Price(NamedTuple):
@@ -27,17 +29,17 @@ class Price(NamedTuple):
     input: float
     output: float
     cached: float | None = None
-    """Of input that was read from a cache; as other input if None."""
+    """Price of input that was read from a cache; None if it costs as much as other input."""
     written: float | None = None
-    """Of input that was written to a cache; as other input if None."""
+    """Price of input that was written to a cache; None if it costs as much as other input."""
     long: Long | None = None
-    """What a call with a long input costs, if that is more."""
+    """The higher price of a call with a long input; None if there is none."""
 
     def cost(self, usage: Usage, written: int = 0) -> float:
-        """What a call cost.
+        """The cost of a call.
 
         Args:
-            usage: Its ``input_tokens`` are all of them, cached and written ones included.
+            usage: Its ``input_tokens`` include cached and written ones.
             written: Tokens that were written to a cache.
         """
         cached = self.input if self.cached is None else self.cached
@@ -47,7 +49,7 @@ class Price(NamedTuple):
         return self._sum(usage.input_tokens, total, usage.output_tokens)
 
     def most(self, input_tokens: int, output_tokens: int) -> float:
-        """What a call may cost that reads and writes so many tokens at most."""
+        """The highest cost of a call that reads and writes at most so many tokens."""
         dearest = max(self.input, self.cached or 0.0, self.written or 0.0)
         return self._sum(input_tokens, input_tokens * dearest, output_tokens)
 
@@ -61,8 +63,8 @@ class Price(NamedTuple):
 def price_of(prices: Mapping[str, Price], model: str) -> Price | None:
     """The price of a model, or of the model that it is a dated version of; None if not listed.
 
-    A dated version is called like its model with a hyphen and digits behind: ``name-2026-01-31``,
-    ``name-20260131``. Nothing else is guessed.
+    The name of a dated version is the model's name, a hyphen and a date: ``name-2026-01-31``,
+    ``name-20260131``. No other name is guessed.
     """
     if model in prices:
         return prices[model]

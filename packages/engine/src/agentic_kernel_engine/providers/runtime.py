@@ -23,11 +23,11 @@ from ..tools.scheduler import ToolScheduler
 from .failures import TRANSIENT
 
 Toolset = ToolRegistry | Sequence[Tool | Callable[..., Any]]
-"""What a Loop takes as its tools."""
+"""The forms in which a Loop takes its tools."""
 
 
 class LoopOptions(TypedDict, total=False):
-    """What a ready runtime hands on to its `Loop`; each as there."""
+    """The options that a ready-made runtime passes to its `Loop`; see there."""
 
     policy: Policy | None
     limits: Limits | None
@@ -49,10 +49,10 @@ class LoopOptions(TypedDict, total=False):
 
 
 class RuntimeOptions(LoopOptions, HostOptions, total=False):
-    """What every ready runtime takes beside its model; see `Loop` and `Host`.
+    """The options of every ready-made runtime beside its model; see `Loop` and `Host`.
 
-    Without ``middleware`` a call that failed for a reason that passes (`failures.TRANSIENT`) is
-    made again, two times at most.
+    Without ``middleware``, a call with a transient failure (`failures.TRANSIENT`) is repeated, two
+    times at most.
     """
 
 
@@ -63,7 +63,7 @@ class ProviderPlanner(Planner, Protocol):
     """The first part of its failure codes."""
 
     async def close(self) -> None:
-        """Let go of the client, unless it is the user's own."""
+        """Close the client, unless it is the user's own."""
         ...
 
 
@@ -71,7 +71,7 @@ class ProviderRuntime(Host):
     """A Runtime and a Query for Tasks of one kind, which a model of a provider works on.
 
     Args:
-        planner: Closed with the Host.
+        planner: The planner, which is closed with the Host.
         runtime_kind: The kind of the Tasks that this Host dispatches and claims.
         tools: See `Loop`.
         store: See `Host`.
@@ -94,7 +94,7 @@ class ProviderRuntime(Host):
         super().__init__(Loop(planner, tools, **loop), store, runtime_kinds=[runtime_kind], **host)
 
     async def close(self) -> None:
-        """`Host.close`, then let go of the client."""
+        """Close the Host, and then the planner's client."""
         try:
             await super().close()
         finally:
@@ -102,5 +102,5 @@ class ProviderRuntime(Host):
 
 
 def patient(impl: str, kinds: Collection[str] = TRANSIENT) -> Retry:
-    """Has a call made again that failed for a reason that passes, two times at most."""
+    """A `Retry` that repeats a call after a transient failure, two times at most."""
     return Retry([f"{impl}/{kind}" for kind in kinds], times=2)

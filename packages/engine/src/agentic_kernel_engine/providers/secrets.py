@@ -1,13 +1,12 @@
-"""Secrets: the keys of a client, taken out of everything that its server says.
+"""Secrets: removes the keys of a client from everything that its server sends.
 
-A server may quote the key that it was sent: in an answer, a model's name, arguments, an error, and
-in another form than it was sent in. The forms that are found are the key itself, its hexadecimal
-form and its Base64 forms (both alphabets, also within a longer Base64 text), in any case of their
-letters, over a line break, and with any of their characters escaped as JSON, URLs, HTML or Python
-escape them.
+A server may quote the key that it was sent: in an answer, a model's name, arguments or an error,
+and in another form than it was sent in. These forms are found: the key itself, its hexadecimal form
+and its Base64 forms (both alphabets, also within a longer Base64 text). They are found in upper and
+lower case, across a line break, and with any character escaped as in JSON, URLs, HTML or Python.
 
 One automaton (Aho and Corasick, 1975) reads the text once, character by character, so the work is
-linear in its length. A regular expression without repetitions skips what begins no form.
+linear in its length. A regular expression without repetitions skips text that begins no form.
 """
 
 from __future__ import annotations
@@ -24,15 +23,15 @@ import msgspec
 from ..plans.plan import Delta, Plan
 
 SHORTEST: Final = 8
-"""Keys with fewer characters are not searched for: they are parts of words."""
+"""Keys with fewer characters are not searched for, because they are parts of words."""
 REDACTED: Final = "[redacted]"
-"""What stands in the place of a key."""
+"""The text in place of a key."""
 
 _SENSITIVE: Final = ("auth", "cookie", "credential", "key", "passw", "secret", "token")
-"""Parts of the names of headers that hold what nobody may see."""
+"""Parts of the names of headers that hold a secret."""
 _MOST_KNOWN: Final = 64
 _DEEPEST: Final = 200
-"""Levels of a value that are looked at; no store keeps as many."""
+"""The most levels of a value that are searched; no store keeps as many."""
 _MOST_BREAKS: Final = 2
 """Line breaks in a row that do not end a form: Base64 is often broken into lines."""
 _BREAKS: Final = "\r\n"
@@ -46,7 +45,7 @@ _ENTITY: Final = rf"&(?:#[xX]0{{0,6}}{_HEX};|#0{{0,6}}([0-9]{{2,3}});|(amp|quot|
 
 @cache
 def _escape() -> re.Pattern[str]:
-    """One escape; made when the first text is searched, because it takes longer than all else."""
+    """Pattern of one escape; compiled at first use, because that takes longer than all else."""
     return re.compile(
         rf"\\{{1,32}}(?:u00{_HEX}|u\{{0{{0,6}}{_HEX}\}}|U000000{_HEX}|x{_HEX}|{_PERCENT}|{_ENTITY}"
         rf"|([^\\]))|{_PERCENT}|{_ENTITY}",
@@ -56,7 +55,7 @@ def _escape() -> re.Pattern[str]:
 
 @cache
 def _begun() -> re.Pattern[str]:
-    """An escape that may go on in the next piece."""
+    """Pattern of an escape that may go on in the next piece."""
     return re.compile(
         r"\\{1,32}(?:u[0-9a-fA-F]{0,3}|u\{[0-9a-fA-F]{0,8}|U[0-9a-fA-F]{0,7}|x[0-9a-fA-F]?)?\Z"
         r"|\\{0,32}%(?:25){0,8}[0-9a-fA-F]?\Z"
@@ -65,24 +64,25 @@ def _begun() -> re.Pattern[str]:
 
 
 known: Final[list[Secrets]] = []
-"""Those that this process has used of late."""
+"""The `Secrets` that this process made most recently, for its logs."""
 
 
 class Secrets:
-    """Takes keys out of texts, streams and plans.
+    """Removes keys from texts, streams and plans.
 
     Args:
-        keys: Those of fewer than `SHORTEST` characters are left out.
+        keys: The keys; those with fewer than `SHORTEST` characters are ignored.
     """
 
     def __init__(self, keys: Iterable[str]) -> None:
         self.keys = tuple(sorted({key for key in keys if len(key) >= SHORTEST}))
-        """Those that are searched for."""
+        """The keys that are searched for."""
 
     def clean(self, text: str) -> str:
-        """The text with `REDACTED` in the place of each key.
+        """The text with `REDACTED` in place of each key.
 
-        The beginning of a key at the end of the text counts as one if it is half of it.
+        The beginning of a key at the end of the text counts as a key if it is at least half of the
+        key and has at least `SHORTEST` characters.
         """
         if not self.keys:
             return text
@@ -95,20 +95,20 @@ class Secrets:
         return text
 
     def value(self, value: Any) -> Any:
-        """A JSON value without keys, in its keys as well; itself, if there are none in it."""
+        """A JSON value without secrets, also in the keys of its objects."""
         if not self.keys:
             return value
         return self._cleaned(value, 0)
 
     def plan(self, plan: Plan) -> Plan:
-        """A plan without keys; itself, if there are none in it."""
+        """A plan without keys; the same object if the plan has none."""
         if not self.keys:
             return plan
         try:
             text = msgspec.json.encode(plan).decode()
         except (TypeError, ValueError, RecursionError, msgspec.MsgspecError):
             return plan  # The Loop refuses it: it cannot be stored.
-        # A form may go over a line break, which JSON escapes.
+        # A form may go across a line break, which JSON escapes.
         unbroken = text.replace("\\n", "").replace("\\r", "")
         if self.clean(text) == text and self.clean(unbroken) == unbroken:
             return plan
@@ -131,7 +131,7 @@ class Secrets:
 
     @cached_property
     def plain(self) -> Forms:
-        """The forms as they are."""
+        """The forms without escapes."""
         return Forms(self.keys, escaped=False)
 
     @cached_property
@@ -141,14 +141,14 @@ class Secrets:
 
 
 class Forms:
-    """What is searched for, and what finds it.
+    """The forms of the keys, and the search for them.
 
-    The two kinds are searched for one after the other: what begins an escape may also be what
-    stands before a key.
+    Forms without and with escapes are searched for one after the other, because a character that
+    begins an escape may also stand before a key.
 
     Args:
         keys: See `Secrets`.
-        escaped: Whether escapes are read as what they stand for.
+        escaped: True if an escape is read as the character that it stands for.
     """
 
     def __init__(self, keys: Iterable[str], *, escaped: bool) -> None:
@@ -163,7 +163,7 @@ class Forms:
         """Finds where a form may begin: an escape, or the first two characters of one."""
 
     def _seeding(self) -> Callable[..., re.Match[str] | None]:
-        # Every alternative begins with a character of its own, which is what makes this fast.
+        # Every alternative begins with another character, which makes this fast.
         seconds: dict[str, set[str]] = {}
         for form in self._forms:
             for first in {form[0], form[0].upper()}:
@@ -178,7 +178,7 @@ class Forms:
 
     @cached_property
     def automaton(self) -> Automaton:
-        """Reads the forms."""
+        """The automaton that finds the forms."""
         return Automaton(self._forms)
 
 
@@ -186,11 +186,11 @@ class Automaton:
     """The forms as states of an automaton; 0 is the state in which none has begun.
 
     Attributes:
-        steps: By state: the state behind each character that goes on a form.
-        fails: By state: the longest other beginning of a form that the text ends with.
-        depths: By state: how many characters of a form the text ends with.
+        steps: By state: the next state for each character that continues a form.
+        fails: By state: the state for the next shorter beginning of a form that the text ends with.
+        depths: By state: the number of characters of a form that the text ends with.
         found: By state: the length of the longest form that the text ends with; 0 for none.
-        half: By state: whether half of a form has come, and `SHORTEST` characters.
+        half: By state: True if at least half of a form, and `SHORTEST` characters, were read.
     """
 
     def __init__(self, forms: Iterable[str]) -> None:
@@ -220,7 +220,7 @@ class Automaton:
         self.found[state] = len(form)
 
     def _link(self) -> None:
-        """Set what each state falls back to, those of few characters first."""
+        """Set the state that each state falls back to, states of few characters first."""
         waiting = deque(self.steps[0].values())
         while waiting:
             state = waiting.popleft()
@@ -234,10 +234,10 @@ class Automaton:
 
 
 class Scan:
-    """One text that comes piece by piece.
+    """The search of one text that comes piece by piece.
 
-    What may be the beginning of a key is held back until the next piece shows what it is. It does
-    not matter where the text is cut into pieces.
+    Text that may be the beginning of a key is held back until a later piece shows what it is. The
+    result does not depend on where the text is cut into pieces.
     """
 
     __slots__ = ("_at", "_breaks", "_forms", "_marked", "_starts", "_state", "held")
@@ -245,31 +245,31 @@ class Scan:
     def __init__(self, forms: Forms) -> None:
         self._forms = forms
         self.held = ""
-        """What is held back."""
+        """The text that is held back."""
         self._at = 0
-        """Up to where the text that is held was read."""
+        """Index up to which the held text was read."""
         self._state = 0
         self._starts: list[int] = []
-        """Where each of the last characters that were read begins."""
+        """Index at which each of the last characters that were read begins."""
         self._breaks = 0
         self._marked = -1
-        """Where the last key ended that was taken out; -1 if that is not at the text held."""
+        """0 if the last removed key ended where the held text begins; -1 otherwise."""
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is held back, and no key is being read."""
+        """True if no text is held back and no key is being read."""
         return not self._state and not self.held
 
     def feed(self, piece: str) -> str:
-        """The next piece; returns what is certain of the text."""
+        """Read the next piece; return the text that is certain."""
         return self._read(piece, final=False)
 
     def end(self) -> str:
-        """The rest of the text, once there are no more pieces."""
+        """Return the rest of the text, after the last piece."""
         return self._read("", final=True)
 
     def _read(self, piece: str, *, final: bool) -> str:
-        # The loop is the whole of the work, a step for each character, so its names are local.
+        # The loop does all the work, one step for each character, so its names are local.
         machine, seeds = self._forms.automaton, self._forms.seeds
         escapes = self._forms.escapes
         steps, fails, depths, found = machine.steps, machine.fails, machine.depths, machine.found
@@ -325,7 +325,7 @@ class Scan:
 
 
 class Stream:
-    """One text that comes piece by piece, with both kinds of forms taken out; see `Scan`."""
+    """The search for both kinds of forms in one text that comes piece by piece; see `Scan`."""
 
     __slots__ = ("_escaped", "_plain", "_secrets")
 
@@ -336,19 +336,19 @@ class Stream:
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is held back, and no key is being read."""
+        """True if no text is held back and no key is being read."""
         return self._plain.idle and (self._escaped is None or self._escaped.idle)
 
     def feed(self, piece: str) -> str:
-        """The next piece; returns what is certain of the text."""
+        """Read the next piece; return the text that is certain."""
         text = self._plain.feed(piece)
-        # A form that an escape goes on has not left the first scan before the escape.
+        # The first scan holds the beginning of a form until the escape that continues it comes.
         if self._escaped is None and _escapes(text):
             self._escaped = Scan(self._secrets.escaped)
         return text if self._escaped is None else self._escaped.feed(text)
 
     def end(self) -> str:
-        """The rest of the text, once there are no more pieces."""
+        """Return the rest of the text, after the last piece."""
         text = self._plain.end()
         if self._escaped is None:
             return self._secrets.clean(text) if _escapes(text) else text
@@ -356,7 +356,7 @@ class Stream:
 
 
 class Redactor:
-    """One answer that comes in pieces, each channel a text of its own."""
+    """Removes keys from one answer that comes in pieces; each channel is a text of its own."""
 
     __slots__ = ("_secrets", "_seeds", "_streams")
 
@@ -366,7 +366,7 @@ class Redactor:
         self._streams: dict[str, Stream] = {}
 
     def take(self, piece: Delta) -> Delta | None:
-        """The piece as it may be told; None if all of it is held back."""
+        """The piece without keys; None if all of it is held back."""
         if self._seeds is None:
             return piece
         stream = self._streams.get(piece.channel)
@@ -381,7 +381,7 @@ class Redactor:
         return Delta(text, piece.channel) if text else None
 
     def rest(self) -> Iterator[Delta]:
-        """What was held back, at the end of the answer."""
+        """The pieces that were held back, at the end of the answer."""
         streams, self._streams = self._streams, {}
         for channel, stream in streams.items():
             text = stream.end()
@@ -427,7 +427,7 @@ def _plain(text: str) -> Iterator[str]:
 
 
 def _base64(key: bytes) -> Iterator[str]:
-    """What Base64 makes of a key, wherever it stands in what is encoded."""
+    """The Base64 forms of a key, for every position of the key in the encoded text."""
     for before, first in ((0, 0), (1, 2), (2, 3)):
         whole = (before + len(key)) * 8 // 6
         form = b64encode(bytes(before) + key).decode()[first:whole].lower()
@@ -437,7 +437,7 @@ def _base64(key: bytes) -> Iterator[str]:
 
 @lru_cache(maxsize=256)
 def secrets_of(*keys: str) -> Secrets:
-    """The `Secrets` of these keys, which are made once; their log records are masked as well."""
+    """The `Secrets` of these keys, made once; `logs` removes these keys from log records, too."""
     secrets = Secrets(keys)
     if secrets.keys:
         known.append(secrets)
@@ -446,13 +446,13 @@ def secrets_of(*keys: str) -> Secrets:
 
 
 def is_secret(name: str) -> bool:
-    """Whether a header of this name holds what nobody may see."""
+    """True if a header of this name holds a secret."""
     lower = name.lower()
     return any(part in lower for part in _SENSITIVE)
 
 
 def keys_in(headers: Mapping[str, Any]) -> Iterator[str]:
-    """What is secret in headers, without the word for its kind before it."""
+    """The secret values of headers, each without the scheme before it, e.g. ``Bearer``."""
     for name, value in headers.items():
         if isinstance(value, str) and is_secret(name):
             scheme, blank, rest = value.partition(" ")

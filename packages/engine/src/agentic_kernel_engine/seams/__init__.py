@@ -1,10 +1,10 @@
 """The variable parts of the loop, each a small protocol with a reference implementation."""
 
+from ..host.approvals import Approvals, InMemoryApprovals, Request
 from ..tools.registry import Invocation, Tool, ToolContext, ToolError, ToolRegistry, Tools, tool
 from ..tools.scheduler import ParallelScheduler, SequentialScheduler, ToolScheduler
 from ..tools.threads import ToolThreads
 from .agent_tool import AgentTool
-from .approvals import Approvals, InMemoryApprovals, Request
 from .capabilities import (
     CapabilityRegistry,
     DuplicateTool,

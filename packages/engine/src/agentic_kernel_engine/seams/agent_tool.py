@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..router import Served
 
 LONGEST: Final = 2_000
-"""How much of a child's failure its parent sees, in characters."""
+"""The most of a child's failure that its parent sees, in characters."""
 _ARGUMENTS: Final = {
     "type": "object",
     "properties": {
@@ -32,24 +32,25 @@ _ARGUMENTS: Final = {
 
 
 class AgentTool(Tool):
-    """A tool whose call runs a child Task on a Runtime, and gives the child's result.
+    """A tool whose call runs a child Task on a Runtime, and returns the child's result.
 
     The id of the child follows from the key of the call, so a call that is repeated after a crash
-    or a pause finds the child of the first one and waits for it (R13). A child that does not end
-    in success is the observation ``child_failed``, with the child's own code in its output. What
-    the child asks people for, the calling Task asks for. A pause of the caller takes effect while
-    it waits; the child goes on. A kill of the caller kills the child, as `OnRuntime` says.
+    or a pause finds the child of the first one and waits for it (R13). If the child does not end in
+    success, the observation is ``child_failed``, with the child's own code in its output. If the
+    child asks people for something, the calling Task asks for it. A pause of the caller takes
+    effect while the caller waits; the child goes on. A kill of the caller kills the child; see
+    `OnRuntime`.
 
     Args:
-        runtime: Where the child runs. Over the caller's own store its kind must be one that the
-            caller's Host does not serve.
-        name: Of the tool.
+        runtime: The Runtime of the child. If it has the caller's own store, the child's kind must
+            be one that the caller's Host does not serve.
+        name: Name of the tool.
         description: For the planner: what the agent is good at.
-        runtime_kind: Of the child; None for the caller's.
+        runtime_kind: The child's runtime kind; None for the caller's.
         agent: The child's Agent, ``<scope>/<name>``.
 
     Raises:
-        InvalidValue: The name is none for a tool.
+        InvalidValue: The name is not valid for a tool.
     """
 
     __slots__ = ("_agent", "_delegation", "_kind")
@@ -74,7 +75,7 @@ class AgentTool(Tool):
     async def _work(self, arguments: Mapping[str, Any], context: ToolContext) -> Any:
         caller = context.caller
         if caller is None:
-            return Observation(error=CHILD_FAILED, message="only a run of the Loop calls an agent")
+            return Observation(error=CHILD_FAILED, message="only a run of a Loop can call an agent")
         job, there = caller.job, self._delegation
         child = child_of(
             job.task, id=child_id(self.name, context.key),
@@ -98,17 +99,17 @@ class AgentTool(Tool):
         return task.result if task.status is TaskStatus.SUCCESS else failed(task)
 
     async def on_killed(self, caller: Task, key: str) -> None:
-        """Kill the child of the call with this key, if there is one; its caller was killed."""
+        """Kill the child, if any, of the call with this key; called after the caller was killed."""
         await self._delegation.on_killed(caller, child_id(self.name, key))
 
 
 def child_id(tool: str, key: str) -> str:
-    """The id of the child of one call: the same for the same call, and no other call's."""
+    """The id of one call's child: the same for the same call, and different for any other."""
     return f"{tool}-{hashlib.sha256(key.encode()).hexdigest()[:32]}"
 
 
 def failed(child: Task) -> Observation:
-    """What a parent sees of a child that did not end in success."""
+    """The parent's observation of a child that did not end in success."""
     code, why = child.status.value, "it was cancelled"
     if child.failure is not None:
         code, why = child.failure.code[:LONGEST], child.failure.message[:LONGEST]
@@ -121,11 +122,11 @@ def failed(child: Task) -> Observation:
 async def unless(
     job: Job, leaving: Callable[[], bool], work: Coroutine[Any, Any, Task]
 ) -> Task | None:
-    """The outcome of a wait for a child; None, and the wait ended, if the parent leaves first.
+    """The outcome of a wait for a child; None if the parent leaves first, which ends the wait.
 
     Args:
-        job: The parent's.
-        leaving: Whether it leaves; asked whenever there is news of the job.
+        job: The parent's job.
+        leaving: Returns True if the parent leaves; called whenever there is news of the job.
     """
     waiting = asyncio.ensure_future(work)
     try:

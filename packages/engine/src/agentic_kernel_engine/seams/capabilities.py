@@ -1,4 +1,4 @@
-"""CapabilityRegistry: what the capability names of an Agent stand for: instructions and tools."""
+"""CapabilityRegistry: the instructions and tools behind the capability names of an Agent."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..tools.registry import Tool, ToolRegistry, Tools
 
 
 class Repertoire:
-    """What one capability gives, or all those of an Agent together.
+    """The instructions and tools of one capability, or of all capabilities of an Agent.
 
     Args:
         instructions: For the planner, beside the Task's own; one text, or several in their order.
@@ -36,18 +36,18 @@ class Repertoire:
 
 
 NOTHING = Repertoire()
-"""The repertoire of nobody in particular."""
+"""The repertoire of a Task without an Agent."""
 
 
 class CapabilityRegistry(Protocol):
-    """Knows the Agents of a Loop, and what their capabilities are made of.
+    """Knows the Agents of a Loop, and the instructions and tools of their capabilities.
 
-    It is asked once when a Task is dispatched, before anything is written, and once at every entry
-    of a run: what changes in it takes effect at the next entry, never in the middle of one.
+    The Loop asks it once when a Task is dispatched, before anything is written, and once at every
+    entry of a run. So a change takes effect at the next entry, never in the middle of one.
     """
 
     async def resolve(self, agent: str) -> Repertoire:
-        """All that the capabilities of this Agent give, in the order of the Agent's list.
+        """The instructions and tools of this Agent's capabilities, in the order of its list.
 
         The same name gives the same repertoire for as long as the registry does not change. A
         capability that is listed twice is given once.
@@ -57,8 +57,8 @@ class CapabilityRegistry(Protocol):
 
         Raises:
             UnknownAgent: There is no such Agent.
-            UnknownCapability: The Agent has a capability that nobody provides.
-            DuplicateTool: Two different tools of it have the same name.
+            UnknownCapability: The Agent has a capability that the registry does not provide.
+            DuplicateTool: Two different tools of the Agent have the same name.
         """
         ...
 
@@ -74,17 +74,17 @@ class UnknownAgent(TaskFailed):
         self.agent = agent
         super().__init__(
             "engine/unknown_agent",
-            f"there is no Agent {agent[:80]!r}; there are: {', '.join(sorted(known)) or 'none'}",
+            f"there is no Agent {agent[:80]!r}; known are: {', '.join(sorted(known)) or 'none'}",
             {"agent": agent},
         )
 
 
 class UnknownCapability(TaskFailed):
-    """An Agent has a capability that nobody provides.
+    """An Agent has a capability that the registry does not provide.
 
     Attributes:
-        agent: Whose it is.
-        capability: Its name.
+        agent: Name of the Agent.
+        capability: Name of the capability.
     """
 
     def __init__(self, agent: str, capability: str) -> None:
@@ -92,18 +92,18 @@ class UnknownCapability(TaskFailed):
         self.capability = capability
         super().__init__(
             "engine/unknown_capability",
-            f"nobody provides the capability {capability!r} of the Agent {agent!r}; register it, "
-            "or take it off the Agent",
+            f"the capability {capability!r} of the Agent {agent!r} is not registered; register "
+            "it, or remove it from the Agent",
             {"agent": agent, "capability": capability},
         )
 
 
 class DuplicateTool(TaskFailed):
-    """Two different tools have one name, so that a call of it would be a guess.
+    """Two different tools have the same name, so a call would be ambiguous.
 
     Attributes:
-        agent: For whom they would come together.
-        tool: The name.
+        agent: Name of the Agent that would have both tools.
+        tool: Name of the tools.
     """
 
     def __init__(self, agent: str, tool: str) -> None:
@@ -121,7 +121,7 @@ class InMemoryCapabilities:
 
     Args:
         agents: The Agents, each with its capabilities.
-        provided: What each capability gives, by its name.
+        provided: The repertoire of each capability, by its name.
 
     Raises:
         InvalidValue: Two Agents have the same name, or a name is not ``<scope>/<name>``.
@@ -159,12 +159,12 @@ class InMemoryCapabilities:
 class AgentTools:
     """A registry of a Loop's own tools and of those that an Agent's capabilities give.
 
-    The Loop's own are looked up anew each time: they may change while a run goes on.
+    The Loop's own tools are looked up each time, because they may change while a run goes on.
 
     Args:
-        agent: Whose they are.
-        own: The Loop's.
-        given: The Agent's.
+        agent: Name of the Agent.
+        own: The Loop's own tools.
+        given: The tools of the Agent's capabilities.
 
     Raises:
         DuplicateTool: Two of them have the same name; from `tools` as well.
@@ -185,10 +185,10 @@ class AgentTools:
 
 
 def joined(agent: str, some: Sequence[Tool], more: Sequence[Tool]) -> tuple[Tool, ...]:
-    """These tools, then those; one that is in both is in it once.
+    """The tools of both sequences, in their order; a tool of both is there only once.
 
     Raises:
-        DuplicateTool: Two different ones have the same name.
+        DuplicateTool: Two different tools have the same name.
     """
     named = {tool.name: tool for tool in some}
     for tool in more:

@@ -1,7 +1,7 @@
-"""Compactor: what keeps the transcript short, and one that summarizes by quoting.
+"""Compactor: the port that keeps the transcript short, and one that summarizes by quoting.
 
-What a compactor does is a function of what it is shown. It asks no model: a call of one would be
-neither reserved nor counted.
+The result of a compactor depends only on its arguments. A compactor asks no model, because that
+call would be neither reserved nor counted.
 """
 
 from __future__ import annotations
@@ -20,33 +20,33 @@ from ..plans.observation import Observation
 from ..plans.transcript import Entry, Summary, Transcript, Turn, UserMessage
 
 LONGEST: Final = 50_000
-"""How long a summary may be, in characters."""
+"""The longest summary, in characters."""
 LINE: Final = 200
-"""How long a line of an extract may be, in characters."""
+"""The longest line of an extract, in characters."""
 _LEFT_OUT: Final = "(…)"
 _encode = msgspec.json.Encoder().encode
 
 
 class Compaction(msgspec.Struct, frozen=True):
-    """What a compactor wants done: a summary takes the place of the first entries."""
+    """A compactor's answer: a summary takes the place of the first entries."""
 
     entries: int
-    """How many are replaced, counted from the first. Those of one commit stay together, so it may
-    be a few less."""
+    """Number of entries to replace, counted from the first. Entries of one commit stay together,
+    so the Loop may replace a few less."""
     summary: str
-    """What the planner is shown instead."""
+    """The text that the planner is shown instead."""
 
 
 class Compactor(Protocol):
     """Decides before each call of the planner whether the transcript is to be shortened.
 
-    The Task's instructions, an open question and the latest words of its user stay, whatever it
-    wants. One that raises, or wants what cannot be done, is not heard: the run goes on with the
-    transcript as it was, and an event says why.
+    The Task's instructions, an open question and the latest text of its user always stay. If a
+    compactor raises, or asks for a cut that cannot be made, the run goes on with the transcript as
+    it was, and an event says why.
     """
 
     def compact(self, transcript: Transcript, remaining: Remaining) -> Compaction | None:
-        """What to replace; None for nothing.
+        """Decide which entries to replace; None to replace no entry.
 
         Args:
             transcript: The Loop's own; neither change it nor keep it.
@@ -58,14 +58,14 @@ class Compactor(Protocol):
 class WindowCompactor:
     """Keeps the latest entries, and quotes from the others.
 
-    It acts when the transcript is longer than either limit, and makes room for a while: of the
-    entries that it keeps, there are as many as fit in half of ``max_bytes``, at least one.
+    It acts if the transcript is longer than either limit, and then makes room for several steps:
+    the entries that it keeps fit in half of ``max_bytes``, except that it keeps at least one.
 
     Args:
-        max_entries: How many entries a transcript may have.
-        max_bytes: How long it may be as JSON.
-        keep: How many of the latest entries are kept, if they fit.
-        summary: How long the extract may be, in characters.
+        max_entries: The most entries of a transcript.
+        max_bytes: The most bytes of a transcript as JSON.
+        keep: The number of latest entries that are kept, if they fit.
+        summary: The longest extract, in characters.
 
     Raises:
         InvalidValue: These do not fit together.
@@ -83,10 +83,14 @@ class WindowCompactor:
         max_bytes = edges.whole(max_bytes, "max_bytes", 1)
         keep, summary = edges.whole(keep, "keep", 1), edges.whole(summary, "summary", 1)
         if keep >= max_entries:
-            raise InvalidValue("keep", f"is {keep}; use at least 1, and less than max_entries")
+            raise InvalidValue(
+                "keep", f"is {keep}; use less than max_entries ({max_entries}), or raise that"
+            )
         most = min(max_bytes // 4, LONGEST)
         if not LINE <= summary <= most:
-            raise InvalidValue("summary", f"is {summary}; use {LINE} to {most}, see max_bytes")
+            raise InvalidValue(
+                "summary", f"is {summary}; use {LINE} to {most}, a quarter of max_bytes at most"
+            )
         self._max_entries = max_entries
         self._max_bytes = max_bytes
         self._keep = keep
@@ -97,12 +101,12 @@ class WindowCompactor:
             return None
         kept = min(self._keep, fitting(transcript, self._max_bytes // 2) or 1)
         count = len(transcript) - kept
-        # What stays beside the last summary was quoted when that was made.
+        # Entries that stayed beside the last summary were quoted when it was made.
         return Compaction(count, extract(transcript[transcript.fixed - 1 : count], self._summary))
 
 
 def fitting(entries: Sequence[Entry], room: int) -> int:
-    """How many of the last entries fit into so many bytes of JSON."""
+    """Number of the last entries that fit into ``room`` bytes of JSON."""
     count = 0
     for entry in reversed(entries):
         room -= len(_encode(entry)) + 1
@@ -113,10 +117,10 @@ def fitting(entries: Sequence[Entry], room: int) -> int:
 
 
 def extract(entries: Sequence[Entry], length: int) -> str:
-    """The beginnings of what was said and done, a line each, in so many characters at most.
+    """Quotes of what was said and done, a line each, in ``length`` characters at most.
 
-    Where that is too long, lines of the middle are left out: a quarter of the length is for the
-    oldest. The lines of an earlier summary are taken as they are.
+    If the lines are too long together, lines of the middle are left out; a quarter of the length is
+    for the oldest lines. The lines of an earlier summary are quoted, too.
     """
     lines = [line for entry in entries for line in _lines(entry) if line]
     if sum(len(line) + 1 for line in lines) <= length:
@@ -129,7 +133,7 @@ def extract(entries: Sequence[Entry], length: int) -> str:
 
 
 def _room_for(lines: Iterator[str], room: int) -> list[str]:
-    """As many of the lines as fit."""
+    """The first lines that fit into ``room`` characters."""
     found = []
     for line in lines:
         room -= len(line) + 1
@@ -166,6 +170,6 @@ def _text(value: object) -> str:
 
 
 def _short(text: str, length: int = LINE) -> str:
-    """One line, of so many characters at most."""
+    """The text as one line, of ``length`` characters at most."""
     line = " ".join(text[: 2 * length].split())
     return line if len(line) <= length else line[: length - 1] + "…"

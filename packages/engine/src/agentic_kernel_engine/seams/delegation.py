@@ -1,4 +1,4 @@
-"""Delegation: who may give work to whom, and where a child Task runs."""
+"""Delegation: which Task may give work to which child, and where the child runs."""
 
 from __future__ import annotations
 
@@ -19,6 +19,10 @@ from agentic_kernel import (
     TaskStatus,
 )
 
+from ..plans.lineage import DEPTH as DEPTH
+from ..plans.lineage import LINEAGE as LINEAGE
+from ..plans.lineage import PARENT as PARENT
+from ..plans.lineage import depth, lineage
 from ..waiting import asked as asked
 from ..waiting import digests as digests
 
@@ -26,23 +30,17 @@ if TYPE_CHECKING:
     from ..host.job import Job
     from ..router import Served
 
-DEPTH: Final = "engine/depth"
-"""Metadata of a child: how many Tasks above it delegated to it."""
-LINEAGE: Final = "engine/lineage"
-"""Metadata of a child: the Agents that the work went through, the outermost first."""
-PARENT: Final = "engine/parent"
-"""Metadata of a child: the id of the Task that gave the work to it."""
 LOOK: Final = 0.1
-"""Seconds between the first two looks at a child on a Runtime that cannot be waited on."""
+"""Seconds between the first two polls of a child on a Runtime without ``wait``."""
 SELDOM: Final = 2.0
-"""Seconds between later looks, and between two at a child that is paused and asks for nothing."""
+"""Seconds between later polls, and between two of a child that is paused and asks for nothing."""
 
 
 class DelegationRefused(KernelError):
-    """Work may not be given to this child; the planner is told why, and the run goes on.
+    """The parent may not give work to this child; the planner is told why, and the run goes on.
 
     Attributes:
-        reason: Why, and what to do instead.
+        reason: The reason, and what to do instead.
     """
 
     def __init__(self, reason: str) -> None:
@@ -54,24 +52,24 @@ class DelegationRefused(KernelError):
 
 
 class Delegation(Protocol):
-    """How a run gives work to children.
+    """Gives work of a run to children.
 
-    The Loop bounds the depth, makes the child's Task, and has its id on record before `spawn`. So
+    The Loop bounds the depth, makes the child's Task, and puts its id on record before `spawn`. So
     every method may be called again for the same child after a crash, and must then find what it
     did before. ``job`` is the parent's hold on its own Task.
 
-    A kill of the parent ends its children. Those in the parent's own store are swept by the Host;
-    an implementation that runs them elsewhere kills them when `join` is cancelled while
-    ``job.killed``. Any other cancellation leaves the child alone: the parent will be back. For a
-    parent that did not wait, an implementation may have ``async def on_killed(self, parent: Task,
-    child: str) -> None``: kill a child that was spawned and has not been joined to its end.
+    A kill of the parent ends its children. The Host kills those in the parent's own store. An
+    implementation that runs children elsewhere kills a child when `join` is cancelled while
+    ``job.killed``. Any other cancellation leaves the child alone, because the parent will be back.
+    For a parent that did not wait, an implementation may have ``async def on_killed(self, parent:
+    Task, child: str) -> None``: it kills a child that was spawned and not joined to its end.
     """
 
     def admit(self, parent: Task, child: Task) -> Task:
-        """The child as it is to be started, with the id, parent, depth and lineage that it has.
+        """The child as it is to be started; its id, parent, depth and lineage stay as they are.
 
-        Decides by the two Tasks alone, and the same again for the same two; nothing is written
-        before it. It is asked about calls of an `AgentTool` as well.
+        The decision depends only on the two Tasks, and is the same again for the same two. Nothing
+        is written before it. It is also asked for about calls of an `AgentTool`.
 
         Raises:
             DelegationRefused: This parent may not give work to this child.
@@ -79,19 +77,21 @@ class Delegation(Protocol):
         ...
 
     async def spawn(self, job: Job, child: Task) -> None:
-        """Start the child; one that was started before by this parent counts as started (R13).
+        """Start the child; a child that this parent started before counts as started.
+
+        R13: the child's id is on record before its start, so a start may be repeated.
 
         Raises:
-            CannotStart: It cannot be started, and was not.
-            TaskExists: The id belongs to somebody else's Task.
+            CannotStart: The child cannot be started, and was not.
+            TaskExists: The id belongs to a Task that is not a child of this parent.
         """
         ...
 
     async def join(self, job: Job, child: str) -> Task:
         """Wait until the child has ended or asks people for something; return that snapshot.
 
-        It asks where it is ``paused`` and `asked` of it is not None. A child that is paused for
-        anything else is waited for.
+        A child asks if it is ``paused`` and `asked` of it is not None. A child that is paused for
+        another reason is waited for.
 
         Raises:
             TaskNotFound: There is no such child of this parent.
@@ -99,10 +99,11 @@ class Delegation(Protocol):
         ...
 
     async def tell(self, job: Job, child: str, decisions: Sequence[Mapping[str, Any]]) -> None:
-        """Leave decisions in the child's inbox, all of them before it goes on, and let it go on.
+        """Put all the decisions into the child's inbox, and then let the child go on.
 
-        Each has a ``digest`` of something that the child asked for. At least once: a child uses a
-        decision once and ignores it from then on. Nothing is done for a child that has ended.
+        Each decision has the ``digest`` of a request of the child. They may be delivered more than
+        once: a child uses a decision once, and ignores it from then on. For a child that has ended,
+        nothing is done.
 
         Raises:
             TaskNotFound: There is no such child of this parent.
@@ -110,7 +111,7 @@ class Delegation(Protocol):
         ...
 
     async def cancel(self, job: Job, child: str) -> None:
-        """Kill the child; a no-op where it has ended.
+        """Kill the child; a no-op if it has ended.
 
         Raises:
             TaskNotFound: There is no such child of this parent.
@@ -119,10 +120,10 @@ class Delegation(Protocol):
 
 
 class ChildTasks:
-    """Children on the Host of their parent, in its store and its slot.
+    """Runs children on the Host of their parent, in its store and its slot.
 
     Args:
-        cycles: Whether an Agent may give work to itself, or to one that the work came through.
+        cycles: True if an Agent may give work to itself, or to one that the work came through.
     """
 
     def __init__(self, *, cycles: bool = False) -> None:
@@ -150,15 +151,15 @@ class ChildTasks:
 
 
 class OnRuntime:
-    """Children on a Runtime of their own, wherever it runs them.
+    """Runs children on another Runtime than the parent's.
 
-    On a Host the children know their parent: over the parent's store a kill of the parent ends
-    them in every case, over another one while the parent runs. Decisions reach a child where the
-    Runtime has the Host's `decide`; without it they are refused.
+    On a Host the children know their parent. If that Host has the parent's store, a kill of the
+    parent always ends them; if it has another store, a kill ends them while the parent runs.
+    Decisions reach a child if the Runtime has the Host's `decide`; otherwise they are refused.
 
     Args:
-        runtime: Where the children run.
-        runtime_kind: Of the children; None for the parent's.
+        runtime: The Runtime of the children.
+        runtime_kind: The children's runtime kind; None for the parent's.
         cycles: As for `ChildTasks`.
     """
 
@@ -182,7 +183,7 @@ class OnRuntime:
             else:
                 await self._runtime.dispatch(child)
         except (TaskExists, CannotStart):
-            # One that is there already needs no slot and no consent any more.
+            # A child that exists already needs neither a slot nor consent.
             with suppress(TaskNotFound):
                 await self._own(job, child.id)
                 return
@@ -205,7 +206,8 @@ class OnRuntime:
         runtime: Any = self._runtime
         if not hasattr(runtime, "decide"):
             raise DelegationRefused(
-                f"child {child} waits for a decision, and a {type(runtime).__name__} takes none"
+                f"child {child} waits for a decision, but a {type(runtime).__name__} has no "
+                "decide(); run the child on a Host"
             )
         *others, last = wanted
         with suppress(IllegalTransition):
@@ -218,7 +220,7 @@ class OnRuntime:
         await self._runtime.kill(child)
 
     async def on_killed(self, parent: Task, child: str) -> None:
-        """Kill a child, if it is one, after its parent was killed."""
+        """Kill a child of the parent; called after the parent was killed."""
         with suppress(TaskNotFound):
             if (await self._runtime.get(child)).metadata.get(PARENT) == parent.id:
                 await self._runtime.kill(child)
@@ -230,7 +232,7 @@ class OnRuntime:
         return task
 
     async def _look(self, child: str, *statuses: TaskStatus) -> Task:
-        """`Host.wait` for a Runtime that cannot be waited on."""
+        """Poll a child until it has one of the statuses; for a Runtime without ``wait``."""
         pause = LOOK
         while True:
             task = await self._runtime.get(child)
@@ -243,12 +245,12 @@ class OnRuntime:
 def child_of(
     parent: Task, *, id: str, summary: str, instructions: str, kind: str, agent: str | None
 ) -> Task:
-    """The Task of a child, with its depth and its lineage.
+    """The Task of a child, with its parent, depth and lineage.
 
-    Nothing else of the parent's metadata goes with it: a child has a session of its own.
+    It gets no other metadata of the parent: a child has a session of its own.
 
     Raises:
-        DelegationRefused: There can be no such Task; the name of its Agent is none.
+        DelegationRefused: A value is not valid for a Task, e.g. the name of the Agent.
     """
     try:
         return Task.new(
@@ -263,41 +265,26 @@ def child_of(
         raise DelegationRefused(str(invalid)) from invalid
 
 
-def depth(task: Task) -> int:
-    """How many Tasks above this one delegated to it; 0 where its metadata says no such thing."""
-    found = task.metadata.get(DEPTH, 0)
-    return max(found, 0) if type(found) is int else 0
-
-
-def lineage(task: Task) -> list[str]:
-    """Whom the work went through, this Task's own Agent included, whatever its metadata says."""
-    found = task.metadata.get(LINEAGE)
-    names = [name for name in found if isinstance(name, str)] if isinstance(found, list) else []
-    if task.agent_name and task.agent_name not in names[-1:]:
-        names.append(task.agent_name)
-    return names
-
-
 def refuse_cycle(parent: Task, child: Task) -> None:
-    """Refuse a child that the work came through already.
+    """Refuse a child whose Agent the work came through already.
 
     Raises:
-        DelegationRefused: It did.
+        DelegationRefused: The work came through that Agent.
     """
     above = lineage(parent)
     for name in lineage(child)[len(above) :]:
         if name in above:
             raise DelegationRefused(
                 f"the work came from {name!r} already ({' > '.join(above)}); do it here, or give "
-                "it to another"
+                "it to another Agent"
             )
 
 
 def _wanted(child: Task, decisions: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """What a child may still need, none of it if it has ended; last what lets it go on.
+    """The decisions that a child may still need, those that it asks for now last; [] if it ended.
 
-    A child that does not ask for something just now may ask again: it waits for its own children
-    one at a time.
+    A child may ask later for something that it does not ask for now, because it waits for its own
+    children one at a time.
     """
     if child.status.terminal:
         return []
@@ -311,6 +298,6 @@ async def _settled(wait: Callable[..., Awaitable[Task]], child: str) -> Task:
         task = await wait(child, TaskStatus.PAUSED)
         if task.status.terminal or asked(task) is not None:
             return task
-        with suppress(TimeoutError):  # It may run for so short a time that no news of it comes.
+        with suppress(TimeoutError):  # The child may run too briefly to be seen running.
             async with asyncio.timeout(SELDOM):
                 await wait(child, TaskStatus.RUNNING)

@@ -1,4 +1,4 @@
-"""Governor: decides what of a run is remembered, and what is forgotten again; and one that does."""
+"""Governor: the port that decides what a memory keeps of a run, and one implementation."""
 
 from __future__ import annotations
 
@@ -21,33 +21,34 @@ from ..plans.transcript import Entry
 from .memory import MAX_HITS, MAX_TEXT, Item, Memory, NotCurrent, Query
 
 MAX_PROPOSALS: Final = 16
-"""How much a governor may propose at once."""
+"""The most proposals of one step, or of one end."""
 TRIES: Final = 5
-"""How often an item is placed anew because somebody else was faster."""
+"""The most attempts to place an item while other runs of the session are faster."""
 
 
 class Proposal(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a governor wants remembered; the Loop makes an `Item` of it, with id, scope, origin."""
+    """A text that a governor wants remembered; the Loop adds id, scope and origin to an `Item`."""
 
     text: str
     key: str = ""
-    """What it is about; see `Item.key`."""
+    """The subject; see `Item.key`."""
 
 
 class MemoryGovernor(Protocol):
     """Decides what is remembered, and keeps a memory in order.
 
-    What it proposes is on record with the step, in one write; only then is it brought into memory,
-    by `keep`. So nothing is remembered of a step that came to nothing, and nothing forgotten that
-    is on record. What a governor raises is recorded, and the run goes on without.
+    Its proposals are on record with the step, in one write. Only after that does `keep` bring them
+    into memory. So a step that was never committed leaves nothing in memory, and a crash loses no
+    proposal that is on record. If a governor raises, an event says so, and the run goes on without
+    that call.
     """
 
     async def of_step(
         self, context: Context, plan: Plan, observations: Sequence[Observation]
     ) -> Sequence[Proposal]:
-        """What to remember of a step that was done, before it is committed.
+        """Decide what to remember of a step that was done; called before the step is committed.
 
-        At most `MAX_PROPOSALS`, of a step as of an end.
+        It returns at most `MAX_PROPOSALS`; so does `of_end`.
 
         Args:
             observations: In the order of the plan's actions.
@@ -55,30 +56,30 @@ class MemoryGovernor(Protocol):
         ...
 
     async def of_end(self, task: Task, end: End, transcript: Sequence[Entry]) -> Sequence[Proposal]:
-        """What to remember of a run that is over, before its Task ends.
+        """Decide what to remember of a run that is over; called before its Task ends.
 
-        It is not asked about a run that failed by a fault, nor about one that was killed.
+        It is not called for a run that failed by a fault, nor for a run that was killed.
         """
         ...
 
     async def keep(self, memory: Memory, item: Item) -> None:
-        """Bring an item into memory, and forget what is too much in its scope.
+        """Bring an item into memory, and forget the surplus items of its scope.
 
-        It is called again with the same item after a crash or a fault, also when that is in memory
-        already; this must come to the same as one call.
+        It is called again with the same item after a crash or a fault, even if the item is in
+        memory already. Several calls must have the same effect as one.
         """
         ...
 
 
 class SessionMemoryGovernor:
-    """Remembers what tools gave and what was answered, within bounds, for the rest of a session.
+    """Remembers results of tools and final answers, within bounds, for the rest of a session.
 
-    A newer result of the same call takes the older one's place, as does a newer answer to the same
-    instructions. Beyond the bound the oldest items are forgotten.
+    A newer result of the same call takes the older one's place, and so does a newer answer to the
+    same instructions. Beyond the bound, the oldest items are forgotten.
 
     Args:
-        max_items: How many live items a session has at most.
-        max_characters: How long one of them is at most; the rest is cut off.
+        max_items: The most live items of a session.
+        max_characters: The most characters of one item; the rest is cut off.
 
     Raises:
         InvalidValue: A bound is out of range.
@@ -131,7 +132,7 @@ class SessionMemoryGovernor:
             (same if about else rest).append(live.id)
         if item.id not in same:
             placed = memory.supersede(same[0], item) if same else memory.propose(item)
-            if not await placed:  # It is known, and not live any more.
+            if not await placed:  # The item is known, and no longer live.
                 return
         for id in same[1:]:  # Two runs of the session learned it side by side.
             await memory.tombstone(item.scope, id, "something newer is known about the same")

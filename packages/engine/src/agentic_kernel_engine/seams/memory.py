@@ -1,8 +1,8 @@
-"""Memory: what outlives a Task. Items in scopes, never edited, found again by a query.
+"""Memory: items that outlive a Task, kept in scopes, never edited, found again by a query.
 
 An item is live from the moment it is proposed until it is superseded or tombstoned, and never
-again afterwards. Its id is known in its scope for ever, so saying the same thing twice changes
-nothing; a caller that may have to repeat itself gives ids that it can work out again.
+again afterwards. Its id is known in its scope for ever, so a repeated call changes nothing. A
+caller that may have to repeat a call uses ids that it can compute again.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from agentic_kernel import InvalidValue, KernelError
 from .. import values
 
 MAX_TEXT: Final = 16_384
-"""How long the text of one item may be, in characters."""
+"""The longest text of one item, in characters."""
 MAX_NAME: Final = 640
-"""How long an id, a key, or a part of a scope may be, in characters; a reason as well."""
+"""The longest id, key, reason or part of a scope, in characters."""
 MAX_HITS: Final = 1_000
-"""How many hits one query may ask for."""
+"""The most hits that one query may ask for."""
 
 
 def _check(text: object, path: str, least: int, most: int) -> None:
-    if type(text) is not str:  # One of another class could not be stored.
+    if type(text) is not str:  # A string of a subclass could not be stored.
         raise InvalidValue(path, f"must be a string, not {type(text).__name__}")
     if not least <= len(text) <= most:
         raise InvalidValue(path, f"has {len(text):,} characters; use {least} to {most:,}")
@@ -39,12 +39,12 @@ def _count(number: object, path: str, least: int, most: int) -> None:
 
 
 class Scope(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Who remembers: what is in one scope is seen from no other.
+    """The owner of items; the items of one scope cannot be seen from another.
 
-    The parts are compared as they stand, each with its own: no case is folded, nothing is joined.
+    Two scopes are the same if each part is exactly the same; letter case counts.
 
     Raises:
-        InvalidValue: A part is no text, too long, or cannot be stored.
+        InvalidValue: A part is not a string, is too long, or cannot be stored.
     """
 
     tenant: str = ""
@@ -57,10 +57,10 @@ class Scope(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Origin(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Where an item came from; whose it is says its `Scope`.
+    """The Task and the step that an item came from; its owner is its `Scope`.
 
     Raises:
-        InvalidValue: The Task is no text, or the step no count.
+        InvalidValue: The Task is not a valid text, or the step is not a valid number.
     """
 
     task: str = ""
@@ -82,13 +82,13 @@ class Item(msgspec.Struct, frozen=True, omit_defaults=True):
     """
 
     id: str
-    """Unlike any other in its scope."""
+    """Unique in its scope."""
     scope: Scope
     text: str
-    """What a planner is shown."""
+    """The text that a planner is shown."""
     key: str = ""
-    """What it is about, so that something newer about the same can take its place; may be empty.
-    A memory stores it and gives it no meaning: a governor does."""
+    """The subject, so that a newer item about the same subject can take its place; may be empty.
+    A memory only stores the key; a governor uses it."""
     origin: Origin = Origin()
 
     def __post_init__(self) -> None:
@@ -103,18 +103,18 @@ class Item(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Query(msgspec.Struct, frozen=True):
-    """What to look for.
+    """A search in one scope.
 
     Raises:
-        InvalidValue: The limit is no number from 1 to `MAX_HITS`, the minimal score none from -1 to
-            1, or the text cannot be stored.
+        InvalidValue: The limit is not a whole number from 1 to `MAX_HITS`, the minimal score is not
+            a number from -1 to 1, or the text cannot be stored.
     """
 
     scope: Scope
     text: str = ""
-    """What the hits should be about; empty for the newest of all."""
+    """The subject of the hits; empty for the newest items."""
     limit: int = 8
-    """How many hits at most."""
+    """The most hits."""
     min_score: float = 0.0
     """Hits below it are left out."""
 
@@ -132,13 +132,13 @@ class Hit(msgspec.Struct, frozen=True):
 
     item: Item
     score: float
-    """How well it fits, from -1 to 1 for as well as can be; comparable within one memory only."""
+    """The fit, from -1 to 1 (best); comparable within one memory only."""
     reason: str
-    """Why it was found, for people."""
+    """The reason why it was found, for people."""
 
 
 class Remembered(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What is known of an item: where it came from, and what became of it."""
+    """The record of an item: its origin, and what became of it."""
 
     id: str
     text: str
@@ -154,7 +154,7 @@ class Remembered(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def live(self) -> bool:
-        """Whether a query can find it."""
+        """True if a query can find it."""
         return not self.successor and not self.forgotten
 
 
@@ -203,54 +203,54 @@ class NotCurrent(KernelError, ValueError):
 class Memory(Protocol):
     """Keeps items in scopes, and finds them again.
 
-    Every call concerns one scope, and neither shows nor changes anything of another: an id that
-    is known elsewhere is unknown here. A call takes effect at one moment or, when it raises, not
-    at all; once it has returned, every later call sees its effect. Calls may be made side by side,
-    and may be cancelled; one that was cancelled may have taken effect, and can be repeated.
+    Every call concerns one scope, and neither shows nor changes another: an id that is known in one
+    scope is unknown in the others. A call is atomic: it takes effect at one moment or, if it
+    raises, not at all. After it has returned, every later call sees its effect. Calls may run
+    concurrently, and may be cancelled. A cancelled call may have taken effect, and can be repeated.
 
-    What is not of the types below is refused with `InvalidValue`, and nothing is stored. Anything
-    else that a memory raises is a fault of its own, which the caller is to survive.
+    Arguments of other types are refused with `InvalidValue`, and nothing is stored. Any other
+    exception is a fault of the memory, which the caller must survive.
     """
 
     async def propose(self, item: Item) -> bool:
         """Remember an item.
 
-        An id that is known in the scope changes nothing, whatever else the item says and whatever
-        became of the one with that id: what was superseded or tombstoned is not live again.
+        If its id is known in the scope, the call changes nothing, even if the item differs from the
+        known one. An item that was superseded or tombstoned does not become live again.
 
         Returns:
-            Whether it is new. Of several calls with the same id, exactly one is told so.
+            True if the item is new. Of several calls with the same id, exactly one returns True.
         """
         ...
 
     async def supersede(self, predecessor: str, item: Item) -> bool:
         """Put an item in the place of a live one of the same scope, in one act.
 
-        From then on the predecessor is found by no query; it names its successor, and the successor
-        names it. An item whose id is known changes nothing, as in `propose`, whatever the
-        predecessor is.
+        From then on, no query finds the predecessor. The predecessor names its successor, and the
+        successor names its predecessor. If the item's id is known, the call changes nothing, as in
+        `propose`, for any predecessor.
 
         Returns:
-            Whether it is new.
+            True if the item is new.
 
         Raises:
             UnknownItem: The scope has no such predecessor.
-            NotCurrent: It is not live any more. Of several that would supersede the same item,
-                exactly one does.
+            NotCurrent: The predecessor is no longer live. Of several calls that would supersede the
+                same item, exactly one does.
         """
         ...
 
     async def tombstone(self, scope: Scope, id: str, reason: str) -> bool:
-        """Forget an item, live or superseded: it is found by no query, and its text is gone.
+        """Forget an item, live or superseded: no query finds it, and its text is deleted.
 
-        Id, key, origin and the items that it names stay, with the reason. The first reason stays:
-        forgetting again changes nothing.
+        Its id, key, origin, predecessor and successor stay, with the reason. To forget it again
+        changes nothing: the first reason stays.
 
         Args:
-            reason: Why, for people; not empty.
+            reason: Reason for people; not empty.
 
         Returns:
-            Whether it had not been forgotten before.
+            True if the item had not been forgotten before.
 
         Raises:
             UnknownItem: The scope has no such item.
@@ -260,14 +260,15 @@ class Memory(Protocol):
     async def recall(self, query: Query) -> Sequence[Hit]:
         """The live items of the query's scope that fit it best, best first.
 
-        Never more than its limit and none below its minimal score; of equal scores, the newer
-        first. The same query finds the same in the same order as long as the scope is unchanged.
-        Without a text it finds the newest, newest first, each with the score 1.
+        There are never more than the query's limit, and none below its minimal score; of equal
+        scores, the newer item comes first. The same query finds the same items in the same order as
+        long as the scope is unchanged. A query without a text finds the newest items, newest first,
+        each with the score 1.
         """
         ...
 
     async def explain(self, scope: Scope, id: str) -> Remembered:
-        """Where an item came from and what became of it, live or not.
+        """The record of an item, live or not: its origin, and what became of it.
 
         Raises:
             UnknownItem: The scope has no such item.
@@ -275,53 +276,53 @@ class Memory(Protocol):
         ...
 
     async def export(self, scope: Scope) -> dict[str, Any]:
-        """All that is known in a scope, oldest first, as JSON with a version (see `Export`).
+        """All items that are known in a scope, oldest first, as JSON with a version (see `Export`).
 
-        It has no text of a forgotten item. A scope that nothing is known of gives no items.
+        The text of a forgotten item is not in it. A scope without known items gives an empty list.
         """
         ...
 
     async def restore(self, scope: Scope, exported: Mapping[str, Any]) -> int:
-        """Take in what `export` gave, all of it or nothing; what is known stays as it is.
+        """Take in an export, all of it or none; it does not overwrite known items.
 
-        It goes into the scope named here, whatever scope it was exported from. An item that is
-        known on both sides is live only if it is on both, and forgotten if it is on either.
-        Restoring into a scope that knows nothing makes it export the same again, its own name
-        apart; restoring the same again changes nothing.
+        The items go into the scope named here, whatever scope they were exported from. An item that
+        is known on both sides is live only if it is live on both, and forgotten if it is forgotten
+        on either. After a restore into an empty scope, its export is the same again, except for the
+        name of the scope. To restore the same again changes nothing.
 
         Returns:
-            How many items are new.
+            Number of new items.
 
         Raises:
-            InvalidValue: It is no export, has a newer version, or names an item that it does not
-                have.
+            InvalidValue: It is not an export, has a newer version, or names an item that it does
+                not have.
         """
         ...
 
 
 def check_scope(scope: object, path: str = "scope") -> None:
-    """Refuse what is no scope.
+    """Refuse a value that is not a `Scope`.
 
     Raises:
-        InvalidValue: It is not.
+        InvalidValue: It is not a `Scope`.
     """
     if not isinstance(scope, Scope):
         raise InvalidValue(path, f"must be a Scope, not {type(scope).__name__}")
 
 
 def check_id(id: object) -> None:
-    """Refuse what cannot be an item's id.
+    """Refuse a value that cannot be an item's id.
 
     Raises:
-        InvalidValue: It cannot.
+        InvalidValue: It is not a string, is empty or too long, or cannot be stored.
     """
     _check(id, "id", 1, MAX_NAME)
 
 
 def check_reason(reason: object) -> None:
-    """Refuse what is no reason to forget.
+    """Refuse a value that cannot be the reason to forget an item.
 
     Raises:
-        InvalidValue: It is not.
+        InvalidValue: It is not a string, is empty or too long, or cannot be stored.
     """
     _check(reason, "reason", 1, MAX_NAME)

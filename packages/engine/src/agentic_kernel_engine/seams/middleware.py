@@ -1,14 +1,14 @@
-"""Middleware: may change what goes to a model or a tool, and what comes back.
+"""Middleware: hooks that may change the input and the output of a model or a tool.
 
 Policy decides, Observer watches, Middleware changes. A middleware is any object with some of the
-hooks below; the Loop calls only those that are there, in the order in which the middlewares were
-given, and those behind a call (``after_…``, ``on_run_end``) in the reverse order.
+hooks below. The Loop calls only the hooks that are there, in the order in which the middlewares
+were given. It calls the hooks after a call (``after_…``, ``on_run_end``) in the reverse order.
 
-A hook may raise `End` to end the run. One that raises anything else, or gives what it may not,
-fails the run: with its own code if that is a `TaskFailed`, else with ``engine/middleware_failed``
-and the hook's name. Either way, what is under way is settled first: a call that was made is on
-record with what came of it, what a planner used up is counted, and nothing more is begun. No hook
-is bounded in time but by its own care.
+A hook may raise `End` to end the run. A hook that raises anything else, or returns a value of the
+wrong type, fails the run: with its own code if it raised `TaskFailed`, else with
+``engine/middleware_failed`` and the hook's name. In both cases the Loop first settles what is under
+way: the outcome of a call that was made is on record, a planner's usage is counted, and no new call
+is begun. The Loop sets no time limit for a hook; the hook must do so itself.
 """
 
 from __future__ import annotations
@@ -38,53 +38,58 @@ class Middleware(Protocol):
     """All the hooks; an implementation has those that it needs."""
 
     async def on_run_start(self, state: Any) -> None:
-        """Before the first commit of a run; ``state`` is its `State`.
+        """Called before the first commit of a run; ``state`` is its `State`.
 
-        What it changes of the state is in that commit, and in no other. A run that crashes before
-        it has left nothing, so it starts once more, and this is called once more.
+        Changes of the state are in that commit, and in no other. A run that crashes before that
+        commit has stored nothing, so it starts once more, and this hook is called once more.
         """
 
     async def on_run_end(self, state: Any, outcome: Any) -> None:
-        """Before the end of a run is committed; ``outcome`` is its `End`.
+        """Called before the end of a run is committed; ``outcome`` is its `End`.
 
-        A run that crashes before that comes to its end once more, and this is called once more.
+        A run that crashes before that commit ends once more, and this hook is called once more.
         """
 
     async def before_model(self, context: Context) -> None:
-        """Before each call of the planner; may set ``context.response`` to answer instead."""
+        """Called before each call of the planner; may set ``context.response`` to answer itself."""
 
     async def after_model(self, context: Context, plan: Plan) -> Plan | None:
-        """After the answer, before its usage is counted; may return another plan."""
+        """Called after the answer, before its usage is counted; may return another plan."""
 
     async def before_tool(self, invocation: Invocation) -> Observation | None:
-        """Before each tool call; may change its arguments, or return an observation instead.
+        """Called before each tool call; may change its arguments, or return an observation instead.
 
-        The arguments are a copy. Once changed, they are the policy's to allow again; those that a
-        person approved are not to be changed, and neither is the tool, but for its limits. What
-        is not allowed is not called: its observation is ``policy_denied``.
+        The arguments are a copy. If the hook changes them, the policy decides about the call again.
+        Arguments that a person approved must not be changed; neither must the tool, except for its
+        limits. A call that is not allowed is not made: its observation is ``policy_denied``.
         """
 
     async def after_tool(
         self, invocation: Invocation, observation: Observation
     ) -> Observation | None:
-        """After each tool call; may return another observation."""
+        """Called after each tool call; may return another observation."""
 
     async def on_error(self, context: Context, error: Exception) -> Recovery | None:
-        """When the planner failed; None leaves it to the next middleware, and in the end: fail."""
+        """Called when the planner failed; None leaves the failure to the next middleware.
+
+        If every middleware returns None, the Task fails.
+        """
 
 
 class Recovery:
-    """What a middleware wants done about a planner's failure.
+    """A middleware's remedy for a planner's failure.
 
     Args:
         verb: ``retry`` the call, take ``plan`` as a ``fallback`` answer or ask ``planner`` for one,
             ``skip`` the step, or ``fail`` the Task.
         plan: The answer of a fallback.
         delay: Seconds to wait before the next call.
-        planner: Whom to ask from now on, at this step; what the call may use up is reserved first.
+        planner: The planner to ask from now on, at this step; the Loop first reserves its worst
+            case.
 
     Raises:
-        InvalidValue: There is no such verb, a fallback has no answer, or the delay is no number.
+        InvalidValue: There is no such verb, a fallback has neither plan nor planner, another verb
+            has one, or the delay is not a number of seconds.
     """
 
     __slots__ = ("delay", "plan", "planner", "verb")
@@ -98,7 +103,7 @@ class Recovery:
     ) -> None:
         edges.choice(verb, "verb", ("retry", "fallback", "skip", "fail"))
         if (verb == "fallback") is (plan is None and planner is None):
-            raise InvalidValue("plan, planner", "give one with a fallback, and none without")
+            raise InvalidValue("plan, planner", "must be given for a fallback, and only for that")
         self.verb = verb
         self.plan = plan
         self.delay = edges.seconds(delay, "delay")
@@ -106,7 +111,7 @@ class Recovery:
 
 
 FAILED: Final = "engine/middleware_failed"
-"""The code of a run that a hook failed."""
+"""The failure code of a run whose hook failed."""
 HOOKS: Final = (
     "on_run_start", "on_run_end", "before_model", "after_model", "before_tool", "after_tool",
     "on_error",
@@ -124,7 +129,7 @@ _BEHIND: Final = frozenset({"on_run_end", "after_model", "after_tool"})
 
 
 class Hooks:
-    """The hooks of several middlewares, sorted once, so that what nobody uses costs nothing."""
+    """The hooks of several middlewares, sorted once, so that an unused hook costs nothing."""
 
     __slots__ = HOOKS
 
@@ -151,10 +156,10 @@ class Hooks:
 
 
 def _check(middleware: Any, name: str) -> None:
-    """Refuse what the Loop would never call, or could not.
+    """Refuse an object whose hooks the Loop would never call, or cannot call.
 
     Raises:
-        InvalidValue: It is a class, has no hook, or a hook of it is no function.
+        InvalidValue: It is a class, has no hook, or one of its hooks is not a function.
     """
     if isinstance(middleware, type):
         raise InvalidValue(name, f"is the class {middleware.__name__}; pass an instance of it")
@@ -170,10 +175,10 @@ def _check(middleware: Any, name: str) -> None:
 
 
 async def _called(name: str, hook: Callable[..., Awaitable[Any]], gives: type, *args: Any) -> Any:
-    """What a hook gives, fit to go on with.
+    """Call a hook, and return its checked result.
 
     Raises:
-        End: The hook says so, or it failed.
+        End: The hook raised it, or the hook failed.
     """
     try:
         given = await hook(*args)
@@ -202,7 +207,7 @@ async def _called(name: str, hook: Callable[..., Awaitable[Any]], gives: type, *
 
 
 def _kept(observation: Observation) -> Observation:
-    """An observation with a copy of its output, within the bounds of any other."""
+    """The observation with a copy of its output, after the checks that every observation passes."""
     length = 0
     for name in ("error", "message", "call", "tool"):
         text = getattr(observation, name)
@@ -217,5 +222,5 @@ def _kept(observation: Observation) -> Observation:
 
 
 def storable(text: str) -> str:
-    """A text for people, in a form and of a length that can be stored."""
+    """The text, cut and escaped so that it can be stored."""
     return text[:500].replace("\0", "\\0").encode("utf-8", "backslashreplace").decode()

@@ -1,4 +1,4 @@
-"""Planner: what decides about the next step, most often a model; and two that are none."""
+"""Planner: the port that decides about the next step, and two implementations without a model."""
 
 from __future__ import annotations
 
@@ -15,13 +15,15 @@ from ..plans.plan import NOTHING_USED, Delta, PlanLike, PlanStream, Usage
 class Planner(Protocol):
     """Turns a context into the next actions.
 
-    A planner may also have ``def worst_case(self, context: Context) -> Usage``: what the next
-    call may use up at most. Under limits of tokens or cost it is asked before every call, and no
-    call is made that could pass one; a planner without it is stopped after the call that did.
+    A planner may also have ``def worst_case(self, context: Context) -> Usage``: the most that the
+    next call may use up. Under limits of tokens or cost, the Loop asks for it before every call,
+    and makes no call that could pass a limit. Without it, the run ends after the call that passed
+    a limit.
 
-    And it may have ``async def accept(self, task: Task) -> None``, asked before a Task is
-    dispatched and when one is taken up: it raises `CannotStart` where it could not plan, for want
-    of a key, say. Then the Task is refused, or paused if it was running elsewhere before.
+    A planner may also have ``async def accept(self, task: Task) -> None``. It is called before a
+    Task is dispatched and when a Task is taken up, and raises `CannotStart` if the planner could
+    not plan, e.g. because a key is missing. Then the Task is refused, or paused if it was running
+    elsewhere before.
     """
 
     def plan(self, context: Context) -> Awaitable[PlanLike] | PlanStream:
@@ -34,22 +36,22 @@ class Planner(Protocol):
 
 
 class Forecast(Protocol):
-    """A planner that knows what a call may cost."""
+    """A planner that knows the worst case of a call."""
 
     def worst_case(self, context: Context) -> Usage:
-        """What a call with this context uses up at most."""
+        """The most that a call with this context uses up."""
         ...
 
 
 class ScriptedPlanner:
-    """Gives the answers of a script: the answer to step ``n`` is the ``n``-th.
+    """Gives the answers of a script: the answer to step ``n`` is ``script[n]``.
 
-    It depends on nothing but the step, so that it says the same again after a crash.
+    The answer depends only on the step, so it is the same again after a crash.
 
     Args:
         script: For each step a plan, an action, a list of actions; an exception to raise; a
             function of the context that returns one of these; or a `Streamed` answer.
-        worst: What each call may use up at most; nothing by default.
+        worst: The most that each call may use up; nothing by default.
     """
 
     def __init__(self, *script: Any, worst: Usage = NOTHING_USED) -> None:
@@ -62,7 +64,9 @@ class ScriptedPlanner:
     def plan(self, context: Context) -> Awaitable[PlanLike] | PlanStream:
         if context.step >= len(self._script):
             raise PlannerError(
-                "scripted/exhausted", f"the script has {len(self._script)} answers and no more"
+                "scripted/exhausted",
+                f"the script has {len(self._script)} answers, and step {context.step} has none; "
+                "add one",
             )
         said = self._script[context.step]
         if callable(said):
@@ -79,8 +83,8 @@ class Streamed:
 
     Args:
         pieces: The text, piece by piece; a `Delta` for another channel than the text.
-        plan: What it ends with.
-        pause: Awaited before each piece, so that a test can hold it up.
+        plan: The plan at the end.
+        pause: Awaited before each piece, so that a test can hold the piece back.
     """
 
     def __init__(
@@ -102,7 +106,7 @@ class Streamed:
 
 
 class RuleBasedPlanner:
-    """Asks its rules in order; the first one that has something to say decides.
+    """Asks its rules in order, and takes the first answer that is not None.
 
     Args:
         rules: Functions of the context that return an action, several, a plan, or None.

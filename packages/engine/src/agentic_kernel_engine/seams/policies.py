@@ -18,25 +18,25 @@ from .policy import Policy, decided
 
 EFFECTS: Final[frozenset[str]] = frozenset(get_args(SideEffect))
 STRICTNESS: Final[dict[Verdict, int]] = {"allow": 0, "require_approval": 1, "deny": 2, "stop": 3}
-"""How much a verdict keeps from being done."""
+"""The rank of each verdict; the highest is the strictest."""
 
 Classifier = Callable[[Action, Context], float | Awaitable[float]]
-"""How risky an action is: 0 for not at all, 1 for as much as can be."""
+"""Returns the risk of an action, from 0 (none) to 1 (the highest)."""
 
 
 class BasicPolicy:
     """Decides about tool calls by the tool's name and by its effect; other actions are allowed.
 
-    Each rule is an effect (``none``, ``read``, ``write``, ``destructive``), or a pattern of names
-    as in file names (``rm*``); a tool that is named like an effect is matched by ``[w]rite``. A
-    denial always holds. Beyond that a name says more than an effect, and an approval is asked for
-    where both it and a permission would do. What no rule is about is allowed if it has no effect
-    on the world, and needs an approval if it has.
+    Each rule is an effect (``none``, ``read``, ``write``, ``destructive``), or a pattern of tool
+    names as for file names (``rm*``). The pattern ``[w]rite`` matches a tool that is named like an
+    effect. A denial always holds. Otherwise a rule about the name is stronger than a rule about the
+    effect; between equally strong rules, ``approve`` is stronger than ``allow``. A call that no
+    rule matches is allowed if its tool has no effect on the world, and else needs an approval.
 
     Args:
-        allow: What is done.
-        approve: What a person decides about.
-        deny: What is not done.
+        allow: Rules for calls that are made.
+        approve: Rules for calls that a person decides about.
+        deny: Rules for calls that are not made.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class BasicPolicy:
         tool = _tool(action, context)
         if self._deny.names(action.tool) or (tool and tool.effect in self._deny.effects):
             return deny(f"{action.tool} is not allowed here")
-        if tool is None:  # Nothing can come of it, and the planner is told why.
+        if tool is None:  # An unknown tool cannot be called, and the planner is told so.
             return ALLOW
         ask = require_approval(f"{tool.name} has the effect {tool.effect!r}")
         if self._approve.names(tool.name):
@@ -72,8 +72,8 @@ class PermissionPolicy:
     """Denies the tools whose scopes the principal lacks.
 
     Args:
-        hide: Whether the planner does not even see them. If it does, a call is denied with what
-            is missing.
+        hide: True to hide these tools from the planner. Otherwise it sees them, and a call is
+            denied with the missing scopes.
     """
 
     def __init__(self, *, hide: bool = True) -> None:
@@ -83,7 +83,10 @@ class PermissionPolicy:
         tool = _tool(action, context) if isinstance(action, ToolCall) else None
         missing = tool.scopes - context.principal.scopes if tool else None
         if tool and missing:
-            return deny(f"{tool.name} needs what is not allowed: {', '.join(sorted(missing))}")
+            return deny(
+                f"{tool.name} requires scopes that the principal lacks: "
+                f"{', '.join(sorted(missing))}"
+            )
         return ALLOW
 
     def visible(self, tool: Tool, context: Context) -> bool:
@@ -91,13 +94,13 @@ class PermissionPolicy:
 
 
 class PolicyPipeline:
-    """Several policies of which the strictest holds: stop, deny, require_approval, allow.
+    """Asks several policies; the strictest decision holds: stop, deny, require_approval, allow.
 
-    Of several that are as strict, the first one's reason is kept. A policy that raises has denied.
-    A tool is visible if it is so to all of them.
+    If several decisions are equally strict, the first one's reason is kept. A policy that raises
+    has denied. A tool is visible if it is visible to all policies.
 
     Raises:
-        InvalidValue: There is none, so that nobody would decide.
+        InvalidValue: No policy is given.
     """
 
     def __init__(self, *policies: Policy) -> None:
@@ -119,15 +122,14 @@ class PolicyPipeline:
 
 
 class RiskPolicy:
-    """Decides by how risky an action is.
+    """Decides by the risk of an action.
 
-    A classifier that raises, or gives anything but a number from 0 to 1, has not said that the
-    action is safe: it is denied.
+    If the classifier raises, or does not return a number from 0 to 1, the action is denied.
 
     Args:
-        classify: Says how risky an action is.
+        classify: Returns the risk of an action.
         approve: From this risk on, a person decides.
-        deny: From this risk on, it is not done.
+        deny: From this risk on, the action is not done.
 
     Raises:
         InvalidValue: Not 0 ≤ approve ≤ deny ≤ 1.
@@ -153,7 +155,7 @@ class RiskPolicy:
         if isinstance(risk, bool) or not isinstance(risk, (int, float)) or not 0 <= risk <= 1:
             return deny("its risk is not known: the classifier gave no number from 0 to 1")
         if risk >= self._deny:
-            return deny(f"its risk is {risk:.2f}, and {self._deny:.2f} is too much")
+            return deny(f"its risk is {risk:.2f}; actions from {self._deny:.2f} on are denied")
         if risk >= self._approve:
             return require_approval(f"its risk is {risk:.2f}")
         return ALLOW
@@ -173,5 +175,5 @@ class _Rules:
 
 
 def _tool(call: ToolCall, context: Context) -> Tool | None:
-    """What would be called; None if the planner has no such tool."""
+    """The tool of a call; None if the planner has no such tool."""
     return next((tool for tool in context.tools if tool.name == call.tool), None)

@@ -1,4 +1,4 @@
-"""Policy: decides whether an action is done; and the policies that come with the engine."""
+"""Policy: the port that decides whether an action is done, and `AllowAll`."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ from ..plans.decision import ALLOW, ROUTES, Decision, deny
 
 
 class Policy(Protocol):
-    """Decides; it changes nothing, and what it says holds.
+    """Decides about actions. It changes nothing, and its decisions hold.
 
-    A policy may also have ``def visible(self, tool: Tool, context: Context) -> bool``: whether
-    the planner sees a tool at all.
+    A policy may also have ``def visible(self, tool: Tool, context: Context) -> bool``: False hides
+    the tool from the planner.
     """
 
     async def authorize(self, action: Action, context: Context) -> Decision:
-        """Whether this action may be done now. An exception counts as a denial."""
+        """Decide whether this action may be done now. An exception counts as a denial."""
         ...
 
 
 LONGEST: Final = 2_000
-"""How long a reason may be, in characters; of a longer one the beginning is kept."""
+"""The longest reason, in characters; a longer one is cut."""
 
 
 async def decided(
     policy: Policy, action: Action, context: Context, who: str = "the policy"
 ) -> Decision:
-    """What a policy says about an action; a denial if it fails, or says nothing that can be used.
+    """A policy's decision about an action; a denial if it raises or gives no valid `Decision`.
 
-    Either is a bug of the policy, and is logged.
+    Both are bugs of the policy, and are logged.
 
     Args:
-        who: Names the policy where it fails.
+        who: Name of the policy in the reason of a denial.
     """
     try:
         said = await policy.authorize(action, context)
@@ -73,7 +73,7 @@ def _usable(policy: object, said: object, action: Action, context: Context) -> D
 
 
 class AllowAll:
-    """Everything that the tools themselves allow."""
+    """Allows every action; the tools' own checks still apply."""
 
     async def authorize(self, action: Action, context: Context) -> Decision:
         return ALLOW

@@ -1,1 +1,1 @@
-"""Tools: what a model may call, from a function's signature to the bounded call."""
+"""Tools: functions that a model may call, from a function's signature to the bounded call."""

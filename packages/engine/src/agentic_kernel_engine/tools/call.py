@@ -1,4 +1,4 @@
-"""Call: how one call of a tool becomes an observation, whatever happens in it."""
+"""Call: make one call of a tool, and turn its outcome into an observation."""
 
 from __future__ import annotations
 
@@ -29,37 +29,37 @@ from .threads import NOT_BEGUN, ThreadsExhausted
 from .tool import Tool, ToolContext
 
 MAX_OUTPUT: Final = 1_000_000
-"""How long one result may be as JSON text, in bytes."""
+"""The longest result of a tool, as JSON text in bytes."""
 MAX_CODE: Final = 200
-"""How long the code in an observation may be, in characters."""
+"""The longest code in an observation, in characters."""
 MAX_MESSAGE: Final = 2_000
-"""How long the message of an observation may be, in characters."""
+"""The longest message of an observation, in characters."""
 
 
 class Invocation(msgspec.Struct, eq=False):
     """One call on its way to its tool, as middleware sees it; the arguments may be changed."""
 
     tool: Tool
-    """What is called."""
+    """The tool that is called."""
     arguments: Mapping[str, Any]
-    """With what; begins as the planner's own."""
+    """The arguments; at first those of the planner."""
     call: ToolCall
-    """What the planner asked for."""
+    """The planner's action."""
     context: ToolContext
-    """What the tool is told."""
+    """The facts about the call that the tool gets."""
     checked: Mapping[str, Any] | None = None
-    """The arguments, if they were checked already; others that take their place are not."""
+    """The arguments, if they were checked already; arguments that replace them are checked anew."""
 
 
 class Unfinished(Exception):
-    """Raised by a tool whose call is not over: it wants to be called again, with the same key.
+    """Raised by a tool whose call is not over and must be made again, with the same key.
 
-    What the tool began goes on without it. The other calls of the batch are settled, the Task
-    pauses, and once it goes on the call is made again.
+    The work that the tool began goes on. The other calls of the batch are settled, and the Task
+    pauses. When the Task goes on, the call is made again.
 
     Attributes:
-        waiting: What the call waits for, as in the note ``engine/waiting_for``; None where it only
-            makes way for a pause that waits.
+        waiting: The content of the note ``engine/waiting_for``; None if the call only gives way to
+            a pause that was requested.
     """
 
     def __init__(self, waiting: Mapping[str, Any] | None) -> None:
@@ -70,12 +70,12 @@ class Unfinished(Exception):
 class ToolError(Exception):
     """Raised by a tool to tell the planner what went wrong: an answer, and not a bug of the tool.
 
-    The observation has the text as its message. Any other exception counts as a bug: it is an
+    The observation has the text as its message. Any other exception counts as a bug. It gives an
     observation as well, and is logged with its traceback.
 
     Args:
         message: What went wrong and what to do about it, for the planner.
-        code: Of the observation.
+        code: The error code of the observation.
     """
 
     def __init__(self, message: str, code: str = HANDLER_ERROR) -> None:
@@ -84,19 +84,19 @@ class ToolError(Exception):
 
 
 async def perform(invocation: Invocation) -> Observation:
-    """Make one call; whatever goes wrong in it is an observation.
+    """Make one call and return its observation; a failure of the tool is an observation, too.
 
-    A tool may raise `ToolError`, or give an `Observation` with an error of its own, whose output is
-    JSON. Anything else that it raises is logged once, with its traceback; the observation's
-    metadata says ``type``, ``file`` and ``line``.
+    A tool may raise `ToolError`, or return an `Observation` with an error of its own, whose output
+    is JSON. Any other exception is logged once, with its traceback; the observation's metadata has
+    its ``type``, ``file`` and ``line``.
 
-    The tool gets arguments of its own, and what it returned is copied: nothing that it does with
-    either changes the record. ``SystemExit``, ``GeneratorExit`` and any other ``BaseException``
-    count as its failure, because no tool may end the process, and so does a cancellation that
-    nobody asked for. A cancellation of the run passes, as does ``KeyboardInterrupt``.
+    The tool gets a copy of the arguments, and its result is copied, so later changes by the tool do
+    not change the record. ``SystemExit``, ``GeneratorExit`` and any other ``BaseException`` count
+    as a failure of the tool, because no tool may end the process. So does a cancellation that the
+    run did not ask for. A cancellation of the run and ``KeyboardInterrupt`` are raised again.
 
     Raises:
-        Unfinished: The tool says so.
+        Unfinished: The tool raised it.
     """
     tool = invocation.tool
     context = invocation.context
@@ -105,7 +105,7 @@ async def perform(invocation: Invocation) -> Observation:
         missing = ", ".join(sorted(tool.scopes - context.principal.scopes))
         return _failed(
             invocation, MISSING_SCOPES,
-            f"needs what {context.principal.name or 'the principal'} is not allowed: {missing}",
+            f"requires scopes that {context.principal.name or 'the principal'} lacks: {missing}",
         )  # fmt: skip
     try:
         if not isinstance(arguments, dict):
@@ -158,14 +158,14 @@ async def perform(invocation: Invocation) -> Observation:
                 )  # fmt: skip
             return _failed(
                 invocation, TIMEOUT,
-                f"did not come back within {tool.timeout:g} seconds; what it did by then, it did",
+                f"did not return within {tool.timeout:g} seconds; effects it had by then remain",
             )  # fmt: skip
         return (_told if is_a(error, ToolError) else _faulty)(invocation, error)
     return _observed(invocation, result, fits_output)
 
 
 def _observed(invocation: Invocation, result: Any, fits: Fit | None) -> Observation:
-    """The observation of a call that came back."""
+    """The observation of a call that returned."""
     if isinstance(result, Observation) and result.error:
         return _own_failure(invocation, result)
     try:
@@ -183,7 +183,7 @@ def _observed(invocation: Invocation, result: Any, fits: Fit | None) -> Observat
 
 
 def stored(result: Any, path: str = "output") -> Any:
-    """What is kept of a result: a copy of its JSON form, which shares no part with anything.
+    """A copy of a result's JSON form, which shares no part with the result.
 
     Raises:
         InvalidValue: It has no JSON form, or one that is over `MAX_OUTPUT` or may not be stored.
@@ -195,14 +195,14 @@ def stored(result: Any, path: str = "output") -> Any:
     if len(text) > MAX_OUTPUT:
         raise InvalidValue(
             path,
-            f"is {len(text):,} bytes of JSON, over the limit of {MAX_OUTPUT:,}; give less, or a "
+            f"is {len(text):,} bytes of JSON, over the limit of {MAX_OUTPUT:,}; return less, or a "
             "reference to it",
         )
     return decode(text)
 
 
 def _formed(result: Any, path: str, refused: InvalidValue) -> bytes:
-    """The JSON text of what is not JSON itself, but has a JSON form."""
+    """The JSON text of a value that is not JSON itself, but has a JSON form."""
     try:
         form = plain(result, path)
     except InvalidValue:
@@ -213,7 +213,7 @@ def _formed(result: Any, path: str, refused: InvalidValue) -> bytes:
 
 
 def _own_failure(invocation: Invocation, given: Observation) -> Observation:
-    """The observation of a tool that says itself what went wrong."""
+    """The observation of a tool that reported its own failure."""
     try:
         for name in ("error", "message"):
             text = getattr(given, name)
@@ -233,14 +233,14 @@ def _own_failure(invocation: Invocation, given: Observation) -> Observation:
 
 
 def _failed(invocation: Invocation, code: str, message: str, output: Any = None) -> Observation:
-    # Whatever an exception says has to be storable.
+    # The text may be that of any exception; make it storable.
     message = message[:MAX_MESSAGE].replace("\0", "\\0")
     message = message.encode("utf-8", "backslashreplace").decode()
     return Observation(output, code, message, invocation.call.id, invocation.tool.name)
 
 
 def _told(invocation: Invocation, error: BaseException) -> Observation:
-    """The observation of a tool that raised what the planner is to be told."""
+    """The observation of a tool that raised `ToolError`."""
     given = Observation(None, getattr(error, "code", ""), text_of(error))
     return _own_failure(invocation, given)
 
@@ -254,7 +254,7 @@ def _faulty(invocation: Invocation, error: BaseException) -> Observation:
 
 
 def _closed(error: BaseException) -> bool:
-    """Whether the coroutine is being closed, which is no doing of the tool."""
+    """True if the coroutine is being closed, which is not a failure of the tool."""
     if not is_a(error, GeneratorExit):
         return False
     try:

@@ -14,11 +14,13 @@ class Caller:
     """The run that calls an agent.
 
     Args:
-        job: Its hold on its Task.
-        admit: Whether the Task may give work to a child; see `Delegation.admit`.
-        decisions: What people said to what the child of this very call asked for; emptied once
-            the child has it.
-        leaving: Whether a call is to let go of its child, because the run is about to pause.
+        job: The run's hold on its Task.
+        admit: Checks that the Task may give work to a child, and returns the child to start; see
+            `Delegation.admit`.
+        decisions: Decisions of people about requests of this call's child; emptied once the child
+            has them.
+        leaving: Returns True if a call must stop waiting for its child, because the run is about
+            to pause.
     """
 
     __slots__ = ("admit", "decisions", "job", "leaving")

@@ -1,8 +1,8 @@
-"""Mismatch: the words for a value that does not fit a schema.
+"""Mismatch: the message about a value that does not fit a schema.
 
-The validator's own account of a mismatch holds the value and every alternative that was tried, and
-grows exponentially with them. This one walks down to the first part that does not fit, and asks for
-the words only there; so it costs a walk, whatever the schema and the value.
+The validator's own message holds the value and every alternative that was tried, and grows
+exponentially with them. This module walks down to the first part that does not fit, and asks the
+validator for its message only there. So it costs one walk, for any schema and any value.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from urllib.parse import unquote
 from agentic_kernel.frozen import shown
 
 MAX_STEPS: Final = 256
-"""How many parts are walked down before the words are asked for."""
+"""The most levels of the schema that are walked down."""
 MAX_MESSAGE: Final = 500
-"""How long the words may be, in characters."""
-# Keywords that hand the value, or parts of it, on to another schema.
+"""The longest message, in characters."""
+# Keywords that apply another schema to the value, or to parts of it.
 _APPLIED: Final = frozenset(
     {
         "$ref", "$dynamicRef", "$recursiveRef", "$defs", "definitions", "allOf", "anyOf", "oneOf",
@@ -37,7 +37,7 @@ _NAMES: Final[dict[type, tuple[str, ...]]] = {
     list: ("array",),
     tuple: ("array",),
 }
-"""What JSON Schema calls the type of a value."""
+"""The names that JSON Schema has for the type of a value."""
 
 _Place = tuple[str, Any, tuple[str | int, ...]]
 """Pointer to a part of the schema, the part of the value, and how the path goes on to it."""
@@ -52,7 +52,7 @@ def path_of(root: str, steps: Sequence[str | int]) -> str:
 
 
 class Mismatch:
-    """Finds the words for values that do not fit one schema."""
+    """Makes messages about values that do not fit one schema."""
 
     __slots__ = ("_options", "_parts", "_schema")
 
@@ -63,7 +63,7 @@ class Mismatch:
         """Validators of all parts, by pointer; made when the first value does not fit."""
 
     def describe(self, value: Any) -> str:
-        """What does not fit, where, and what is expected; the value itself is not in it."""
+        """Say what does not fit, where, and what is expected; the value itself is not quoted."""
         import jsonschema_rs
 
         if self._parts is None:
@@ -84,7 +84,7 @@ class Mismatch:
         return f"{where}{': ' if where else ''}{words}"[:MAX_MESSAGE]
 
     def _own(self, part: Any, value: Any) -> str:
-        """The words for what a part demands of the value as a whole; "" if that is met."""
+        """The message if the value as a whole does not meet a part's demands; "" if it does."""
         import jsonschema_rs
 
         if not isinstance(part, dict):
@@ -94,7 +94,7 @@ class Mismatch:
             for key in value if isinstance(value, dict) else ():
                 if key not in known:
                     there = ", ".join(shown(name) for name in known) or "none"
-                    return f"has no property {shown(key)}; there are: {there}"
+                    return f"has the unknown property {shown(key)}; known are: {there}"
         own = {key: each for key, each in part.items() if key not in _APPLIED and key != "$id"}
         if "$schema" in self._schema:
             own["$schema"] = self._schema["$schema"]
@@ -105,7 +105,7 @@ class Mismatch:
         return ""
 
     def _deeper(self, pointer: str, part: dict[str, Any], value: Any) -> _Place | None:
-        """The first place below that does not fit; None if it is not to be told."""
+        """The first place below that does not fit; None if there is no single such place."""
         reference = part.get("$ref")
         if isinstance(reference, str) and self._fails(unquote(reference), value):
             return unquote(reference), value, ()
@@ -132,7 +132,7 @@ class Mismatch:
                 if self._fails(below, item):
                     return below, item, (index,)
         for keyword in ("anyOf", "oneOf"):
-            # Several types, one of them the value's: that one was meant.
+            # If exactly one alternative has the value's type, it was meant.
             likely = [
                 f"{pointer}/{keyword}/{index}"
                 for index in range(len(part.get(keyword, ())))
@@ -143,7 +143,7 @@ class Mismatch:
         return None
 
     def _alternatives(self, pointer: str, part: dict[str, Any], value: Any) -> str:
-        """The words for too few alternatives that fit, or too many; "" if that is not it."""
+        """The message if no alternative fits, or too many do; "" otherwise."""
         for keyword, demand in (("anyOf", "must fit one of"), ("oneOf", "must fit exactly one of")):
             some = part.get(keyword, ())
             failing = [self._fails(f"{pointer}/{keyword}/{n}", value) for n in range(len(some))]
@@ -161,7 +161,7 @@ class Mismatch:
         return validator is not None and not validator.is_valid(value)
 
     def _admits(self, pointer: str, value: Any) -> bool:
-        """Whether an alternative is meant for values of this type, as far as it says."""
+        """True if an alternative names the value's type, or no type at all."""
         part = self._at(pointer)
         if isinstance(part, dict) and isinstance(part.get("$ref"), str):
             part = self._at(unquote(part["$ref"]))
@@ -172,7 +172,7 @@ class Mismatch:
         return any(name in names for name in ([types] if isinstance(types, str) else types))
 
     def _at(self, pointer: str) -> Any:
-        """The part at a pointer, all of which were resolved when the schema was accepted."""
+        """The part at a pointer; every pointer was resolved when the schema was accepted."""
         part: Any = self._schema
         for step in pointer.split("/")[1:]:
             key = step.replace("~1", "/").replace("~0", "~")
@@ -181,5 +181,5 @@ class Mismatch:
 
 
 def _escaped(key: str) -> str:
-    """A key as a step of a pointer."""
+    """The key, escaped as a step of a JSON pointer."""
     return key.replace("~", "~0").replace("/", "~1")

@@ -1,4 +1,4 @@
-"""Tools: where the tools of a run are found; and by one name, all that is about them."""
+"""Tools: the registry of a run's tools; this module also exports the other names about tools."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ToolScheduler: which calls of a batch run side by side, and which alone."""
+"""ToolScheduler: runs the calls of a batch, some of them side by side."""
 
 from __future__ import annotations
 
@@ -11,40 +11,40 @@ from agentic_kernel import InvalidValue
 from ..plans.observation import Observation
 
 Call = Callable[[], Coroutine[Any, Any, Observation]]
-"""One call, not yet begun. It turns whatever goes wrong into an observation."""
+"""One call, not yet begun. It turns every failure into an observation."""
 
 
 class ToolScheduler(Protocol):
     """Runs the calls of a batch."""
 
     async def run(self, calls: Sequence[Call], concurrent: Sequence[bool]) -> list[Observation]:
-        """The observations, in the order of the calls, whichever was done first.
+        """Run the calls; return their observations, in the order of the calls.
 
-        When this is cancelled, no call outlives it.
+        If this is cancelled, no call outlives it.
 
         Args:
-            calls: What to run; none is begun twice.
-            concurrent: For each call, whether it may run beside others.
+            calls: The calls to run; each is begun at most once.
+            concurrent: For each call, True if it may run beside others.
         """
         ...
 
 
 class SequentialScheduler:
-    """One call after the other."""
+    """Runs one call after the other."""
 
     async def run(self, calls: Sequence[Call], concurrent: Sequence[bool]) -> list[Observation]:
         return [await call() for call in calls]
 
 
 class ParallelScheduler:
-    """Neighbours that may run beside others do; a call that may not waits, and is waited for.
+    """Runs neighbouring concurrent calls side by side, and every other call alone.
 
-    So what happens before such a call and what happens after it stay before and after. A call that
-    raises all the same ends the batch: the others are cancelled, and the exception is raised as it
-    is.
+    So the calls before such a single call end before it begins, and the calls after it begin after
+    it ends. A call must not raise. If one does, the others are cancelled, and the exception is
+    raised as it is.
 
     Args:
-        limit: How many calls run at the same time at most.
+        limit: The most calls that run at the same time.
 
     Raises:
         InvalidValue: The limit is below one.
@@ -52,7 +52,7 @@ class ParallelScheduler:
 
     def __init__(self, limit: int = 8) -> None:
         if limit < 1:
-            raise InvalidValue("limit", f"is {limit}; at least one call has to run")
+            raise InvalidValue("limit", f"is {limit}; use at least 1")
         self.limit = limit
 
     async def run(self, calls: Sequence[Call], concurrent: Sequence[bool]) -> list[Observation]:
@@ -88,7 +88,7 @@ class ParallelScheduler:
 
 
 async def _end(tasks: Sequence[asyncio.Task[Any]]) -> None:
-    """Cancel what still runs and wait for it, through every further cancellation of ours."""
+    """Cancel the running calls and wait for them, also if this task is cancelled meanwhile."""
     again = False
     while running := [task for task in tasks if not task.done()]:
         for task in running:
@@ -99,6 +99,6 @@ async def _end(tasks: Sequence[asyncio.Task[Any]]) -> None:
             again = True
     for task in tasks:
         if not task.cancelled():
-            task.exception()  # Seen, so that nobody is warned of it.
+            task.exception()  # Retrieved, so that asyncio logs no warning.
     if again:
         raise asyncio.CancelledError

@@ -1,8 +1,8 @@
-"""Schemas: whether a value fits a JSON Schema, and nothing else.
+"""Schemas: checks that a value fits a JSON Schema.
 
-A schema is data from outside. It is never executed, nothing that it refers to is fetched, and what
-checking against it costs is bounded: its size, its patterns (a regular expression runs in linear
-time, so there is neither lookaround nor a back reference), and how often its references multiply.
+A schema is data from outside. It is never executed, and no reference in it is fetched. The cost of
+a check is bounded: by the schema's size, by its patterns, which run in linear time (so lookaround
+and back references are refused), and by the number of references that are followed.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from ..values import check, decode, encode, mapping
 from .mismatch import MAX_MESSAGE, Mismatch, path_of
 
 MAX_BYTES: Final = 256 * 1024
-"""How long a schema may be as JSON text."""
+"""The longest schema, as JSON text in bytes."""
 MAX_PATTERN: Final = 64 * 1024
-"""How large one compiled pattern may be, in bytes of the engine's program."""
+"""The largest compiled pattern, in bytes of the regex engine's program."""
 MAX_REFERENCES: Final = 4_096
-"""How many references may be followed from the root, each as often as it is met."""
+"""The most references followed from the root; each counts as often as it is met."""
 MAX_CHAIN: Final = 128
-"""How many references may lead to one another in a row."""
+"""The longest chain of references that lead from one to the next."""
 
 _HINT: Final = "; lookaround, back references and large repetitions are not supported"
 
 Fit = Callable[[Any], str | None]
-"""None if a value fits; else what does not, where, and what is expected."""
+"""Returns None if a value fits; else a message: what does not fit, where, what is expected."""
 
 
 class Validator(Protocol):
@@ -39,7 +39,7 @@ class Validator(Protocol):
         """The check of one schema.
 
         Raises:
-            InvalidValue: It is no schema, or one that is not accepted.
+            InvalidValue: It is not a schema, or not an accepted one.
         """
         ...
 
@@ -47,14 +47,15 @@ class Validator(Protocol):
 def compile_schema(schema: Mapping[str, Any], *, checked: bool = False) -> Fit:
     """The check of one schema: draft 2020-12, or another one that its ``$schema`` names.
 
-    What may not be stored fits no schema. References lead into the schema itself (``#``, ``#/…``).
+    A value that may not be stored fits no schema. A reference must lead into the schema itself
+    (``#``, ``#/…``).
 
     Args:
-        checked: Whether only values come that `values.check` has seen; another one that is deep
-            enough would end the process.
+        checked: True if the caller passes only values that `values.check` has accepted; another
+            value that is deep enough would end the process.
 
     Raises:
-        InvalidValue: It is no JSON Schema, refers to something outside of itself, has a pattern
+        InvalidValue: It is not a JSON Schema, refers to something outside of itself, has a pattern
             that cannot run in linear time, or is too deep or too large.
     """
     text = encode(mapping(schema, "schema"), "schema")
@@ -62,7 +63,7 @@ def compile_schema(schema: Mapping[str, Any], *, checked: bool = False) -> Fit:
         raise InvalidValue("schema", f"is {len(text):,} bytes of JSON; use up to {MAX_BYTES:,}")
     plain = decode(text)
     _References(plain).check()
-    # Only here: most of what imports the engine never compiles a schema.
+    # Imported here, because most programs that import the engine never compile a schema.
     import jsonschema_rs
 
     options: dict[str, Any] = {
@@ -87,7 +88,7 @@ def compile_schema(schema: Mapping[str, Any], *, checked: bool = False) -> Fit:
 
     def fit(value: Any) -> str | None:
         try:
-            check(value, "")  # Also for its depth: the validator's recursion ends the process.
+            check(value, "")  # Bounds the depth, too: deep recursion would end the process.
         except InvalidValue as error:
             return str(error).removeprefix(": ")[:MAX_MESSAGE]
         return None if is_valid(value) else mismatch.describe(value)
@@ -95,16 +96,16 @@ def compile_schema(schema: Mapping[str, Any], *, checked: bool = False) -> Fit:
     return fit
 
 
-# What a keyword holds decides how its parts are read: names with a schema each, or data.
+# A keyword decides how its parts are read: as names with a schema each, or as plain data.
 _NAMED: Final = frozenset({"properties", "patternProperties", "dependentSchemas", "dependencies"})
 _APART: Final = frozenset({"$defs", "definitions", "const", "enum", "default", "examples"})
 _REFERENCES: Final = ("$ref", "$dynamicRef", "$recursiveRef")
 
 
 class _References:
-    """The references of a schema, followed before anything is compiled.
+    """The references of a schema, followed before the schema is compiled.
 
-    References that fan out and meet again are walked once per way by every validator: thirty lines
+    If references fan out and meet again, every validator follows them once per path: thirty lines
     of schema make a billion checks.
     """
 
@@ -114,14 +115,14 @@ class _References:
         self._base = "id" if "draft-04" in str(schema.get("$schema")) else "$id"
 
     def check(self) -> None:
-        """Refuse what leads outside, nowhere, or to too much."""
+        """Refuse references that lead outside, lead nowhere, or multiply too much."""
         if self._count("#", 0) > MAX_REFERENCES:
             raise InvalidValue(
                 "schema", f"multiplies its references to over {MAX_REFERENCES:,}; simplify it"
             )
 
     def _count(self, pointer: str, depth: int) -> int:
-        """How many references are followed from here; one that leads back counts as one."""
+        """Number of references followed from here; one that leads back counts as one."""
         if pointer in self._counts:
             return self._counts[pointer]
         if depth > MAX_CHAIN:
@@ -134,7 +135,7 @@ class _References:
         return total
 
     def _targets(self, pointer: str) -> list[str]:
-        """The references that apply wherever the part at a pointer does."""
+        """The references that apply whenever the part at a pointer applies."""
         start = self._resolve(pointer)
         found: list[str] = []
         stack: list[tuple[Any, bool]] = [(start, False)]
@@ -173,6 +174,6 @@ class _References:
         return part
 
     def _refuse_base(self, part: Any) -> None:
-        """A part with an id of its own would change what the references in it mean."""
+        """Refuse a part with an id of its own, which changes the meaning of its references."""
         if isinstance(part, dict) and isinstance(part.get(self._base), str):
             raise InvalidValue("schema", f"has a part with an {self._base} of its own; remove it")

@@ -1,6 +1,7 @@
-"""Signature: what a typed function says about itself as a tool.
+"""Signature: the description of a tool, read from a typed function.
 
-Its annotations give the schemas, its docstring the descriptions, its defaults what may be left out.
+The annotations give the schemas, the docstring gives the descriptions, and an argument whose
+parameter has a default may be left out.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _REFERENCE: Final = "#/$defs/{model}"
 
 
 class Signature:
-    """What was read from a function.
+    """The schemas and descriptions that were read from a function.
 
     Raises:
         InvalidValue: A parameter has no annotation, or one that has no JSON form; it is named.
@@ -37,7 +38,7 @@ class Signature:
 
         Args:
             function: Any callable with annotations.
-            context: A parameter with this annotation is no argument; its name is kept.
+            context: Annotation of the parameter that gets the context. It is not an argument.
         """
         if not callable(function):
             raise InvalidValue("function", f"is {edges.came(function)}; give a tool or a function")
@@ -52,7 +53,7 @@ class Signature:
         for name, parameter in inspect.signature(function).parameters.items():
             path = f"{where}({name})"
             if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
-                raise InvalidValue(path, "is not passed by name; a tool's parameters have to be")
+                raise InvalidValue(path, "is not passed by name; use parameters that can be")
             if name not in hints:
                 raise InvalidValue(path, "has no annotation; the schema is made from it")
             if hints[name] is context:
@@ -65,11 +66,11 @@ class Signature:
             else:
                 types[name] = NotRequired[hints[name]]
                 defaults[name] = parameter.default
-        # A TypedDict: any name may be a key, and what is left out stays out, so that the
-        # function's own default holds.
+        # A TypedDict, because any name may be a key, and an argument that is left out stays out,
+        # so that the function's own default holds.
         arguments = TypedDict("Arguments", types)  # type: ignore[misc]
         self.arguments = msgspec.json.Decoder(arguments, dec_hook=_decoded).decode
-        """From the JSON text of the arguments to what the function takes."""
+        """Decodes the JSON text of the arguments into the function's arguments."""
         self.input_schema = _object_schema(arguments, texts, defaults)
         self.output_schema = _output_schema(hints.get("return", Any))
 
@@ -98,21 +99,22 @@ def described(doc: str) -> tuple[str, dict[str, str]]:
 
 
 def plain(value: Any, path: str = "value") -> Any:
-    """The JSON form of dataclasses, enums, models and whatever else has one.
+    """The JSON form of a dataclass, an enum, a model or any other value that has one.
 
-    Its size is counted before it is made. Keys become texts; two that become the same are refused.
+    Its size is counted before it is made. Keys become texts; two keys that become the same text
+    are refused.
 
     Raises:
-        InvalidValue: It would be too large or too deep, holds itself, or two keys of a part become
-            the same text.
-        Exception: It has none, or making it failed.
+        InvalidValue: It would be too large or too deep, the value holds itself, or two keys of a
+            part become the same text.
+        Exception: The value has no JSON form, or making it failed.
     """
     check_size(value, path, lambda part: _parts(part, path))
     return msgspec.to_builtins(value, str_keys=True, enc_hook=_dumped)
 
 
 def _parts(value: Any, path: str) -> Iterable[Any] | None:
-    """What the JSON form of a value is made of; None for a value without parts."""
+    """The parts of a value's JSON form; None for a value without parts."""
     kind = type(value)
     if isinstance(value, Mapping):
         if not all(type(key) is str for key in value):
@@ -131,7 +133,7 @@ def _parts(value: Any, path: str) -> Iterable[Any] | None:
 
 
 def _refuse_same_keys(value: Mapping[Any, Any], path: str) -> None:
-    """Refuse keys of which one would be lost; `msgspec` refuses those without a text."""
+    """Refuse two keys with the same text; `msgspec` itself refuses a key without a text."""
     texts: dict[str, Any] = {}
     for key in value:
         (text,) = msgspec.to_builtins({key: None}, str_keys=True, enc_hook=_dumped)
@@ -191,12 +193,12 @@ def _object_schema(
     properties = own.get("properties", {})
     for name, part in properties.items():
         if texts[name]:
-            # Beside a reference, which keeps its own description.
+            # This may stand beside a reference; the model behind it keeps its own description.
             properties[name] = part = {**part, "description": texts[name]}
         if name in defaults:
             try:
                 part["default"] = plain(defaults[name])
-            except Exception:  # A default without a JSON form is the function's own business.
+            except Exception:  # A default without a JSON form is not shown in the schema.
                 continue
     schema: dict[str, Any] = {"type": "object", "properties": properties}
     if own.get("required"):
@@ -206,7 +208,7 @@ def _object_schema(
 
 
 def _output_schema(annotation: Any) -> dict[str, Any] | None:
-    """The schema of a return annotation; None where it says nothing that can be checked."""
+    """The schema of a return annotation; None if it says nothing that can be checked."""
     try:
         schema = msgspec.json.schema(annotation, schema_hook=_returned)
     except Exception:
@@ -215,7 +217,7 @@ def _output_schema(annotation: Any) -> dict[str, Any] | None:
 
 
 def _hoisted(schema: dict[str, Any], parts: dict[str, Any]) -> dict[str, Any]:
-    """One ``$defs`` at the root, where the references of every model lead to."""
+    """The schema with one ``$defs`` at its root, where the references of every model lead."""
     definitions = dict(parts)
     stack: list[Any] = [schema, *parts.values()]
     while stack:
@@ -236,7 +238,7 @@ def _hoisted(schema: dict[str, Any], parts: dict[str, Any]) -> dict[str, Any]:
 
 
 def _is_model(annotation: Any) -> bool:
-    """Whether this is a pydantic model; where nobody imported pydantic, nothing is."""
+    """True for a pydantic model; False for everything if the program did not import pydantic."""
     pydantic = sys.modules.get("pydantic")
     return (
         pydantic is not None

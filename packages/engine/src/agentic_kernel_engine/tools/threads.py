@@ -1,9 +1,9 @@
-"""Threads: where plain functions run, so that one that hangs stops no other.
+"""Threads: run plain functions, so that a function that hangs does not stop the others.
 
-A thread cannot be ended from outside. One whose call is over, by a timeout or because its run was
-ended, is abandoned: it goes on unobserved until its function returns, and a new thread takes its
-place. So hung functions leave as much room for others as before, up to a bound; beyond it, calls
-are refused at once until an abandoned thread returns.
+A thread cannot be ended from outside. If its call is over, because of a timeout or because the run
+ended, the thread is abandoned: it goes on unobserved until its function returns, and a new thread
+takes its place. So functions that hang take no room from others, up to a bound. Beyond the bound,
+calls are refused at once until an abandoned thread returns.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from typing import Any, Final
 from .. import edges
 
 LIMIT: Final = 32
-"""How many functions run at the same time."""
+"""The most functions that run at the same time, by default."""
 ABANDONED: Final = 64
-"""How many threads may be abandoned before calls are refused."""
+"""The most threads that may be abandoned before calls are refused, by default."""
 NOT_BEGUN: Final = "the function was not begun"
 """A note on the cancellation of a call that still waited for a thread."""
 IDLE: Final = 10.0
 """Seconds after which a thread without work ends."""
 _MOST: Final = 4_096
-"""How many threads either bound allows at most."""
+"""The largest value of either bound."""
 _log = logging.getLogger("agentic_kernel_engine.tools")
 
 
@@ -38,8 +38,8 @@ class ThreadsExhausted(Exception):
     """A call was refused, and did not begin: too many threads are abandoned.
 
     Attributes:
-        abandoned: How many are.
-        limit: How many may be.
+        abandoned: Number of abandoned threads.
+        limit: The most threads that may be abandoned.
     """
 
     def __init__(self, abandoned: int, limit: int) -> None:
@@ -50,9 +50,8 @@ class ThreadsExhausted(Exception):
     def __str__(self) -> str:
         return (
             f"{self.abandoned} tool threads hang, and the limit is {self.limit}; the call was not "
-            "begun. Use a tool that needs no thread, or end without it; whoever runs this gives "
-            "the tools that hang a way to stop, makes them async, or raises abandoned= of "
-            "ToolThreads"
+            "begun. Use a tool that needs no thread, or end without it. The operator can give the "
+            "tools that hang a way to stop, make them async, or raise abandoned= of ToolThreads"
         )
 
 
@@ -63,11 +62,11 @@ class ToolThreads:
     may serve several event loops.
 
     Args:
-        limit: How many functions run at the same time; further ones wait.
-        abandoned: How many threads may be abandoned before calls are refused.
+        limit: The most functions that run at the same time; further ones wait.
+        abandoned: The most threads that may be abandoned before calls are refused.
 
     Raises:
-        InvalidValue: A bound is no whole number from 1 to 4,096.
+        InvalidValue: A bound is not a whole number from 1 to 4,096.
     """
 
     def __init__(self, limit: int = LIMIT, *, abandoned: int = ABANDONED) -> None:
@@ -86,14 +85,14 @@ class ToolThreads:
 
     @property
     def abandoned(self) -> int:
-        """How many threads still run a function whose call is over."""
+        """Number of threads that still run a function whose call is over."""
         return self._abandoned
 
     async def run(self, name: str, function: Callable[[], Any]) -> Any:
         """Run a function in a thread, in the context of the caller, and return its result.
 
         Args:
-            name: Of the tool, for the log.
+            name: Name of the tool, for the log.
 
         Raises:
             ThreadsExhausted: Too many threads are abandoned; the function was not begun.
@@ -120,7 +119,7 @@ class ToolThreads:
         """Start a thread if one more may run; the lock is held.
 
         Raises:
-            RuntimeError: The system has no thread left, and none of these could do the work.
+            RuntimeError: The system can start no thread, and this object has none for the work.
         """
         if self._busy + self._idle >= self.limit:
             return
@@ -134,7 +133,7 @@ class ToolThreads:
             self._idle += 1
 
     def _work(self) -> None:
-        """Do what waits, until nothing has waited for a while or the thread was abandoned."""
+        """Run waiting functions, until none came for `IDLE` seconds or the thread is abandoned."""
         while True:
             with self._changed:
                 if not self._waiting:
@@ -154,13 +153,13 @@ class ToolThreads:
                 self._busy -= 1
                 self._idle += 1
             outcome()
-            del work, outcome  # While it waits, it keeps nothing alive.
+            del work, outcome  # A waiting thread must not keep the function or its result alive.
 
     def _give_up(self, work: _Work) -> bool:
-        """The call is over: its function never begins, or its thread is abandoned.
+        """End a call: its function never begins, or its thread is abandoned.
 
         Returns:
-            Whether the function never begins.
+            True if the function never begins.
         """
         with self._changed:
             if work.over:
@@ -181,14 +180,14 @@ class ToolThreads:
         if not known:
             _log.warning(
                 "tool %r did not return when its call ended, and its thread goes on: %d of at most "
-                "%d threads are abandoned; give the tool a way to stop. This tool is not named "
-                "again",
+                "%d threads are abandoned; give the tool a way to stop. This is logged once for "
+                "each tool",
                 work.name, count, self.most_abandoned,
             )  # fmt: skip
         return False
 
     def forget(self) -> None:
-        """Begin anew without any thread, in a process that was forked."""
+        """Reset to no threads: at the beginning, and in a process that was forked."""
         self._changed = threading.Condition()
         self._waiting = deque()
         self._busy = self._idle = self._abandoned = 0
@@ -213,12 +212,12 @@ class _Work:
         self.begun = self.over = self.abandoned = False
 
     def done(self) -> Callable[[], None]:
-        """Run the function; what hands its outcome to the event loop."""
+        """Run the function; return a callback that hands its outcome to the event loop."""
         try:
             hand_over = partial(self.hand_over, self.function(), None)
         except (StopIteration, GeneratorExit, KeyboardInterrupt) as error:
-            # No future takes the first as an exception, and the second would close every coroutine
-            # that waits. The third is the function's own: a real one reaches the main thread alone.
+            # A future refuses StopIteration. GeneratorExit would close every coroutine that waits.
+            # KeyboardInterrupt comes from the function: a real one reaches only the main thread.
             wrapped = RuntimeError(f"raised {type(error).__name__}")
             wrapped.__cause__ = error
             hand_over = partial(self.hand_over, None, wrapped)
@@ -227,14 +226,14 @@ class _Work:
         return hand_over
 
     def hand_over(self, value: Any, error: BaseException | None) -> None:
-        """From the thread to the event loop, which may be closed by now."""
+        """Hand the outcome from the thread to the event loop, which may be closed by now."""
         try:
             self.loop.call_soon_threadsafe(self.settle, value, error)
         except RuntimeError:
             return
 
     def settle(self, value: Any, error: BaseException | None) -> None:
-        """On the event loop."""
+        """Set the outcome; called on the event loop."""
         if self.result.done():
             return
         if error is None:
@@ -244,6 +243,6 @@ class _Work:
 
 
 SHARED: Final = ToolThreads()
-"""The threads of every tool in this process that was given no others."""
+"""The threads of every tool in this process that was not given others."""
 if hasattr(os, "register_at_fork"):  # Windows has no fork.
     os.register_at_fork(after_in_child=SHARED.forget)

@@ -1,4 +1,4 @@
-"""Tool: something that a planner may call, and what has to be known about it beforehand."""
+"""Tool: a function that a planner may call, with its schemas, its effect and its bounds."""
 
 from __future__ import annotations
 
@@ -23,47 +23,48 @@ from .signature import Signature
 from .threads import SHARED, ToolThreads
 
 SideEffect = Literal["none", "read", "write", "destructive"]
-"""What a call does to the world: nothing, looks at it, changes it, or destroys something in it."""
+"""The effect of a call on the world: none, reads it, changes it, or destroys something in it."""
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
 class ToolContext(msgspec.Struct, eq=False):
-    """What the host tells a tool about the call."""
+    """Facts about one call, for the tool."""
 
     task_id: str
-    """The Task that calls."""
+    """Id of the Task that calls."""
     step: int
-    """Steps that are behind this one."""
+    """Number of steps before this one."""
     index: int
-    """Which action of the step's plan it is."""
+    """Index of the action in the step's plan."""
     key: str
     """Idempotency key: the same again when the call is repeated after a crash."""
     principal: Principal
-    """On whose behalf."""
+    """The user or program that the run acts for."""
     progress: Callable[[Any], None]
-    """Reports how far the tool is; any JSON value."""
+    """Reports the progress of the call, as any JSON value."""
     caller: Caller | None = None
     """The run that calls, for tools that delegate; None for all others."""
     threads: ToolThreads = SHARED
-    """Where a plain function runs."""
+    """The threads that run plain functions."""
 
     def for_thread(self) -> ToolContext:
-        """The same for a tool in a thread: its reports are handed to the event loop."""
+        """A copy for a tool in a thread: its reports are handed to the event loop."""
         post = asyncio.get_running_loop().call_soon_threadsafe
         report = self.progress
 
         def progress(value: Any) -> None:
-            post(report, decode(encode(value, "progress")))  # A copy: the tool may change its own.
+            post(report, decode(encode(value, "progress")))  # A copy: the tool may change `value`.
 
         return ToolContext(self.task_id, self.step, self.index, self.key, self.principal, progress)
 
 
 class Tool:
-    """Something that a planner may call, with what has to be known about it beforehand.
+    """A function that a planner may call, with its schemas, its effect and its bounds.
 
     A coroutine function runs on the event loop, any other function in a thread of `ToolThreads`. A
     thread cannot be ended: after a timeout or a cancellation it is abandoned and goes on,
-    unobserved, until it returns. Others take its place, and the process does not wait for it.
+    unobserved, until it returns. Another thread takes its place, and the process does not wait for
+    it.
 
     Args:
         name: 1 to 64 letters, digits, ``_`` and ``-``.
@@ -72,18 +73,17 @@ class Tool:
         description: For the planner.
         input_schema: JSON Schema of the arguments, with ``"type": "object"``.
         output_schema: JSON Schema of the result; None for any JSON.
-        effect: What a call does. Where nothing is said, a tool is treated with care.
-        idempotent: Whether a second call with the same key changes nothing more.
-        scopes: What the principal has to be allowed.
-        timeout: Seconds that a call may take; None for as long as it likes.
-        concurrent: Whether a call may run beside others of its batch.
-        inline: Run a plain function on the event loop: for one that returns at once.
-        validator: Makes the checks from the schemas; `compile_schema` where none is given.
-        signature: What was read from a typed function, which gets its arguments by name; see
-            `tool`.
+        effect: The effect of a call; the default assumes that a call changes something.
+        idempotent: True if a second call with the same key changes nothing more.
+        scopes: Scopes that the principal must have.
+        timeout: Seconds that a call may take; None for no limit.
+        concurrent: True if a call may run beside others of its batch.
+        inline: True to run a plain function on the event loop; only for one that returns at once.
+        validator: Makes the checks from the schemas; `compile_schema` by default.
+        signature: The signature of a typed function, which gets its arguments by name; see `tool`.
 
     Raises:
-        InvalidValue: Something of it is not accepted, the schemas included.
+        InvalidValue: An argument is not accepted; a schema is one of them.
     """
 
     __slots__ = (
@@ -125,10 +125,10 @@ class Tool:
             self.output_schema = _held("output_schema", output_schema)
         self.effect = effect
         self.has_effect = effect in ("write", "destructive")
-        """Whether a call changes the world, so that it is put on record before it begins."""
+        """True if a call changes the world, so that it is put on record before it begins."""
         self.idempotent = edges.flag(idempotent, "idempotent")
         self.repeatable = idempotent or not self.has_effect
-        """Whether a call that a crash interrupted may be made again."""
+        """True if a call that a crash interrupted may be made again."""
         self.scopes = edges.names(scopes, "scopes")
         self.timeout = None if timeout is None else edges.seconds(timeout, "timeout", zero=False)
         self.concurrent = edges.flag(concurrent, "concurrent")
@@ -136,7 +136,7 @@ class Tool:
         self._signature = signature
         self._context = signature.context if signature else _context_of(handler)
         self.threaded = not edges.flag(inline, "inline") and not _is_async(handler)
-        """Whether it runs in a thread."""
+        """True if the handler runs in a thread."""
         self._start = handler if _is_async(handler) else self._here
         self._fits: tuple[Fit, Fit | None] | None = None
         if signature is None:
@@ -146,9 +146,9 @@ class Tool:
         return f"Tool({self.name!r}, effect={self.effect!r})"
 
     def checks(self) -> tuple[Fit, Fit | None]:
-        """What checks the arguments, and what checks the result if anything does.
+        """The check of the arguments, and that of the result; None without an output schema.
 
-        Made once: of a typed function at its first call, otherwise with the tool.
+        They are made once: for a typed function at its first call, otherwise with the tool.
 
         Raises:
             InvalidValue: A schema is not accepted.
@@ -162,10 +162,10 @@ class Tool:
         return self._fits
 
     def start(self, arguments: bytes, context: ToolContext) -> Coroutine[Any, Any, Any]:
-        """The call, not yet begun, with arguments of its own.
+        """The call, not yet begun, with its own copy of the arguments.
 
         Raises:
-            msgspec.ValidationError: The function's parameters have no room for them.
+            msgspec.ValidationError: The arguments do not fit the function's annotations.
         """
         start = self._start
         if self.threaded:
@@ -221,17 +221,17 @@ def tool(
     description: str | None = None,
     **declared: Any,
 ) -> Tool | Callable[[Callable[..., Any]], Tool]:
-    """A tool from a typed function, as a decorator or called with the function.
+    """Make a tool from a typed function, as a decorator or called with the function.
 
-    Its parameters become the arguments: annotated with JSON's own types, ``Literal``, unions,
-    enums, dataclasses, TypedDicts, pydantic models, and ``Annotated`` with a description. What a
-    default is given for may be left out, and nothing else may be added. The return annotation,
-    where it has a JSON form, is what the result is checked against.
+    The parameters become the arguments. They may be annotated with JSON's own types, ``Literal``,
+    unions, enums, dataclasses, TypedDicts, pydantic models, and ``Annotated`` with a description.
+    An argument with a default may be left out, and no other argument may be added. The result is
+    checked against the return annotation if that has a JSON form.
 
     Args:
-        function: The function; left out where options are given to the decorator.
-        name: The function's own where none is given.
-        description: The first paragraph of its docstring where none is given.
+        function: The function; left out if the decorator is given options.
+        name: The function's own name by default.
+        description: The first paragraph of the docstring by default.
         **declared: As for `Tool`.
 
     Raises:
@@ -252,7 +252,7 @@ def tool(
 
 
 def _held(path: str, schema: Mapping[str, Any]) -> dict[str, Any]:
-    """A copy that nobody else changes."""
+    """A copy of a schema that only the tool holds."""
     copy: dict[str, Any] = decode(encode(mapping(schema, path), path))
     return copy
 
@@ -267,11 +267,11 @@ def _context_of(handler: Any) -> str:
     """The parameter of a handler of raw arguments that receives the context; "" if none does."""
     try:
         parameters = inspect.signature(handler).parameters
-    except (TypeError, ValueError):  # Some builtins have none.
+    except (TypeError, ValueError):  # Some builtins have no signature.
         return ""
     for name, parameter in parameters.items():
         annotation = parameter.annotation
-        # Not resolved: the other annotations of a handler need not be known at run time.
+        # Not resolved, because the handler's other annotations may not exist at run time.
         said = annotation.rpartition(".")[2] if isinstance(annotation, str) else annotation
         if said in (ToolContext, ToolContext.__name__):
             return name

@@ -1,4 +1,4 @@
-"""A memory that finds items by what they mean, as far as an embedder can tell."""
+"""EmbeddingMemory: finds items by their meaning, as far as an embedder can tell."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from .vectors import Embedder, Vectors, check_lengths
 
 
 class EmbeddingMemory:
-    """Finds items by the cosine of the angle between their vector and the query's.
+    """Finds items by the cosine similarity of their vector and the query's.
 
-    A text is embedded when it is proposed; where that fails, nothing is stored and the embedder's
-    own error is raised. Every live item of a scope is compared, in plain Python: meant for
+    A text is embedded when it is proposed. If that fails, nothing is stored, and the embedder's own
+    error is raised. A query compares every live item of a scope, in plain Python: it is meant for
     thousands of items, not for millions.
 
     Args:
-        embedder: Makes the vectors; one for the life of the memory.
+        embedder: Makes the vectors; the same one for the life of the memory.
     """
 
     def __init__(self, embedder: Embedder) -> None:
@@ -77,7 +77,7 @@ class EmbeddingMemory:
         return made
 
     def _compare(self, vectors: Sequence[list[float]]) -> None:
-        """All that this memory ever has are of one length."""
+        """Refuse vectors of another length than the first ones of this memory."""
         lengths = {len(vector) for vector in vectors}
         check_lengths(lengths if self._dimensions is None else lengths | {self._dimensions})
         if lengths:

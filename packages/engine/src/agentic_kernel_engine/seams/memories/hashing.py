@@ -1,4 +1,4 @@
-"""An embedder without a model: texts that share pieces of words come out close."""
+"""HashingEmbedder: an embedder without a model, for which texts with common pieces are close."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ _PIECE: Final = 3
 
 
 class HashingEmbedder:
-    """Counts the pieces of three characters in a text, in as many buckets as it has dimensions.
+    """Counts the three-character pieces of a text in hash buckets, one bucket for each dimension.
 
     The same text gives the same vector, of length 1, in every process and on every machine. It
-    knows spelling and no meaning: forms of one word are close, synonyms are not.
+    knows spelling but not meaning: forms of one word are close, synonyms are not.
 
     Args:
-        dimensions: How long a vector is; the fewer, the more do unlike texts look alike.
+        dimensions: Number of dimensions; with fewer, unlike texts look more alike.
 
     Raises:
-        InvalidValue: It is no number from 1 to 4,096.
+        InvalidValue: It is not a whole number from 1 to 4,096.
     """
 
     def __init__(self, dimensions: int = 256) -> None:

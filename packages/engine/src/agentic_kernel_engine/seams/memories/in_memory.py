@@ -1,4 +1,4 @@
-"""A memory in the process: gone when that ends, unless it is exported."""
+"""InMemoryMemory: a memory in the process; its items are lost with the process if not exported."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _WORD: Final = re.compile(r"\w+")
 class InMemoryMemory:
     """Finds items by the words that they share with the query.
 
-    The score is the share of the query's words that the item has, letter case and Unicode form
-    aside. With the default minimal score an item that shares none is found too, behind all that
-    do: what fits into the limit is found.
+    The score is the share of the query's words that the item has; letter case and Unicode form do
+    not count. With the default minimal score, a query also finds items that share no word, after
+    all that do, up to its limit.
     """
 
     def __init__(self) -> None:
@@ -67,17 +67,17 @@ class InMemoryMemory:
 
 
 def check_query(query: object) -> None:
-    """Refuse what is no query.
+    """Refuse a value that is not a `Query`.
 
     Raises:
-        InvalidValue: It is not.
+        InvalidValue: It is not a `Query`.
     """
     if not isinstance(query, Query):
         raise InvalidValue("query", f"must be a Query, not {type(query).__name__}")
 
 
 def newest(ledger: Ledger[Any], query: Query) -> list[Hit]:
-    """What a query without a text finds."""
+    """The hits of a query without a text: the newest items."""
     return [
         Hit(item, 1.0, "among the newest")
         for item, _ in itertools.islice(ledger.live(query.scope), query.limit)
@@ -85,7 +85,7 @@ def newest(ledger: Ledger[Any], query: Query) -> list[Hit]:
 
 
 def best(scored: list[tuple[float, Item]], query: Query) -> list[tuple[float, Item]]:
-    """Those that a query finds, of items that come newest first."""
+    """The hits of a query, from scored items that come newest first."""
     fits = [each for each in scored if each[0] >= query.min_score]
     fits.sort(key=itemgetter(0), reverse=True)  # Stable: of equal scores, the newer stays first.
     return fits[: query.limit]

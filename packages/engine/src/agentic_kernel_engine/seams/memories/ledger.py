@@ -22,24 +22,24 @@ from ..memory import (
 )
 
 VERSION: Final = 1
-"""Of the exported form. An older one is migrated when it is read."""
+"""Version of the exported form. An older form is migrated when it is read."""
 
 Mark = TypeVar("Mark")
-"""What a memory finds a live item by; gone with the item."""
+"""The data by which a memory finds a live item; removed when the item is no longer live."""
 
 
 class Ledger(Generic[Mark]):
-    """Items by scope. It never waits, so every method is one act for whoever shares it."""
+    """Items by scope. Its methods never suspend, so each one is atomic on the event loop."""
 
     def __init__(self) -> None:
         self._known: dict[Scope, dict[str, Remembered]] = {}
         self._live: dict[Scope, dict[str, tuple[Item, Mark]]] = {}
 
     def knows(self, item: Item) -> bool:
-        """Whether the item's id is known in its scope.
+        """True if the item's id is known in its scope.
 
         Raises:
-            InvalidValue: It is no item.
+            InvalidValue: It is not an `Item`.
         """
         if not isinstance(item, Item):
             raise InvalidValue("item", f"must be an Item, not {type(item).__name__}")
@@ -50,7 +50,7 @@ class Ledger(Generic[Mark]):
         return reversed(self._live.get(scope, {}).values())
 
     def add(self, item: Item, mark: Mark, predecessor: str | None = None) -> bool:
-        """Make an item live, in the place of another one if that is named; whether it is new.
+        """Make an item live, in the place of ``predecessor`` if given; True if the item is new.
 
         Raises:
             UnknownItem, NotCurrent: As in `Memory.supersede`.
@@ -112,8 +112,8 @@ class Ledger(Generic[Mark]):
         """As in `Memory.restore`.
 
         Args:
-            entries: What `read_export` made of an export.
-            marks: By id, of every item that is live there.
+            entries: The result of `read_export`.
+            marks: By id, the mark of every entry that is live.
         """
         known = self._known.setdefault(scope, {})
         live = self._live.setdefault(scope, {})
@@ -137,16 +137,16 @@ class Ledger(Generic[Mark]):
 
 
 def item_of(scope: Scope, entry: Remembered) -> Item:
-    """The item behind what is known of it, while it is not forgotten.
+    """The item of an entry that is not forgotten.
 
     Raises:
-        InvalidValue: It is none.
+        InvalidValue: The entry is not valid as an item.
     """
     return Item(entry.id, scope, entry.text, entry.key, entry.origin)
 
 
 def read_export(exported: Any) -> list[Remembered]:
-    """What an export holds, migrated; fit to be taken in whole.
+    """The entries of an export, migrated, and checked so that all of them can be taken in.
 
     Raises:
         InvalidValue: See `Memory.restore`.
@@ -160,19 +160,19 @@ def read_export(exported: Any) -> list[Remembered]:
     try:
         entries = msgspec.convert(exported, Export).items
     except (msgspec.ValidationError, RecursionError) as error:
-        raise InvalidValue("exported", f"is no export of a memory: {error}") from error
+        raise InvalidValue("exported", f"is not an export of a memory: {error}") from error
     by_id = {entry.id: entry for entry in entries}
     if len(by_id) < len(entries):
-        raise InvalidValue("exported.items", "has an id twice")
+        raise InvalidValue("exported.items", "has two items with the same id; remove one")
     for index, entry in enumerate(entries):
         path = f"exported.items[{index}]"
-        # The text of what is forgotten is gone; the other parts are those of an item all the same.
+        # A forgotten entry has no text; its other parts must still be valid for an item.
         item_of(Scope(), msgspec.structs.replace(entry, text=entry.text or "gone"))
         if bool(entry.text) == bool(entry.forgotten):
-            raise InvalidValue(path, "must have a text, or else the reason why it is gone")
+            raise InvalidValue(path, "must have either a text, or the reason why it is forgotten")
         if entry.forgotten:
             check_reason(entry.forgotten)
         for other in (entry.predecessor, entry.successor):
             if other and other not in by_id:
-                raise InvalidValue(path, f"names the item {other!r:.80}, which is not there")
+                raise InvalidValue(path, f"names the item {other!r:.80}; the export has no such id")
     return entries

@@ -1,4 +1,4 @@
-"""A memory that keeps nothing, where one has to be named."""
+"""NoMemory: a memory that keeps nothing."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from .ledger import read_export
 
 
 class NoMemory:
-    """Forgets everything at once: what it is told is well received, and never found.
+    """Keeps no item and finds none; it takes the place of a memory in a Loop.
 
-    So it keeps no promise of `Memory` that is about finding; it takes the place of one in a Loop.
+    `propose` accepts every item and always returns False. Every id is unknown. So it does not keep
+    the guarantees of `Memory` about remembering and finding.
     """
 
     async def propose(self, item: Item) -> bool:

@@ -1,4 +1,4 @@
-"""Vectors: what an embedder makes of texts, found fit to be kept and compared."""
+"""Vectors: an embedder's vectors of texts, checked so that they can be kept and compared."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from typing import Any, Final, Protocol
 from agentic_kernel import KernelError
 
 _BATCH: Final = 64
-"""How many texts an embedder is given at once."""
+"""The most texts that an embedder is given at once."""
 _ASKED: Final = 128
-"""Vectors of queries that are kept: a run asks the same at most of its steps."""
+"""The most query vectors that are cached, because a run asks the same at most of its steps."""
 
 
 class Embedder(Protocol):
-    """Turns texts into vectors that are close when the texts are about the same."""
+    """Turns texts into vectors that are close if the texts are about the same."""
 
     async def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-        """One vector for each text, in their order, all of one length and of finite numbers."""
+        """One vector for each text, in order, all of the same length and of finite numbers."""
         ...
 
 
 class BadVector(KernelError, ValueError):
-    """An embedder gave what is no vector, or none that fits the others; nothing was stored.
+    """An embedder gave no valid vector, or one that does not fit the others; nothing was stored.
 
     Attributes:
-        reason: What is wrong with it.
+        reason: The fault of the vector.
     """
 
     def __init__(self, reason: str) -> None:
@@ -34,7 +34,7 @@ class BadVector(KernelError, ValueError):
         super().__init__(reason)
 
     def __str__(self) -> str:
-        return f"{self.reason}; use one embedder, and a new memory for another one"
+        return f"{self.reason}; use one embedder, and a new memory for another embedder"
 
 
 def unit(vector: Any) -> list[float]:
@@ -54,11 +54,11 @@ def unit(vector: Any) -> list[float]:
 
 
 class Vectors:
-    """The vectors of texts, those of queries kept for a while.
+    """Makes the vectors of texts, and caches those of queries.
 
     Args:
-        embedder: Makes them.
-        form: What is kept of one: of length 1 by default.
+        embedder: Makes the vectors.
+        form: Returns the form of a vector that is kept: by default, of length 1.
     """
 
     def __init__(self, embedder: Embedder, form: Callable[[Any], list[float]] = unit) -> None:
@@ -67,10 +67,10 @@ class Vectors:
         self._asked: dict[str, list[float]] = {}
 
     async def of(self, texts: Sequence[str]) -> list[list[float]]:
-        """One for each text, all of one length.
+        """One vector for each text, all of the same length.
 
         Raises:
-            BadVector: What the embedder gave is none.
+            BadVector: The embedder gave no valid vectors.
         """
         made: list[list[float]] = []
         for start in range(0, len(texts), _BATCH):
@@ -83,10 +83,10 @@ class Vectors:
         return made
 
     async def asked(self, text: str) -> list[float]:
-        """The one of a query.
+        """The vector of a query.
 
         Raises:
-            BadVector: What the embedder gave is none.
+            BadVector: The embedder gave no valid vector.
         """
         vector = self._asked.pop(text, None)
         if vector is None:
@@ -101,7 +101,7 @@ def check_lengths(lengths: set[int]) -> None:
     """Refuse vectors that cannot be compared.
 
     Raises:
-        BadVector: They are of several lengths.
+        BadVector: They have different lengths.
     """
     if len(lengths) > 1:
         raise BadVector(f"the embedder gave vectors of differing length: {sorted(lengths)}")
@@ -111,9 +111,9 @@ def _several(given: Any) -> list[Any]:
     """The vectors that an embedder gave.
 
     Raises:
-        BadVector: They are none.
+        BadVector: It did not give a collection of vectors.
     """
     try:
         return list(given)
     except TypeError as error:
-        raise BadVector(f"the embedder gave a {type(given).__name__} and no vectors") from error
+        raise BadVector(f"the embedder gave a {type(given).__name__}, not vectors") from error

@@ -1,4 +1,4 @@
-"""Middlewares that come with the engine, each of them a few hooks."""
+"""Middlewares that come with the engine."""
 
 from .cache import Cache
 from .fallback import Fallback

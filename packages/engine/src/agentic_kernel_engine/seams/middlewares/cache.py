@@ -1,4 +1,4 @@
-"""Cache: the same question is not asked twice."""
+"""Cache: reuses a planner's answer for an equal context."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ _encode = msgspec.json.Encoder(order="sorted").encode
 
 
 class Cache:
-    """Answers with what the planner said when it was shown the same; that uses up nothing.
+    """Gives the planner's earlier answer to an equal context; such an answer uses up nothing.
 
-    The same is: transcript, tools, goals, instructions, memories, variables, what an answer must
-    fit, and on whose behalf. Not the Task's id, the step, or what remains of the limits. Give it
-    last: what a middleware behind it does to the context, it cannot know. Answers without actions
-    are not kept.
+    Two contexts are equal if they have the same summary, transcript, tools, goals, instructions,
+    memories, variables, output schema, continuation and principal. The Task's id, the step and the
+    rest of the limits may differ. Give it last, because it cannot know how a later middleware
+    changes the context. Answers without actions are not kept.
 
     Args:
-        size: How many answers are kept; the one that was not used for the longest time goes first.
-        version: What else an answer depends on, e.g. the model's name.
+        size: The most answers that are kept; the least recently used one is removed first.
+        version: Anything else that an answer depends on, e.g. the model's name.
 
     Raises:
         InvalidValue: The size is below one.
@@ -35,7 +35,7 @@ class Cache:
 
     def __init__(self, size: int = 1_000, *, version: str = "") -> None:
         if size < 1:
-            raise InvalidValue("size", f"is {size}; keep at least one answer, or have no Cache")
+            raise InvalidValue("size", f"is {size}; use at least 1, or leave the Cache out")
         self._size = size
         self._version = version
         self._plans: OrderedDict[bytes, Plan] = OrderedDict()
@@ -75,7 +75,7 @@ class Cache:
 
 
 def _shown(entry: Entry) -> Any:
-    """An entry without what an earlier answer used up: a cached one used up nothing."""
+    """The entry without the usage of its plan, because a cached answer has none."""
     if isinstance(entry, Turn):
         return msgspec.structs.replace(entry.plan, usage=NOTHING_USED), entry.observations
     return entry

@@ -1,4 +1,4 @@
-"""Fallback: where one planner fails, another one answers."""
+"""Fallback: if one planner fails, another one answers."""
 
 from __future__ import annotations
 
@@ -12,18 +12,19 @@ from ..planner import Planner
 
 
 class Fallback:
-    """Has other planners answer, one after the other, when the Loop's own has failed.
+    """Asks other planners, one after the other, if the Loop's own has failed.
 
-    The Loop makes their calls as it makes its own: reserved before, cut short by a pause, made
-    again where a `Retry` before this one says so. A planner whose worst case does not fit what is
-    left of the limits is not asked. If every one fails, the failure of the Loop's own stands.
+    The Loop makes their calls like those of its own planner: reserved before, cut short by a pause,
+    and made again if a `Retry` before this middleware says so. A planner whose worst case does not
+    fit the rest of the limits is not asked. If every planner fails, the run fails with the failure
+    of the Loop's own planner.
 
     Args:
-        *planners: In the order in which they are asked.
-        codes: Of the failures after which to ask them; None for all.
+        *planners: The planners, in the order in which they are asked.
+        codes: Codes of the failures after which to ask them; None for all.
 
     Raises:
-        InvalidValue: There is no other planner.
+        InvalidValue: No planner is given, or ``codes`` is one string.
     """
 
     def __init__(self, *planners: Planner, codes: Collection[str] | None = None) -> None:

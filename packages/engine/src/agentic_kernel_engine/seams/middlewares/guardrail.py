@@ -1,4 +1,4 @@
-"""Guardrail: a check over what is said, that may end the run."""
+"""Guardrail: a check of the texts of the model and the tools, which may end the run."""
 
 from __future__ import annotations
 
@@ -18,25 +18,26 @@ from ...tools.registry import Invocation
 from ..middleware import storable
 
 Place = Literal["text", "answer", "tool"]
-"""Said by the model, beside its actions or in one; a final answer; said by a tool."""
+"""``text`` is by the model, beside its actions or in one; ``answer`` is final; ``tool`` by a tool.
+"""
 Check = Callable[[str, Place], str | Awaitable[str | None] | None]
-"""Why this must not go on; None or "" if it may."""
+"""Returns the reason why the run must end; None or "" if it may go on."""
 
 _encode = msgspec.json.Encoder().encode
 
 
 class Guardrail:
-    """Ends the run with the reason ``guardrail`` when a check objects.
+    """Ends the run with the reason ``guardrail`` if a check objects.
 
-    Checked are the model's text and reasoning, its thoughts and questions, final answers, and what
-    tools return or say of their failure; what is no text is checked as its JSON text. An answer
-    that trips is not carried out, and no planner sees an output that does. Both stay in the log,
-    where people can look at them. Pieces of a stream have been seen by observers before the answer
-    is whole. A check that raises fails the run: nothing passes unchecked. Give it first, so that
-    it checks what the other middlewares have left.
+    It checks the model's text and reasoning, its thoughts and questions, final answers, and the
+    outputs and failure messages of tools. A value that is not a text is checked as its JSON text.
+    An answer that the check refuses is not carried out, and no planner sees an output that it
+    refuses. Both stay in the history, where people can look at them. Observers see the pieces of a
+    stream before the whole answer is checked. If a check raises, the run fails, so nothing passes
+    unchecked. Give it first, so that it checks the results of the other middlewares.
 
     Args:
-        check: A function, or a coroutine function, of a text and where it is from.
+        check: A function, or a coroutine function, of a text and its place.
     """
 
     def __init__(self, check: Check) -> None:

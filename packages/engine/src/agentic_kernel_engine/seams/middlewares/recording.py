@@ -1,4 +1,4 @@
-"""Recording: what a planner and tools said in a run, kept, and said again."""
+"""Recording: records the answers of a planner and of tools in a run, and replays them."""
 
 from __future__ import annotations
 
@@ -22,38 +22,39 @@ class Attempt(msgspec.Struct, omit_defaults=True):
     """One call of a planner."""
 
     plan: Plan | None = None
-    """Its answer; None if it failed."""
+    """The answer; None if the call failed."""
     pieces: list[Delta] | None = None
-    """What came before that; None if it was not a stream."""
+    """The pieces before the answer; None if it was not a stream."""
     code: str = ""
-    """Of its failure, as are the following."""
+    """Code of the failure; ``message`` and ``metadata`` are of the failure, too."""
     message: str = ""
     metadata: dict[str, Any] | None = None
 
 
 class Recording(msgspec.Struct):
-    """What was said in a run; plain data, to be kept as JSON."""
+    """The answers of a run; plain data that can be kept as JSON."""
 
     attempts: dict[int, list[Attempt]] = {}
-    """By the step, the calls of the planner."""
+    """By step, the calls of the planner."""
     worst: dict[int, Usage] = {}
-    """By the step, what a call might have used up."""
+    """By step, the worst case of a call."""
     observations: dict[str, Observation] = {}
-    """By ``step:index``, what came of the calls of tools."""
+    """By ``step:index``, the observations of tool calls."""
     reports: dict[str, list[Any]] = {}
-    """By ``step:index``, how the tools said they were getting on."""
+    """By ``step:index``, the progress that tools reported."""
 
 
 class Recorder:
-    """Stands in for a planner, and keeps what it and the tools say.
+    """Wraps a planner, and records its answers and those of the tools.
 
-    Give it as the planner, and as the last middleware, so that it hears tools first:
-    ``Loop(recorder, tools, middleware=[…, recorder])``. What other middleware answers in the
-    planner's place, or returns in a tool's, is theirs to say again. A call that was cut short is
-    not kept, and of a call that was made again after a crash the last one is.
+    Give it as the planner, and as the last middleware, so that it sees the tools' observations
+    first: ``Loop(recorder, tools, middleware=[…, recorder])``. It does not record an answer that
+    another middleware gives in the place of the planner or of a tool: in a replay, that middleware
+    gives it again. It does not record a call that was cut short. If a call was made again after a
+    crash, it keeps the last one.
 
     Args:
-        planner: Who answers.
+        planner: The planner that answers.
     """
 
     def __init__(self, planner: Planner) -> None:
@@ -61,7 +62,7 @@ class Recorder:
         self._recordings: dict[str, Recording] = {}
 
     def take(self, task_id: str) -> Recording:
-        """What was recorded of a Task; it is forgotten here."""
+        """Return the recording of a Task, and forget it here."""
         return self._recordings.pop(task_id, Recording())
 
     def worst_case(self, context: Context) -> Usage:
@@ -135,14 +136,14 @@ class Recorder:
 
 
 class Replayer:
-    """Says again what a recording holds: no model is asked and no tool is run.
+    """Replays a recording: it asks no model and runs no tool.
 
-    Give it as the planner and as the last middleware, beside the policy, tools, limits and
-    middlewares of the run that was recorded: the same events follow, ids and times apart. A
-    failure that was no `PlannerError` comes back as one.
+    Give it as the planner and as the last middleware, with the policy, tools, limits and
+    middlewares of the run that was recorded. The events are then the same, except for ids and
+    times. A failure that was not a `PlannerError` is replayed as one.
 
     Raises:
-        PlannerError: ``replayer/not_recorded``: the run took another way than the recorded one.
+        PlannerError: ``replayer/not_recorded``: the run differs from the recorded one.
     """
 
     def __init__(self, recording: Recording) -> None:
@@ -154,7 +155,9 @@ class Replayer:
     def plan(self, context: Context) -> Awaitable[PlanLike] | PlanStream:
         attempts = self._recording.attempts.get(context.step, [])
         if context.failures >= len(attempts):
-            raise _not_recorded(f"call {context.failures + 1} of the planner at {context.step}")
+            raise _not_recorded(
+                f"call {context.failures + 1} of the planner at step {context.step}"
+            )
         attempt = attempts[context.failures]
         return _answer(attempt) if attempt.pieces is None else _stream(attempt)
 
@@ -162,7 +165,7 @@ class Replayer:
         place = _place(invocation)
         observation = self._recording.observations.get(place)
         if observation is None or observation.tool != invocation.tool.name:
-            raise _not_recorded(f"call of {invocation.tool.name} at {place}")
+            raise _not_recorded(f"call of {invocation.tool.name} at step:index {place}")
         for report in self._recording.reports.get(place, ()):
             invocation.context.progress(report)
         return observation
@@ -181,7 +184,7 @@ async def _stream(attempt: Attempt) -> PlanStream:
 
 
 def _failed(error: Exception, pieces: list[Delta] | None) -> Attempt:
-    """A failure as it is kept."""
+    """The failed call as an `Attempt`."""
     code = getattr(error, "code", "") or type(error).__name__
     message = error.message if isinstance(error, PlannerError) else storable(str(error))
     metadata = getattr(error, "metadata", None)
@@ -191,8 +194,8 @@ def _failed(error: Exception, pieces: list[Delta] | None) -> Attempt:
 def _not_recorded(what: str) -> PlannerError:
     return PlannerError(
         "replayer/not_recorded",
-        f"there is no {what} in the recording; use the policy, tools, limits and middlewares of "
-        "the run that was recorded",
+        f"the recording has no {what}; use the policy, tools, limits and middlewares of the run "
+        "that was recorded",
     )
 
 

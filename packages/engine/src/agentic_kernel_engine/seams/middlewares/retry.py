@@ -1,4 +1,4 @@
-"""Retry: a call that the provider failed is made again, later each time."""
+"""Retry: repeats a failed call of the planner, with a longer wait each time."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from ..middleware import Recovery
 
 
 class Retry:
-    """Has a planner's call repeated after a failure that it is told of, and after no other.
+    """Has a planner's call repeated after a failure with one of its codes, and after no other.
 
-    The wait doubles each time; half of it is drawn at random, so that many runs do not come back
-    at once. It is never shorter than the failure's ``retry_after_ms``; where that is longer than
-    ``longest``, the call is not repeated, and the next middleware may know better. The Loop itself
-    makes one call ten times at most.
+    The wait doubles each time. Half of it is random, so that many runs do not retry at the same
+    moment. The wait is never shorter than the failure's ``retry_after_ms``; if that is longer than
+    ``longest``, the call is not repeated, and the next middleware is asked. The Loop itself makes
+    one call at most ten times.
 
     Args:
-        codes: Of the failures after which to try again, e.g. ``openai/rate_limited``.
-        times: How often one call is repeated at most.
+        codes: Codes of the failures after which to try again, e.g. ``openai/rate_limit``.
+        times: The most repetitions of one call.
         first: Seconds before the first repetition.
-        longest: Seconds that a wait may take at most.
-        jitter: Draws from 0 to 1.
+        longest: The longest wait, in seconds.
+        jitter: Returns a random number from 0 to 1.
 
     Raises:
-        InvalidValue: A number makes no sense.
+        InvalidValue: A number is out of range, or ``codes`` is one string.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Retry:
 
 
 def _asked_for(error: Exception) -> float:
-    """Seconds that the provider wants to be left alone; 0 where it does not say."""
+    """Seconds that the provider asks to wait; 0 if it does not say."""
     metadata = getattr(error, "metadata", None)
     wait = metadata.get("retry_after_ms") if isinstance(metadata, Mapping) else None
     if isinstance(wait, bool) or not isinstance(wait, (int, float)) or not wait > 0:

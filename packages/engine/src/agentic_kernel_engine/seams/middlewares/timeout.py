@@ -1,4 +1,4 @@
-"""ToolTimeout: a limit for tools that have none of their own."""
+"""ToolTimeout: a timeout for tools that have none of their own."""
 
 from __future__ import annotations
 
@@ -9,18 +9,19 @@ from ...tools.registry import Invocation, Tool
 
 
 class ToolTimeout:
-    """Gives calls of tools without a timeout of their own so many seconds.
+    """Sets a timeout, in seconds, for calls of tools that have none of their own.
 
-    What a tool did by then, it did: the observation is ``timeout``.
+    After it, the observation is ``timeout``; the effects that the tool had by then remain.
 
     Raises:
-        InvalidValue: Not a number of seconds over 0.
+        InvalidValue: The timeout is not a number of seconds above 0.
     """
 
     def __init__(self, seconds: float) -> None:
         self._seconds = edges.seconds(seconds, "seconds", zero=False)
         self._limited: dict[str, tuple[Tool, Tool]] = {}
-        """By name, a tool and itself with a limit: making the checks of its schemas is costly."""
+        """By name, a tool and its copy with the timeout. The copy is kept, because the checks of
+        its schemas are costly to make."""
 
     async def before_tool(self, invocation: Invocation) -> None:
         tool = invocation.tool

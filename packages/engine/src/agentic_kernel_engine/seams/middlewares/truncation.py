@@ -1,4 +1,4 @@
-"""Truncation: a long output of a tool is cut, and says so."""
+"""Truncation: cuts long outputs of tools, with a note of the cut."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Truncation:
-    """Cuts what tools return to so many characters, with a note of how many are missing.
+    """Cuts outputs of tools to ``length`` characters, with a note of how many are missing.
 
-    A text is cut as it is; of anything else its JSON text is, and what is left of it is a text.
-    The log holds the cut output, so it is also what a replay shows.
+    A text is cut as it is. For any other output its JSON text is cut, so the result is a text. The
+    history holds the cut output, so a replay shows the same.
 
     Raises:
         InvalidValue: The length is below one.
@@ -24,7 +24,7 @@ class Truncation:
 
     def __init__(self, length: int = 20_000) -> None:
         if length < 1:
-            raise InvalidValue("length", f"is {length}; leave at least one character")
+            raise InvalidValue("length", f"is {length}; use at least 1")
         self._length = length
 
     async def after_tool(

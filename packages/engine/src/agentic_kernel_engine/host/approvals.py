@@ -1,7 +1,7 @@
-"""Approvals: how people come to know that their decision is wanted. Transport only.
+"""Approvals: tells people that their decision is wanted. Transport only.
 
-The decision itself is given to any Host (`approve`, `deny`, `answer`) and lives in the inbox of the
-Task's record; nothing here is asked whether an action may be done.
+A person gives the decision to any Host (`approve`, `deny`, `answer`), which puts it into the inbox
+of the Task's record. This module does not decide whether an action may be done.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import msgspec
 from agentic_kernel import Task, TaskStatus
 
 from ..faults import contained, report
+from ..plans.lineage import depth
 from ..waiting import asked, decides, digests, waiting_for
-from .delegation import depth
 
 if TYPE_CHECKING:
     from ..record import Record
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 PATIENCE: Final = 30.0
 """Seconds that one call of a transport may take before it counts as failed."""
 REMEMBERED: Final = 10_000
-"""How many decisions that were given are remembered, so as not to be asked for again."""
+"""The number of closed requests that are remembered, so that they are not told again."""
 _PAGE: Final = 100
 
 
@@ -33,49 +33,50 @@ class Request(msgspec.Struct, frozen=True):
     """One decision that people are asked for."""
 
     task_id: str
-    """Where to decide: the outermost Task that waits for it."""
+    """Id of the Task at which to decide: the outermost one that waits for the decision."""
     digest: str
-    """Of the action or question; no other request ever has it."""
+    """Digest of the action or question; no other request ever has it."""
     kind: str
     """``approval`` or ``question``."""
     origin: str
     """The Task that asks: the same one, or a child of it at any depth."""
     action: Mapping[str, Any] = msgspec.field(default_factory=dict)
-    """In its JSON form, with its ``type``; empty for a question."""
+    """The action in its JSON form, with its ``type``; empty for a question."""
     reason: str = ""
-    """Why the policy wants a person to look at it: the risk, in its words."""
+    """The policy's reason for asking a person."""
     question: str = ""
-    """What to answer; empty for an approval."""
+    """The question to answer; empty for an approval."""
 
 
 class Approvals(Protocol):
-    """Brings requests to people; a desk, a chat, a queue.
+    """Brings requests to people: by a desk, a chat, a queue.
 
-    It is told of a request only after the pause that waits for it is durable, and at least once by
-    every Host that has it, also of a pause by a process that died since: a digest that is known
-    already is the same request. ``task_id`` may change with the repetition, from a child to the
-    Task above it. `settled` or `withdrawn` comes after `wanted`, once per Host at most.
+    A Host tells it of a request only after the pause that waits for the request is durable. Every
+    Host that has this transport tells it at least once, also of a pause by a process that has died
+    since. So a digest that is known already is the same request; its ``task_id`` may then be
+    another, that of a Task above the child. `settled` or `withdrawn` comes after `wanted`, at most
+    once per Host.
 
-    Its methods run one at a time in an asyncio task of the Host's own. What they raise is logged
-    once, and a request that could not be told is told again later; neither that nor waiting touches
-    a run. After `PATIENCE` a call is cancelled.
+    The Host calls one method at a time, in an asyncio task of its own. An exception is logged once,
+    and a request that could not be told is told again later. Neither an exception nor a slow call
+    affects a run. After `PATIENCE` seconds a call is cancelled.
     """
 
     async def wanted(self, request: Request) -> None:
-        """Somebody is to decide."""
+        """Tell people that their decision is wanted."""
         ...
 
     async def settled(self, request: Request) -> None:
-        """Somebody has."""
+        """Tell people that the request is settled: decided, or no longer asked by the Task."""
         ...
 
     async def withdrawn(self, request: Request) -> None:
-        """It is needed no longer: the Task was killed, or is gone."""
+        """Tell people that it is no longer needed: the Task was killed, or is gone."""
         ...
 
 
 class InMemoryApprovals:
-    """Keeps what is open, for an application that shows it."""
+    """Keeps the open requests, for an application that shows them."""
 
     def __init__(self) -> None:
         self._open: dict[str, Request] = {}
@@ -83,11 +84,11 @@ class InMemoryApprovals:
 
     @property
     def open(self) -> list[Request]:
-        """What waits for a decision now, in the order in which it came."""
+        """The requests that wait for a decision now, in the order in which they came."""
         return list(self._open.values())
 
     async def next(self) -> Request:
-        """The next request, once there is one; those that are decided by then are passed over."""
+        """Wait for the next request; requests that are decided by then are skipped."""
         while True:
             request = await self._news.get()
             if self._open.get(request.digest) == request:
@@ -106,15 +107,15 @@ class InMemoryApprovals:
 
 
 class Desk:
-    """What a Host knows of the requests in its store, and tells its transport of.
+    """Finds the requests in a Host's store, and tells the transport of them.
 
-    It looks at every commit of the Host's own, and now and then at all paused Tasks, for what other
-    hosts committed.
+    It looks at every commit of the Host itself, and from time to time at all paused Tasks, because
+    other hosts commit, too.
 
     Args:
         approvals: The transport.
-        store: Where the Tasks are.
-        kinds: Which runtime kinds the Host serves; None for every kind.
+        store: The store of the Tasks.
+        kinds: The runtime kinds that the Host serves; None for every kind.
     """
 
     def __init__(self, approvals: Approvals, store: Store, kinds: Collection[str] | None) -> None:
@@ -122,9 +123,9 @@ class Desk:
         self._store = store
         self._kinds = kinds
         self._open: dict[str, _Open] = {}
-        """By digest."""
+        """The open requests, by digest."""
         self._asked: dict[str, set[str]] = {}
-        """The digests that each Task asks for: a commit of one is nothing to the others."""
+        """By Task id, the digests of its open requests, so that a commit looks at these only."""
         self._done: dict[str, tuple[str, int]] = {}
         """By digest, the Task at which it was settled, and the version of its record."""
         self._untold: set[str] = set()
@@ -138,10 +139,10 @@ class Desk:
             self._telling = asyncio.get_running_loop().create_task(self._tell())
 
     async def stop(self, timeout: float = PATIENCE) -> None:
-        """Stop telling it; what it was not told is told by the next Host that looks.
+        """Stop telling the transport; the next Host that looks tells it the rest.
 
         Args:
-            timeout: How long a transport that will not be interrupted is waited for, in seconds.
+            timeout: Seconds to wait for a call of the transport that ignores its cancellation.
         """
         telling, self._telling = self._telling, None
         if telling is not None:
@@ -149,7 +150,7 @@ class Desk:
             await asyncio.wait([telling], timeout=timeout)
 
     def saw(self, record: Record) -> None:
-        """Take note of a record that is durable; there may be later ones already."""
+        """Take note of a durable record; the store may have a later one of the Task already."""
         task = record.task
         if self._kinds is not None and task.runtime_kind not in self._kinds:
             return
@@ -158,13 +159,13 @@ class Desk:
                 self._want(_Open(request, depth(task), record.version))
         for digest in list(self._asked.get(task.id, ())):
             known = self._open[digest]
-            # A record from before it was asked, which was on its way for long, settles nothing.
+            # A delayed record, older than the one that asked, settles nothing.
             if record.version > known.version and not _waits(record, known.request):
                 killed = task.status is TaskStatus.CANCELLED
                 self._close(known.request, "withdrawn" if killed else "settled", record.version)
 
     async def look(self) -> None:
-        """Look at every paused Task, and at what was open and is not among them.
+        """Look at every paused Task, and at the Tasks of other open requests.
 
         Raises:
             StoreError: The store cannot be read.
@@ -194,7 +195,7 @@ class Desk:
             self._queue.put_nowait(("wanted", self._open[digest].request))
 
     def _look_at(self, record: Record) -> None:
-        """`saw`; a record whose note makes no sense keeps no other from being seen (R22)."""
+        """Call `saw`; R22: a record with a malformed note does not hide the others."""
         try:
             self.saw(record)
         except Exception as fault:
@@ -248,13 +249,13 @@ class Desk:
 
 
 class _Open(msgspec.Struct, frozen=True):
-    """A request that is not decided, as far as is known."""
+    """A request that is not decided, as far as this Host knows."""
 
     request: Request
     depth: int
-    """Of the Task that it is asked at."""
+    """Delegation depth of the Task at which it is asked."""
     version: int
-    """Of the record that was first seen to ask."""
+    """Version of the record that was first seen to ask."""
 
 
 def requests(task: Task) -> list[Request]:
@@ -278,7 +279,7 @@ def requests(task: Task) -> list[Request]:
 
 
 def _waits(record: Record, request: Request) -> bool:
-    """Whether a decision is still wanted: it is not given, and the Task has not gone on without."""
+    """True if a decision is still wanted: it was not given, and the Task did not go on without."""
     note = waiting_for(record.task)
     if record.task.status.terminal or note is None:
         return False
