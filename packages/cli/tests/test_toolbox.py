@@ -8,7 +8,8 @@ import pytest
 
 from agentic_kernel import InvalidValue, Task
 from agentic_kernel_cli.grants import Wish
-from agentic_kernel_cli.toolbox import Toolbox, write_new
+from agentic_kernel_cli.toolbox import Toolbox
+from agentic_kernel_cli.workspace import write_new
 from agentic_kernel_engine import Host, Loop
 from agentic_kernel_engine.loop import Context, FinalAnswer, ToolCall, Turn
 from agentic_kernel_engine.seams import ScriptedPlanner

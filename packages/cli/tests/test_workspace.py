@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from agentic_kernel_cli.toolbox import Toolbox, write_new
+from agentic_kernel_cli.toolbox import Toolbox
+from agentic_kernel_cli.workspace import write_new
 from agentic_kernel_engine.seams import ToolError
 
 PARTS = ("one", "two")

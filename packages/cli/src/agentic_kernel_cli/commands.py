@@ -1,4 +1,8 @@
-"""The commands and their parameters. Each command returns its exit code."""
+"""The commands and their parameters. Each command returns its exit code.
+
+A command that needs a part of the software that the others do not loads it itself, because most of
+the time of a short command is spent on imports.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,6 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import timedelta
-from importlib.metadata import version
 from typing import Annotated, Any, Literal
 
 import typer
@@ -16,9 +19,8 @@ from typer.core import TyperGroup
 from agentic_kernel import CannotStart, IllegalTransition, Task, TaskStatus
 from agentic_kernel_engine import Host, Unreadable
 from agentic_kernel_engine import rerun as again
-from agentic_kernel_engine.loop.session import lineage
 
-from . import control, deciding, doctor, rendering, upkeep
+from . import control, deciding, rendering
 from .database import Database
 from .grants import API_KEY, LEFT, MODEL_KEY, Grant, NotGranted, grant_of
 from .invocation import Invocation, place_of
@@ -84,6 +86,8 @@ def options(
 ) -> None:
     # --debug is declared here for the help; `app.main` reads it, because it reports the errors.
     if show_version:
+        from importlib.metadata import version
+
         typer.echo(f"agentic-kernel {version('agentic-kernel-cli')}")
         raise typer.Exit
     if context.invoked_subcommand is None:
@@ -138,6 +142,8 @@ def run(
         )
     before = {}
     if session is not None:
+        from agentic_kernel_engine.loop.session import lineage
+
         earlier = invocation(context).controlled(lambda host: find_task(host, session))
         before = lineage(earlier.task)
     task = Task.new(
@@ -392,6 +398,8 @@ def migrate(context: typer.Context) -> int:
     called = invocation(context)
     before = after = None
     if isinstance(called.place, Database):
+        from . import upkeep
+
         before, after = asyncio.run(upkeep.migrated(called.place))
     if called.as_json:
         rendering.json_line("migrated", {"from": before, "to": after})
@@ -411,6 +419,8 @@ def examine(
     model: Model = None,
 ) -> int:
     """Check that this machine can run Tasks, and say how to repair what fails."""
+    from . import doctor
+
     called = invocation(context)
     found = asyncio.run(doctor.findings(called.place, runtime, model))
     for finding in found:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 from agentic_kernel import CannotStart, Task
 from agentic_kernel_engine import Job
 
+from .kinds import install
 from .toolbox import Toolbox
-from .vendors import LIMITS, install
+from .vendors import LIMITS
 
 if TYPE_CHECKING:
     from agentic_kernel_copilot import CopilotSubstrate

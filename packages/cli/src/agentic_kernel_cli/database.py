@@ -14,9 +14,9 @@ from urllib.parse import unquote
 from agentic_kernel import CannotStart, InvalidValue
 from agentic_kernel_engine import Store
 
+from .kinds import install
 from .place import STATE_VARIABLE
 from .text import command_line
-from .vendors import install
 
 SCHEMA: Final = "agentic_kernel"
 """The Postgres schema that the command uses."""

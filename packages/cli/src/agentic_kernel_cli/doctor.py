@@ -16,11 +16,11 @@ from agentic_kernel import KernelError
 
 from .database import Database
 from .finding import Finding, package
-from .kinds import COPILOT, LOCAL
+from .kinds import COPILOT, LOCAL, install
 from .local import find_model
 from .place import Folder, Place, holds
 from .upkeep import examined
-from .vendors import VENDORS, address, install
+from .vendors import VENDORS, address
 
 _PACKAGES = ("core", "engine", "file", "cli")
 _PATIENCE = 5.0

@@ -17,7 +17,6 @@ from agentic_kernel import InvalidValue, Task
 from agentic_kernel_engine import Host
 
 from . import rendering
-from .agents import open_runtime
 from .database import Database, is_address
 from .grants import Grant, Grants, NotGranted, Wish
 from .place import Folder, Place
@@ -58,6 +57,8 @@ class Invocation:
 
     def foreground(self, grants: Grants) -> Foreground:
         """Return the object that runs Tasks in this process, each with its grant."""
+        from .agents import open_runtime  # Loads the runtimes, which only this needs.
+
         return Foreground(self.screen, partial(open_runtime, self.place, grants))
 
     def granted(self, task: Task, grant: Grant, *, named: bool = True) -> dict[str, Grant]:

@@ -26,3 +26,8 @@ def taker(kind: str) -> str:
 def serves(kind: str) -> bool:
     """True if this command runs Tasks of this runtime kind."""
     return kind in KINDS
+
+
+def install(kind: str) -> str:
+    """The command that installs what a runtime kind needs."""
+    return f"pip install 'agentic-kernel-cli[{kind}]'"

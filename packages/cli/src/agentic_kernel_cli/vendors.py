@@ -12,6 +12,7 @@ from agentic_kernel_engine.providers import ProviderPlanner
 from agentic_kernel_engine.providers.runtime import patient
 
 from .grants import API_KEY
+from .kinds import install
 from .toolbox import Toolbox
 
 LIMITS: Final = Limits(max_iterations=50)
@@ -33,11 +34,6 @@ VENDORS: Final[Mapping[str, Vendor]] = {
     "claude": Vendor("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", "https://api.anthropic.com"),
     "ollama": Vendor("", "OLLAMA_HOST", "http://127.0.0.1:11434"),
 }
-
-
-def install(kind: str) -> str:
-    """The command that installs what a runtime kind needs."""
-    return f"pip install 'agentic-kernel-cli[{kind}]'"
 
 
 def address(kind: str) -> str:

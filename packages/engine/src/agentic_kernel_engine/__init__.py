@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from .host.rerun import rerun
     from .host.run import RunEnded
     from .host.signals import drain_on_signals
-    from .loop import Limits, Loop, Outcome, StopReason
+    from .loop.loop import Loop
+    from .loop.replay import Outcome
     from .memory_store import MemoryStore
     from .observer import (
         CompositeObserver,
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
         Observer,
         StreamingObserver,
     )
+    from .plans.limits import Limits
+    from .plans.reasons import StopReason
     from .receipt import Receipt
     from .record import Record, host_of, owner_name
     from .router import Router
@@ -96,9 +99,12 @@ _NAMES = {
     "host.rerun": "rerun",
     "host.run": "RunEnded",
     "host.signals": "drain_on_signals",
-    "loop": "Limits Loop Outcome StopReason",
+    "loop.loop": "Loop",
+    "loop.replay": "Outcome",
     "memory_store": "MemoryStore",
     "observer": "CompositeObserver ConsoleObserver InMemoryObserver Observer StreamingObserver",
+    "plans.limits": "Limits",
+    "plans.reasons": "StopReason",
     "receipt": "Receipt",
     "record": "Record host_of owner_name",
     "router": "Router",
