@@ -20,7 +20,7 @@ from opentelemetry.trace import SpanKind, Tracer
 from agentic_kernel import Task
 from agentic_kernel_engine import Event
 from agentic_kernel_engine.loop import Context, Observation, Plan, ToolCall, Usage
-from agentic_kernel_engine.plans.context import NOBODY
+from agentic_kernel_engine.principal import NOBODY
 from agentic_kernel_engine.seams import Invocation, ToolContext, tool
 from agentic_kernel_otel import OTelObserver
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from agentic_kernel_engine.plans.action import ToolCall
-from agentic_kernel_engine.plans.context import Principal
 from agentic_kernel_engine.plans.observation import Observation
+from agentic_kernel_engine.principal import Principal
 from agentic_kernel_engine.tools.registry import Invocation, Tool, ToolContext, perform
 from agentic_kernel_engine.values import encode
 

@@ -15,8 +15,8 @@ import pytest
 
 from agentic_kernel import InvalidValue
 from agentic_kernel_engine.plans.action import ToolCall
-from agentic_kernel_engine.plans.context import NOBODY
 from agentic_kernel_engine.plans.observation import SCHEMA_VALIDATION_FAILED, Observation
+from agentic_kernel_engine.principal import NOBODY
 from agentic_kernel_engine.tools.registry import Invocation, Tool, ToolContext, perform, tool
 from agentic_kernel_engine.tools.schema import compile_schema
 

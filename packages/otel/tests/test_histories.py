@@ -17,7 +17,7 @@ from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor, TracerPro
 from agentic_kernel import Task
 from agentic_kernel_engine import Event
 from agentic_kernel_engine.loop import Context, Observation, Plan, ToolCall
-from agentic_kernel_engine.plans.context import NOBODY
+from agentic_kernel_engine.principal import NOBODY
 from agentic_kernel_engine.seams import Invocation, ToolContext, tool
 from agentic_kernel_otel import OTelObserver, trails
 

@@ -10,7 +10,7 @@ from copilot.session import MCPServerConfig, ProviderConfig, SystemMessageConfig
 
 from agentic_kernel_engine import Host, HostOptions, Limits, Store
 from agentic_kernel_engine.loop import Principal
-from agentic_kernel_engine.plans.context import NOBODY
+from agentic_kernel_engine.principal import NOBODY
 from agentic_kernel_engine.seams import Policy, Tool
 
 from .substrate import CopilotSubstrate, OnKill

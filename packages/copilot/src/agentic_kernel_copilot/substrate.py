@@ -24,9 +24,9 @@ from agentic_kernel_engine import Event, Job, Limits, TaskFailed
 from agentic_kernel_engine.loop import End, Principal, StopReason
 from agentic_kernel_engine.loop.session import CONTINUES
 from agentic_kernel_engine.plans import vocabulary
-from agentic_kernel_engine.plans.context import NOBODY
 from agentic_kernel_engine.plans.ending import unhandled
 from agentic_kernel_engine.plans.reasons import STOP_REASON, WAITING_FOR, refuse_notes
+from agentic_kernel_engine.principal import NOBODY
 from agentic_kernel_engine.providers.edges import check_model, check_seconds
 from agentic_kernel_engine.seams import AgentTool, AllowAll, Policy, Tool, Tools
 

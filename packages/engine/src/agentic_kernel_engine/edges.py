@@ -10,7 +10,7 @@ import logging
 import unicodedata
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from datetime import datetime
-from functools import cache
+from functools import cache, lru_cache
 from itertools import islice
 from types import FunctionType
 from typing import Any, Final, TypeVar, cast
@@ -324,16 +324,21 @@ def optional(value: Any, name: str, port: type[Any]) -> Any:
     members = _members(cast(Hashable, port))
     if all(_has(value, each, getattr(port, each)) for each in members):
         return value
-    kind = type(value)
+    _warn_of_misspelled(cast(Hashable, type(value)), name, cast(Hashable, port))
+    return None
+
+
+@lru_cache(1024)
+def _warn_of_misspelled(kind: Any, name: str, port: Any) -> None:
+    """Log the methods of a class that a port almost names; once for each class."""
     for each in dir(kind):
-        meant = next((member for member in members if _almost(each, member)), None)
+        meant = next((member for member in _members(port) if _almost(each, member)), None)
         if meant is not None and callable(getattr(kind, each, None)):
             _log.warning(
                 "%s: the method %s.%s is never called; %s calls %s. Rename it, and name %s as a "
                 "base class to have a type checker see it",
                 name, kind.__name__, each, port.__name__, meant, port.__name__,
             )  # fmt: skip
-    return None
 
 
 def _almost(name: str, meant: str) -> bool:

@@ -7,13 +7,13 @@ from typing import Any
 
 from agentic_kernel_engine import Event
 from agentic_kernel_engine.plans.action import Action, FinalAnswer, ToolCall
-from agentic_kernel_engine.plans.context import Context
 from agentic_kernel_engine.plans.limits import Remaining
 from agentic_kernel_engine.plans.transcript import (
     Entry,
     Transcript,
 )
 from agentic_kernel_engine.seams.compactor import WindowCompactor
+from agentic_kernel_engine.seams.planner import Context
 
 SHORT = WindowCompactor(max_entries=10, max_bytes=100_000, keep=4, summary=400)
 

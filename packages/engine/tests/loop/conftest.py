@@ -10,9 +10,9 @@ import pytest
 from agentic_kernel import Task
 from agentic_kernel_engine import Event, Host, MemoryStore
 from agentic_kernel_engine.loop.loop import Loop
-from agentic_kernel_engine.plans.context import Context
 from agentic_kernel_engine.plans.transcript import Turn
-from agentic_kernel_engine.seams.planner import ScriptedPlanner
+from agentic_kernel_engine.seams.planner import Context
+from agentic_kernel_engine.seams.planners import ScriptedPlanner
 from agentic_kernel_engine.tools.registry import Tool, tool
 
 

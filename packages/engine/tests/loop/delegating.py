@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from agentic_kernel_engine.plans.action import Delegate, FinalAnswer
-from agentic_kernel_engine.plans.context import Context
+from agentic_kernel_engine.seams.planner import Context
 from agentic_kernel_engine.tools.registry import Tool, tool
 
 from .conftest import last_turn

@@ -6,11 +6,11 @@ from typing import Any
 
 from agentic_kernel import Task
 from agentic_kernel_engine.plans.action import FinalAnswer
-from agentic_kernel_engine.plans.context import Context
 from agentic_kernel_engine.plans.ending import PlannerError
 from agentic_kernel_engine.plans.limits import Remaining
 from agentic_kernel_engine.plans.plan import Plan, Usage
 from agentic_kernel_engine.seams.middlewares import Retry
+from agentic_kernel_engine.seams.planner import Context
 
 WORST = Usage(100, 50, cost=1.0)
 DONE = Plan((FinalAnswer("done"),), usage=Usage(10, 5, cost=0.1))

@@ -8,10 +8,11 @@ from typing import Any
 
 from agentic_kernel import Task
 from agentic_kernel_engine.plans.action import FinalAnswer, ToolCall
-from agentic_kernel_engine.plans.context import Context, Principal
+from agentic_kernel_engine.principal import Principal
 from agentic_kernel_engine.seams.governor import SessionMemoryGovernor
 from agentic_kernel_engine.seams.memories import InMemoryMemory
 from agentic_kernel_engine.seams.memory import Hit, Item, Query, Scope
+from agentic_kernel_engine.seams.planner import Context
 
 from .conftest import Runner, new_task
 

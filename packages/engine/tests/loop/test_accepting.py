@@ -6,7 +6,7 @@ import pytest
 
 from agentic_kernel import CannotStart, Task, TaskNotFound, TaskStatus
 from agentic_kernel_engine.plans.action import AskUser, FinalAnswer
-from agentic_kernel_engine.seams.planner import ScriptedPlanner
+from agentic_kernel_engine.seams.planners import ScriptedPlanner
 
 from .conftest import Runner, new_task
 

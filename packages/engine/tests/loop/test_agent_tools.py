@@ -11,9 +11,9 @@ from agentic_kernel import InvalidValue, Task, TaskStatus
 from agentic_kernel_engine import Host, Limits, Loop, MemoryStore, Router
 from agentic_kernel_engine.loop.replay import replay
 from agentic_kernel_engine.plans.action import FinalAnswer, Thought, ToolCall
-from agentic_kernel_engine.plans.context import Context
 from agentic_kernel_engine.seams.agent_tool import AgentTool
-from agentic_kernel_engine.seams.planner import ScriptedPlanner
+from agentic_kernel_engine.seams.planner import Context
+from agentic_kernel_engine.seams.planners import ScriptedPlanner
 from agentic_kernel_engine.tools.registry import Tool, tool
 
 from ..conftest import Crash

@@ -19,12 +19,12 @@ from agentic_kernel_engine.plans.action import (
     ToolCall,
     kind_of,
 )
-from agentic_kernel_engine.plans.context import Context
 from agentic_kernel_engine.plans.decision import Decision, require_approval
 from agentic_kernel_engine.plans.limits import Limits
 from agentic_kernel_engine.plans.plan import Delta, Plan, Usage
 from agentic_kernel_engine.plans.transcript import Notice
-from agentic_kernel_engine.seams.planner import Streamed
+from agentic_kernel_engine.seams.planner import Context
+from agentic_kernel_engine.seams.planners import Streamed
 from agentic_kernel_engine.tools.registry import ToolContext, tool
 
 from .conftest import Runner, World, last_turn, new_task

@@ -9,8 +9,8 @@ import pytest
 from agentic_kernel import IllegalTransition, InvalidValue, Task, TaskStatus
 from agentic_kernel_engine import Host
 from agentic_kernel_engine.plans.action import Action, FinalAnswer, ToolCall, digest
-from agentic_kernel_engine.plans.context import Context
 from agentic_kernel_engine.plans.decision import ALLOW, Decision, require_approval
+from agentic_kernel_engine.seams.planner import Context
 
 from .conftest import Runner, World, last_turn, new_task
 

@@ -13,7 +13,7 @@ from agentic_kernel import TaskStatus
 from agentic_kernel_engine import Host, Loop, Record
 from agentic_kernel_engine.host.approvals import Approvals, Desk, InMemoryApprovals, Request
 from agentic_kernel_engine.plans.action import FinalAnswer
-from agentic_kernel_engine.seams.planner import ScriptedPlanner
+from agentic_kernel_engine.seams.planners import ScriptedPlanner
 
 from ..conftest import Crash, TappedStore, Until
 from .conftest import World, new_task

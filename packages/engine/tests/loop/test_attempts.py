@@ -9,7 +9,7 @@ import pytest
 
 from agentic_kernel_engine import Host, Loop, MemoryStore
 from agentic_kernel_engine.plans.action import FinalAnswer, ToolCall
-from agentic_kernel_engine.plans.context import Context
+from agentic_kernel_engine.seams.planner import Context
 from agentic_kernel_engine.tools.registry import Tool, tool
 
 from ..conftest import Crash

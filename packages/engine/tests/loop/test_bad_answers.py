@@ -31,7 +31,7 @@ from agentic_kernel_engine.plans.limits import Limits
 from agentic_kernel_engine.plans.plan import Plan, Usage
 from agentic_kernel_engine.seams.middleware import Recovery
 from agentic_kernel_engine.seams.middlewares import Fallback
-from agentic_kernel_engine.seams.planner import ScriptedPlanner, Streamed
+from agentic_kernel_engine.seams.planners import ScriptedPlanner, Streamed
 
 from .conftest import Runner
 

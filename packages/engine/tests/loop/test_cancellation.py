@@ -18,10 +18,10 @@ from agentic_kernel_engine.loop.loop import Loop
 from agentic_kernel_engine.loop.replay import replay
 from agentic_kernel_engine.plans import vocabulary
 from agentic_kernel_engine.plans.action import FinalAnswer, ToolCall
-from agentic_kernel_engine.plans.context import Context
 from agentic_kernel_engine.plans.observation import Observation
 from agentic_kernel_engine.plans.plan import Plan, Usage
-from agentic_kernel_engine.seams.planner import ScriptedPlanner
+from agentic_kernel_engine.seams.planner import Context
+from agentic_kernel_engine.seams.planners import ScriptedPlanner
 from agentic_kernel_engine.tools.registry import Invocation, Tool, ToolContext, tool
 
 from ..conftest import Until

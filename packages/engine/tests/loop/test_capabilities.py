@@ -10,13 +10,13 @@ import pytest
 
 from agentic_kernel import Agent, CannotStart, Capability, InvalidValue, TaskNotFound, TaskStatus
 from agentic_kernel_engine.plans.action import AskUser, Delegate, FinalAnswer, ToolCall
-from agentic_kernel_engine.plans.context import Context
 from agentic_kernel_engine.seams.capabilities import (
     InMemoryCapabilities,
     Repertoire,
     UnknownAgent,
     UnknownCapability,
 )
+from agentic_kernel_engine.seams.planner import Context
 from agentic_kernel_engine.tools.registry import Tool, tool
 
 from ..conftest import Crash

@@ -13,11 +13,11 @@ from agentic_kernel import Task, TaskStatus
 from agentic_kernel_engine import Event
 from agentic_kernel_engine.loop.replay import replay
 from agentic_kernel_engine.plans.action import Action, FinalAnswer, ToolCall
-from agentic_kernel_engine.plans.context import Context
 from agentic_kernel_engine.plans.decision import ALLOW, Decision, deny, require_approval, stop
 from agentic_kernel_engine.plans.observation import Observation
 from agentic_kernel_engine.seams.middlewares import Cache, ToolTimeout
-from agentic_kernel_engine.seams.planner import ScriptedPlanner
+from agentic_kernel_engine.seams.planner import Context
+from agentic_kernel_engine.seams.planners import ScriptedPlanner
 from agentic_kernel_engine.seams.policies import BasicPolicy
 from agentic_kernel_engine.tools.registry import Invocation
 

@@ -12,8 +12,8 @@ import pytest
 from agentic_kernel import Task, TaskStatus
 from agentic_kernel_engine import Host, Loop, MemoryStore, Store
 from agentic_kernel_engine.plans.action import AskUser, FinalAnswer, ToolCall
-from agentic_kernel_engine.plans.context import Context
 from agentic_kernel_engine.plans.transcript import UserMessage
+from agentic_kernel_engine.seams.planner import Context
 
 from .conftest import World, new_task
 from .delegating import Roles, join, last, spawn, told

@@ -11,7 +11,7 @@ import pytest
 from agentic_kernel import TaskStatus
 from agentic_kernel_engine import Host, Limits, Loop, MemoryStore
 from agentic_kernel_engine.plans.action import FinalAnswer, Schedule, ToolCall
-from agentic_kernel_engine.plans.context import Context
+from agentic_kernel_engine.seams.planner import Context
 
 from ..conftest import Crash
 from .conftest import World, new_task

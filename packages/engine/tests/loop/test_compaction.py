@@ -16,7 +16,6 @@ from agentic_kernel_engine.loop.replay import replay
 from agentic_kernel_engine.loop.run import LoopRun
 from agentic_kernel_engine.loop.state import VERSION, State, dump, load
 from agentic_kernel_engine.plans.action import Action, AskUser, FinalAnswer, ToolCall
-from agentic_kernel_engine.plans.context import Context
 from agentic_kernel_engine.plans.decision import ALLOW, Decision, require_approval
 from agentic_kernel_engine.plans.limits import Limits
 from agentic_kernel_engine.plans.observation import Observation
@@ -31,6 +30,7 @@ from agentic_kernel_engine.plans.transcript import (
     read,
 )
 from agentic_kernel_engine.seams.compactor import Compaction, WindowCompactor
+from agentic_kernel_engine.seams.planner import Context
 from agentic_kernel_engine.store import EventId
 
 from ..conftest import Crash, TappedStore

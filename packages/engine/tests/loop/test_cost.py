@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from agentic_kernel_engine.plans.action import FinalAnswer, Thought, ToolCall
-from agentic_kernel_engine.plans.context import Context
 from agentic_kernel_engine.plans.limits import Limits
 from agentic_kernel_engine.plans.plan import Plan
+from agentic_kernel_engine.seams.planner import Context
 
 from .conftest import Runner, new_task
 

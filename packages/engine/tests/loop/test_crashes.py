@@ -11,11 +11,11 @@ from agentic_kernel import TaskStatus
 from agentic_kernel_engine import Host
 from agentic_kernel_engine.loop.replay import replay
 from agentic_kernel_engine.plans.action import AskUser, Delegate, FinalAnswer, ToolCall
-from agentic_kernel_engine.plans.context import Context
 from agentic_kernel_engine.plans.limits import Limits
 from agentic_kernel_engine.plans.plan import Plan, Usage
 from agentic_kernel_engine.seams.memories import InMemoryMemory
-from agentic_kernel_engine.seams.planner import ScriptedPlanner, Streamed
+from agentic_kernel_engine.seams.planner import Context
+from agentic_kernel_engine.seams.planners import ScriptedPlanner, Streamed
 from agentic_kernel_engine.tools.registry import ToolContext, tool
 
 from ..conftest import Crash

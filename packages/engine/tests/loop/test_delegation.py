@@ -12,14 +12,14 @@ import pytest
 from agentic_kernel import CannotStart, Dispatch, Kill, Pause, Task, TaskStatus, apply
 from agentic_kernel_engine import Host, Limits, Loop
 from agentic_kernel_engine.plans.action import Delegate, FinalAnswer, PushGoal, Thought, ToolCall
-from agentic_kernel_engine.plans.context import Context
 from agentic_kernel_engine.seams.delegation import (
     ChildTasks,
     DelegationRefused,
     OnRuntime,
     _wanted,
 )
-from agentic_kernel_engine.seams.planner import ScriptedPlanner
+from agentic_kernel_engine.seams.planner import Context
+from agentic_kernel_engine.seams.planners import ScriptedPlanner
 
 from .conftest import Runner, World, new_task
 from .delegating import Held, Roles, join, last, spawn, told

@@ -10,13 +10,13 @@ import pytest
 from agentic_kernel import TaskStatus
 from agentic_kernel_engine.loop.replay import replay
 from agentic_kernel_engine.plans.action import FinalAnswer
-from agentic_kernel_engine.plans.context import Context
 from agentic_kernel_engine.plans.ending import PlannerError
 from agentic_kernel_engine.plans.limits import Limits, Remaining
 from agentic_kernel_engine.plans.plan import Usage
 from agentic_kernel_engine.seams.middleware import Recovery
 from agentic_kernel_engine.seams.middlewares import Fallback
-from agentic_kernel_engine.seams.planner import ScriptedPlanner, Streamed
+from agentic_kernel_engine.seams.planner import Context
+from agentic_kernel_engine.seams.planners import ScriptedPlanner, Streamed
 
 from .conftest import Runner, new_task
 from .failing import DONE, WORST, Bill, Failing, quick

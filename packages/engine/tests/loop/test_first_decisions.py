@@ -12,14 +12,14 @@ from agentic_kernel import InvalidValue, TaskStatus
 from agentic_kernel_engine import Host, Loop
 from agentic_kernel_engine.plans import vocabulary
 from agentic_kernel_engine.plans.action import FinalAnswer, ToolCall
-from agentic_kernel_engine.plans.context import Context
 from agentic_kernel_engine.plans.decision import Decision, require_approval
 from agentic_kernel_engine.providers import Asked, actions_of
 from agentic_kernel_engine.seams.delegation import ChildTasks
 from agentic_kernel_engine.seams.memories import InMemoryMemory
 from agentic_kernel_engine.seams.middleware import Recovery
 from agentic_kernel_engine.seams.middlewares import Retry, ToolTimeout
-from agentic_kernel_engine.seams.planner import ScriptedPlanner
+from agentic_kernel_engine.seams.planner import Context
+from agentic_kernel_engine.seams.planners import ScriptedPlanner
 
 from .conftest import Runner, World, last_turn, new_task
 

@@ -39,10 +39,10 @@ from agentic_kernel_engine.plans.action import (
     Thought,
     ToolCall,
 )
-from agentic_kernel_engine.plans.context import Context
 from agentic_kernel_engine.plans.decision import ALLOW, Decision, require_approval
 from agentic_kernel_engine.plans.lineage import depth
 from agentic_kernel_engine.plans.transcript import Turn
+from agentic_kernel_engine.seams.planner import Context
 from agentic_kernel_engine.tools.registry import Tool, ToolContext, tool
 from agentic_kernel_engine.waiting import asked
 

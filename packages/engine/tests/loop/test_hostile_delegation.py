@@ -11,8 +11,8 @@ from agentic_kernel import CannotStart, TaskStatus
 from agentic_kernel_engine import Host, Job, Limits, Loop
 from agentic_kernel_engine.host.approvals import InMemoryApprovals
 from agentic_kernel_engine.plans.action import Delegate, FinalAnswer, ToolCall
-from agentic_kernel_engine.plans.context import Context
 from agentic_kernel_engine.seams.delegation import OnRuntime
+from agentic_kernel_engine.seams.planner import Context
 
 from .conftest import Runner, new_task
 from .delegating import Roles, join, spawn, told

@@ -11,7 +11,7 @@ from agentic_kernel_engine.loop.replay import Replay, replay
 from agentic_kernel_engine.plans.action import Delegate, FinalAnswer, PushGoal, Thought, ToolCall
 from agentic_kernel_engine.plans.limits import BACKSTOP, Limits
 from agentic_kernel_engine.plans.plan import Plan, Usage
-from agentic_kernel_engine.seams.planner import ScriptedPlanner
+from agentic_kernel_engine.seams.planners import ScriptedPlanner
 from agentic_kernel_engine.tools.registry import Tool
 
 from .conftest import Runner, World

@@ -12,12 +12,12 @@ from agentic_kernel_engine import Event, TaskFailed
 from agentic_kernel_engine.loop.replay import replay
 from agentic_kernel_engine.loop.state import State
 from agentic_kernel_engine.plans.action import FinalAnswer, ToolCall
-from agentic_kernel_engine.plans.context import Context
 from agentic_kernel_engine.plans.ending import End, PlannerError
 from agentic_kernel_engine.plans.observation import Observation
 from agentic_kernel_engine.plans.plan import Plan, Usage
 from agentic_kernel_engine.plans.reasons import StopReason
 from agentic_kernel_engine.seams.middleware import HOOKS, Recovery
+from agentic_kernel_engine.seams.planner import Context
 from agentic_kernel_engine.seams.policies import BasicPolicy
 from agentic_kernel_engine.tools.scheduler import SequentialScheduler
 

@@ -10,10 +10,10 @@ import pytest
 from agentic_kernel import InvalidValue, Task, TaskStatus
 from agentic_kernel_engine.loop.replay import replay
 from agentic_kernel_engine.plans.action import AskUser, FinalAnswer, Thought, ToolCall
-from agentic_kernel_engine.plans.context import NOBODY, Context, Principal
 from agentic_kernel_engine.plans.ending import PlannerError
 from agentic_kernel_engine.plans.limits import Limits, Spent, remaining
 from agentic_kernel_engine.plans.plan import Plan, Usage
+from agentic_kernel_engine.principal import NOBODY, Principal
 from agentic_kernel_engine.seams.middlewares import (
     Cache,
     Fallback,
@@ -22,7 +22,8 @@ from agentic_kernel_engine.seams.middlewares import (
     ToolTimeout,
     Truncation,
 )
-from agentic_kernel_engine.seams.planner import ScriptedPlanner, Streamed
+from agentic_kernel_engine.seams.planner import Context
+from agentic_kernel_engine.seams.planners import ScriptedPlanner, Streamed
 from agentic_kernel_engine.tools.registry import tool
 
 from .conftest import Runner, World, last_turn, new_task

@@ -9,7 +9,6 @@ import pytest
 
 from agentic_kernel import InvalidValue, Task, TaskStatus
 from agentic_kernel_engine.plans.action import Action, FinalAnswer, Thought, ToolCall
-from agentic_kernel_engine.plans.context import Context, Principal
 from agentic_kernel_engine.plans.decision import (
     ALLOW,
     Decision,
@@ -19,6 +18,8 @@ from agentic_kernel_engine.plans.decision import (
     stop,
 )
 from agentic_kernel_engine.plans.limits import Limits, Spent, remaining
+from agentic_kernel_engine.principal import Principal
+from agentic_kernel_engine.seams.planner import Context
 from agentic_kernel_engine.seams.policies import (
     BasicPolicy,
     PermissionPolicy,

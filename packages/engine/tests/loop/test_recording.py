@@ -20,7 +20,7 @@ from agentic_kernel_engine.seams.middlewares import (
     Retry,
     Truncation,
 )
-from agentic_kernel_engine.seams.planner import ScriptedPlanner, Streamed
+from agentic_kernel_engine.seams.planners import ScriptedPlanner, Streamed
 from agentic_kernel_engine.seams.policies import BasicPolicy
 from agentic_kernel_engine.tools.registry import Tool, ToolContext, tool
 

@@ -14,8 +14,8 @@ from agentic_kernel import CannotStart, InvalidValue, TaskStatus
 from agentic_kernel_engine import MemoryStore, Record
 from agentic_kernel_engine.loop import remembering
 from agentic_kernel_engine.plans.action import AskUser, FinalAnswer, PushGoal, ToolCall
-from agentic_kernel_engine.plans.context import Context, Principal
 from agentic_kernel_engine.plans.limits import Limits
+from agentic_kernel_engine.principal import Principal
 from agentic_kernel_engine.seams.compactor import WindowCompactor
 from agentic_kernel_engine.seams.governor import SessionMemoryGovernor
 from agentic_kernel_engine.seams.memories import (
@@ -23,6 +23,7 @@ from agentic_kernel_engine.seams.memories import (
     NoMemory,
 )
 from agentic_kernel_engine.seams.memory import Hit, Item, Query
+from agentic_kernel_engine.seams.planner import Context
 from agentic_kernel_engine.seams.policies import BasicPolicy
 from agentic_kernel_engine.tools.registry import Tool
 

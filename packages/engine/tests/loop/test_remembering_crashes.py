@@ -11,11 +11,11 @@ import pytest
 from agentic_kernel import TaskStatus
 from agentic_kernel_engine import StoreError
 from agentic_kernel_engine.plans.action import AskUser, FinalAnswer
-from agentic_kernel_engine.plans.context import Context
 from agentic_kernel_engine.plans.ending import End
 from agentic_kernel_engine.plans.limits import Limits
 from agentic_kernel_engine.seams.governor import Proposal, SessionMemoryGovernor
 from agentic_kernel_engine.seams.memories import InMemoryMemory
+from agentic_kernel_engine.seams.planner import Context
 
 from ..conftest import Crash, TappedStore
 from .conftest import Runner

@@ -26,7 +26,6 @@ from agentic_kernel_engine.plans.action import (
     Thought,
     ToolCall,
 )
-from agentic_kernel_engine.plans.context import Context
 from agentic_kernel_engine.plans.decision import ALLOW, Decision, deny, require_approval, stop
 from agentic_kernel_engine.plans.ending import PlannerError
 from agentic_kernel_engine.plans.limits import Limits
@@ -36,6 +35,7 @@ from agentic_kernel_engine.seams.governor import SessionMemoryGovernor
 from agentic_kernel_engine.seams.memories import InMemoryMemory
 from agentic_kernel_engine.seams.memory import Scope
 from agentic_kernel_engine.seams.middlewares import Fallback, Retry
+from agentic_kernel_engine.seams.planner import Context
 
 from ..conftest import Crash
 from .conftest import World, new_task

@@ -9,11 +9,11 @@ import pytest
 
 from agentic_kernel import Task, TaskStatus
 from agentic_kernel_engine.loop.replay import replay
-from agentic_kernel_engine.plans.context import Context
 from agentic_kernel_engine.plans.limits import Limits
 from agentic_kernel_engine.plans.plan import Usage
 from agentic_kernel_engine.seams.middleware import Recovery
-from agentic_kernel_engine.seams.planner import ScriptedPlanner, Streamed
+from agentic_kernel_engine.seams.planner import Context
+from agentic_kernel_engine.seams.planners import ScriptedPlanner, Streamed
 
 from ..conftest import Until
 from .conftest import Runner, new_task

@@ -23,8 +23,8 @@ from agentic_kernel_engine.plans.action import (
     ToolCall,
     kind_of,
 )
-from agentic_kernel_engine.plans.context import Context
 from agentic_kernel_engine.plans.decision import ALLOW, ROUTES, Decision, Route, Verdict
+from agentic_kernel_engine.seams.planner import Context
 
 from .conftest import Runner, World, new_task
 

@@ -13,7 +13,6 @@ from agentic_kernel_engine import Event, Host, Job, MemoryStore, TaskFailed
 from agentic_kernel_engine.loop.replay import replay
 from agentic_kernel_engine.loop.session import CARRIED, EXTRACT, continued
 from agentic_kernel_engine.plans.action import Action, AskUser, FinalAnswer, Stop, ToolCall
-from agentic_kernel_engine.plans.context import NOBODY, Context, Principal
 from agentic_kernel_engine.plans.observation import Observation
 from agentic_kernel_engine.plans.plan import Plan
 from agentic_kernel_engine.plans.transcript import (
@@ -25,7 +24,9 @@ from agentic_kernel_engine.plans.transcript import (
     UserMessage,
     entries_of,
 )
+from agentic_kernel_engine.principal import NOBODY, Principal
 from agentic_kernel_engine.seams.compactor import WindowCompactor
+from agentic_kernel_engine.seams.planner import Context
 from agentic_kernel_engine.tools.registry import tool
 
 from ..conftest import Acting, Crash

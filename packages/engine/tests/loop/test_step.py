@@ -21,13 +21,13 @@ from agentic_kernel_engine.plans.action import (
     Thought,
     ToolCall,
 )
-from agentic_kernel_engine.plans.context import Context
 from agentic_kernel_engine.plans.decision import ALLOW
 from agentic_kernel_engine.plans.ending import PlannerError
 from agentic_kernel_engine.plans.limits import Limits
 from agentic_kernel_engine.plans.plan import Plan, Usage
 from agentic_kernel_engine.plans.transcript import Notice, Turn, UserMessage
-from agentic_kernel_engine.seams.planner import Streamed
+from agentic_kernel_engine.seams.planner import Context
+from agentic_kernel_engine.seams.planners import Streamed
 from agentic_kernel_engine.tools.registry import ToolContext, tool
 from agentic_kernel_engine.tools.scheduler import SequentialScheduler
 

@@ -7,8 +7,8 @@ from typing import Any
 from agentic_kernel import Task
 from agentic_kernel_engine import tool
 from agentic_kernel_engine.loop import Context, Observation, Plan, Remaining, Turn, UserMessage
-from agentic_kernel_engine.plans.context import NOBODY
 from agentic_kernel_engine.plans.transcript import Entry, Transcript
+from agentic_kernel_engine.principal import NOBODY
 from agentic_kernel_engine.seams import Tool
 
 

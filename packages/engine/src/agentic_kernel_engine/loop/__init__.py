@@ -12,7 +12,6 @@ from ..plans.action import (
     Thought,
     ToolCall,
 )
-from ..plans.context import Context, Principal
 from ..plans.decision import ALLOW, ROUTES, Decision, Route, deny, require_approval, stop
 from ..plans.ending import End, PlannerError
 from ..plans.limits import Limits, Remaining, Spent
@@ -20,6 +19,8 @@ from ..plans.observation import Observation
 from ..plans.plan import Delta, Plan, Usage
 from ..plans.reasons import StopReason
 from ..plans.transcript import Entry, Notice, Summary, Transcript, Turn, UserMessage
+from ..principal import Principal
+from ..seams.planner import Context
 from .loop import Loop
 from .replay import Outcome, Replay, outcome, replay
 from .session import continued

@@ -15,19 +15,18 @@ import msgspec
 
 from agentic_kernel import InvalidValue
 
+from .. import edges, values
 from .. import events as host
-from .. import values
 from ..errors import TaskFailed
 from ..faults import is_a, report, text_of
 from ..plans import vocabulary
 from ..plans.action import ACTIONS, TEXTS, FinalAnswer, ToolCall
-from ..plans.context import Context
 from ..plans.ending import End, PlannerError
 from ..plans.limits import shortfall, unaffordable
 from ..plans.plan import LARGEST, NOTHING_USED, Delta, Plan, Usage
 from ..plans.reasons import StopReason
 from ..seams.middleware import Hooks, Recovery, storable
-from ..seams.planner import Planner
+from ..seams.planner import Context, Forecast, Planner
 from .run import LoopRun
 
 RETRIES: Final = 10
@@ -59,7 +58,7 @@ class Answering:
     def __init__(self, planner: Planner, hooks: Hooks) -> None:
         self._planner = planner
         self._hooks = hooks
-        self._worst_case = getattr(planner, "worst_case", None)
+        self._forecast: Forecast | None = edges.optional(planner, "planner", Forecast)
         self.ask = self._hooked if hooks.before_model or hooks.after_model else self._answer
         """The planner's answer, or middleware's in its place; None if it was cut short.
 
@@ -74,12 +73,12 @@ class Answering:
         Raises:
             PlannerError: It says what cannot be.
         """
-        worst_case = self._worst_case
+        forecast = self._forecast
         if context.planner is not None:
-            worst_case = getattr(context.planner, "worst_case", None)
-        if worst_case is None:
+            forecast = edges.optional(context.planner, "planner", Forecast)
+        if forecast is None:
             return NOTHING_USED
-        worst: Usage = worst_case(context)
+        worst = forecast.worst_case(context)
         _check_usage(worst, "engine/bad_forecast")
         return worst
 

@@ -16,9 +16,9 @@ import msgspec
 from ..host import inbox
 from ..plans import vocabulary
 from ..plans.action import Action, Delegate, ToolCall, digest, kind_of
-from ..plans.context import Context
 from ..plans.decision import ALLOW, ROUTES, Decision, Route, deny
 from ..seams.agent_tool import AgentTool
+from ..seams.planner import Context
 from ..seams.policy import Policy, decided
 from ..waiting import digests
 from .run import LoopRun

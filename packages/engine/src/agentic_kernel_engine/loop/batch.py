@@ -12,7 +12,6 @@ from .. import values
 from ..events import Event
 from ..plans import vocabulary
 from ..plans.action import ToolCall
-from ..plans.context import Context
 from ..plans.ending import End
 from ..plans.limits import failed_too_often
 from ..plans.observation import (
@@ -25,6 +24,7 @@ from ..plans.observation import (
 )
 from ..plans.reasons import StopReason
 from ..seams.agent_tool import AgentTool
+from ..seams.planner import Context
 from ..tools.caller import Caller
 from ..tools.registry import Invocation, ToolContext, Unfinished, perform
 from ..tools.scheduler import Call

@@ -8,6 +8,7 @@ from typing import Final, cast
 
 from agentic_kernel import CannotStart, InvalidValue, Task, TaskExists, TaskNotFound, TaskStatus
 
+from .. import edges
 from ..events import Event
 from ..plans import vocabulary
 from ..plans.action import Delegate, ToolCall
@@ -16,7 +17,7 @@ from ..plans.lineage import depth
 from ..plans.observation import CHILD_FAILED, OUTPUT_SCHEMA_FAILED, Observation
 from ..plans.reasons import StopReason
 from ..seams.agent_tool import AgentTool, failed, unless
-from ..seams.delegation import Delegation, DelegationRefused, child_of
+from ..seams.delegation import Delegation, DelegationRefused, EndsChildren, child_of
 from ..tools.registry import ToolRegistry, stored
 from ..waiting import asked, surfaced
 from . import effects
@@ -126,15 +127,15 @@ async def on_killed(
 ) -> None:
     """End what a killed Task spawned and did not join, and what its calls of agents wait for."""
     ends: list[Awaitable[None]] = []
-    end = getattr(delegation, "on_killed", None)
-    if end is not None:
+    ending: EndsChildren | None = edges.optional(delegation, "delegation", EndsChildren)
+    if ending is not None:
         left: dict[str, None] = {}
         for event in events:
             if event.type == vocabulary.CHILD_SPAWNED:
                 left[event.data["child"]] = None
             elif event.type == vocabulary.CHILD_ENDED:
                 left.pop(event.data["child"], None)
-        ends += [end(task, child) for child in left]
+        ends += [ending.on_killed(task, child) for child in left]
     for index, call in enumerate(() if state.at_hand is None else state.at_hand.plan.actions):
         if isinstance(call, ToolCall):
             tool = tools.find(call.tool)

@@ -19,18 +19,19 @@ from ..events import Event
 from ..faults import passes, report
 from ..host.job import Job
 from ..plans import vocabulary
-from ..plans.context import NOBODY, Context, Principal
 from ..plans.ending import End, failed, unhandled
 from ..plans.limits import Limits
 from ..plans.reasons import STOP_REASON, WAITING_FOR, StopReason, refuse_notes
+from ..principal import NOBODY, Principal
 from ..seams.capabilities import AgentTools, CapabilityRegistry
 from ..seams.compactor import Compactor
 from ..seams.delegation import ChildTasks, Delegation
 from ..seams.governor import MemoryGovernor
 from ..seams.memory import Memory
 from ..seams.middleware import Hooks
-from ..seams.planner import Planner
-from ..seams.policy import AllowAll, Policy
+from ..seams.planner import Context, Planner
+from ..seams.policy import AllowAll, Hiding, Policy
+from ..substrate import Accepting
 from ..tools.registry import Tool, ToolRegistry, Tools
 from ..tools.scheduler import ParallelScheduler, SequentialScheduler, ToolScheduler
 from ..tools.schema import compile_schema
@@ -140,7 +141,8 @@ class Loop:
         )
         self.policy: Policy = policy or AllowAll()
         self.limits = limits or Limits()
-        self._visible = getattr(self.policy, "visible", None)
+        hiding: Hiding | None = edges.optional(self.policy, "policy", Hiding)
+        self._visible = None if hiding is None else hiding.visible
         self.hooks = Hooks(middleware)
         self.scheduler = scheduler or (
             ParallelScheduler()
@@ -164,7 +166,8 @@ class Loop:
         self._clock = edges.function(clock, "clock")
         self.ids = edges.function(ids, "ids")
         self._answering = Answering(planner, self.hooks)
-        self._accepts = getattr(planner, "accept", None)
+        accepting: Accepting | None = edges.optional(planner, "planner", Accepting)
+        self._accepts = None if accepting is None else accepting.accept
 
     async def accept(self, task: Task) -> None:
         """Refuse a Task that cannot be worked on here, before anything is written.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from ..plans.context import Principal
+from ..principal import Principal
 from ..seams.delegation import Delegation
 from ..seams.middleware import Hooks
 from ..seams.policy import Policy

@@ -6,10 +6,10 @@ from typing import cast
 
 from .. import values
 from ..plans.action import ToolCall, digest
-from ..plans.context import Context
 from ..plans.ending import End
 from ..plans.observation import POLICY_DENIED, SKIPPED, Observation
 from ..plans.reasons import StopReason
+from ..seams.planner import Context
 from ..seams.policy import decided
 from ..tools.registry import Invocation, Tool
 from .means import Means

@@ -20,14 +20,15 @@ from .. import edges, values
 from ..errors import StoreError, TaskFailed
 from ..faults import is_a, report
 from ..plans import vocabulary
-from ..plans.context import Context, Principal
 from ..plans.ending import End, unhandled
 from ..plans.observation import Observation
 from ..plans.plan import Plan
 from ..plans.reasons import StopReason
 from ..plans.transcript import UserMessage
+from ..principal import Principal
 from ..seams.governor import MAX_PROPOSALS, MemoryGovernor, Proposal
 from ..seams.memory import MAX_NAME, MAX_TEXT, Hit, Item, Memory, Origin, Query, Scope
+from ..seams.planner import Context
 from .run import LoopRun
 from .session import SESSION
 from .state import Ended, State

@@ -17,7 +17,6 @@ from ..plans.action import (
     ToolCall,
     digest,
 )
-from ..plans.context import Context
 from ..plans.decision import ROUTES, Route
 from ..plans.ending import End
 from ..plans.observation import (
@@ -27,6 +26,7 @@ from ..plans.observation import (
     Observation,
 )
 from ..plans.reasons import StopReason
+from ..seams.planner import Context
 from . import children
 from .approvals import suspend
 from .batch import call_tools, keep, make_way

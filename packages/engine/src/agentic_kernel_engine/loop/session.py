@@ -19,10 +19,10 @@ from ..errors import TaskFailed
 from ..events import Event
 from ..plans import vocabulary
 from ..plans.action import FinalAnswer
-from ..plans.context import Principal
 from ..plans.observation import INDETERMINATE, SKIPPED, Observation
 from ..plans.plan import Plan
 from ..plans.transcript import Entry, Notice, Summary, Transcript, Turn, UserMessage, read
+from ..principal import Principal
 from ..seams.compactor import extract, fitting
 from .compaction import ask
 

@@ -12,10 +12,10 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from ..plans.action import Action, AskUser, FinalAnswer, PushGoal, Thought, ToolCall
-from ..plans.context import Context
 from ..plans.observation import Observation
 from ..plans.plan import Plan
 from ..plans.transcript import Summary, Turn
+from ..seams.planner import Context
 from .images import Image, images_of, parted
 from .offers import offer_of
 

@@ -7,8 +7,8 @@ from typing import Final
 
 import msgspec
 
-from ..plans.context import Context
 from ..plans.transcript import Transcript
+from ..seams.planner import Context
 from .offers import Function
 
 HIDDEN: Final = 1_000

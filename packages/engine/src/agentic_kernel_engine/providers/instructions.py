@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..plans.context import Context
+from ..seams.planner import Context
 
 
 def instructions(context: Context, system: str | None) -> str:

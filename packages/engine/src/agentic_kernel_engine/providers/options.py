@@ -7,8 +7,8 @@ from typing import Any
 
 from agentic_kernel import CannotStart, InvalidValue, Task
 
-from ..plans.context import Context
 from ..plans.transcript import Turn
+from ..seams.planner import Context
 from .images import images_of
 
 

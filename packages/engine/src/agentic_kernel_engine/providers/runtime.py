@@ -7,8 +7,8 @@ from typing import Any, Protocol, TypedDict
 
 from ..host.host import Host, HostOptions
 from ..loop.loop import Loop
-from ..plans.context import Principal
 from ..plans.limits import Limits
+from ..principal import Principal
 from ..seams.capabilities import CapabilityRegistry
 from ..seams.compactor import Compactor
 from ..seams.delegation import Delegation

@@ -18,7 +18,8 @@ from .delegation import ChildTasks, Delegation, DelegationRefused, OnRuntime
 from .governor import MemoryGovernor, Proposal, SessionMemoryGovernor
 from .memory import Hit, Item, Memory, NotCurrent, Origin, Query, Remembered, Scope, UnknownItem
 from .middleware import Middleware, Recovery
-from .planner import Forecast, Planner, RuleBasedPlanner, ScriptedPlanner, Streamed
+from .planner import Forecast, Planner
+from .planners import RuleBasedPlanner, ScriptedPlanner, Streamed
 from .policies import BasicPolicy, PermissionPolicy, PolicyPipeline, RiskPolicy
 from .policy import AllowAll, Policy
 

@@ -19,6 +19,7 @@ from agentic_kernel import (
     TaskStatus,
 )
 
+from .. import edges
 from ..plans.lineage import DEPTH as DEPTH
 from ..plans.lineage import LINEAGE as LINEAGE
 from ..plans.lineage import PARENT as PARENT
@@ -61,8 +62,7 @@ class Delegation(Protocol):
     A kill of the parent ends its children. The Host kills those in the parent's own store. An
     implementation that runs children elsewhere kills a child when `join` is cancelled while
     ``job.killed``. Any other cancellation leaves the child alone, because the parent will be back.
-    For a parent that did not wait, an implementation may have ``async def on_killed(self, parent:
-    Task, child: str) -> None``: it kills a child that was spawned and not joined to its end.
+    For a parent that did not wait, an implementation may also be an `EndsChildren`.
     """
 
     def admit(self, parent: Task, child: Task) -> Task:
@@ -150,6 +150,42 @@ class ChildTasks:
         await job.cancel(child)
 
 
+class EndsChildren(Protocol):
+    """A Delegation that ends a child that a killed parent did not join. Name it as a base class."""
+
+    async def on_killed(self, parent: Task, child: str) -> None:
+        """Kill a child that was spawned and has not been joined to its end."""
+        raise NotImplementedError
+
+
+class Spawning(Protocol):
+    """A Runtime whose Tasks know the Task that gave them the work, as a Host's do."""
+
+    async def spawn(self, task: Task, parent: str) -> object:
+        """Dispatch a Task as the child of another one."""
+        raise NotImplementedError
+
+
+class Waiting(Protocol):
+    """A Runtime that a caller can wait on, as on a Host."""
+
+    async def wait(self, task_id: str, *statuses: TaskStatus) -> Task:
+        """Wait until the Task is in one of these statuses, or terminal; return that snapshot."""
+        raise NotImplementedError
+
+
+class Deciding(Protocol):
+    """A Runtime that takes decisions for a Task, as a Host does."""
+
+    async def post(self, task_id: str, decision: Mapping[str, Any]) -> object:
+        """Leave a decision in the Task's inbox."""
+        raise NotImplementedError
+
+    async def decide(self, task_id: str, decision: Mapping[str, Any]) -> object:
+        """Leave a decision in the Task's inbox, and resume the Task if it is paused."""
+        raise NotImplementedError
+
+
 class OnRuntime:
     """Runs children on another Runtime than the parent's.
 
@@ -167,6 +203,9 @@ class OnRuntime:
         self, runtime: Served, *, runtime_kind: str | None = None, cycles: bool = False
     ) -> None:
         self._runtime = runtime
+        self._spawning: Spawning | None = edges.optional(runtime, "runtime", Spawning)
+        self._waiting: Waiting | None = edges.optional(runtime, "runtime", Waiting)
+        self._deciding: Deciding | None = edges.optional(runtime, "runtime", Deciding)
         self._kind = runtime_kind
         self.cycles = cycles
 
@@ -176,10 +215,9 @@ class OnRuntime:
         return child if self._kind is None else replace(child, runtime_kind=self._kind)
 
     async def spawn(self, job: Job, child: Task) -> None:
-        spawn = getattr(self._runtime, "spawn", None)
         try:
-            if spawn is not None:
-                await spawn(child, job.task.id)
+            if self._spawning is not None:
+                await self._spawning.spawn(child, job.task.id)
             else:
                 await self._runtime.dispatch(child)
         except (TaskExists, CannotStart):
@@ -191,9 +229,9 @@ class OnRuntime:
 
     async def join(self, job: Job, child: str) -> Task:
         await self._own(job, child)
-        wait = getattr(self._runtime, "wait", None)
+        wait = self._look if self._waiting is None else self._waiting.wait
         try:
-            return await _settled(self._look if wait is None else wait, child)
+            return await _settled(wait, child)
         except asyncio.CancelledError:
             if job.killed:
                 await self._runtime.kill(child)
@@ -203,10 +241,10 @@ class OnRuntime:
         wanted = _wanted(await self._own(job, child), decisions)
         if not wanted:
             return
-        runtime: Any = self._runtime
-        if not hasattr(runtime, "decide"):
+        runtime = self._deciding
+        if runtime is None:
             raise DelegationRefused(
-                f"child {child} waits for a decision, but a {type(runtime).__name__} has no "
+                f"child {child} waits for a decision, but a {type(self._runtime).__name__} has no "
                 "decide(); run the child on a Host"
             )
         *others, last = wanted

@@ -12,13 +12,13 @@ import msgspec
 from agentic_kernel import InvalidValue, Task
 
 from ..plans.action import ToolCall
-from ..plans.context import Context
 from ..plans.ending import End
 from ..plans.observation import Observation
 from ..plans.plan import Plan
 from ..plans.reasons import StopReason
 from ..plans.transcript import Entry
 from .memory import MAX_HITS, MAX_TEXT, Item, Memory, NotCurrent, Query
+from .planner import Context
 
 MAX_PROPOSALS: Final = 16
 """The most proposals of one step, or of one end."""

@@ -25,13 +25,12 @@ from agentic_kernel import InvalidValue
 from .. import edges, values
 from ..errors import TaskFailed
 from ..faults import is_a, kind_of, place_of, text_of
-from ..plans.context import Context
 from ..plans.ending import End
 from ..plans.observation import Observation
 from ..plans.plan import Plan
 from ..plans.reasons import StopReason
 from ..tools.registry import MAX_OUTPUT, Invocation, stored
-from .planner import Planner
+from .planner import Context, Planner
 
 
 class Middleware(Protocol):

@@ -1,29 +1,28 @@
-"""Planner: the port that decides about the next step, and two implementations without a model."""
+"""Planner: the port that decides about the next step, and its view of the run."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any, Protocol
 
-from ..plans import context as _context
-from ..plans.context import Context
-from ..plans.ending import PlannerError
-from ..plans.plan import NOTHING_USED, Delta, PlanLike, PlanStream, Usage
+import msgspec
+
+from agentic_kernel import Task
+
+from ..plans.limits import Remaining
+from ..plans.plan import Plan, PlanLike, PlanStream, Usage
+from ..plans.transcript import Entry
+from ..principal import Principal
+from ..tools.registry import Tool
 
 
 class Planner(Protocol):
     """Turns a context into the next actions.
 
-    A planner may also have ``def worst_case(self, context: Context) -> Usage``: the most that the
-    next call may use up. Under limits of tokens or cost, the Loop asks for it before every call,
-    and makes no call that could pass a limit. Without it, the run ends after the call that passed
-    a limit.
-
-    A planner may also have ``async def accept(self, task: Task) -> None``. It is called before a
-    Task is dispatched and when a Task is taken up, and raises `CannotStart` if the planner could
-    not plan, e.g. because a key is missing. Then the Task is refused, or paused if it was running
-    elsewhere before.
+    A planner may also be a `Forecast`, and `Accepting` as a substrate may: ``accept`` is called
+    before a Task is dispatched and when a Task is taken up, and raises `CannotStart` if the planner
+    could not plan, e.g. because a key is missing. Then the Task is refused, or paused if it was
+    running elsewhere before. Name these as base classes: a misspelled method is then found.
     """
 
     def plan(self, context: Context) -> Awaitable[PlanLike] | PlanStream:
@@ -36,96 +35,50 @@ class Planner(Protocol):
 
 
 class Forecast(Protocol):
-    """A planner that knows the worst case of a call."""
+    """A planner that knows the worst case of a call.
+
+    Under limits of tokens or cost, the Loop asks for it before every call, and makes no call that
+    could pass a limit. Without a forecast, the run ends after the call that passed a limit.
+    """
 
     def worst_case(self, context: Context) -> Usage:
         """The most that a call with this context uses up."""
-        ...
+        raise NotImplementedError
 
 
-class ScriptedPlanner:
-    """Gives the answers of a script: the answer to step ``n`` is ``script[n]``.
+class Context(msgspec.Struct, eq=False):
+    """One step's view of the run, which Middleware may change.
 
-    The answer depends only on the step, so it is the same again after a crash.
-
-    Args:
-        script: For each step a plan, an action, a list of actions; an exception to raise; a
-            function of the context that returns one of these; or a `Streamed` answer.
-        worst: The most that each call may use up; nothing by default.
+    Of such changes the Loop itself uses ``response``, ``planner``, ``tools`` and ``variables``;
+    the others reach only the planner. The sequences belong to the Loop, which does not copy them
+    for each step: do not keep one after the step.
     """
 
-    def __init__(self, *script: Any, worst: Usage = NOTHING_USED) -> None:
-        self._script = script
-        self._worst = worst
-
-    def worst_case(self, context: Context) -> Usage:
-        return self._worst
-
-    def plan(self, context: Context) -> Awaitable[PlanLike] | PlanStream:
-        if context.step >= len(self._script):
-            raise PlannerError(
-                "scripted/exhausted",
-                f"the script has {len(self._script)} answers, and step {context.step} has none; "
-                "add one",
-            )
-        said = self._script[context.step]
-        if callable(said):
-            said = said(context)
-        if isinstance(said, Exception):
-            raise said
-        if isinstance(said, Streamed):
-            return said.pieces()
-        return _answered(said)
-
-
-class Streamed:
-    """An answer of a `ScriptedPlanner` that comes in pieces.
-
-    Args:
-        pieces: The text, piece by piece; a `Delta` for another channel than the text.
-        plan: The plan at the end.
-        pause: Awaited before each piece, so that a test can hold the piece back.
-    """
-
-    def __init__(
-        self,
-        *pieces: str | Delta,
-        plan: PlanLike,
-        pause: Callable[[], Awaitable[object]] | None = None,
-    ) -> None:
-        self._pieces = pieces
-        self._plan = plan
-        self._pause = pause
-
-    async def pieces(self) -> AsyncIterator[Delta | PlanLike]:
-        """The pieces, and the plan at the end."""
-        for piece in self._pieces:
-            await (asyncio.sleep(0) if self._pause is None else self._pause())
-            yield piece if isinstance(piece, Delta) else Delta(piece)
-        yield self._plan
-
-
-class RuleBasedPlanner:
-    """Asks its rules in order, and takes the first answer that is not None.
-
-    Args:
-        rules: Functions of the context that return an action, several, a plan, or None.
-    """
-
-    def __init__(self, *rules: Callable[[Context], PlanLike | None]) -> None:
-        self._rules = rules
-
-    async def plan(self, context: Context) -> PlanLike:
-        for rule in self._rules:
-            answer = rule(context)
-            if answer is not None:
-                return answer
-        raise PlannerError("rules/none_fits", "no rule has an answer to this context; add one")
-
-
-async def _answered(answer: PlanLike) -> PlanLike:
-    return answer
-
-
-# `help(Context)` resolves this annotation; context.py cannot import what imports context.py.
-vars(_context)["Planner"] = Planner
+    task: Task
+    step: int
+    """Number of steps before this one."""
+    transcript: Sequence[Entry]
+    """All that was said and done, oldest first. It begins with the instructions; if entries came
+    over from an earlier Task, they stand before the instructions."""
+    tools: Sequence[Tool]
+    """The tools that may be called, after capabilities and policy."""
+    goals: Sequence[str]
+    """The outermost first; the last one is current."""
+    remaining: Remaining
+    principal: Principal
+    variables: dict[str, Any]
+    """Scratch space of the host; durable with the next commit."""
+    instructions: Sequence[str]
+    """Instructions of the Agent's capabilities, beside the Task's own."""
+    memories: Sequence[str]
+    """Texts from memory for this step."""
+    output_schema: Mapping[str, Any] | None
+    """JSON Schema that a final answer must fit; None if any answer fits."""
+    continuation: str
+    """The beginning of an answer that a pause cut short; "" if there is none."""
+    planner: Planner | None = None
+    """The planner that a `Recovery` chose in place of the Loop's own; None for the Loop's own."""
+    failures: int = 0
+    """Number of failed calls of the planner at this step."""
+    response: Plan | None = None
+    """An answer that middleware gives in the planner's place; None to ask the planner."""

@@ -9,12 +9,13 @@ from typing import Final, get_args
 
 from agentic_kernel import InvalidValue
 
+from .. import edges
 from ..faults import kind_of, report
 from ..plans.action import Action, ToolCall
-from ..plans.context import Context
 from ..plans.decision import ALLOW, Decision, Verdict, deny, require_approval
 from ..tools.registry import SideEffect, Tool
-from .policy import Policy, decided
+from .planner import Context
+from .policy import Hiding, Policy, decided
 
 EFFECTS: Final[frozenset[str]] = frozenset(get_args(SideEffect))
 STRICTNESS: Final[dict[Verdict, int]] = {"allow": 0, "require_approval": 1, "deny": 2, "stop": 3}
@@ -93,6 +94,11 @@ class PermissionPolicy:
         return not self._hide or tool.scopes <= context.principal.scopes
 
 
+def _hiding(policy: Policy) -> Hiding | None:
+    found: Hiding | None = edges.optional(policy, "policies", Hiding)
+    return found
+
+
 class PolicyPipeline:
     """Asks several policies; the strictest decision holds: stop, deny, require_approval, allow.
 
@@ -107,7 +113,7 @@ class PolicyPipeline:
         if not policies:
             raise InvalidValue("policies", "is empty; give one, or leave the policy out")
         self._policies = policies
-        self._visible = [each.visible for each in policies if hasattr(each, "visible")]
+        self._visible = [each.visible for each in map(_hiding, policies) if each is not None]
 
     async def authorize(self, action: Action, context: Context) -> Decision:
         strictest = ALLOW

@@ -8,20 +8,28 @@ from .. import edges
 from ..faults import kind_of, report
 from ..plans.action import Action
 from ..plans.action import kind_of as kind_of_action
-from ..plans.context import Context
 from ..plans.decision import ALLOW, ROUTES, Decision, deny
+from ..tools.registry import Tool
+from .planner import Context
 
 
 class Policy(Protocol):
     """Decides about actions. It changes nothing, and its decisions hold.
 
-    A policy may also have ``def visible(self, tool: Tool, context: Context) -> bool``: False hides
-    the tool from the planner.
+    A policy may also be `Hiding`.
     """
 
     async def authorize(self, action: Action, context: Context) -> Decision:
         """Decide whether this action may be done now. An exception counts as a denial."""
         ...
+
+
+class Hiding(Protocol):
+    """A policy that hides tools from the planner. Name it as a base class."""
+
+    def visible(self, tool: Tool, context: Context) -> bool:
+        """False to hide the tool."""
+        raise NotImplementedError
 
 
 LONGEST: Final = 2_000

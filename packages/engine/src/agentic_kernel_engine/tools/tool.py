@@ -14,8 +14,7 @@ import msgspec
 from agentic_kernel import InvalidValue
 
 from .. import edges
-from ..plans import context
-from ..plans.context import Principal
+from ..principal import Principal
 from ..values import decode, encode, mapping
 from .caller import Caller
 from .schema import Fit, Validator, compile_schema
@@ -276,7 +275,3 @@ def _context_of(handler: Any) -> str:
         if said in (ToolContext, ToolContext.__name__):
             return name
     return ""
-
-
-# `help(Context)` resolves this annotation; context.py cannot import what imports context.py.
-vars(context)["Tool"] = Tool

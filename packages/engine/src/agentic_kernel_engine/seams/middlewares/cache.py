@@ -10,9 +10,9 @@ import msgspec
 
 from agentic_kernel import InvalidValue
 
-from ...plans.context import Context
 from ...plans.plan import NOTHING_USED, Plan
 from ...plans.transcript import Entry, Turn
+from ..planner import Context
 
 _encode = msgspec.json.Encoder(order="sorted").encode
 

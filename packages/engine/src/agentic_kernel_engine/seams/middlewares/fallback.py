@@ -6,9 +6,9 @@ from collections.abc import Collection
 
 from agentic_kernel import InvalidValue
 
-from ...plans.context import Context
+from ... import edges
 from ..middleware import Recovery
-from ..planner import Planner
+from ..planner import Context, Forecast, Planner
 
 
 class Fallback:
@@ -41,7 +41,7 @@ class Fallback:
         if not asked and not known:
             return None
         for planner in self._planners[asked[-1] + 1 if asked else 0 :]:
-            worst_case = getattr(planner, "worst_case", None)
-            if worst_case is None or context.remaining.covers(worst_case(context)):
+            forecast: Forecast | None = edges.optional(planner, "planners", Forecast)
+            if forecast is None or context.remaining.covers(forecast.worst_case(context)):
                 return Recovery("fallback", planner=planner)
         return None

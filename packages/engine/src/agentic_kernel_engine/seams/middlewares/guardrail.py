@@ -9,13 +9,13 @@ from typing import Any, Literal
 import msgspec
 
 from ...plans.action import AskUser, FinalAnswer, Thought
-from ...plans.context import Context
 from ...plans.ending import End
 from ...plans.observation import Observation
 from ...plans.plan import Plan
 from ...plans.reasons import StopReason
 from ...tools.registry import Invocation
 from ..middleware import storable
+from ..planner import Context
 
 Place = Literal["text", "answer", "tool"]
 """``text`` is by the model, beside its actions or in one; ``answer`` is final; ``tool`` by a tool.

@@ -7,15 +7,14 @@ from typing import Any, cast
 
 import msgspec
 
-from ... import values
+from ... import edges, values
 from ...loop.answering import plan_of
-from ...plans.context import Context
 from ...plans.ending import PlannerError
 from ...plans.observation import Observation
 from ...plans.plan import NOTHING_USED, Delta, Plan, PlanLike, PlanStream, Usage
 from ...tools.registry import Invocation
 from ..middleware import storable
-from ..planner import Planner
+from ..planner import Context, Forecast, Planner
 
 
 class Attempt(msgspec.Struct, omit_defaults=True):
@@ -66,8 +65,8 @@ class Recorder:
         return self._recordings.pop(task_id, Recording())
 
     def worst_case(self, context: Context) -> Usage:
-        forecast = getattr(self._planner, "worst_case", None)
-        worst: Usage = NOTHING_USED if forecast is None else forecast(context)
+        forecast: Forecast | None = edges.optional(self._planner, "planner", Forecast)
+        worst = NOTHING_USED if forecast is None else forecast.worst_case(context)
         self._recording(context.task.id).worst.setdefault(context.step, worst)
         return worst
 

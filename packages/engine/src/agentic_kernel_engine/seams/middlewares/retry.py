@@ -8,8 +8,8 @@ from collections.abc import Callable, Collection, Mapping
 from agentic_kernel import InvalidValue
 
 from ... import edges
-from ...plans.context import Context
 from ..middleware import Recovery
+from ..planner import Context
 
 
 class Retry:
