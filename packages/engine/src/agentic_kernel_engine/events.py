@@ -147,6 +147,11 @@ def stored(events: Sequence[Any], at: datetime) -> list[bytes]:
     ]
 
 
+def by_act(type: str, data: Mapping[str, Any], act: int, at: datetime) -> bytes:
+    """The stored form of a host's event, marked with the number of the act that it belongs to."""
+    return stored([Checked(type, {**data, "act": act})], at)[0]
+
+
 def _stamp(at: datetime) -> int:
     since = at - _EPOCH
     return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds

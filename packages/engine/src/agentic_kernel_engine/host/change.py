@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from agentic_kernel import TaskNotFound
@@ -14,7 +13,7 @@ from agentic_kernel.frozen import shown
 
 from .. import events as vocabulary
 from ..errors import Conflict, StoreError, UnknownOutcome, Unreadable
-from ..events import Checked, Event
+from ..events import Event
 from ..record import Record
 from ..store import Store
 from .parts import Parts
@@ -86,7 +85,9 @@ async def change(
                 after, happened = decided
                 now = parts.clock()
                 texts = [
-                    event if isinstance(event, bytes) else by_act(event.type, event.data, act, now)
+                    event
+                    if isinstance(event, bytes)
+                    else vocabulary.by_act(event.type, event.data, act, now)
                     for event in happened
                 ]
                 try:
@@ -126,11 +127,6 @@ async def acknowledged(store: Store, task_id: str, version: int) -> None:
         await asyncio.sleep(STALLED)
         if (await store.load(task_id)).version >= version:
             return
-
-
-def by_act(type: str, data: Mapping[str, Any], act: int, at: datetime) -> bytes:
-    """The stored form of a host's event, marked with the number of the act that it belongs to."""
-    return vocabulary.stored([Checked(type, {**data, "act": act})], at)[0]
 
 
 async def landed(store: Store, after: Record, texts: Sequence[bytes]) -> bool:

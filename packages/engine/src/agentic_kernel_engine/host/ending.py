@@ -54,12 +54,12 @@ def mutation_of(root: asyncio.Task[Any], notes: Mapping[str, Any]) -> Mutation:
         return Fail(Failure("engine/cancelled", "the substrate cancelled itself"), notes=notes)
     fault = fault_of(root)
     try:
-        if is_a(fault, TaskFailed):
-            return Fail(_failure(fault), notes=notes)
         if fault is None:
             result = root.result()
             values.encode(result, "result")
             return Complete(result, notes=notes)
+        if is_a(fault, TaskFailed):
+            return Fail(_failure(fault), notes=notes)
     except InvalidValue as invalid:
         return Fail(Failure("engine/bad_result", text_of(invalid)), notes=notes)
     except BaseException as odd:

@@ -13,7 +13,7 @@ from ..errors import UnknownOutcome
 from ..events import Event
 from ..receipt import Receipt
 from ..record import Record, acquired_at, host_of, owner_name
-from .change import Change, Decided, by_act, change, read_back, successor
+from .change import Change, Decided, change, read_back, successor
 from .complaints import Complaints
 from .family import Family
 from .news import News
@@ -69,7 +69,9 @@ class TakeOver:
 
     async def _claim(self, task_id: str) -> Record | None:
         by = {"by": self._parts.name}
-        made = by_act(vocabulary.TASK_CLAIMED, by, next(self._parts.acts), self._parts.clock())
+        made = vocabulary.by_act(
+            vocabulary.TASK_CLAIMED, by, next(self._parts.acts), self._parts.clock()
+        )
         try:
             claimed = await self._store.claim(task_id, self._parts.name, [made])
         except UnknownOutcome:

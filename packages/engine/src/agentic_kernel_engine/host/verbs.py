@@ -38,7 +38,7 @@ from ..record import Record, owner_name
 from ..search import check_labels
 from ..waiting import WAITING_FOR
 from . import inbox
-from .change import Change, Decide, Decided, by_act, change, landed, read_back, successor
+from .change import Change, Decide, Decided, change, landed, read_back, successor
 from .complaints import Complaints
 from .history import history
 from .news import News
@@ -122,7 +122,7 @@ class Verbs:
                 parent=parent,
             )  # fmt: skip
             by = {"by": record.owner}
-            made = by_act(vocabulary.TASK_DISPATCHED, by, next(parts.acts), now)
+            made = vocabulary.by_act(vocabulary.TASK_DISPATCHED, by, next(parts.acts), now)
             await self._insert(record, made)
             self._news.published(record, [made])
             self._live.start(record, arrival)
@@ -287,7 +287,7 @@ class Verbs:
         """Replace a record that cannot be read by a killed one."""
         task_id, now = bad.task_id, self._parts.clock()
         by = {"by": self._parts.name}
-        made = by_act(vocabulary.TASK_KILLED, by, next(self._parts.acts), now)
+        made = vocabulary.by_act(vocabulary.TASK_KILLED, by, next(self._parts.acts), now)
         try:
             buried = await self._store.bury(task_id, bad.version, [made], force=force, at=now)
         except Conflict:  # Another host repaired or buried it meanwhile.
