@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Final
 import msgspec
 import pytest
 
-from agentic_kernel_engine.host.approvals import Approvals, Request
+from agentic_kernel_engine.seams import Approvals, Request
 
 from .contract import Contract, supplied
 from .features import ApprovalsFeatures

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 from agentic_kernel import Task, TaskStatus
 from agentic_kernel.ids import new_id
 from agentic_kernel_engine import Host
-from agentic_kernel_engine.seams.delegation import Delegation, child_of
+from agentic_kernel_engine.seams import Delegation, child_of
 
 from .delegation_family import KIND, Family, Parent
 from .rules import RuleError, broken, expect, in_time

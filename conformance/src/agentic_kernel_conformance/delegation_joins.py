@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 
 from agentic_kernel import Failure, Task, TaskStatus
-from agentic_kernel_engine.seams.delegation import asked, digests
+from agentic_kernel_engine.waiting import asked, digests
 
 from .delegation_family import ASK, ASKED
 from .delegation_household import Household, beside, turns

@@ -10,7 +10,7 @@ import pytest
 from agentic_kernel import CannotStart, Task, TaskExists, TaskNotFound, TaskStatus
 from agentic_kernel.ids import new_id
 from agentic_kernel_engine import Job
-from agentic_kernel_engine.seams.delegation import child_of
+from agentic_kernel_engine.seams import child_of
 
 from .delegation_family import REFUSE, decision
 from .delegation_household import Household, turns

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from agentic_kernel import Task, TaskStatus
-from agentic_kernel_engine.seams.delegation import asked, digests
+from agentic_kernel_engine.waiting import asked, digests
 
 from .delegation_family import ASK, ASKED, Parent, decision
 from .delegation_household import Household, turns

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from agentic_kernel import InvalidValue
-from agentic_kernel_engine.seams.memory import Export, Memory, Query
+from agentic_kernel_engine.seams import Export, Memory, Query
 
 from .memory_suite import COFFEE, HERE, INVOICE, TEA, THERE, MemorySuite, Reopen, texts
 from .rules import broken, expect, refused

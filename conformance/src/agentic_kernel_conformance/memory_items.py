@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from agentic_kernel import InvalidValue
-from agentic_kernel_engine.seams.memory import (
+from agentic_kernel_engine.seams import (
     MAX_TEXT,
     Item,
     Memory,

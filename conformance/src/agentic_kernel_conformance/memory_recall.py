@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from agentic_kernel_engine.seams.memory import Hit, Item, Memory, Query
+from agentic_kernel_engine.seams import Hit, Item, Memory, Query
 
 from .memory_suite import COFFEE, HERE, INVOICE, TEA, MemorySuite, texts
 from .rules import expect

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Final
 
 import pytest
 
-from agentic_kernel_engine.seams.memory import Item, Memory, Origin, Query, Scope
+from agentic_kernel_engine.seams import Item, Memory, Origin, Query, Scope
 
 from .contract import Contract, supplied
 from .features import MemoryFeatures

@@ -11,8 +11,16 @@ import msgspec
 
 from agentic_kernel import InvalidValue
 from agentic_kernel_engine import values
-from agentic_kernel_engine.loop import Context, Delta, FinalAnswer, Plan, PlannerError, Usage
-from agentic_kernel_engine.loop.answering import LENGTH, plan_of
+from agentic_kernel_engine.loop import (
+    LENGTH,
+    Context,
+    Delta,
+    FinalAnswer,
+    Plan,
+    PlannerError,
+    Usage,
+    plan_of,
+)
 from agentic_kernel_engine.seams import Planner
 
 from .rules import broken, expect

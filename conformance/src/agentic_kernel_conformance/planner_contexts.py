@@ -29,7 +29,7 @@ from agentic_kernel_engine.loop import (
     Turn,
     UserMessage,
 )
-from agentic_kernel_engine.plans.observation import HANDLER_ERROR, POLICY_DENIED, UNKNOWN_TOOL
+from agentic_kernel_engine.plans import HANDLER_ERROR, POLICY_DENIED, UNKNOWN_TOOL
 from agentic_kernel_engine.seams import Tool
 
 from .values import ACCEPTED

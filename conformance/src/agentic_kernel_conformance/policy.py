@@ -27,8 +27,7 @@ from agentic_kernel_engine.loop import (
     Thought,
     ToolCall,
 )
-from agentic_kernel_engine.seams import Policy, Tool
-from agentic_kernel_engine.seams.policies import STRICTNESS
+from agentic_kernel_engine.seams import STRICTNESS, Policy, Tool
 
 from .contract import Contract, supplied
 from .features import PolicyFeatures

@@ -11,14 +11,14 @@ import pytest
 from agentic_kernel import InvalidValue
 from agentic_kernel_engine import values
 from agentic_kernel_engine.loop import Observation, Principal
-from agentic_kernel_engine.plans.observation import (
+from agentic_kernel_engine.plans import (
     HANDLER_ERROR,
     OUTPUT_SCHEMA_FAILED,
     SCHEMA_VALIDATION_FAILED,
     TIMEOUT,
 )
 from agentic_kernel_engine.seams import ParallelScheduler, Tool
-from agentic_kernel_engine.tools.schema import compile_schema
+from agentic_kernel_engine.tools import compile_schema
 
 from .contract import Contract, supplied
 from .features import ToolFeatures

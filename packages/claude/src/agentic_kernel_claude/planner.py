@@ -11,22 +11,20 @@ import msgspec
 
 from agentic_kernel import CannotStart, InvalidValue, Task
 from agentic_kernel_engine.loop import Context, Delta, Plan, Usage
-from agentic_kernel_engine.plans.plan import NOTHING_USED
+from agentic_kernel_engine.plans import NOTHING_USED
 from agentic_kernel_engine.providers import (
     AnswerOptions,
     Failures,
     Price,
     Redactor,
-    input_bound,
-    offered,
-)
-from agentic_kernel_engine.providers import failures as names
-from agentic_kernel_engine.providers.edges import (
     check_flag,
     check_model,
     check_prices,
     check_seconds,
+    input_bound,
+    offered,
 )
+from agentic_kernel_engine.providers import failures as names
 
 from .answer import plan_of, usage_of
 from .client import Client

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import httpx2
 
-from agentic_kernel_engine.providers.connection import sent
+from agentic_kernel_engine.providers import sent
 
 CONNECT_SECONDS: Final = 10.0
 """The most seconds to connect."""

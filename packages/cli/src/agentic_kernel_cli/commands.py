@@ -142,7 +142,7 @@ def run(
         )
     before = {}
     if session is not None:
-        from agentic_kernel_engine.loop.session import lineage
+        from agentic_kernel_engine.loop import lineage
 
         earlier = invocation(context).controlled(lambda host: find_task(host, session))
         before = lineage(earlier.task)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
 from agentic_kernel_engine.loop import ALLOW, Context, Decision, ToolCall, require_approval
-from agentic_kernel_engine.plans.action import Action
+from agentic_kernel_engine.plans import Action
 from agentic_kernel_engine.seams import Tool, ToolError
 
 from . import arithmetic

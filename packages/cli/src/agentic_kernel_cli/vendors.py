@@ -8,8 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from agentic_kernel import CannotStart, Task
 from agentic_kernel_engine import Job, Limits, Loop
-from agentic_kernel_engine.providers import ProviderPlanner
-from agentic_kernel_engine.providers.runtime import patient
+from agentic_kernel_engine.providers import ProviderPlanner, patient
 
 from .grants import API_KEY
 from .kinds import install

@@ -14,13 +14,25 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final
 
-from agentic_kernel_engine.loop import ROUTES, End, Observation, Route, StopReason, ToolCall, deny
-from agentic_kernel_engine.loop.effects import key
-from agentic_kernel_engine.plans import vocabulary
-from agentic_kernel_engine.plans.action import digest
-from agentic_kernel_engine.plans.observation import INDETERMINATE, POLICY_DENIED, UNKNOWN_TOOL
+from agentic_kernel_engine.loop import (
+    ROUTES,
+    End,
+    Observation,
+    Route,
+    StopReason,
+    ToolCall,
+    deny,
+    key,
+)
+from agentic_kernel_engine.plans import (
+    INDETERMINATE,
+    POLICY_DENIED,
+    UNKNOWN_TOOL,
+    digest,
+    vocabulary,
+)
 from agentic_kernel_engine.seams import Invocation, Policy, Tool, ToolContext, Tools
-from agentic_kernel_engine.tools.registry import SideEffect, perform
+from agentic_kernel_engine.tools import SideEffect, perform
 
 from .run import SessionRun
 from .session import Pending, Session

@@ -13,7 +13,7 @@ from typing import Any, Final
 from copilot.session_events import ModelCallFailureData, SessionErrorData
 
 from agentic_kernel_engine import TaskFailed
-from agentic_kernel_engine.providers import Failures, Secrets
+from agentic_kernel_engine.providers import Failures, Secrets, secrets_of
 from agentic_kernel_engine.providers.failures import (
     AUTHENTICATION,
     BAD_RESPONSE,
@@ -32,7 +32,6 @@ from agentic_kernel_engine.providers.failures import (
     SERVER_ERROR,
     TIMEOUT,
 )
-from agentic_kernel_engine.providers.secrets import secrets_of
 
 CLI_LOST: Final = "cli_lost"
 """The CLI died or did not answer, again and again."""

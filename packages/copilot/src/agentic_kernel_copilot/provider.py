@@ -12,8 +12,7 @@ from typing import Any, Final, cast
 from copilot.session import ProviderConfig
 
 from agentic_kernel import InvalidValue
-from agentic_kernel_engine.providers.edges import check_address, check_key
-from agentic_kernel_engine.providers.secrets import keys_in
+from agentic_kernel_engine.providers import check_address, check_key, keys_in
 
 BASE_URL: Final = "COPILOT_PROVIDER_BASE_URL"
 MODEL: Final = "COPILOT_MODEL"

@@ -34,8 +34,7 @@ from copilot.session_events import (
 
 from agentic_kernel_engine import Event, TaskFailed
 from agentic_kernel_engine.events import RUN_DELTA, RUN_TURN
-from agentic_kernel_engine.loop import Delta, End, FinalAnswer, Plan, StopReason, Usage
-from agentic_kernel_engine.loop.answering import LENGTH
+from agentic_kernel_engine.loop import LENGTH, Delta, End, FinalAnswer, Plan, StopReason, Usage
 from agentic_kernel_engine.providers import Redactor
 
 from . import failures

@@ -10,24 +10,28 @@ import msgspec
 
 from agentic_kernel_engine import Job, TaskFailed, values
 from agentic_kernel_engine.events import Checked
-from agentic_kernel_engine.host import inbox
 from agentic_kernel_engine.loop import (
     Context,
     End,
+    Ledger,
     Limits,
     Observation,
     Plan,
     Principal,
     StopReason,
 )
-from agentic_kernel_engine.loop.ledger import Ledger
-from agentic_kernel_engine.plans import vocabulary
-from agentic_kernel_engine.plans.decision import ALLOW
-from agentic_kernel_engine.plans.limits import failed_too_often, unaffordable
-from agentic_kernel_engine.plans.observation import INDETERMINATE, SKIPPED
-from agentic_kernel_engine.plans.plan import NOTHING_USED
-from agentic_kernel_engine.plans.reasons import WAITING_FOR
+from agentic_kernel_engine.plans import (
+    ALLOW,
+    INDETERMINATE,
+    NOTHING_USED,
+    SKIPPED,
+    WAITING_FOR,
+    failed_too_often,
+    unaffordable,
+    vocabulary,
+)
 from agentic_kernel_engine.seams import Tool
+from agentic_kernel_engine.waiting import field_text
 
 from .state import Call, State, dump
 
@@ -147,7 +151,7 @@ class SessionRun(Ledger[State]):
         """Apply a person's decision about one call: the first one for a digest counts, once."""
         if entry["type"] != vocabulary.APPROVAL:
             return False
-        said = {"by": inbox.said(entry, "by"), "why": inbox.said(entry, "why")}
+        said = {"by": field_text(entry, "by"), "why": field_text(entry, "why")}
         for call in self.state.calls:
             if call.waits and call.digest == entry["digest"]:
                 call.granted, call.by, call.why = entry["granted"], said["by"], said["why"]

@@ -21,13 +21,16 @@ from copilot.session import (
 
 from agentic_kernel import CannotStart, InvalidValue, Task
 from agentic_kernel_engine import Event, Job, Limits, TaskFailed
-from agentic_kernel_engine.loop import End, Principal, StopReason
-from agentic_kernel_engine.loop.session import CONTINUES
-from agentic_kernel_engine.plans import vocabulary
-from agentic_kernel_engine.plans.ending import unhandled
-from agentic_kernel_engine.plans.reasons import STOP_REASON, WAITING_FOR, refuse_notes
+from agentic_kernel_engine.loop import CONTINUES, End, Principal, StopReason
+from agentic_kernel_engine.plans import (
+    STOP_REASON,
+    WAITING_FOR,
+    refuse_notes,
+    unhandled,
+    vocabulary,
+)
 from agentic_kernel_engine.principal import NOBODY
-from agentic_kernel_engine.providers.edges import check_model, check_seconds
+from agentic_kernel_engine.providers import check_model, check_seconds
 from agentic_kernel_engine.seams import AgentTool, AllowAll, Policy, Tool, Tools
 
 from . import failures

@@ -14,7 +14,7 @@ from copilot.session_events import (
 from agentic_kernel import InvalidValue
 from agentic_kernel_engine import values
 from agentic_kernel_engine.loop import Observation, ToolCall, Usage
-from agentic_kernel_engine.plans.observation import (
+from agentic_kernel_engine.plans import (
     HANDLER_ERROR,
     INDETERMINATE,
     POLICY_DENIED,

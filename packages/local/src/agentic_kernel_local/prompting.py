@@ -20,7 +20,7 @@ from agentic_kernel_engine.loop import (
     ToolCall,
     Turn,
 )
-from agentic_kernel_engine.providers.answers import Doubled, json_of
+from agentic_kernel_engine.providers import Doubled, json_of
 from agentic_kernel_engine.seams import Tool
 
 MAX_ANSWER: Final = 1_000

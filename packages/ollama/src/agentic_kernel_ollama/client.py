@@ -9,10 +9,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from agentic_kernel import CannotStart, InvalidValue
-from agentic_kernel_engine.providers import Secrets
-from agentic_kernel_engine.providers.edges import address_problem, check_key, key_problem
-from agentic_kernel_engine.providers.logs import mask
-from agentic_kernel_engine.providers.secrets import keys_in, secrets_of
+from agentic_kernel_engine.providers import (
+    Secrets,
+    address_problem,
+    check_key,
+    key_problem,
+    keys_in,
+    mask,
+    secrets_of,
+)
 
 if TYPE_CHECKING:
     from ollama import AsyncClient

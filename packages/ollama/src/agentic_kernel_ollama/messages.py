@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from agentic_kernel import InvalidValue, Task
-from agentic_kernel_engine.providers import IMAGES, Heard, Image, Message, Result, Said
-from agentic_kernel_engine.providers.images import images_of
+from agentic_kernel_engine.providers import IMAGES, Heard, Image, Message, Result, Said, images_of
 
 GO_ON: Final = "Go on."
 """User message after an answer at the end: otherwise the model would continue that answer."""

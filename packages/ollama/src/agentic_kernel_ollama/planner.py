@@ -20,17 +20,15 @@ from agentic_kernel_engine.providers import (
     Function,
     Price,
     Redactor,
+    check_flag,
+    check_model,
+    check_prices,
+    check_seconds,
     input_bound,
     offered,
     price_of,
 )
 from agentic_kernel_engine.providers import failures as names
-from agentic_kernel_engine.providers.edges import (
-    check_flag,
-    check_model,
-    check_prices,
-    check_seconds,
-)
 
 from .answer import plan_of
 from .client import Client

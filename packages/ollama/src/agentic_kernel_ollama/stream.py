@@ -9,7 +9,7 @@ import msgspec
 
 from agentic_kernel_engine import values
 from agentic_kernel_engine.loop import Delta
-from agentic_kernel_engine.plans.plan import LARGEST
+from agentic_kernel_engine.plans import LARGEST
 
 from .failures import Inconsistent
 

@@ -9,15 +9,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 from agentic_kernel import CannotStart, InvalidValue
-from agentic_kernel_engine.providers import Failures, Secrets
-from agentic_kernel_engine.providers.edges import (
+from agentic_kernel_engine.providers import (
+    Failures,
+    Secrets,
     address_problem,
     check_address,
     check_key,
     key_problem,
+    keys_in,
+    mask,
+    secrets_of,
 )
-from agentic_kernel_engine.providers.logs import mask
-from agentic_kernel_engine.providers.secrets import keys_in, secrets_of
 
 from .failures import CODES, IMPL
 

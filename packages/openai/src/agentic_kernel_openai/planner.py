@@ -17,6 +17,10 @@ from agentic_kernel_engine.providers import (
     Malformed,
     Price,
     Redactor,
+    check_flag,
+    check_model,
+    check_prices,
+    check_seconds,
     functions,
     input_bound,
     instructions,
@@ -24,12 +28,6 @@ from agentic_kernel_engine.providers import (
     price_of,
 )
 from agentic_kernel_engine.providers import failures as names
-from agentic_kernel_engine.providers.edges import (
-    check_flag,
-    check_model,
-    check_prices,
-    check_seconds,
-)
 
 from .answer import Answer, plan_of
 from .client import Client

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import httpx2
 
-from agentic_kernel_engine.providers.connection import sent
+from agentic_kernel_engine.providers import sent
 
 MAX_BYTES: Final = 64 * 1024 * 1024
 """The most bytes of one response."""

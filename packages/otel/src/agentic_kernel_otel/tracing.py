@@ -11,8 +11,8 @@ from opentelemetry.context import Context
 from opentelemetry.trace import Link, SpanContext
 
 from agentic_kernel import Task
-from agentic_kernel_engine.loop.session import SESSION
-from agentic_kernel_engine.seams.delegation import PARENT
+from agentic_kernel_engine.loop import SESSION
+from agentic_kernel_engine.plans import PARENT
 
 from . import conventions as names
 from .means import Means

@@ -13,11 +13,7 @@ from psycopg_pool import AsyncConnectionPool
 
 from agentic_kernel import InvalidValue
 from agentic_kernel_engine.errors import StoreError
-from agentic_kernel_engine.seams.memories import BadVector, Embedder
-from agentic_kernel_engine.seams.memories.in_memory import check_query
-from agentic_kernel_engine.seams.memories.ledger import read_export
-from agentic_kernel_engine.seams.memories.vectors import Vectors
-from agentic_kernel_engine.seams.memory import (
+from agentic_kernel_engine.seams import (
     Export,
     Hit,
     Item,
@@ -29,6 +25,13 @@ from agentic_kernel_engine.seams.memory import (
     check_id,
     check_reason,
     check_scope,
+)
+from agentic_kernel_engine.seams.memories import (
+    BadVector,
+    Embedder,
+    Vectors,
+    check_query,
+    read_export,
 )
 
 from . import memory_queries as queries

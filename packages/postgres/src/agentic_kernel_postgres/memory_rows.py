@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from agentic_kernel_engine.seams.memory import Hit, Item, Origin, Remembered, Scope
+from agentic_kernel_engine.seams import Hit, Item, Origin, Remembered, Scope
 
 from .session import Row
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from array import array
 from typing import Any, Final
 
-from agentic_kernel_engine.seams.memories import BadVector
-from agentic_kernel_engine.seams.memories.vectors import unit
+from agentic_kernel_engine.seams.memories import BadVector, unit
 
 _MOST: Final = 16_000
 """The most numbers that a vector of pgvector can have."""

@@ -20,8 +20,8 @@ from agentic_kernel import InvalidValue, TaskNotFound, TaskStatus
 from agentic_kernel_engine import values
 from agentic_kernel_engine.errors import Conflict, StoreError, Unreadable
 from agentic_kernel_engine.faults import log, said
-from agentic_kernel_engine.host.change import LOOKS, landed
 from agentic_kernel_engine.moments import aware
+from agentic_kernel_engine.outcomes import landed
 from agentic_kernel_engine.record import Record, host_of, owner_name
 from agentic_kernel_engine.search import Search, SearchOptions, page_size
 from agentic_kernel_engine.store import EventId, StoreTraits
@@ -40,6 +40,8 @@ from .writer import Writer
 from .writes import Outcome, OwnerLives, Write, lapsed
 
 _log: Final = logging.getLogger(__name__)
+LOOKS: Final = 1000
+"""How often a claim looks again before it gives up; each look means that another one won."""
 _SOME: Final = 100
 """Tasks that are read, or removed, in one statement."""
 _REMEMBERED: Final = 10_000

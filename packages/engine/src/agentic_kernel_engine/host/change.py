@@ -8,12 +8,12 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
-from agentic_kernel import TaskNotFound
 from agentic_kernel.frozen import shown
 
 from .. import events as vocabulary
-from ..errors import Conflict, StoreError, UnknownOutcome, Unreadable
+from ..errors import Conflict, StoreError, UnknownOutcome
 from ..events import Event
+from ..outcomes import landed
 from ..record import Record
 from ..store import Store
 from .parts import Parts
@@ -26,8 +26,6 @@ SPELL = 100
 """How many such looks, until an attempt of our own asks whether that write is still there."""
 SPELLS = 60
 """How many such spells, until the store is reported as stalled."""
-READS = 50
-"""How often an unknown outcome is read back before it is reported as such."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,43 +125,3 @@ async def acknowledged(store: Store, task_id: str, version: int) -> None:
         await asyncio.sleep(STALLED)
         if (await store.load(task_id)).version >= version:
             return
-
-
-async def landed(store: Store, after: Record, texts: Sequence[bytes]) -> bool:
-    """Whether the commit of ``after`` with these events is in the store (R5).
-
-    Its events tell: a host's carry its name and the number of the act, a run's are of the one
-    owner that may write. A commit of a run that has no events is told by its owner and step.
-
-    Raises:
-        StoreError: The store cannot be read.
-    """
-    current = await read_back(store, after.task.id)
-    if current is None or current.version < after.version:
-        return False
-    if not texts:
-        return current.owner == after.owner and current.step >= after.step
-    found = await store.events(after.task.id, (after.version, -1), limit=len(texts))
-    return [text for (version, _), text in found if version == after.version] == list(texts)
-
-
-async def read_back(store: Store, task_id: str) -> Record | None:
-    """The record behind an unknown outcome, or None if there is none.
-
-    Raises:
-        UnknownOutcome: The store could not be read in all of `READS` attempts.
-    """
-    fault: StoreError | None = None
-    for attempt in range(READS):
-        try:
-            return await store.load(task_id)
-        except TaskNotFound:
-            return None
-        except Unreadable:
-            raise
-        except StoreError as error:
-            fault = error
-            await asyncio.sleep(min(0.01 * 2**attempt, 1.0))
-    raise UnknownOutcome(
-        f"task {shown(task_id)}: a write was sent and cannot be read back"
-    ) from fault

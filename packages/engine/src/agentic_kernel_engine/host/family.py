@@ -24,12 +24,12 @@ from .. import values
 from ..errors import Unreadable
 from ..receipt import Receipt
 from ..record import Record
-from ..waiting import asked, children_asking, waits_in_vain
+from ..waiting import asked, children_asking, pause_waits, waits_in_vain
 from .complaints import Complaints
 from .ending import exhausted
 from .news import News
 from .parts import Parts
-from .run import Run, pause_waits
+from .run import Run
 from .runner import Arrival, LiveRuns
 from .verbs import Verbs
 

@@ -17,8 +17,7 @@ from .. import edges, values
 from ..errors import InboxFull
 from ..plans import vocabulary
 from ..record import Record
-from ..waiting import asked, decides, digests, waiting_for
-from .run import PAUSE
+from ..waiting import PAUSE, asked, decides, digests, field_text, waiting_for
 
 Entry = Mapping[str, Any]
 MOST_ENTRIES: Final = 256
@@ -82,7 +81,7 @@ def check(decision: Any, path: str = "decision") -> Entry:
 def fault(entry: Entry) -> str | None:
     """What is wrong with a decision of the engine that was stored; None for nothing."""
     try:
-        kind = said(entry, "type")
+        kind = field_text(entry, "type")
         if not kind:
             raise InvalidValue("type", "is missing")
         if kind in _TEXTS:
@@ -90,12 +89,6 @@ def fault(entry: Entry) -> str | None:
     except InvalidValue as wrong:
         return str(wrong)
     return None
-
-
-def said(entry: Entry, name: str) -> str:
-    """A field of a stored decision as text; "" if it is none."""
-    value = entry.get(name, "")
-    return value if isinstance(value, str) else ""
 
 
 def added(decision: Entry | None, before: Record, inbox: tuple[Entry, ...]) -> tuple[Entry, ...]:

@@ -13,7 +13,8 @@ from .. import edges, values
 from ..events import Checked, Event
 from ..receipt import Receipt
 from ..store import EventId
-from .run import EventLike, Run, without_pause
+from ..waiting import without_pause
+from .run import EventLike, Run
 
 
 class Children(Protocol):

@@ -24,9 +24,12 @@ from .. import edges, moments, values
 from .. import events as vocabulary
 from ..errors import Conflict, StoreError, UnknownOutcome
 from ..events import Checked, Event
+from ..outcomes import landed
 from ..record import Record
 from ..store import EventId
-from .change import LOOKS, acknowledged, landed
+from ..waiting import PAUSE as PAUSE
+from ..waiting import pause_waits, without_pause
+from .change import LOOKS, acknowledged
 from .fifo import FifoLock
 from .history import history
 from .news import News
@@ -35,8 +38,6 @@ from .parts import Parts
 EventLike = Event | Mapping[str, Any]
 """An `Event`, or a mapping with a ``type`` and the event's data as its other items."""
 
-PAUSE = "pause"
-"""Type of the decision that asks for a pause at the next safe point."""
 PIECE: Final = 1024 * 1024
 """How long one stored event of text in progress grows, in bytes; the text goes on in the next."""
 IN_A_ROW: Final = 16
@@ -427,13 +428,3 @@ def _same_but_text(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     return isinstance(other["text"], str) and all(
         one[key] == other[key] for key in one if key != "text"
     )
-
-
-def pause_waits(record: Record) -> bool:
-    """True if a pause request waits in the record's inbox."""
-    return any(entry["type"] == PAUSE for entry in record.inbox)
-
-
-def without_pause(inbox: Sequence[Mapping[str, Any]]) -> tuple[Mapping[str, Any], ...]:
-    """The inbox without its pause requests."""
-    return tuple(entry for entry in inbox if entry["type"] != PAUSE)

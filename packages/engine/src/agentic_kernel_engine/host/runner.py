@@ -16,16 +16,18 @@ from .. import events as vocabulary
 from ..errors import Conflict, StoreError, TaskFailed, UnknownOutcome, Unreadable
 from ..events import Checked, Event
 from ..faults import Stray, is_a, passes, report, said, strays
+from ..outcomes import landed
 from ..record import Record
 from ..substrate import Accepting, Cleaning, Substrate
-from .change import STALLED, Change, change, landed, successor
+from ..waiting import pause_waits, without_pause
+from .change import STALLED, Change, change, successor
 from .complaints import Complaints
 from .ending import fault_of, mutation_of, unstorable
 from .history import history
 from .job import Job
 from .news import News
 from .parts import Parts
-from .run import Run, pause_waits, without_pause
+from .run import Run
 from .slots import Slots
 
 _log = logging.getLogger(__name__)

@@ -11,9 +11,10 @@ from agentic_kernel import CannotStart, TaskStatus
 from .. import events as vocabulary
 from ..errors import UnknownOutcome
 from ..events import Event
+from ..outcomes import read_back
 from ..receipt import Receipt
 from ..record import Record, acquired_at, host_of, owner_name
-from .change import Change, Decided, change, read_back, successor
+from .change import Change, Decided, change, successor
 from .complaints import Complaints
 from .family import Family
 from .news import News

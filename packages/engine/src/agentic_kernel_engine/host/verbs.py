@@ -33,18 +33,18 @@ from .. import events as vocabulary
 from ..errors import Conflict, StoreError, UnknownOutcome, Unreadable
 from ..events import Event, from_stored
 from ..faults import contained
+from ..outcomes import landed, read_back
 from ..receipt import Effect, Receipt
 from ..record import Record, owner_name
 from ..search import check_labels
-from ..waiting import WAITING_FOR
+from ..waiting import PAUSE, WAITING_FOR, pause_waits, without_pause
 from . import inbox
-from .change import Change, Decide, Decided, change, landed, read_back, successor
+from .change import Change, Decide, Decided, change, successor
 from .complaints import Complaints
 from .history import history
 from .news import News
 from .partial_output import partial_output
 from .parts import Parts
-from .run import PAUSE, pause_waits, without_pause
 from .runner import Arrival, LiveRuns
 
 _DISPATCH = Dispatch()

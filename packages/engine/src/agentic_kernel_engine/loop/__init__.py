@@ -21,13 +21,31 @@ from ..plans.reasons import StopReason
 from ..plans.transcript import Entry, Notice, Summary, Transcript, Turn, UserMessage
 from ..principal import Principal
 from ..seams.planner import Context
+from .answering import (
+    LENGTH,
+    plan_of,
+)
+from .effects import (
+    key,
+)
+from .ledger import (
+    Ledger,
+)
 from .loop import Loop
 from .replay import Outcome, Replay, outcome, replay
-from .session import continued
+from .session import (
+    CONTINUES,
+    SESSION,
+    continued,
+    lineage,
+)
 
 __all__ = [
     "ALLOW",
+    "CONTINUES",
+    "LENGTH",
     "ROUTES",
+    "SESSION",
     "Action",
     "AskUser",
     "CompleteGoal",
@@ -38,6 +56,7 @@ __all__ = [
     "End",
     "Entry",
     "FinalAnswer",
+    "Ledger",
     "Limits",
     "Loop",
     "Notice",
@@ -63,7 +82,10 @@ __all__ = [
     "UserMessage",
     "continued",
     "deny",
+    "key",
+    "lineage",
     "outcome",
+    "plan_of",
     "replay",
     "require_approval",
     "stop",

@@ -13,14 +13,13 @@ from typing import Any, Final
 
 import msgspec
 
-from ..host import inbox
 from ..plans import vocabulary
 from ..plans.action import Action, Delegate, ToolCall, digest, kind_of
 from ..plans.decision import ALLOW, ROUTES, Decision, Route, deny
 from ..seams.agent_tool import AgentTool
 from ..seams.planner import Context
 from ..seams.policy import Policy, decided
-from ..waiting import digests
+from ..waiting import digests, field_text
 from .run import LoopRun
 from .state import AtHand, Judgement
 
@@ -147,7 +146,7 @@ def _decide(run: LoopRun, entry: Mapping[str, Any]) -> bool:
     Returns:
         Whether it is about anything.
     """
-    said = {"digest": entry["digest"], "by": _by(entry), "why": inbox.said(entry, "why")}
+    said = {"digest": entry["digest"], "by": _by(entry), "why": field_text(entry, "why")}
     at_hand = run.state.at_hand
     for judgement in () if at_hand is None else at_hand.verdicts:
         if judgement.digest and judgement.digest == said["digest"] and judgement.granted is None:
@@ -217,4 +216,4 @@ def _hand_on(run: LoopRun, decision: dict[str, Any]) -> bool:
 
 
 def _by(entry: Mapping[str, Any]) -> str:
-    return inbox.said(entry, "by")
+    return field_text(entry, "by")

@@ -22,6 +22,7 @@ from ..plans.limits import Limits, Remaining, Spent, failed_too_often, remaining
 from ..plans.plan import Usage
 from ..plans.reasons import STOP_REASON, WAITING_FOR, StopReason
 from ..store import EventId
+from ..waiting import field_text
 
 Clock = Callable[[], float]
 """Seconds on a clock that never runs backwards."""
@@ -197,15 +198,15 @@ class Ledger(Generic[S]):
             if not fits:
                 if wrong is None and may_fit_later():
                     continue
-                why = wrong or inbox.said(entry, "text") or inbox.said(entry, "why")
-                digest, by = inbox.said(entry, "digest"), inbox.said(entry, "by")
+                why = wrong or field_text(entry, "text") or field_text(entry, "why")
+                digest, by = field_text(entry, "digest"), field_text(entry, "by")
                 self.record(vocabulary.APPROVAL_IGNORED, digest=digest, by=by, why=why)
             self.heeded = (*self.heeded, entry["id"])
             self.consumed = (*self.consumed, entry["id"])
 
     def _retune(self, entry: Mapping[str, Any]) -> None:
         """Change limits; what is no limit is put on record as refused."""
-        changes, by = entry.get("limits"), inbox.said(entry, "by")
+        changes, by = entry.get("limits"), field_text(entry, "by")
         try:
             if not isinstance(changes, Mapping):
                 raise InvalidValue("limits", "must be a mapping of limits by name")

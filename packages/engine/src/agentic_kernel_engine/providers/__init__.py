@@ -4,17 +4,55 @@ A sibling package translates its vendor's wire format, errors and prices. The fo
 conversation, the names of failures and the highest cost of an answer are defined here, once.
 """
 
-from .answers import Asked, Malformed, actions_of, final_answer
+from .answers import (
+    Asked,
+    Doubled,
+    Malformed,
+    actions_of,
+    final_answer,
+    json_of,
+)
+from .connection import (
+    sent,
+)
 from .conversation import Call, Heard, Message, Result, Said, conversation, provider
+from .edges import (
+    address_problem,
+    check_address,
+    check_flag,
+    check_key,
+    check_model,
+    check_prices,
+    check_seconds,
+    key_problem,
+)
 from .failures import Failures, retry_after_ms
 from .forecast import input_bound
-from .images import IMAGES, Image
+from .images import (
+    IMAGES,
+    Image,
+    images_of,
+)
 from .instructions import instructions
+from .logs import (
+    mask,
+)
 from .offers import OFFERS, Function, Offer, functions, offered
 from .options import AnswerOptions
 from .pricing import Long, Price, price_of
-from .runtime import ProviderPlanner, ProviderRuntime, RuntimeOptions, Toolset
-from .secrets import Redactor, Secrets
+from .runtime import (
+    ProviderPlanner,
+    ProviderRuntime,
+    RuntimeOptions,
+    Toolset,
+    patient,
+)
+from .secrets import (
+    Redactor,
+    Secrets,
+    keys_in,
+    secrets_of,
+)
 
 __all__ = [
     "IMAGES",
@@ -22,6 +60,7 @@ __all__ = [
     "AnswerOptions",
     "Asked",
     "Call",
+    "Doubled",
     "Failures",
     "Function",
     "Heard",
@@ -40,13 +79,28 @@ __all__ = [
     "Secrets",
     "Toolset",
     "actions_of",
+    "address_problem",
+    "check_address",
+    "check_flag",
+    "check_key",
+    "check_model",
+    "check_prices",
+    "check_seconds",
     "conversation",
     "final_answer",
     "functions",
+    "images_of",
     "input_bound",
     "instructions",
+    "json_of",
+    "key_problem",
+    "keys_in",
+    "mask",
     "offered",
+    "patient",
     "price_of",
     "provider",
     "retry_after_ms",
+    "secrets_of",
+    "sent",
 ]

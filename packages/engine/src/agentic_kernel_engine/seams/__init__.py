@@ -14,16 +14,45 @@ from .capabilities import (
     UnknownCapability,
 )
 from .compactor import Compaction, Compactor, WindowCompactor
-from .delegation import ChildTasks, Delegation, DelegationRefused, OnRuntime
+from .delegation import (
+    ChildTasks,
+    Delegation,
+    DelegationRefused,
+    OnRuntime,
+    child_of,
+)
 from .governor import MemoryGovernor, Proposal, SessionMemoryGovernor
-from .memory import Hit, Item, Memory, NotCurrent, Origin, Query, Remembered, Scope, UnknownItem
+from .memory import (
+    MAX_TEXT,
+    Export,
+    Hit,
+    Item,
+    Memory,
+    NotCurrent,
+    Origin,
+    Query,
+    Remembered,
+    Scope,
+    UnknownItem,
+    check_id,
+    check_reason,
+    check_scope,
+)
 from .middleware import Middleware, Recovery
 from .planner import Forecast, Planner
 from .planners import RuleBasedPlanner, ScriptedPlanner, Streamed
-from .policies import BasicPolicy, PermissionPolicy, PolicyPipeline, RiskPolicy
+from .policies import (
+    STRICTNESS,
+    BasicPolicy,
+    PermissionPolicy,
+    PolicyPipeline,
+    RiskPolicy,
+)
 from .policy import AllowAll, Policy
 
 __all__ = [
+    "MAX_TEXT",
+    "STRICTNESS",
     "AgentTool",
     "AllowAll",
     "Approvals",
@@ -35,6 +64,7 @@ __all__ = [
     "Delegation",
     "DelegationRefused",
     "DuplicateTool",
+    "Export",
     "Forecast",
     "Hit",
     "InMemoryApprovals",
@@ -76,5 +106,9 @@ __all__ = [
     "UnknownCapability",
     "UnknownItem",
     "WindowCompactor",
+    "check_id",
+    "check_reason",
+    "check_scope",
+    "child_of",
     "tool",
 ]

@@ -1,10 +1,11 @@
-"""Memories that come with the engine."""
+"""Memories that come with the engine, and what another Memory needs to behave as they do."""
 
 from .embedding import EmbeddingMemory
 from .hashing import HashingEmbedder
-from .in_memory import InMemoryMemory
+from .in_memory import InMemoryMemory, check_query
+from .ledger import read_export
 from .none import NoMemory
-from .vectors import BadVector, Embedder
+from .vectors import BadVector, Embedder, Vectors, unit
 
 __all__ = [
     "BadVector",
@@ -13,4 +14,8 @@ __all__ = [
     "HashingEmbedder",
     "InMemoryMemory",
     "NoMemory",
+    "Vectors",
+    "check_query",
+    "read_export",
+    "unit",
 ]
