@@ -9,8 +9,14 @@ from typing import Final
 import pytest
 
 from agentic_kernel import Task, TaskStatus
-from agentic_kernel_engine.plans import DEPTH, LINEAGE, PARENT
-from agentic_kernel_engine.seams import Delegation, DelegationRefused, child_of
+from agentic_kernel_engine.seams import (
+    DEPTH,
+    LINEAGE,
+    PARENT,
+    Delegation,
+    DelegationRefused,
+    child_of,
+)
 
 from .delegation_family import KIND
 from .delegation_household import Agents, Household, Make

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from agentic_kernel import CannotStart, Task
 from agentic_kernel_engine import Job
-from agentic_kernel_engine.plans import WAITING_FOR
+from agentic_kernel_engine.waiting import WAITING_FOR
 
 KIND: Final = "kit"
 """The runtime kind of every parent."""

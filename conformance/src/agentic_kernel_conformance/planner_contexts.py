@@ -11,6 +11,9 @@ import msgspec
 from agentic_kernel import Task
 from agentic_kernel_engine import tool
 from agentic_kernel_engine.loop import (
+    HANDLER_ERROR,
+    POLICY_DENIED,
+    UNKNOWN_TOOL,
     AskUser,
     CompleteGoal,
     Context,
@@ -29,7 +32,6 @@ from agentic_kernel_engine.loop import (
     Turn,
     UserMessage,
 )
-from agentic_kernel_engine.plans import HANDLER_ERROR, POLICY_DENIED, UNKNOWN_TOOL
 from agentic_kernel_engine.seams import Tool
 
 from .values import ACCEPTED

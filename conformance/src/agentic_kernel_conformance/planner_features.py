@@ -10,8 +10,7 @@ from typing import Any, ClassVar, Final
 import pytest
 
 from agentic_kernel_engine.loop import Context, FinalAnswer, PlannerError, ToolCall
-from agentic_kernel_engine.seams import Planner, Tool
-from agentic_kernel_engine.tools import compile_schema
+from agentic_kernel_engine.seams import Planner, Tool, compile_schema
 
 from .planner_answers import Answer, ask
 from .planner_contexts import CONTEXTS, PLAIN, context

@@ -10,15 +10,15 @@ import pytest
 
 from agentic_kernel import InvalidValue
 from agentic_kernel_engine import values
-from agentic_kernel_engine.loop import Observation, Principal
-from agentic_kernel_engine.plans import (
+from agentic_kernel_engine.loop import (
     HANDLER_ERROR,
     OUTPUT_SCHEMA_FAILED,
     SCHEMA_VALIDATION_FAILED,
     TIMEOUT,
+    Observation,
+    Principal,
 )
-from agentic_kernel_engine.seams import ParallelScheduler, Tool
-from agentic_kernel_engine.tools import compile_schema
+from agentic_kernel_engine.seams import ParallelScheduler, Tool, compile_schema
 
 from .contract import Contract, supplied
 from .features import ToolFeatures

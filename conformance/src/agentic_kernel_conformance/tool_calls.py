@@ -9,8 +9,7 @@ from typing import Any, cast
 from agentic_kernel import InvalidValue
 from agentic_kernel_engine import values
 from agentic_kernel_engine.loop import Observation, Principal, ToolCall
-from agentic_kernel_engine.seams import Invocation, Tool, ToolContext
-from agentic_kernel_engine.tools import compile_schema, perform
+from agentic_kernel_engine.seams import Invocation, Tool, ToolContext, compile_schema, perform
 
 from .rules import broken
 from .values import REFUSED

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypedDict
 import msgspec
 
 from agentic_kernel import CannotStart, InvalidValue, Task
-from agentic_kernel_engine.loop import Context, Delta, Plan, Usage
-from agentic_kernel_engine.plans import NOTHING_USED
+from agentic_kernel_engine.loop import NOTHING_USED, Context, Delta, Plan, Usage
 from agentic_kernel_engine.providers import (
     AnswerOptions,
     Failures,

@@ -16,8 +16,8 @@ from rich.text import Text
 from agentic_kernel import Failure, Task, TaskStatus
 from agentic_kernel_engine import Event, Unreadable
 from agentic_kernel_engine.codec import task_to_dict
-from agentic_kernel_engine.plans import WAITING_FOR
 from agentic_kernel_engine.plans import vocabulary as loop
+from agentic_kernel_engine.waiting import WAITING_FOR
 
 from . import waiting
 from .kinds import taker

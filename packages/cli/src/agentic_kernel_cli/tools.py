@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
-from agentic_kernel_engine.loop import ALLOW, Context, Decision, ToolCall, require_approval
-from agentic_kernel_engine.plans import Action
+from agentic_kernel_engine.loop import ALLOW, Action, Context, Decision, ToolCall, require_approval
 from agentic_kernel_engine.seams import Tool, ToolError
 
 from . import arithmetic

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from agentic_kernel import KernelError, Task, TaskStatus
 from agentic_kernel_engine import Record
-from agentic_kernel_engine.plans import WAITING_FOR
+from agentic_kernel_engine.waiting import WAITING_FOR
 
 from .text import as_json, label
 

@@ -15,24 +15,29 @@ from functools import partial
 from typing import Any, Final
 
 from agentic_kernel_engine.loop import (
+    INDETERMINATE,
+    POLICY_DENIED,
     ROUTES,
+    UNKNOWN_TOOL,
     End,
     Observation,
     Route,
     StopReason,
     ToolCall,
     deny,
+    digest,
     key,
 )
-from agentic_kernel_engine.plans import (
-    INDETERMINATE,
-    POLICY_DENIED,
-    UNKNOWN_TOOL,
-    digest,
-    vocabulary,
+from agentic_kernel_engine.plans import vocabulary
+from agentic_kernel_engine.seams import (
+    Invocation,
+    Policy,
+    SideEffect,
+    Tool,
+    ToolContext,
+    Tools,
+    perform,
 )
-from agentic_kernel_engine.seams import Invocation, Policy, Tool, ToolContext, Tools
-from agentic_kernel_engine.tools import SideEffect, perform
 
 from .run import SessionRun
 from .session import Pending, Session

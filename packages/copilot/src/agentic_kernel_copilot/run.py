@@ -11,6 +11,10 @@ import msgspec
 from agentic_kernel_engine import Job, TaskFailed, values
 from agentic_kernel_engine.events import Checked
 from agentic_kernel_engine.loop import (
+    ALLOW,
+    INDETERMINATE,
+    NOTHING_USED,
+    SKIPPED,
     Context,
     End,
     Ledger,
@@ -19,19 +23,12 @@ from agentic_kernel_engine.loop import (
     Plan,
     Principal,
     StopReason,
-)
-from agentic_kernel_engine.plans import (
-    ALLOW,
-    INDETERMINATE,
-    NOTHING_USED,
-    SKIPPED,
-    WAITING_FOR,
     failed_too_often,
     unaffordable,
-    vocabulary,
 )
+from agentic_kernel_engine.plans import vocabulary
 from agentic_kernel_engine.seams import Tool
-from agentic_kernel_engine.waiting import field_text
+from agentic_kernel_engine.waiting import WAITING_FOR, field_text
 
 from .state import Call, State, dump
 

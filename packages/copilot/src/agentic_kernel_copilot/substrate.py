@@ -21,17 +21,20 @@ from copilot.session import (
 
 from agentic_kernel import CannotStart, InvalidValue, Task
 from agentic_kernel_engine import Event, Job, Limits, TaskFailed
-from agentic_kernel_engine.loop import CONTINUES, End, Principal, StopReason
-from agentic_kernel_engine.plans import (
+from agentic_kernel_engine.loop import (
+    CONTINUES,
     STOP_REASON,
-    WAITING_FOR,
+    End,
+    Principal,
+    StopReason,
     refuse_notes,
     unhandled,
-    vocabulary,
 )
+from agentic_kernel_engine.plans import vocabulary
 from agentic_kernel_engine.principal import NOBODY
 from agentic_kernel_engine.providers import check_model, check_seconds
 from agentic_kernel_engine.seams import AgentTool, AllowAll, Policy, Tool, Tools
+from agentic_kernel_engine.waiting import WAITING_FOR
 
 from . import failures
 from .calls import Calls

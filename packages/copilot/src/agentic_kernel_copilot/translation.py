@@ -13,13 +13,15 @@ from copilot.session_events import (
 
 from agentic_kernel import InvalidValue
 from agentic_kernel_engine import values
-from agentic_kernel_engine.loop import Observation, ToolCall, Usage
-from agentic_kernel_engine.plans import (
+from agentic_kernel_engine.loop import (
     HANDLER_ERROR,
     INDETERMINATE,
     POLICY_DENIED,
     SKIPPED,
     TIMEOUT,
+    Observation,
+    ToolCall,
+    Usage,
 )
 
 from . import failures

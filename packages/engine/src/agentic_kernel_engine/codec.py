@@ -23,11 +23,11 @@ def task_to_json(task: Task) -> str:
     """A Task as a JSON document.
 
     Raises:
-        InvalidValue: The Task carries something JSON cannot hold; its path is named.
+        InvalidValue: A value in the Task cannot be written as JSON; the message names its path.
     """
     if not isinstance(task, Task):
         raise InvalidValue("task", f"must be a Task, not {type(task).__name__}")
-    # Each part by itself: what may be stored is no deeper and no longer in this document.
+    # Check each part by itself: the whole document may exceed the limits of one stored value.
     fields = task_to_dict(task)
     for name, part in fields.items():
         if name not in ("metadata", "failure"):
@@ -42,7 +42,7 @@ def task_to_json(task: Task) -> str:
 
 
 def task_to_dict(task: Task) -> dict[str, Any]:
-    """A Task as plain values; stamps are ISO 8601 in UTC, absent facts are left out."""
+    """A Task as plain values. Moments are ISO 8601; a result or failure only if there is one."""
     fields: dict[str, Any] = {
         "id": task.id,
         "summary": task.summary,
@@ -68,8 +68,9 @@ def task_from_json(text: str | bytes) -> Task:
     """A Task from its JSON document.
 
     Raises:
-        InvalidValue: Not JSON, a duplicate key, NaN, or a number out of range.
-        InvalidTask: The document is no legal Task.
+        InvalidValue: The document is not JSON, or has a duplicate key, NaN, or a number out of
+            range.
+        InvalidTask: The document is not a legal Task.
     """
     return task_from_dict(_strict(text))
 
@@ -78,7 +79,7 @@ def task_from_dict(fields: Any) -> Task:
     """A Task from the plain values of `task_to_dict`.
 
     Raises:
-        InvalidTask: The values are no legal Task.
+        InvalidTask: The values are not a legal Task.
     """
     if not isinstance(fields, Mapping):
         raise InvalidTask("task", "must be a JSON object")
@@ -116,7 +117,7 @@ def agent_to_json(agent: Agent) -> str:
     """An Agent as a JSON document.
 
     Raises:
-        InvalidValue: Its metadata holds something JSON cannot.
+        InvalidValue: A value in the Agent's metadata cannot be written as JSON.
     """
     if not isinstance(agent, Agent):
         raise InvalidValue("agent", f"must be an Agent, not {type(agent).__name__}")
@@ -132,7 +133,7 @@ def agent_from_json(text: str | bytes) -> Agent:
     """An Agent from its JSON document.
 
     Raises:
-        InvalidValue: Not JSON, or no legal Agent.
+        InvalidValue: The document is not JSON, or not a legal Agent.
     """
     fields = _strict(text)
     if not isinstance(fields, dict) or not fields.keys() <= {"name", "capabilities", "metadata"}:
@@ -156,7 +157,7 @@ def failure_from_dict(fields: Any) -> Failure:
     """The Failure with these fields.
 
     Raises:
-        InvalidValue: They are not those of a Failure.
+        InvalidValue: The fields are not those of a Failure.
     """
     if not isinstance(fields, Mapping) or not fields.keys() <= {"code", "message", "metadata"}:
         raise InvalidValue("failure", "must be an object of code, message and metadata")
@@ -177,7 +178,7 @@ def _moment(text: Any, path: str) -> datetime:
 
 
 def _strict(text: str | bytes) -> Any:
-    """Parsed JSON from outside; what a lenient parser would change in silence is refused."""
+    """Parse JSON from outside; refuse duplicate keys, NaN, infinity and numbers out of range."""
     if not isinstance(text, (str, bytes, bytearray)):
         raise InvalidValue("document", f"must be JSON text, not {type(text).__name__}")
     try:

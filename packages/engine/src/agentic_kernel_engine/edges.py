@@ -1,7 +1,7 @@
-"""Edges: what a caller may pass in, checked by type and range before anything depends on it.
+"""Edges: checks of a caller's arguments by type and range, before any code depends on them.
 
-Each check hands the value back. Its refusal is an `InvalidValue` whose path is the argument's name,
-and says what came, what is accepted, and so what to pass.
+Each check returns the value or raises `InvalidValue`. The error's path is the argument's name; its
+message shows the value that came and the values that are accepted.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from . import moments, values
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
 LONGEST: Final = 1e9
-"""The longest time that may be asked for, in seconds: some thirty years."""
+"""The longest time that an argument may give, in seconds: about thirty years."""
 MOST_NAMES: Final = 10_000
-"""How many names one argument may hold."""
+"""The most names that one argument may hold."""
 _PLAIN: Final = frozenset("\n\r\t\u200c\u200d\u200e\u200f")
-"""Control and format characters that ordinary text has: joiners, and marks of direction."""
+"""Control and format characters of ordinary text: line breaks, tabs, joiners, direction marks."""
 _BLANK: Final = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2065\u2800\u3164\uffa0")
-"""Characters of other categories that no reader can see."""
+"""Invisible characters of other Unicode categories."""
 
 
 def came(value: object) -> str:
-    """A value as a refusal shows it: short, and without calling code of the value's own."""
+    """A value as an error message shows it: short, and without calling the value's own code."""
     if value is None or type(value) is bool or type(value) is float:
         return repr(value)
     if type(value) is int:
@@ -42,10 +42,10 @@ def came(value: object) -> str:
 
 
 def whole(value: Any, name: str, least: int, most: int | None = None) -> int:
-    """A whole number in a range; a boolean is none.
+    """Check a whole number in a range; a boolean is not a number here.
 
     Raises:
-        InvalidValue: It is not.
+        InvalidValue: The value is not a whole number, or out of range.
     """
     top = values.INT_MAX if most is None else most
     kind = type(value)
@@ -57,10 +57,10 @@ def whole(value: Any, name: str, least: int, most: int | None = None) -> int:
 
 
 def whole_or_none(value: Any, name: str, least: int) -> int | None:
-    """The same; None is no limit.
+    """Check a whole number of at least ``least``, or None for no limit.
 
     Raises:
-        InvalidValue: It is neither.
+        InvalidValue: The value is neither.
     """
     if value is None:
         return None
@@ -71,17 +71,17 @@ def whole_or_none(value: Any, name: str, least: int) -> int | None:
 
 
 def seconds(value: Any, name: str, least: float = 0.0, *, zero: bool = True) -> float:
-    """A finite time in seconds.
+    """Check a finite time in seconds; return it as a float.
 
     Args:
-        zero: Whether 0 is a time.
+        zero: True if 0 is allowed.
 
     Raises:
-        InvalidValue: It is no number, not finite, or out of range.
+        InvalidValue: The value is not a number, not finite, or out of range.
     """
     kind = type(value)
     if issubclass(kind, int) and kind is not bool:
-        value = int.__int__(value)  # The methods of a subclass are code of the caller's.
+        value = int.__int__(value)  # The methods of a subclass are the caller's code.
     elif issubclass(kind, float):
         value = float.__float__(value)
     number = type(value) in (int, float)
@@ -94,10 +94,10 @@ def seconds(value: Any, name: str, least: float = 0.0, *, zero: bool = True) -> 
 
 
 def flag(value: Any, name: str) -> bool:
-    """True or False.
+    """Check a boolean.
 
     Raises:
-        InvalidValue: It is neither.
+        InvalidValue: The value is not True or False.
     """
     if not isinstance(value, bool):
         raise InvalidValue(name, f"is {came(value)}; use True or False")
@@ -105,13 +105,14 @@ def flag(value: Any, name: str) -> bool:
 
 
 def text(value: Any, name: str, *, empty: bool = True, remedy: str = "") -> str:
-    """Text that may be stored.
+    """Check text that may be stored.
 
     Args:
-        remedy: What to pass instead of an empty text.
+        remedy: Advice for the message: the value to pass instead of an empty text.
 
     Raises:
-        InvalidValue: It is no string, empty although it must not be, or not storable.
+        InvalidValue: The value is not a string, is empty although it must not be, or cannot be
+            stored.
     """
     if not issubclass(type(value), str):
         raise InvalidValue(name, f"must be a string, not {type(value).__name__}")
@@ -123,13 +124,13 @@ def text(value: Any, name: str, *, empty: bool = True, remedy: str = "") -> str:
 
 
 def prose(value: Any, name: str) -> str:
-    """Text of several lines for a model or a person, without a character that hides something.
+    """Check text of several lines for a model or a person: it has no invisible characters.
 
-    Zero-width joiners, direction marks and variation selectors are part of some scripts and of
-    emoji, so they stay.
+    Zero-width joiners, direction marks and variation selectors are allowed, because some scripts
+    and emoji need them.
 
     Raises:
-        InvalidValue: It is no such text; the first bad character is named.
+        InvalidValue: It is not such text; the message names the first bad character.
     """
     value = text(value, name)
     if value.isprintable() and value.isascii():
@@ -146,10 +147,10 @@ def prose(value: Any, name: str) -> str:
 
 
 def function(value: Any, name: str) -> Any:
-    """Something that can be called.
+    """Check that the value can be called.
 
     Raises:
-        InvalidValue: It cannot.
+        InvalidValue: The value cannot be called.
     """
     if not callable(value):
         raise InvalidValue(name, f"is {came(value)}; pass a function")
@@ -157,10 +158,10 @@ def function(value: Any, name: str) -> Any:
 
 
 def choice(value: Any, name: str, known: Sequence[str]) -> str:
-    """One of a few words.
+    """Check that the value is one of the known words.
 
     Raises:
-        InvalidValue: It is none of them.
+        InvalidValue: The value is not one of them.
     """
     if not issubclass(type(value), str) or str.__str__(value) not in known:
         raise InvalidValue(name, f"is {came(value)}; use {', '.join(known)}")
@@ -168,10 +169,10 @@ def choice(value: Any, name: str, known: Sequence[str]) -> str:
 
 
 def instance(value: Any, name: str, kind: type[T]) -> T:
-    """An object of a class.
+    """Check that the value is an object of a class.
 
     Raises:
-        InvalidValue: It is of another class.
+        InvalidValue: The value is of another class.
     """
     if not issubclass(type(value), kind):
         raise InvalidValue(name, f"is {came(value)}; give a {kind.__name__}")
@@ -179,13 +180,14 @@ def instance(value: Any, name: str, kind: type[T]) -> T:
 
 
 def several(value: Any, name: str, noun: str, most: int = MOST_NAMES) -> list[Any]:
-    """The items of an iterable, of which a bounded number is read.
+    """The items of an iterable; at most ``most`` + 1 items are read.
 
     Args:
-        noun: What the items are, in the plural.
+        noun: The items' name in the plural, for the message.
 
     Raises:
-        InvalidValue: It is a text, a mapping or no iterable, it has more items, or it raises.
+        InvalidValue: The value is a text, a mapping or not iterable, has more than ``most`` items,
+            or raises.
     """
     kind = type(value)
     if issubclass(kind, (str, bytes, Mapping, type)) or not isinstance(value, Iterable):
@@ -194,10 +196,10 @@ def several(value: Any, name: str, noun: str, most: int = MOST_NAMES) -> list[An
 
 
 def entries(value: Any, name: str, most: int = MOST_NAMES) -> list[tuple[Any, Any]]:
-    """The keys and values of a mapping, of which a bounded number is read.
+    """The keys and values of a mapping; at most ``most`` + 1 of them are read.
 
     Raises:
-        InvalidValue: It is no mapping, it has more keys, or it raises.
+        InvalidValue: The value is not a mapping, has more than ``most`` keys, or raises.
     """
     if not issubclass(type(value), Mapping):
         raise InvalidValue(name, f"must be a mapping, not {type(value).__name__}")
@@ -225,20 +227,20 @@ def _unreadable(name: str, fault: Exception) -> InvalidValue:
 
 
 def names(value: Any, name: str) -> frozenset[str]:
-    """Texts that may be stored, each once.
+    """Check a collection of texts that may be stored; return each text once.
 
     Raises:
-        InvalidValue: It is no collection of a bounded number of such texts.
+        InvalidValue: The value is not such a collection, or holds over `MOST_NAMES` texts.
     """
     found = several(value, name, "texts")
     return frozenset(text(each, f"{name}[{index}]") for index, each in enumerate(found))
 
 
 def kinds(value: Any, name: str) -> frozenset[str] | None:
-    """Runtime kinds; None for every kind.
+    """Check a collection of runtime kinds; None stands for every kind.
 
     Raises:
-        InvalidValue: It is no collection, or one of them is no runtime kind.
+        InvalidValue: The value is not a collection, or one item is not a runtime kind.
     """
     if value is None:
         return None
@@ -251,10 +253,10 @@ def kinds(value: Any, name: str) -> frozenset[str] | None:
 
 
 def statuses(value: Collection[Any], name: str) -> tuple[TaskStatus, ...]:
-    """Statuses of a Task, also given by their values.
+    """Check statuses of a Task; each may also be given by its value.
 
     Raises:
-        InvalidValue: One of them is none.
+        InvalidValue: One of them is not a status.
     """
     found = []
     for status in value:
@@ -263,10 +265,10 @@ def statuses(value: Collection[Any], name: str) -> tuple[TaskStatus, ...]:
 
 
 def one_status(value: Any, name: str) -> TaskStatus:
-    """A status of a Task, also given by its value.
+    """Check a status of a Task; it may also be given by its value.
 
     Raises:
-        InvalidValue: It is none.
+        InvalidValue: The value is not a status.
     """
     known = tuple(TaskStatus)
     if not issubclass(type(value), str) or str.__str__(value) not in known:
@@ -275,10 +277,10 @@ def one_status(value: Any, name: str) -> TaskStatus:
 
 
 def cursor(value: Any, name: str) -> tuple[int, int] | None:
-    """The id of an event, after which to go on; None for the beginning.
+    """Check a cursor: the id of the last event that was read, or None for the beginning.
 
     Raises:
-        InvalidValue: It is no pair of whole numbers.
+        InvalidValue: The value is not a pair of whole numbers.
     """
     if value is None:
         return None
@@ -290,10 +292,10 @@ def cursor(value: Any, name: str) -> tuple[int, int] | None:
 
 
 def part(value: Any, name: str, port: type[Any]) -> Any:
-    """An object that has the methods of a port.
+    """Check that an object has the methods and properties of a port.
 
     Raises:
-        InvalidValue: It is a class, or lacks a method.
+        InvalidValue: The value is a class, or lacks a method; the message names it.
     """
     if isinstance(value, type):
         raise InvalidValue(name, f"is the class {value.__name__}; pass an instance of it")
@@ -308,10 +310,10 @@ def part(value: Any, name: str, port: type[Any]) -> Any:
 
 
 def part_or_none(value: Any, name: str, port: type[Any]) -> Any:
-    """The same; None for none.
+    """Check an object as `part` does; None passes too.
 
     Raises:
-        InvalidValue: It is neither.
+        InvalidValue: The value is neither None nor such an object.
     """
     return None if value is None else part(value, name, port)
 
@@ -319,7 +321,7 @@ def part_or_none(value: Any, name: str, port: type[Any]) -> Any:
 def optional(value: Any, name: str, port: type[Any]) -> Any:
     """The object if it also has the methods of an optional port; else None.
 
-    A method whose name is almost one of the port's is not called, so the log says so.
+    If one of its methods is one typing error away from the port's, the log warns of it.
     """
     members = _members(cast(Hashable, port))
     if all(_has(value, each, getattr(port, each)) for each in members):
@@ -330,7 +332,7 @@ def optional(value: Any, name: str, port: type[Any]) -> Any:
 
 @lru_cache(1024)
 def _warn_of_misspelled(kind: Any, name: str, port: Any) -> None:
-    """Log the methods of a class that a port almost names; once for each class."""
+    """Log each method of a class that is one typing error away from a port's; once a class."""
     for each in dir(kind):
         meant = next((member for member in _members(port) if _almost(each, member)), None)
         if meant is not None and callable(getattr(kind, each, None)):
@@ -342,7 +344,7 @@ def _warn_of_misspelled(kind: Any, name: str, port: Any) -> None:
 
 
 def _almost(name: str, meant: str) -> bool:
-    """True if a name is one typing error away: a letter more, less, another, or two swapped."""
+    """True if the names differ by one typing error: one letter more, less or other, or two swapped."""
     if name == meant or abs(len(name) - len(meant)) > 1:
         return False
     start = next((at for at, (a, b) in enumerate(zip(name, meant, strict=False)) if a != b), None)
@@ -371,10 +373,10 @@ def _has(value: Any, name: str, member: Any) -> bool:
 
 
 def clock(value: Any, name: str) -> Callable[[], datetime]:
-    """A clock whose every answer is checked; it is asked once here.
+    """Wrap a clock so that each moment it returns is checked; call it once now.
 
     Raises:
-        InvalidValue: It cannot be called, or tells no aware moment.
+        InvalidValue: The value cannot be called, or does not return an aware moment.
     """
     if not callable(value):
         raise InvalidValue(name, f"is {came(value)}; pass a function that returns the time")

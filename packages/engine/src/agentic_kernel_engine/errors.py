@@ -1,4 +1,4 @@
-"""The engine's errors, by who can act on them."""
+"""The engine's errors. Each message says what failed and what the caller can do."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class TaskFailed(KernelError):
 
     Attributes:
         code: ``<impl>/<code>``, for programs.
-        message: For people.
-        metadata: JSON detail.
+        message: Text for people.
+        metadata: Details, as a JSON object.
     """
 
     def __init__(self, code: str, message: str, metadata: Mapping[str, Any] | None = None) -> None:
@@ -39,13 +39,13 @@ class HostClosed(KernelError, RuntimeError):
 
 
 class Conflict(KernelError):
-    """A commit was refused: the record moved, changed its owner, or is terminal. Look again.
+    """A commit was refused: the record has another version or owner, or is terminal. Load it again.
 
     Attributes:
-        task_id: The Task whose record moved.
-        latest: The record that it moved to, if the store has it at hand. It may be newer than what
-            `Store.load` returns, because it is not acknowledged yet: a commit on top of it is
-            safe, an answer from it is not.
+        task_id: The Task of the record.
+        latest: The current record, if the store has it at hand. It may be newer than the record
+            that `Store.load` returns, because it may not be acknowledged yet. A commit on top of
+            it is safe; an answer to a reader from it is not.
     """
 
     def __init__(self, task_id: str, latest: Record | None = None) -> None:
@@ -58,14 +58,14 @@ class Conflict(KernelError):
 
 
 class InboxFull(KernelError, RuntimeError):
-    """A decision was refused because too many wait for the Task already; nothing is written.
+    """A decision was refused because the Task's inbox is full; nothing is written.
 
-    A pause, and a decision that the Task asks for, are never refused so.
+    A pause, and a decision that the Task asks for, are never refused for this reason.
 
     Attributes:
         task_id: The Task.
-        entries: How many decisions wait for it.
-        length: How long they would be with this one, as JSON text, in bytes.
+        entries: The number of decisions that wait for it.
+        length: The length of the inbox with this decision, as JSON text, in bytes.
     """
 
     def __init__(
@@ -86,10 +86,10 @@ class InboxFull(KernelError, RuntimeError):
 
 
 class StoreError(KernelError, OSError):
-    """The store could not do it; what was stored before is intact and nothing new is.
+    """The store could not do the call: earlier data is intact, and nothing new is stored.
 
     Attributes:
-        reason: What failed and what to do about it.
+        reason: The fault and its remedy.
     """
 
     def __init__(self, reason: str) -> None:
@@ -101,14 +101,16 @@ class StoreError(KernelError, OSError):
 
 
 class UnknownOutcome(StoreError):
-    """A write was sent and no answer came; only reading back tells whether it landed."""
+    """A write was sent and no answer came; read the record back to see if the write landed."""
 
 
 class HostGone(StoreError):
-    """A host that left the store, or whose process or lease died, wrote or wants to join again.
+    """Error for a host that left the store, or whose process died or lease expired.
+
+    Such a host can neither write nor join again.
 
     Attributes:
-        host: Its nonce. A nonce never lives again; a new `Host` has a new one.
+        host: Its nonce. A new `Host` has a new nonce.
     """
 
     def __init__(self, host: str, reason: str = "") -> None:
@@ -123,13 +125,13 @@ class HostGone(StoreError):
 
 
 class Unreadable(StoreError):
-    """One record that this version cannot read; all other records are not touched by it (R22).
+    """This version cannot read one record; all other records stay usable (R22).
 
     Attributes:
-        task_id: Whose record it is. The Task's events may well be read.
+        task_id: The Task of the record. The Task's events may still be readable.
         version: The version of the record; `Store.bury` takes it.
-        status: The Task's status, if that much could be read.
-        newer: Whether a newer version of the software wrote it: that one reads it.
+        status: The Task's status, if it could be read.
+        newer: True if a newer version of the software wrote the record; that version reads it.
     """
 
     def __init__(

@@ -1,8 +1,8 @@
-"""Events: what happened to a Task, in order; and the vocabulary that the Host itself uses.
+"""Events of a Task, in order, and the event types that the Host itself uses.
 
 A substrate's own events may have any other type, by convention ``<impl>.<what>``. Events are
-data, kept until their Task is pruned. What a verb of a Host does carries, besides ``by``, the
-number of the ``act``: host and act name one write beyond doubt.
+data, kept until their Task is pruned. An event that a Host's verb writes carries ``by``, the host,
+and the number of the ``act``: the two together identify one write.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .store import EventId
 TASK_DISPATCHED: Final = "task.dispatched"
 """The Task entered ``running``. Data: ``by``."""
 TASK_CLAIMED: Final = "task.claimed"
-"""A host took the Task over or took it up. Data: ``by``."""
+"""A host took over the Task of a dead owner, or took up a Task without an owner. Data: ``by``."""
 TASK_PAUSE_REQUESTED: Final = "task.pause_requested"
 """A pause waits for the next safe point. Data: ``by``."""
 TASK_PAUSE_WITHDRAWN: Final = "task.pause_withdrawn"
@@ -30,9 +30,9 @@ TASK_PAUSE_WITHDRAWN: Final = "task.pause_withdrawn"
 TASK_PAUSED: Final = "task.paused"
 """The Task entered ``paused``. Data: ``by``, ``reason``."""
 TASK_RESUMED: Final = "task.resumed"
-"""The Task entered ``running`` again. Data: ``by``, ``extra`` when there was one."""
+"""The Task entered ``running`` again. Data: ``by``, and ``extra`` if there is one."""
 TASK_RELEASED: Final = "task.released"
-"""The owner let go at a safe point; the Task is claimable. Data: ``by``."""
+"""The owner released the Task at a safe point; another run may claim it. Data: ``by``."""
 TASK_COMPLETED: Final = "task.completed"
 """The Task ended in ``success``. Data: ``by``."""
 TASK_FAILED: Final = "task.failed"
@@ -74,15 +74,15 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Event(msgspec.Struct, frozen=True):
-    """One thing that happened."""
+    """One event of a Task."""
 
     type: str
-    """What happened, e.g. ``task.paused``."""
+    """The kind of the event, e.g. ``task.paused``."""
     data: Mapping[str, Any] = msgspec.field(default_factory=dict)
-    """JSON detail."""
+    """Details, as a JSON object."""
     at: datetime | None = None
-    """When, in UTC; the Host's clock if not given. Aware, and from `moments.EARLIEST` to
-    `moments.LATEST` when it is emitted."""
+    """The moment, in UTC; by the Host's clock if not given. An event to be emitted needs an aware
+    moment from `moments.EARLIEST` to `moments.LATEST`."""
     id: EventId | None = None
     """``(version, index)`` once durable; None for an event that is only live so far."""
 
@@ -92,20 +92,20 @@ class Checked(msgspec.Struct, gc=False):
 
     type: str
     data: Any
-    """A mapping, of parts that have a JSON form."""
+    """A mapping whose parts have a JSON form."""
     at: int = 0
     """Microseconds since 1970; `stored` sets it."""
 
 
 def make(event: Any, at: datetime, path: str = "event") -> tuple[Event, bytes]:
-    """An event with its moment, checked, and its stored form.
+    """Check an event; return it with its moment, and its stored form.
 
     Args:
-        event: An `Event`, or a mapping: its ``type`` (``substrate.event`` when there is none)
+        event: An `Event`, or a mapping: its ``type`` (``substrate.event`` if there is none)
             names the event and its other items are the data.
 
     Raises:
-        InvalidValue: Neither, or something in it may not be stored.
+        InvalidValue: It is neither, or a part of it may not be stored.
     """
     if not isinstance(event, Event):
         if not isinstance(event, Mapping):
@@ -126,7 +126,7 @@ def stored(events: Sequence[Any], at: datetime) -> list[bytes]:
     """The stored forms of events that happened at one moment; see `make`.
 
     Raises:
-        InvalidValue: One of them may not be stored.
+        InvalidValue: One of the events may not be stored.
     """
     if not events:
         return []
@@ -148,7 +148,7 @@ def stored(events: Sequence[Any], at: datetime) -> list[bytes]:
 
 
 def by_act(type: str, data: Mapping[str, Any], act: int, at: datetime) -> bytes:
-    """The stored form of a host's event, marked with the number of the act that it belongs to."""
+    """The stored form of a host's event, with the number of the act that wrote it."""
     return stored([Checked(type, {**data, "act": act})], at)[0]
 
 
@@ -158,7 +158,7 @@ def _stamp(at: datetime) -> int:
 
 
 _types: dict[str, bytes] = {}
-"""The JSON text of event types that were met before; there are few, and most events are of them."""
+"""Cache of the JSON text of event types, because most events have one of a few types."""
 _MOST_TYPES = 1_000
 
 
@@ -198,10 +198,10 @@ _decoder = msgspec.json.Decoder(_Stored)
 
 
 def from_stored(id: EventId | None, text: bytes) -> Event:
-    """The event behind its stored form.
+    """Decode an event from its stored form.
 
-    A moment that version 0.1 stored too close to the end of the calendar is moved away from it,
-    so that every reader can show it in its zone.
+    Version 0.1 stored moments too close to the end of the calendar. They are moved into the range
+    of `moments`, so that every reader can show them in its time zone.
 
     Raises:
         StoreError: The text is damaged.

@@ -1,10 +1,10 @@
-"""Faults: exceptions of code that the engine did not write, and where people find their cause.
+"""Faults: unexpected exceptions of foreign code, made safe to store and to log.
 
-A fault is whatever a planner, tool, policy, middleware, memory, observer or substrate raises and
-did not mean as an answer. An exception is itself foreign code: its ``__str__`` and its
-``__getattribute__`` may raise, its class may have a strange name. So `is_a` and the descriptors of
-`BaseException` look at it, and ``isinstance`` and plain attributes do not. The functions here hand
-back plain, bounded text that may be stored.
+A fault is an exception that a planner, tool, policy, middleware, memory, observer or substrate
+raises and that is not one of its regular answers. The exception is itself foreign code: its
+``__str__`` and its ``__getattribute__`` may raise, and its class may have a strange name. So the
+functions here look at it with `is_a` and the descriptors of `BaseException`, not with
+``isinstance`` and plain attributes. They return plain, bounded text that may be stored.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from .observer import printable
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
 DETAIL: Final = 2_000
-"""How much of an exception's text is kept, in characters."""
+"""The most characters that are kept of an exception's text."""
 MAX_MESSAGE: Final = 500_000
-"""How much of a failure's message is kept, in characters: as JSON text it fits a stored value."""
+"""The most characters that are kept of a failure's message; its JSON text fits a stored value."""
 _TRACEBACK: Final = 32_000
-"""How much of a traceback is logged, in characters: half from its begin and half from its end."""
+"""The most characters of a traceback that are logged: half from its start, half from its end."""
 _UNREADABLE: Final = "(its message cannot be read)"
 _STDLIB: Final = (sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"), "<frozen")
 _INSTALLED: Final = ("site-packages", "dist-packages")
@@ -41,32 +41,33 @@ _inner: Final = BaseExceptionGroup.__dict__["exceptions"].__get__
 
 
 def is_a(value: object, kind: type[T]) -> TypeGuard[T]:
-    """`isinstance` by the value's type alone; it calls no code of the value's."""
+    """True if the value's type is ``kind`` or derives from it. Unlike `isinstance`, it looks at the
+    type alone and so calls no code of the value."""
     return issubclass(type(value), kind)
 
 
 class Stray(Exception):
-    """A fault that is no `Exception`, on its way to the run that it fails.
+    """Carries a fault that is not an `Exception` out of an asyncio task.
 
     A bare ``SystemExit`` that leaves an asyncio task would stop the event loop and every other
-    Task with it. `contained` raises this instead; `origin` gives the fault back.
+    Task with it. `contained` raises a `Stray` instead; `origin` returns the fault.
     """
 
     @classmethod
     def of(cls, fault: BaseException) -> Stray:
-        """What stands for the fault."""
+        """Wrap the fault."""
         stray = cls()
         stray.__cause__ = fault
         return stray
 
 
 def strays(fault: BaseException) -> bool:
-    """True for a fault that is no `Exception`, no cancellation and no ``KeyboardInterrupt``."""
+    """True if the fault is neither an `Exception`, a cancellation nor a ``KeyboardInterrupt``."""
     return not issubclass(type(fault), (Exception, asyncio.CancelledError, KeyboardInterrupt))
 
 
 async def contained(work: Awaitable[T]) -> T:
-    """The result of foreign work that runs in an asyncio task of its own.
+    """Await foreign work in an asyncio task of its own; return its result.
 
     Raises:
         Stray: The work raised ``SystemExit``, ``GeneratorExit`` or a ``BaseException`` of its own.
@@ -103,7 +104,7 @@ def kind_of(fault: BaseException) -> str:
 
 
 def text_of(fault: BaseException | None) -> str:
-    """What a fault says, fit to be stored: its first `DETAIL` characters."""
+    """The message of a fault, fit to be stored: its first `DETAIL` characters."""
     try:
         return _fit(str("" if fault is None else origin(fault)))
     except BaseException as odd:
@@ -112,15 +113,15 @@ def text_of(fault: BaseException | None) -> str:
 
 
 def said(fault: BaseException) -> str:
-    """What a fault says, in one line for a log: `text_of`, printable."""
+    """The message of a fault in one line for a log: `text_of`, made printable."""
     return printable(text_of(fault))
 
 
 def place_of(fault: BaseException) -> dict[str, Any]:
     """``file`` and ``line`` of the user's frame of a fault; empty if it has no traceback.
 
-    The user's frame is the innermost one outside of this project's packages. A frame of the user's
-    own files is preferred to one of an installed library, and that to one of the standard library.
+    The user's frame is the innermost one outside of this project's packages. The user's own files
+    come first, then installed libraries, then the standard library.
     """
     try:
         fault = origin(fault)
@@ -142,7 +143,7 @@ def place_of(fault: BaseException) -> dict[str, Any]:
 
 
 def _rank(file: str, module: Any) -> int:
-    """How likely a frame is the user's own code; the higher the likelier."""
+    """Rank a frame: a higher number means that it is more likely the user's own code."""
     if isinstance(module, str) and module.partition(".")[0].startswith("agentic_kernel"):
         return 0
     if any(part in file for part in _INSTALLED):
@@ -160,9 +161,9 @@ def report(
     Reporting the same exception again, on its way up, does nothing.
 
     Args:
-        step: Of the Task, when it happened.
-        where: What failed, e.g. ``the tool 'search'``.
-        counts: What ``step`` counts, where it is not steps.
+        step: The number of the Task's step.
+        where: The part that failed, e.g. ``the tool 'search'``.
+        counts: The unit that ``step`` counts, if it does not count steps.
     """
     fault = origin(fault)
     if _is_reported(fault):
@@ -171,7 +172,7 @@ def report(
 
 
 def _is_reported(fault: BaseException) -> bool:
-    """Whether a fault was reported before; from now on it was."""
+    """True if the fault was reported before. Mark it as reported."""
     with suppress(Exception):
         noted: dict[str, Any] = _attributes(fault)
         if _REPORTED in noted:
@@ -181,14 +182,14 @@ def _is_reported(fault: BaseException) -> bool:
 
 
 def log(logger: logging.Logger, fault: BaseException, message: str, *args: object) -> None:
-    """Log a fault with its traceback, in which no character steers a terminal.
+    """Log a fault with its traceback; control characters in it are escaped.
 
     Args:
-        message: What failed, with the places for ``args`` of a log call.
+        message: The part that failed, as the format string of a log call with ``args``.
     """
     fault = origin(fault)
-    # The text of the traceback is foreign. It is made here, because a formatter would let control
-    # characters through, and an odd exception could make it raise.
+    # The text of the traceback is foreign. It is built here, because a formatter would let control
+    # characters through, and an odd exception could make the formatter raise.
     record = logger.makeRecord(
         logger.name, logging.ERROR, __file__, 0, message, args, None,
     )  # fmt: skip
@@ -211,14 +212,14 @@ def log(logger: logging.Logger, fault: BaseException, message: str, *args: objec
 
 
 def shortened(text: str, limit: int) -> str:
-    """A text, or its first ``limit`` characters and how long it was."""
+    """The text, or its first ``limit`` characters and its length if it is longer."""
     if len(text) <= limit:
         return text
     return f"{text[:limit]}… (the first {limit:,} of {len(text):,} characters)"
 
 
 def passes(fault: BaseException) -> None:
-    """Raise a ``KeyboardInterrupt`` or a cancellation again; for handlers of all other faults."""
+    """Raise a ``KeyboardInterrupt`` or a cancellation again; handlers of other faults call it."""
     if issubclass(type(fault), (KeyboardInterrupt, asyncio.CancelledError)):
         raise fault
 

@@ -39,15 +39,15 @@ def _version(commit: _Commit) -> int:
 class _Shelf(msgspec.Struct, gc=False):
     """One Task: its record, and its events in order.
 
-    There may be very many, so of all this the garbage collector knows the list alone.
+    Only the list is tracked by the garbage collector; there may be thousands of entries.
     """
 
     record: Record
     commits: list[_Commit] = []
-    """Those that wrote events."""
+    """The commits that wrote events, oldest first."""
 
     def append(self, version: int, events: Sequence[bytes]) -> None:
-        # In one go: a reader in another thread sees all of a commit's events, or none.
+        # One append: a reader in another thread sees all of a commit's events, or none.
         if events:
             self.commits.append(_Commit(version, tuple(events)))
 
@@ -80,13 +80,18 @@ class MemoryStore:
     def __init__(self) -> None:
         self._shelves: dict[str, _Shelf] = {}
         self._ids: list[str] = []
+        """Every id, in ascending order."""
         self._by_status: dict[TaskStatus, set[str]] = {status: set() for status in TaskStatus}
         self._by_holder: dict[str, set[str]] = {}
+        """Ids by `_holder`. No set is empty; a record without a holder is in none."""
         self._children: dict[str, set[str]] = {}
+        """Ids by their parent's id; no set is empty."""
         self._hosts: set[str] = set()
+        """Hosts that joined and did not leave."""
         self._left: set[str] = set()
         """Hosts that are gone for good; a name for each Host that was ever closed."""
         self._lock = threading.Lock()
+        """Held by each write and by `find`. The other reads need one Task at a time, and no lock."""
 
     async def join(self, host: str) -> None:
         with self._lock:
@@ -258,7 +263,7 @@ class MemoryStore:
         if search.owner is not None:
             sets.append(self._by_holder.get(search.owner, _NONE))
         if search.claimable:
-            sets.append({key for host in gone for key in self._by_holder[host]})
+            sets.append({task_id for host in gone for task_id in self._by_holder[host]})
         if search.due is not None:
             sets.append(self._by_status[TaskStatus.PAUSED])
         if search.status is not None and not search.status.terminal:
@@ -281,7 +286,7 @@ class MemoryStore:
 
 
 def _holder(record: Record) -> str | None:
-    """Whose hands a record is in: a host, nobody's (``""``) while it runs, or it is at rest."""
+    """The owner's host; ``""`` for a running record without an owner; None for the others."""
     if record.owner is not None:
         return host_of(record.owner)
     return "" if record.task.status is _RUNNING else None

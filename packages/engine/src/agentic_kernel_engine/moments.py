@@ -1,4 +1,4 @@
-"""Moments: which points in time may be stored, so that every reader can show them in its zone."""
+"""Moments: the range of time that may be stored, so that readers can show it in any time zone."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def aware(name: str, value: Any) -> datetime:
     """A moment from a caller, in UTC.
 
     Raises:
-        InvalidValue: Not a datetime, without a time zone, or not from `EARLIEST` to `LATEST`.
+        InvalidValue: The value is not a datetime, has no time zone, or is out of range.
     """
     if not isinstance(value, datetime):
         raise InvalidValue(name, f"must be a datetime, not {type(value).__name__}")
     try:
-        # The zone is code of the caller's.
+        # The time zone is the caller's code and may raise.
         naive, shown = datetime.utcoffset(value) is None, datetime.isoformat(value)
         moment = None if naive else datetime.astimezone(value, UTC)
     except OverflowError:
@@ -39,12 +39,12 @@ def aware(name: str, value: Any) -> datetime:
 
 
 def stored(name: str, text: Any) -> datetime:
-    """A moment from its stored form, ISO 8601 with an offset; one out of range is moved into it.
+    """A moment from its stored form, ISO 8601 with an offset; moved into the range if outside.
 
-    Version 0.1 stored moments that have no form in UTC; a reader must not stumble over them.
+    Version 0.1 stored moments that have no form in UTC; a reader must not fail on them.
 
     Raises:
-        InvalidValue: The text is no moment.
+        InvalidValue: The text is not a moment.
     """
     try:
         moment = datetime.fromisoformat(text)

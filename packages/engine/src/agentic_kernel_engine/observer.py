@@ -1,4 +1,4 @@
-"""Observer: who watches. It is told, and cannot change, delay or break what it watches."""
+"""Observer: receives the events of Tasks. It cannot change a run, and its faults break none."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from .events import RUN_DELTA, Event
 
 
 class Observer(Protocol):
-    """Told of every event of every Task that one Host runs or changes."""
+    """Receives every event of every Task that one Host runs or changes."""
 
     def observe(self, task_id: str, event: Event) -> None:
-        """Take note of one event; return soon, for this is the Host's own thread.
+        """Receive one event. Return soon, because the call runs in the Host's own thread.
 
-        An event with an id is durable. One without is live: it was emitted by a run and becomes
-        durable with the run's next commit, of which nothing more is told. Events of one Task come
-        in order. Whatever this raises is logged once and ignored.
+        An event with an id is durable. An event without an id is live: a run emitted it, and the
+        run's next commit makes it durable without telling the observer again. Events of one Task
+        come in order. The Host logs a fault of an observer once and ignores it.
         """
         ...
 
 
 def observing(value: Any, name: str) -> Any:
-    """An observer whose `Observer.observe` returns at once.
+    """Check an observer: its `Observer.observe` is a plain function.
 
     Raises:
-        InvalidValue: It is no observer, or its ``observe`` is a coroutine function: nothing would
-            await what that returns.
+        InvalidValue: The value is not an observer, or its ``observe`` is a coroutine function,
+            which the Host would not await.
     """
     observe = part(value, name, Observer).observe
     if iscoroutinefunction(observe) or iscoroutinefunction(type(observe).__call__):
@@ -45,7 +45,7 @@ def observing(value: Any, name: str) -> Any:
 
 
 class InMemoryObserver:
-    """Keeps what it is told in ``events``, a list of ``(task_id, event)``."""
+    """Keeps each event in ``events``, a list of ``(task_id, event)``."""
 
     def __init__(self) -> None:
         self.events: list[tuple[str, Event]] = []
@@ -59,7 +59,7 @@ class InMemoryObserver:
 
 
 class ConsoleObserver:
-    """Prints text as it comes and every other event as a line of its own.
+    """Prints text in progress at once, and every other event as a line of its own.
 
     Control characters and terminal escapes never reach the terminal.
     """
@@ -86,8 +86,8 @@ class ConsoleObserver:
 class StreamingObserver:
     """An asynchronous iterator over ``(task_id, event)``, for one consumer.
 
-    Holds at most ``capacity`` events: a consumer that is too slow loses the oldest, and
-    ``dropped`` counts them; the run is never held up.
+    It holds at most ``capacity`` events. If the consumer is too slow, the oldest events are
+    dropped, and ``dropped`` counts them; the run never waits.
     """
 
     def __init__(self, capacity: int = 10_000) -> None:
@@ -103,7 +103,7 @@ class StreamingObserver:
         self._ready.set()
 
     def close(self) -> None:
-        """End the iteration once what is held has been read."""
+        """End the iteration after the consumer has read the events that are held."""
         self._closed = True
         self._ready.set()
 
@@ -118,7 +118,7 @@ class StreamingObserver:
 
 
 class CompositeObserver:
-    """Tells several observers; a fault of one does not keep an event from the others."""
+    """Passes each event to several observers; all receive it, even if one of them fails."""
 
     def __init__(self, *observers: Observer) -> None:
         for index, observer in enumerate(observers):

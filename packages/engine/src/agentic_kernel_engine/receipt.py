@@ -1,4 +1,4 @@
-"""Receipt: what a Host's verb did."""
+"""Receipt: the effect of one verb of a Host."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ Effect = Literal["transition", "requested", "withdrawn", "claimed", "none"]
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """What one verb did, as its caller may rely on it (R3).
+    """The effect of one verb, on which its caller may rely.
 
-    Of several callers that race for one transition, exactly one gets ``changed=True``: the one
-    whose own commit succeeded.
+    R3: of several callers that race for one transition, exactly one gets ``changed=True``: the
+    caller whose own commit succeeded.
     """
 
     snapshot: Task
     """The Task after the verb."""
     changed: bool
-    """Whether this verb's own commit changed the Task's status."""
+    """True if this verb's own commit changed the Task's status."""
     version: int
     """The record's version; `Host.resume` takes it as ``at_version`` to answer this very pause."""
     effect: Effect = "none"
     """``transition``; ``requested`` (a pause waits for the next safe point); ``withdrawn`` (a
-    resume took back a waiting pause; its extra was dropped); ``claimed`` (this Host now runs
-    it); ``none``."""
+    resume took back a waiting pause and dropped its own extra); ``claimed`` (this Host now runs
+    the Task); ``none``."""

@@ -1,4 +1,4 @@
-"""Record: everything a store keeps about one Task besides its events."""
+"""Record: all that a store keeps about one Task, except its events."""
 
 from __future__ import annotations
 
@@ -14,37 +14,38 @@ from agentic_kernel import Task
 class Record(msgspec.Struct, frozen=True, gc=False):
     """One Task as a store holds it, at one version.
 
-    Immutable; a commit replaces it by a successor whose ``version`` is one higher. The Task's
-    input never changes, its supplements and its events only grow, so a store writes the input
-    once and then heads and appended tails (R16).
+    A record is immutable; a commit replaces it by a successor whose ``version`` is one higher. The
+    Task's input never changes, and its supplements and events only grow. So a store writes the
+    input once, and each commit writes the head and the appended tails (R16).
     """
 
     task: Task
-    """The snapshot that a Query returns. Never ``not_started``: what is stored was dispatched."""
+    """The snapshot that a Query returns. Never ``not_started``, because dispatch stores it first.
+    """
     version: int = 1
     """1 when inserted, one more with every commit and claim."""
     state: bytes | None = None
-    """What the substrate left in its last commit, as JSON text; opaque to a store."""
+    """The substrate's state from its last commit, as JSON text; opaque to a store."""
     inbox: tuple[Mapping[str, Any], ...] = ()
     """Decisions that wait for the owner (a pause, an approval, …), oldest first; small JSON."""
     owner: str | None = None
     """``<host>:<version at acquisition>`` of the run that may write, or None."""
     step: int = 0
-    """How many commits owners have made; advances by nothing else (R5)."""
+    """The number of commits that owners have made; no other write advances it (R5)."""
     attempts: int = 0
-    """How many runs have begun since one last made progress, or let go of the Task."""
+    """The number of runs that have begun since a run last made progress or released the Task."""
     due_at: datetime | None = None
-    """When a paused Task asks to be woken, in UTC."""
+    """The moment at which a Host resumes the paused Task, in UTC."""
     parent: str | None = None
     """The Task that spawned this one."""
     terms: bytes | None = None
-    """On whose behalf and within what limits the Task runs, as JSON text; written once, with the
-    input, and opaque to a store (R19)."""
+    """The Task's principal, limits and grant, as JSON text; written once, with the input, and
+    opaque to a store (R19)."""
     realm: str = ""
-    """Whose Task this is, for `Store.find`; written once, with the input."""
+    """The tenant of the Task, for `Store.find`; written once, with the input."""
     form: str = ""
-    """The form of ``state``, such as ``loop/3``, so that a reader knows beforehand whether it can
-    read it (R23); empty if the substrate does not say."""
+    """The form of ``state``, such as ``loop/3``. A Host checks before it claims the Task that it
+    can read this form (R23). Empty if the substrate does not say."""
 
     @property
     def needs_schema(self) -> int:
@@ -52,17 +53,17 @@ class Record(msgspec.Struct, frozen=True, gc=False):
         return 2 if self.form or self.realm or self.terms is not None else 1
 
     def changed(self, **fields: Any) -> Record:
-        """The same record but for these fields."""
+        """A copy of the record with these fields replaced."""
         return msgspec.structs.replace(self, **fields)
 
 
 def owner_name(host: str, version: int) -> str:
-    """The owner that ``host`` becomes when it acquires a record at ``version`` (R2)."""
+    """The owner's name after ``host`` acquires a record at ``version`` (R2)."""
     return f"{host}:{version}"
 
 
 def host_of(owner: str) -> str:
-    """The host behind an owner."""
+    """The host in an owner's name."""
     return owner.rpartition(":")[0]
 
 

@@ -1,4 +1,4 @@
-"""Router: from a Task's runtime kind to the Runtime that serves it."""
+"""Router: passes each call on to the Runtime that serves the Task's runtime kind."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class Served(Runtime, Query, Protocol):
 
 
 class Router:
-    """A Runtime and a Query made of others, chosen by ``runtime_kind``.
+    """A Runtime and a Query over several others; ``runtime_kind`` selects one of them.
 
     Args:
-        runtimes: From kind to Runtime. Several kinds may share a Runtime, and several Runtimes a
-            store.
+        runtimes: The Runtime for each kind. Several kinds may share a Runtime, and several
+            Runtimes may share a store.
     """
 
     def __init__(self, runtimes: Mapping[str, Served]) -> None:
@@ -108,6 +108,6 @@ class Router:
         raise TaskNotFound(task_id)
 
     async def _runtime_of(self, task_id: str) -> Served:
-        """The Runtime of the Task's kind, or the one that knows the Task."""
+        """The Runtime of the Task's kind; if there is none, the Runtime that knows the Task."""
         task, holder = await self._locate(task_id)
         return self._runtimes.get(task.runtime_kind, holder)

@@ -1,4 +1,4 @@
-"""Search: which records `Store.find` returns, checked once for every store."""
+"""Search: the filters and the order of `Store.find`, checked once for every store."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .record import Record, host_of
 LABEL: Final = "label/"
 """The scope of the metadata keys that a search can filter by."""
 LONGEST_LABEL: Final = 256
-"""How long a label's value may be, in characters."""
+"""The most characters that a label's value may have."""
 MAX_LIMIT: Final = 1_000_000
 """The largest page that a search may ask for."""
 Created = tuple[datetime, str]
@@ -34,9 +34,9 @@ class SearchOptions(TypedDict, total=False):
     agent: str | None
     """Only Tasks of the Agent with this name."""
     realms: Collection[str] | None
-    """Only records of these realms; ``""`` is the realm of a record that has none."""
+    """Only records of these realms; ``""`` selects records without a realm."""
     labels: Mapping[str, str] | None
-    """Only Tasks that came in with these labels; ``team`` and ``label/team`` are one name."""
+    """Only Tasks dispatched with these labels; ``team`` and ``label/team`` are one name."""
     parent: str | None
     """Only children of this Task."""
     owner: str | None
@@ -52,7 +52,7 @@ class SearchOptions(TypedDict, total=False):
     newest: bool
     """Newest first: by ``created_at`` and then by id, both descending. Else ascending by id."""
     after: str | Created | None
-    """Only records after this place: an id, or ``(created_at, id)`` where ``newest`` is set."""
+    """Only records after this place: an id, or ``(created_at, id)`` if ``newest`` is set."""
     limit: int
     """The size of the page, from 0 to `MAX_LIMIT`; 100 if not given."""
 
@@ -73,9 +73,9 @@ class Search(msgspec.Struct, frozen=True):
     created_before: datetime | None = None
     newest: bool = False
     after: str | None = None
-    """The id to go on after, if the order is by id."""
+    """The id after which the page begins, if the order is by id."""
     older_than: Created | None = None
-    """The place to go on after, if the order is newest first."""
+    """The place after which the page begins, if the order is newest first."""
     limit: int = 100
 
     @classmethod
@@ -89,10 +89,10 @@ class Search(msgspec.Struct, frozen=True):
         return cls(**{name: _CHECKS[name](name, value) for name, value in _given(options)})
 
     def matches(self, record: Record, gone: Collection[str] = ()) -> bool:
-        """Whether a record passes all filters, whatever its place in the order.
+        """True if the record passes all filters; its place in the order does not count.
 
         Args:
-            gone: The hosts that are not alive, among them the owners of all records at hand.
+            gone: The hosts that are not alive; at least each such host that owns a record.
         """
         task = record.task
         return (
@@ -111,10 +111,10 @@ class Search(msgspec.Struct, frozen=True):
 
 
 def labels_of(task: Task) -> dict[str, str]:
-    """The labels that a Task came in with, by their full metadata keys.
+    """The labels that a Task was dispatched with, by their full metadata keys.
 
-    A label is text under the scope ``label/``. A note that an implementation adds later is none,
-    so a Task's labels never change.
+    A label is text under the scope ``label/``. A note that an implementation adds later is not a
+    label, so a Task's labels never change.
     """
     return {
         key: value
@@ -127,7 +127,7 @@ def check_labels(task: Task) -> None:
     """Refuse a Task with a label that no search could find.
 
     Raises:
-        InvalidValue: A label's value is no text, or too long; its key is named.
+        InvalidValue: A label's value is not text, or too long; the message names its key.
     """
     for key, value in task.metadata.items():
         if not key.startswith(LABEL):
@@ -152,10 +152,10 @@ def created(record: Record) -> Created:
 
 
 def page_size(value: Any) -> int:
-    """The size of a page.
+    """Check the size of a page.
 
     Raises:
-        InvalidValue: Not a whole number from 0 to `MAX_LIMIT`.
+        InvalidValue: The value is not a whole number from 0 to `MAX_LIMIT`.
     """
     return _limit("limit", value)
 

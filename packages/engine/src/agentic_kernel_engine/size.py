@@ -1,8 +1,8 @@
-"""Size: how large a value becomes as JSON, counted without expanding parts that are shared.
+"""Size: the size of a value as JSON, counted without expanding its shared parts.
 
 A part that a value holds many times is one object in memory and many copies as text: a YAML file
-of thirty lines with aliases stands for a billion parts. Each object is looked at once here, so the
-work is linear in the objects and not in the copies.
+of thirty lines with aliases can stand for a billion parts. The functions here look at each object
+once, so their time grows with the number of objects and not with the number of copies.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import Any, Final
 from agentic_kernel import InvalidValue
 
 MAX_DEPTH = 128
-"""How deep lists and dicts may nest in a stored value."""
+"""The most levels that lists and dicts may nest in a stored value."""
 MAX_BYTES = 8 * 1024 * 1024
-"""How long one stored value may be as JSON text, in bytes."""
+"""The most bytes that one stored value may have as JSON text."""
 MAX_PARTS = 1_000_000
-"""How many keys and items a stored value may have; parts that are shared count each time."""
+"""The most keys and items that a stored value may have; shared parts count each time."""
 
 Parts = Callable[[Any], Iterable[Any] | None]
-"""The parts of a value, keys included; None for a value that has none."""
+"""A function that returns the parts of a value, keys included, or None if it has no parts."""
 
 _PLAIN: Final = (dict, list, tuple)
 _SINGLE: Final = frozenset({int, float, bool, type(None)})
@@ -34,7 +34,7 @@ def plain_parts(value: Any) -> Iterable[Any] | None:
 
 
 def parts_of_mapping(value: Mapping[Any, Any]) -> list[Any]:
-    """Keys and values."""
+    """The keys and values of a mapping."""
     return [*value, *value.values()]
 
 
@@ -42,12 +42,12 @@ def check_size(value: Any, path: str, parts: Parts = plain_parts) -> None:
     """Refuse a value that would be too large or too deep as JSON, or that holds itself.
 
     Args:
-        path: Of the value, for the message.
-        parts: What a value is made of.
+        path: The value's path, for the message.
+        parts: The function that returns the parts of a value.
 
     Raises:
-        InvalidValue: It has over `MAX_PARTS` parts or `MAX_BYTES` characters, parts that are
-            shared counted each time; or it nests deeper than `MAX_DEPTH`, or holds itself.
+        InvalidValue: The value has over `MAX_PARTS` parts or `MAX_BYTES` characters (shared parts
+            count each time), nests deeper than `MAX_DEPTH`, or holds itself.
     """
     whole = parts(value)
     if whole is None:
@@ -88,7 +88,7 @@ def check_size(value: Any, path: str, parts: Parts = plain_parts) -> None:
 
 
 class _Open:
-    """A value that is looked at, and what is known of its size."""
+    """A value, and its size as far as it is counted."""
 
     __slots__ = ("count", "depth", "left", "length", "open", "value")
 
@@ -100,11 +100,11 @@ class _Open:
         self.length = 0
         self.depth = 1
         self.open = True
-        """Whether its parts are still being looked at."""
+        """True while its parts are being counted."""
         known[id(value)] = self
 
     def take(self, part: _Open) -> None:
-        """Count a part."""
+        """Add the size of a part."""
         self.count += part.count
         self.length += part.length
         self.depth = max(self.depth, part.depth + 1)

@@ -1,7 +1,7 @@
-"""Store: the port behind which every Task's record and events are kept.
+"""Store: the port that keeps every Task's record and events.
 
 The store is the only channel between hosts. It is small on purpose: a conditional write, a few
-reads, and one liveness question. What a record means is the Host's business.
+reads, and one question about liveness. The Host alone gives a record its meaning.
 """
 
 from __future__ import annotations
@@ -21,40 +21,42 @@ EventId = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class StoreTraits:
-    """What a store declares about itself, so that a Host can be cheaper or quicker with it."""
+    """Properties that a store declares, so that a Host can save work."""
 
     never_waits: bool = False
     """True if no method ever suspends its caller. A cancellation then cannot interrupt a write, so
-    the Host does not shield one (R4). A subclass that waits must declare False."""
+    the Host does not shield its writes (R4). A subclass that suspends must declare False."""
     listens: bool = False
-    """True if the store is `Listening`: it tells of writes as they come (R8)."""
+    """True if the store is `Listening`: it reports writes of other hosts at once (R8)."""
 
 
 class Store(Protocol):
     """Durable records with optimistic concurrency.
 
-    Every method is safe to call from several coroutines at once, and from every process for which
-    the store is shared. A read returns what was acknowledged before it began, or later (rules 6
-    and 7), whole (rule 3), and waits for no writer (rule 4). A write that returns is durable to
-    the degree the store documents; one that raises anything but `UnknownOutcome` left nothing.
+    Several coroutines, and all processes that share the store, may call every method at once. A
+    read shows at least the writes that were acknowledged before it began (rules 6 and 7). It
+    returns whole records (rule 3) and does not wait for a writer (rule 4). A write that returns is
+    durable to the degree that the store documents. A write that raises anything but
+    `UnknownOutcome` stored nothing.
 
-    When the caller of a write is cancelled, the write is settled before the cancellation goes on:
-    a `load` that follows sees it if and only if it landed (R5).
+    If the caller of a write is cancelled, the store settles the write before the cancellation goes
+    on: a `load` that follows sees the write if and only if it landed (R5).
 
-    One record that cannot be read hides no other (R22): `load` raises `Unreadable` for it, every
-    page goes past it, `unreadable` lists it, and `bury` puts a readable one in its place.
+    A record that cannot be read hides no other record (R22): `load` raises `Unreadable` for it,
+    every page skips it, `unreadable` lists it, and `bury` replaces it by a readable one.
     """
 
     @property
     def traits(self) -> StoreTraits:
-        """What this store declares about itself; the same for as long as the store lives."""
+        """The properties that this store declares; they never change while the store lives."""
         ...
 
     async def join(self, host: str) -> None:
         """Declare ``host`` (a nonce) alive, until `leave` or until its process or lease dies.
 
-        Held before the first write that names the host as an owner, and renewed without help
-        from the caller's event loop (R14). Joining twice while alive is joining once.
+        The store holds the lock or lease of the host before the first write that names the host as
+        an owner, and renews it without the caller's event loop (R14). A second join of a living
+        host changes nothing.
 
         Raises:
             HostGone: The host left, or its process or lease died; its name never lives again.
@@ -63,13 +65,14 @@ class Store(Protocol):
         ...
 
     async def leave(self, host: str) -> None:
-        """Declare ``host`` gone for good; what it still owns is claimable from now on."""
+        """Declare ``host`` gone for good; other hosts may now claim the Tasks that it still owns.
+        """
         ...
 
     async def alive(self, owner: str) -> bool:
-        """Whether the host behind ``owner`` is alive.
+        """True if the host of ``owner`` is alive.
 
-        Once False, False for ever: a host that left or died does not join again under its name.
+        After it was False it stays False: a host that left or died cannot join again by its name.
         """
         ...
 
@@ -88,7 +91,7 @@ class Store(Protocol):
 
         Raises:
             TaskNotFound: No such Task is stored.
-            Unreadable: It is stored, and this version cannot read it.
+            Unreadable: The record is stored, but this version cannot read it.
         """
         ...
 
@@ -100,18 +103,19 @@ class Store(Protocol):
         """Replace ``before`` by ``after`` and append the events, together or not at all.
 
         Args:
-            before: What the caller last read. It holds if the stored record has its version and
-                its owner, and is not terminal (R1).
-            after: Its successor: same Task id, ``version`` one higher.
+            before: The record that the caller last read. The commit is refused unless the stored
+                record has the same version and owner and is not terminal (R1).
+            after: The successor of ``before``: same Task id, ``version`` one higher.
             events: JSON texts, opaque to the store; event ``i`` gets the id
                 ``(after.version, i)``.
 
         A commit changes neither the Task's input nor ``terms``, ``realm`` or ``parent``.
 
         Raises:
-            Conflict: ``before`` does not hold; nothing is written.
+            Conflict: The stored record is not ``before`` any more, or is terminal; nothing is
+                written.
             TaskNotFound: The Task was pruned or never stored.
-            UnknownOutcome: Whether the write landed is not known; read back.
+            UnknownOutcome: No answer came, so the write may have landed; read it back.
         """
         ...
 
@@ -119,8 +123,8 @@ class Store(Protocol):
         """Take over a running Task that has no living owner, or return None.
 
         The test of the owner's liveness and the change of owner are one atomic act (R14). The
-        record that comes back is one version higher, is owned by ``owner_name(host, version)`` of
-        that new version (R2), and counts one attempt more; nothing else of it changes.
+        returned record is one version higher, is owned by ``owner_name(host, version)`` of that
+        new version (R2), and counts one attempt more; its other fields do not change.
 
         Raises:
             TaskNotFound: No such Task is stored.
@@ -141,19 +145,19 @@ class Store(Protocol):
         ...
 
     async def changed(self, versions: Mapping[str, int]) -> Mapping[str, int]:
-        """Those ids whose record has another version than the given one, with the current one.
+        """The ids whose record has another version than the given one, with its current version.
 
-        A Task that is not stored is reported with version 0. One call serves all the runs of a
-        host (R8); its cost does not grow with the number of Tasks stored.
+        A Task that is not stored has version 0. One call serves all the runs of a host (R8); its
+        cost does not grow with the number of Tasks stored.
         """
         ...
 
     async def find(self, **options: Unpack[SearchOptions]) -> Sequence[Record]:
         """One page of records, by the filters and in the order of `SearchOptions`.
 
-        Ascending by id, or newest first. A page is filled: it goes past records that cannot be
-        read, so a page shorter than its limit is the last one. A record that is stored for as long
-        as one goes from page to page is met exactly once if it matches all the time.
+        The order is ascending by id, or newest first. A page skips records that cannot be read and
+        is filled with the next ones, so a page shorter than its limit is the last page. A record
+        that is stored and matches from the first page to the last appears exactly once.
 
         Raises:
             InvalidValue: An option has the wrong type or range; use `Search.of` to check them.
@@ -177,21 +181,21 @@ class Store(Protocol):
         force: bool = False,
         at: datetime | None = None,
     ) -> Record:
-        """Replace an unreadable record by `codec.buried`, a constant one that is ``cancelled``.
+        """Replace an unreadable record by `stored.buried`, a constant one that is ``cancelled``.
 
         The Task's events stay, and the given ones are appended to them.
 
         Args:
-            version: Of the unreadable record, as `Unreadable` says it.
-            force: Replace also what a newer version of the software wrote and can read.
-            at: When the Task ended; now, by the store's clock, if not given.
+            version: The version of the unreadable record, from `Unreadable.version`.
+            force: True to replace also a record that a newer version of the software can read.
+            at: The moment of the Task's end; now, by the store's clock, if not given.
 
         Returns:
-            The record that stands there now, one version higher.
+            The new record, one version higher.
 
         Raises:
             Conflict: The record is at another version, or it can be read; nothing is written.
-            Unreadable: It is of a newer form, and ``force`` was not given.
+            Unreadable: The record has a newer form, and ``force`` was not given.
             StoreError: A living host owns it; kill the Task there, or end that host.
             TaskNotFound: No such Task is stored.
         """
@@ -201,7 +205,10 @@ class Store(Protocol):
         """Remove terminal Tasks that ended before the given moment, with their events.
 
         At most ``limit`` of them; a Task is removed whole or not at all. A record that cannot be
-        read stays until it is buried. Returns how many were removed.
+        read stays until it is buried.
+
+        Returns:
+            The number of removed Tasks.
 
         Raises:
             InvalidValue: The moment is naive, or the limit is not from 0 to `search.MAX_LIMIT`.
@@ -211,15 +218,15 @@ class Store(Protocol):
 
 @runtime_checkable
 class Listening(Protocol):
-    """A store that also tells of writes, as they come."""
+    """A store that also reports writes as they happen."""
 
     def listen(self, tell: Callable[[str], None]) -> Callable[[], None]:
-        """Have ``tell`` called with the id of each Task that another host wrote to.
+        """Call ``tell`` with the id of each Task that another host wrote to.
 
-        In any thread; it does not block. News may be late, told twice or lost: it is only a reason
-        to look.
+        The store may call ``tell`` in any thread; ``tell`` does not block. A report may be late,
+        repeated or lost: it is only a reason to look.
 
         Returns:
-            What ends it.
+            A function that ends the calls.
         """
         ...

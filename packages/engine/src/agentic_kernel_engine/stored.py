@@ -1,8 +1,8 @@
 """The stored form of a Record, as JSON text.
 
-A whole Record (`encode_record`), and the difference that one commit made (`encode_change`), which
-a log appends: the input is never written again (R16), supplements are written as the appended
-tail, and fields that stayed the same are left out.
+There are two forms: a whole Record (`encode_record`), and the change that one commit made
+(`encode_change`), which a log appends. A change never repeats the Task's input (R16), holds only
+the new supplements, and leaves out the fields that stayed the same.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from .record import Record
 
 SCHEMA = 2
 """The newest version of the stored form that this code reads. A record is written in the oldest
-version that holds all of it (`Record.needs_schema`), so that older code reads what it can."""
+version that holds all of it (`Record.needs_schema`), so that older code can read it if possible."""
 
 
 class _Head(msgspec.Struct, omit_defaults=True):
-    """The stored form: short keys, defaults left out, the state embedded as it is."""
+    """The stored form: short keys, defaults left out, the state embedded unchanged."""
 
     v: int
     i: dict[str, Any] | None = None
@@ -54,11 +54,12 @@ _UNFIT = (
     msgspec.MsgspecError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError,
     RecursionError,
 )  # fmt: skip
-"""What bytes that are no stored form can raise; bytes that are no UTF-8 raise a ValueError."""
+"""The exceptions that decoding damaged bytes can raise; bytes that are not UTF-8 raise ValueError.
+"""
 
 
 class NewerForm(InvalidValue):
-    """A stored form that a newer version of this code wrote, and only that reads."""
+    """Error for a stored form that only a newer version of this code reads."""
 
 
 _encode = msgspec.json.Encoder().encode
@@ -103,11 +104,11 @@ def encode_record(record: Record) -> bytes:
 
 
 def decode_record(text: bytes) -> Record:
-    """The Record behind its stored form.
+    """Decode a whole Record from its stored form.
 
     Raises:
-        NewerForm: It was written by a newer version of this code.
-        InvalidValue: It is not a stored record.
+        NewerForm: A newer version of this code wrote it.
+        InvalidValue: The text is damaged, or not a whole record.
     """
     head = _head("record", text)
     if head.i is None:
@@ -166,8 +167,8 @@ def _record(head: _Head, given: Mapping[str, Any]) -> Record:
 def buried(task_id: str, version: int, at: datetime) -> Record:
     """The record that `Store.bury` puts in the place of one that cannot be read.
 
-    It is constant but for the id, the version and the moment: a ``cancelled`` Task of which
-    nothing else is known.
+    Except for the id, the version and the moment it is constant: a ``cancelled`` Task without
+    other facts.
     """
     note = {"engine/unreadable": "the record could not be read and was buried"}
     task = Task(
@@ -189,8 +190,8 @@ def unreadable(task_id: str, version: int, fault: InvalidValue, *texts: bytes) -
     """The error of a store for a record that `decode_record` or `decode_change` refused.
 
     Args:
-        texts: The stored whole record, then its changes, oldest first: the latest status that is
-            still legible in them is told.
+        texts: The stored whole record, then its changes, oldest first. The error carries the
+            latest status that is still legible in them.
     """
     status: TaskStatus | None = None
     for text in texts:
@@ -202,7 +203,7 @@ def unreadable(task_id: str, version: int, fault: InvalidValue, *texts: bytes) -
 
 
 def owner_in(*texts: bytes) -> str | None:
-    """The owner of an unreadable record, as far as it is legible; None if there is none."""
+    """The owner of an unreadable record if it is still legible and there is one; else None."""
     owner: Any = None
     for text in texts:
         owner = _legible(text, "owner", owner)
@@ -228,7 +229,7 @@ def _head(path: str, text: bytes) -> _Head:
 
 
 def encode_change(before: Record, after: Record) -> bytes:
-    """What a commit changed, as JSON text: the bytes a log appends for one step."""
+    """The change that one commit made, as JSON text: the bytes that a log appends for it."""
     old, new = before.task, after.task
     head = _Head(v=after.version)
     if after.state != before.state:
@@ -264,10 +265,10 @@ def encode_change(before: Record, after: Record) -> bytes:
 
 
 def decode_change(before: Record, text: bytes) -> Record:
-    """The Record after a change.
+    """Decode a change, and return the Record after it.
 
     Raises:
-        InvalidValue: The text is damaged, or is no change of this record.
+        InvalidValue: The text is damaged, or is not the next change of this record.
     """
     head = _head("change", text)
     if head.v != before.version + 1:

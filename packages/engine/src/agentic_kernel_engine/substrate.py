@@ -12,7 +12,7 @@ from .host.job import Job
 
 
 class Substrate(Protocol):
-    """Where a Task's work really happens.
+    """The part of a Runtime that does a Task's work.
 
     A substrate may also be `Accepting` or `Cleaning`. Name these as base classes: a method that is
     misspelled then fails in the type checker, and when the substrate is made.
@@ -21,12 +21,12 @@ class Substrate(Protocol):
     async def execute(self, job: Job) -> Any:
         """Do the work and return its result, a JSON value.
 
-        The Host enters it once for each run: first with ``job.state`` None, and after a pause, a
-        crash or a take-over with the state of the last commit. Everything after that commit
-        happens again, so commit before each effect. A call that goes on must find all it needs in
-        ``job.task``, ``job.state`` and ``job.history()``.
+        The Host calls it once for each run: first with ``job.state`` None, and after a pause, a
+        crash or a take-over with the state of the last commit. The work after that commit is done
+        again, so commit before each effect. A later call must find all it needs in ``job.task``,
+        ``job.state`` and ``job.history()``.
 
-        The Host unwinds a run by a cancellation like any other: clean up and let it through.
+        The Host unwinds a run by an ordinary cancellation: clean up and let it pass.
 
         Raises:
             TaskFailed: The work failed; the Task ends in ``failure`` with this code.
@@ -47,16 +47,17 @@ class Accepting(Protocol):
 
 
 class Cleaning(Protocol):
-    """A substrate that has something running outside of the store."""
+    """A substrate whose Tasks may leave work running elsewhere, e.g. in another process."""
 
     async def on_killed(self, task: Task, state: Any, events: Sequence[Event]) -> None:
         """End everything that a killed Task has running elsewhere.
 
-        Called at least once, by the Host that ran the Task, or by the Host that killed it while no
-        Host ran it. The Host logs what it raises; only the Host's closing waits for it.
+        The Host that ran the Task calls it at least once, or the Host that killed the Task while
+        no Host ran it. The Host logs an exception of this method, and waits for the method only
+        when the Host is closed.
 
         Args:
-            state: Of the Task's last commit; None if there was none.
+            state: The state of the Task's last commit; None if there was none.
             events: All durable events of the Task.
         """
         raise NotImplementedError

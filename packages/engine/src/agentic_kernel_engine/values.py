@@ -1,4 +1,4 @@
-"""The Host's edge: what may be stored, checked once, refused with the path of what offends.
+"""Values that may be stored, checked once; a refusal names the path of the bad part.
 
 Durable values are JSON that every store and every reader agrees on: strings that are valid
 Unicode without NUL, integers of 64 bits, finite numbers, string keys, bounded depth and size.
@@ -21,17 +21,17 @@ from .size import MAX_PARTS as MAX_PARTS
 from .size import check_size
 
 MAX_ID = 512
-"""How long a Task's id or runtime kind may be, in characters."""
+"""The most characters of a Task's id or runtime kind."""
 MAX_ID_BYTES = 1024
-"""How long a new one may be in UTF-8: an index of Postgres holds two ids in 2,704 bytes."""
+"""The most bytes of a new id in UTF-8, because an index of Postgres holds two in 2,704 bytes."""
 
 _FEW = 4_096
-"""So many keys and items are looked at before the size of all of them is counted: only a value
-that shares its parts has very many more of them than objects."""
+"""The number of keys and items after which `check` counts the size of the whole value: only a value
+with shared parts has far more parts than objects."""
 INT_MIN, INT_MAX = -(1 << 63), (1 << 63) - 1
 _NUL = b"\\u0000"
-"""As JSON text. It is counted, for ``in`` tries first whether it is a number: in very many short
-texts that is what takes the time."""
+"""NUL as JSON text. ``count`` looks for it, because ``in`` first tries to read it as a number,
+which takes most of the time for short texts."""
 _ROOT = (None, 0)
 _encoder = msgspec.json.Encoder()
 decode = msgspec.json.Decoder().decode
@@ -48,14 +48,14 @@ def encode(value: Any, path: str = "value") -> bytes:
     """The JSON text of a value that may be stored.
 
     Raises:
-        InvalidValue: The value, or a part of it, may not be stored; its path is named.
+        InvalidValue: The value, or a part of it, may not be stored; the message names its path.
     """
     if type(value) is Encoded:
         return value.text
     check(value, path)
     try:
         text = _encoder.encode(value)
-    except (TypeError, ValueError, RecursionError) as error:  # a subclass that poses
+    except (TypeError, ValueError, RecursionError) as error:  # e.g. a subclass of dict or list
         raise InvalidValue(path, f"cannot be written as JSON: {error}") from error
     if len(text) > MAX_BYTES:
         raise _too_long(len(text), path)
@@ -65,10 +65,10 @@ def encode(value: Any, path: str = "value") -> bytes:
 def mapping(value: Any, path: str) -> dict[str, Any]:
     """A caller's mapping as a plain dict.
 
-    A mapping that makes its items may have no end, so a bounded number of them is read.
+    A mapping that computes its items may be endless, so only a bounded number of them is read.
 
     Raises:
-        InvalidValue: It is no mapping, or `agentic_kernel.frozen.freeze` does not accept it.
+        InvalidValue: It is not a mapping, or `agentic_kernel.frozen.freeze` does not accept it.
     """
     if type(value) is dict:
         return value
@@ -80,11 +80,11 @@ def mapping(value: Any, path: str) -> dict[str, Any]:
 def encode_checked(value: Any, path: str = "value") -> bytes:
     """The JSON text of a value whose keys and numbers are known to be storable.
 
-    Of what is left, bad text, this finds all: it is for values that the engine builds itself, of
-    parts that came in through `check`.
+    It looks only for bad text. The engine uses it for values that it builds itself, from parts that
+    `check` has accepted.
 
     Raises:
-        InvalidValue: A text in it may not be stored, or all of it is too long.
+        InvalidValue: A text in it may not be stored, or the whole value is too long.
     """
     try:
         text = _encoder.encode(value)
@@ -99,7 +99,7 @@ def encode_checked(value: Any, path: str = "value") -> bytes:
 
 
 def encode_lines(items: Sequence[Any], path: str = "value") -> list[bytes]:
-    """`encode_checked` of several values, in one go."""
+    """`encode_checked` of several values, in one call of the encoder."""
     try:
         text = _encoder.encode_lines(items)
     except UnicodeEncodeError:
@@ -110,7 +110,8 @@ def encode_lines(items: Sequence[Any], path: str = "value") -> list[bytes]:
 
 
 def snapshot(value: Any) -> msgspec.Raw:
-    """A part of a value for `encode_checked`, as it is now, whatever becomes of it later."""
+    """Encode a part of a value now, for `encode_checked`; later changes of the part do not count.
+    """
     return msgspec.Raw(_encoder.encode(value))
 
 
@@ -123,7 +124,7 @@ def _too_long(length: int, path: str) -> InvalidValue:
 
 
 def check(value: Any, path: str = "value") -> None:
-    """Refuse what `encode` would not bring back unchanged.
+    """Refuse a value that would not come back unchanged after `encode` and `decode`.
 
     Raises:
         InvalidValue: See `encode`.
@@ -135,7 +136,7 @@ def check(value: Any, path: str = "value") -> None:
         return
     if value is None or kind is bool or (kind is int and INT_MIN <= value <= INT_MAX):
         return
-    # (container, path of container, depth): siblings wait on the stack, so no recursion.
+    # Items are (container, path of container, depth). A stack is used instead of recursion.
     stack: list[tuple[Any, Any, int]]
     stack = [(value, _ROOT, 1)] if kind is dict or kind is list else [((value,), None, 0)]
     seen = size = 0
@@ -196,9 +197,9 @@ def check_text(text: str, path: str) -> None:
     """Refuse a string that is not valid Unicode or holds NUL.
 
     Raises:
-        InvalidValue: It does.
+        InvalidValue: The string is not valid Unicode, or holds NUL.
     """
-    text = str.__str__(text)  # The methods of a subclass are code of the caller's.
+    text = str.__str__(text)  # The methods of a subclass are the caller's code.
     if "\0" in text:
         raise InvalidValue(path, f"holds a NUL character at index {text.index(chr(0))}; remove it")
     try:
@@ -218,7 +219,7 @@ def check_id(value: Any, path: str) -> str:
         InvalidValue: Not a string, empty, too long, or not storable text.
     """
     if type(value) is str and 0 < len(value) <= MAX_ID and value.isascii() and "\0" not in value:
-        return value  # most ids are
+        return value  # The fast path: most ids are short ASCII.
     value = check_known_id(value, path)
     if not value.isascii() and len(value.encode()) > MAX_ID_BYTES:
         raise InvalidValue(
@@ -229,10 +230,10 @@ def check_id(value: Any, path: str) -> str:
 
 
 def check_known_id(value: Any, path: str) -> str:
-    """The same for an id that an earlier version may have stored, which counted characters only.
+    """Check an id like `check_id`, but not its bytes: earlier versions counted characters only.
 
     Raises:
-        InvalidValue: As for `check_id`, but for the bytes.
+        InvalidValue: Not a string, empty, too many characters, or not storable text.
     """
     if not issubclass(type(value), str):
         raise InvalidValue(path, f"must be a string, not {type(value).__name__}")
@@ -249,7 +250,7 @@ def _where(root: str, trail: Any) -> str:
         trail, key = trail
         steps.append(f"[{key}]" if isinstance(key, int) else f"[{shown(key)}]")
     steps.reverse()
-    # The outermost step leads into the tuple that `check` wraps the value in, or would.
+    # Drop the outermost step: it stands for the tuple that `check` wraps the value in.
     steps = steps[1:]
     if len(steps) > 12:
         steps = [*steps[:6], f"…({len(steps) - 9} more)…", *steps[-3:]]

@@ -1,4 +1,4 @@
-"""Waiting: what a paused Task asks people for, as its note ``engine/waiting_for`` says."""
+"""Waiting: the requests of a paused Task to people, from its note ``engine/waiting_for``."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ ANSWER: Final = "engine/answer"
 
 
 def waiting_for(task: Task) -> Mapping[str, Any] | None:
-    """What people are to decide, as a Task's note says; None for nothing, or what is no such note.
+    """The Task's note about the decision it needs from people; None if there is no valid one.
 
-    An approval, with the digest of each of its ``requests``, or the answer to a question, with its
-    ``digest``. What came in with the Task is not its own word.
+    The note asks for an approval, with the digest of each of its ``requests``, or for the answer to
+    a question, with its ``digest``. A value that came in with the Task's input is ignored.
     """
     note = task.metadata.get(WAITING_FOR) if WAITING_FOR in task.noted else None
     if not isinstance(note, Mapping):
@@ -46,22 +46,23 @@ def waiting_for(task: Task) -> Mapping[str, Any] | None:
 
 
 def asked(task: Task) -> Mapping[str, Any] | None:
-    """The same for a Task that is paused; None where nobody is to decide now."""
+    """`waiting_for` of a paused Task; None if the Task is not paused, because it asks nothing now.
+    """
     return waiting_for(task) if task.status is TaskStatus.PAUSED else None
 
 
 def children_asking(task: Task) -> Sequence[str]:
-    """The children for whose sake a Task is paused: they ask people for something."""
+    """The children because of which a Task is paused: they ask people for something."""
     waiting = asked(task)
     return () if waiting is None else waiting.get("children", ())
 
 
 def waits_in_vain(paused: Record, children: Mapping[str, Task]) -> bool:
-    """Whether a Task is paused for what is decided, or what its children no longer ask for.
+    """True if a Task is paused for a request that is decided, or that its child no longer makes.
 
     Args:
-        paused: The Task, and its inbox.
-        children: Those of the children that are known, by id; another one may still ask.
+        paused: The record of the Task, with its inbox.
+        children: The children that are known, by id; a child that is missing may still ask.
     """
     waiting = asked(paused.task)
     if waiting is None:
@@ -76,9 +77,9 @@ def waits_in_vain(paused: Record, children: Mapping[str, Task]) -> bool:
 
 
 def decides(entry: Mapping[str, Any], kind: str, digest: str) -> bool:
-    """Whether an entry of an inbox decides about what is asked for.
+    """True if an entry of the inbox decides the request with this digest.
 
-    A person's answer names no digest: it is one to whatever question the Task shows.
+    A person's answer may come without a digest: it then answers the question that the Task shows.
     """
     if kind == "question" and entry["type"] == ANSWER:
         return bool(entry.get("digest", digest) == digest)
@@ -86,16 +87,16 @@ def decides(entry: Mapping[str, Any], kind: str, digest: str) -> bool:
 
 
 def digests(waiting: Mapping[str, Any]) -> list[str]:
-    """The digests of what is asked for."""
+    """The digests of the requests in a note."""
     if waiting.get("kind") == "approval":
         return [request["digest"] for request in waiting["requests"]]
     return [waiting["digest"]] if waiting.get("digest") else []
 
 
 def surfaced(child: Task, waiting: Mapping[str, Any]) -> dict[str, Any]:
-    """What a child asks for, as its parent asks for it: the same, and who it is from.
+    """The note of a parent that passes on its child's request, with the request's origin.
 
-    ``children`` are the parent's own, whose doing it is; ``task`` is whoever asks, at any depth.
+    ``children`` names the parent's own child; ``task`` names the Task that asks, at any depth.
     """
     found = {**waiting, "children": [child.id]}
     if waiting["kind"] == "approval":

@@ -46,6 +46,8 @@ class TaskStatus(str, Enum):
 
 
 _TERMINAL = frozenset({TaskStatus.SUCCESS, TaskStatus.FAILURE, TaskStatus.CANCELLED})
+_TEXTS = ("id", "summary", "instructions", "runtime_kind", "agent_name")
+_STAMPS = ("created_at", "started_at", "ended_at")
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,14 +104,19 @@ class Task:
     metadata: Mapping[str, Any] = field(default_factory=lambda: EMPTY_DICT)
     """Input, fixed when the Task is made, and the notes that implementations add."""
     status: TaskStatus = TaskStatus.NOT_STARTED
+    """The place in the state machine; only `agentic_kernel.apply` moves it."""
     result: Any = None
     """Meaningful if and only if ``status`` is ``success``."""
     failure: Failure | None = None
+    """Set if and only if ``status`` is ``failure``."""
     supplements: Sequence[str] = field(default_factory=lambda: EMPTY_LIST)
     """The extras, in order: one entry for each ``resume`` that took effect and carried one."""
     created_at: datetime = field(kw_only=True)
+    """The time of creation; the later stamps are not earlier than it."""
     started_at: datetime | None = None
+    """The time of the dispatch; None if the Task never ran."""
     ended_at: datetime | None = None
+    """The time at which the Task became terminal; None before."""
     noted: frozenset[str] = frozenset()
     """The keys of ``metadata`` that are notes. The other keys are input and never change."""
 
@@ -279,10 +286,6 @@ def to_utc(at: Any, path: str) -> datetime:
         raise InvalidValue(
             path, f"has a timezone that fails with a {type(error).__name__}; use datetime.timezone"
         ) from error
-
-
-_TEXTS = ("id", "summary", "instructions", "runtime_kind", "agent_name")
-_STAMPS = ("created_at", "started_at", "ended_at")
 
 
 def _text(value: Any, path: str, *, empty: bool) -> str:

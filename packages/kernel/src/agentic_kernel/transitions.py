@@ -2,7 +2,19 @@
 
 The table has a cell for every mutation in every status. A cell holds the next status, `NO_OP` (the
 Task does not change, and `apply` returns the same object), or `ILLEGAL` (`apply` raises, and the
-Task does not change).
+Task does not change). No cell leads out of a terminal status.
+
+The table states the status alone. `apply` writes the other fields:
+
+    Dispatch         started_at
+    Resume           supplements, if it has an extra
+    Kill             ended_at
+    Complete         result, ended_at
+    Fail             failure, ended_at
+    every mutation   metadata and noted, if it has notes
+
+`annotate` writes notes without a mutation. No other function of the kernel makes the next snapshot
+of a Task.
 """
 
 from __future__ import annotations
@@ -153,7 +165,9 @@ class Fail(Mutation):
 
 
 NO_OP: Final = "no-op"
+"""A cell's value: the Task does not change, and `apply` returns the same object."""
 ILLEGAL: Final = "illegal"
+"""A cell's value: `apply` raises `IllegalTransition`."""
 
 _N, _R, _P = TaskStatus.NOT_STARTED, TaskStatus.RUNNING, TaskStatus.PAUSED
 _S, _F, _C = TaskStatus.SUCCESS, TaskStatus.FAILURE, TaskStatus.CANCELLED
@@ -166,6 +180,7 @@ TABLE: Final[Mapping[type[Mutation], Mapping[TaskStatus, TaskStatus | str]]] = {
     Complete: {_N: ILLEGAL, _R: _S, _P: ILLEGAL, _S: NO_OP, _F: NO_OP, _C: NO_OP},
     Fail: {_N: ILLEGAL, _R: _F, _P: ILLEGAL, _S: NO_OP, _F: NO_OP, _C: NO_OP},
 }
+"""All thirty-six cells. The diagram and the table in docs/kernel.md are drawn from it."""
 
 
 def apply(task: Task, mutation: Mutation, at: datetime) -> Task:

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from agentic_kernel_engine import values
-from agentic_kernel_engine.loop import Delta
-from agentic_kernel_engine.plans import LARGEST
+from agentic_kernel_engine.loop import LARGEST, Delta
 
 from .failures import Inconsistent
 

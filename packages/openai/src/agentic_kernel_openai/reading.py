@@ -7,7 +7,7 @@ from typing import Any
 
 from agentic_kernel import InvalidValue
 from agentic_kernel_engine import values
-from agentic_kernel_engine.plans import LARGEST
+from agentic_kernel_engine.loop import LARGEST
 from agentic_kernel_engine.providers import Malformed
 
 

@@ -12,7 +12,7 @@ from opentelemetry.trace import Link, SpanContext
 
 from agentic_kernel import Task
 from agentic_kernel_engine.loop import SESSION
-from agentic_kernel_engine.plans import PARENT
+from agentic_kernel_engine.seams import PARENT
 
 from . import conventions as names
 from .means import Means

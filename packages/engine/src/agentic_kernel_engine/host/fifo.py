@@ -9,6 +9,10 @@ from collections import deque
 class FifoLock:
     """A FIFO lock as a base class; it allocates nothing until a caller has to wait.
 
+    `let_go` passes the lock directly to the longest waiting caller, so a newcomer cannot overtake.
+    The lock stores no holder: a holder that calls `hold` again waits for itself, and a `let_go` by
+    another caller takes the lock from the holder. Each caller pairs the two with ``finally``.
+
     A base class and not a field, because there is one for each run (memory in benchmarks/host.py).
     """
 
@@ -17,9 +21,13 @@ class FifoLock:
     def __init__(self) -> None:
         self._held = False
         self._queue: deque[asyncio.Future[None]] | None = None
+        """One future for each waiting caller, oldest first; None before the first wait."""
 
     async def hold(self) -> None:
-        """Acquire the lock after the callers that came before; release it by `let_go`."""
+        """Acquire the lock after the callers that came before; release it by `let_go`.
+
+        It does not suspend if the lock is free. A caller that is cancelled does not get the lock.
+        """
         if not self._held:
             self._held = True
             return
@@ -31,6 +39,7 @@ class FifoLock:
             await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():
+                # The caller got the lock and was cancelled before it ran again.
                 self.let_go()
             elif turn in self._queue:
                 self._queue.remove(turn)

@@ -9,7 +9,10 @@ from agentic_kernel import CannotStart
 
 
 class Slots:
-    """A limit that is taken before a write is durable, or refused (R9).
+    """A FIFO semaphore: a caller takes a slot before its write is durable, or is refused (R9).
+
+    A caller waits only while no slot is free, because `give_back` passes a slot directly to the
+    longest waiting caller. So `take` never overtakes a caller in `wait`.
 
     Args:
         limit: How many slots there are; None for no limit.
@@ -21,6 +24,7 @@ class Slots:
         self.closed = False
         """True while the Host drains and after."""
         self._queue: deque[asyncio.Future[None]] = deque()
+        """One future for each waiting caller, oldest first."""
 
     @property
     def free(self) -> bool:
@@ -66,6 +70,7 @@ class Slots:
             await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():
+                # The caller got a slot and was cancelled before it ran again.
                 self.give_back()
             elif turn in self._queue:
                 self._queue.remove(turn)
@@ -81,12 +86,17 @@ class Slots:
             self._grant(self._queue.popleft())
 
     def close(self) -> None:
-        """Refuse from now on, and wake the waiting callers to be refused."""
+        """Refuse from now on, and wake the waiting callers to be refused.
+
+        Each of them counts as a slot until it runs and gives the slot back, so for a moment more
+        slots than the limit are taken.
+        """
         self.closed = True
         while self._queue:
             self._grant(self._queue.popleft())
 
     def _grant(self, turn: asyncio.Future[None]) -> None:
+        """Take a slot for a waiting caller; a caller that was cancelled is passed over."""
         if not turn.done():
             self._taken += 1
             turn.set_result(None)

@@ -11,13 +11,24 @@ from ..plans.action import (
     Stop,
     Thought,
     ToolCall,
+    digest,
 )
 from ..plans.decision import ALLOW, ROUTES, Decision, Route, deny, require_approval, stop
-from ..plans.ending import End, PlannerError
-from ..plans.limits import Limits, Remaining, Spent
-from ..plans.observation import Observation
-from ..plans.plan import Delta, Plan, Usage
-from ..plans.reasons import StopReason
+from ..plans.ending import End, PlannerError, unhandled
+from ..plans.limits import Limits, Remaining, Spent, failed_too_often, unaffordable
+from ..plans.observation import (
+    HANDLER_ERROR,
+    INDETERMINATE,
+    OUTPUT_SCHEMA_FAILED,
+    POLICY_DENIED,
+    SCHEMA_VALIDATION_FAILED,
+    SKIPPED,
+    TIMEOUT,
+    UNKNOWN_TOOL,
+    Observation,
+)
+from ..plans.plan import LARGEST, NOTHING_USED, Delta, Plan, Usage
+from ..plans.reasons import STOP_REASON, StopReason, refuse_notes
 from ..plans.transcript import Entry, Notice, Summary, Transcript, Turn, UserMessage
 from ..principal import Principal
 from ..seams.planner import Context
@@ -43,9 +54,20 @@ from .session import (
 __all__ = [
     "ALLOW",
     "CONTINUES",
+    "HANDLER_ERROR",
+    "INDETERMINATE",
+    "LARGEST",
     "LENGTH",
+    "NOTHING_USED",
+    "OUTPUT_SCHEMA_FAILED",
+    "POLICY_DENIED",
     "ROUTES",
+    "SCHEMA_VALIDATION_FAILED",
     "SESSION",
+    "SKIPPED",
+    "STOP_REASON",
+    "TIMEOUT",
+    "UNKNOWN_TOOL",
     "Action",
     "AskUser",
     "CompleteGoal",
@@ -82,11 +104,16 @@ __all__ = [
     "UserMessage",
     "continued",
     "deny",
+    "digest",
+    "failed_too_often",
     "key",
     "lineage",
     "outcome",
     "plan_of",
+    "refuse_notes",
     "replay",
     "require_approval",
     "stop",
+    "unaffordable",
+    "unhandled",
 ]

@@ -1,8 +1,20 @@
 """The variable parts of the loop, each a small protocol with a reference implementation."""
 
 from ..host.approvals import Approvals, InMemoryApprovals, Request
-from ..tools.registry import Invocation, Tool, ToolContext, ToolError, ToolRegistry, Tools, tool
+from ..plans.lineage import DEPTH, LINEAGE, PARENT
+from ..tools.registry import (
+    Invocation,
+    SideEffect,
+    Tool,
+    ToolContext,
+    ToolError,
+    ToolRegistry,
+    Tools,
+    perform,
+    tool,
+)
 from ..tools.scheduler import ParallelScheduler, SequentialScheduler, ToolScheduler
+from ..tools.schema import compile_schema
 from ..tools.threads import ToolThreads
 from .agent_tool import AgentTool
 from .capabilities import (
@@ -51,7 +63,10 @@ from .policies import (
 from .policy import AllowAll, Policy
 
 __all__ = [
+    "DEPTH",
+    "LINEAGE",
     "MAX_TEXT",
+    "PARENT",
     "STRICTNESS",
     "AgentTool",
     "AllowAll",
@@ -94,6 +109,7 @@ __all__ = [
     "ScriptedPlanner",
     "SequentialScheduler",
     "SessionMemoryGovernor",
+    "SideEffect",
     "Streamed",
     "Tool",
     "ToolContext",
@@ -110,5 +126,7 @@ __all__ = [
     "check_reason",
     "check_scope",
     "child_of",
+    "compile_schema",
+    "perform",
     "tool",
 ]

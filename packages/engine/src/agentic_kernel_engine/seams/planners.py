@@ -12,14 +12,16 @@ from .planner import Context
 
 
 class ScriptedPlanner:
-    """Gives the answers of a script: the answer to step ``n`` is ``script[n]``.
+    """A planner that answers from a script: the answer to step ``n`` is ``script[n]``.
 
-    The answer depends only on the step, so it is the same again after a crash.
+    The answer depends only on the step, and an answer is not used up: after a crash the same step
+    gets the same answer. The planner keeps no record of its contexts; a function in the script
+    receives the context of its step.
 
     Args:
         script: For each step a plan, an action, a list of actions; an exception to raise; a
             function of the context that returns one of these; or a `Streamed` answer.
-        worst: The most that each call may use up; nothing by default.
+        worst: The most that each call may use up (see `Forecast`); nothing by default.
     """
 
     def __init__(self, *script: Any, worst: Usage = NOTHING_USED) -> None:
@@ -30,20 +32,25 @@ class ScriptedPlanner:
         return self._worst
 
     def plan(self, context: Context) -> Awaitable[PlanLike] | PlanStream:
+        """The answer to this step.
+
+        Raises:
+            PlannerError: ``scripted/exhausted``: the script has no answer to this step.
+        """
         if context.step >= len(self._script):
             raise PlannerError(
                 "scripted/exhausted",
                 f"the script has {len(self._script)} answers, and step {context.step} has none; "
                 "add one",
             )
-        said = self._script[context.step]
-        if callable(said):
-            said = said(context)
-        if isinstance(said, Exception):
-            raise said
-        if isinstance(said, Streamed):
-            return said.pieces()
-        return _answered(said)
+        answer = self._script[context.step]
+        if callable(answer):
+            answer = answer(context)
+        if isinstance(answer, Exception):
+            raise answer
+        if isinstance(answer, Streamed):
+            return answer.pieces()
+        return _answered(answer)
 
 
 class Streamed:
@@ -74,7 +81,7 @@ class Streamed:
 
 
 class RuleBasedPlanner:
-    """Asks its rules in order, and takes the first answer that is not None.
+    """A planner that asks its rules in order and takes the first answer that is not None.
 
     Args:
         rules: Functions of the context that return an action, several, a plan, or None.
@@ -84,6 +91,11 @@ class RuleBasedPlanner:
         self._rules = rules
 
     async def plan(self, context: Context) -> PlanLike:
+        """The first rule's answer.
+
+        Raises:
+            PlannerError: ``rules/none_fits``: each rule returned None.
+        """
         for rule in self._rules:
             answer = rule(context)
             if answer is not None:
