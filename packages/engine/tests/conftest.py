@@ -9,7 +9,10 @@ from typing import Any
 import pytest
 
 from agentic_kernel import Task
-from agentic_kernel_engine import Conflict, Host, Job, MemoryStore, Record
+from agentic_kernel_engine import Host, Job, MemoryStore, Record
+
+from . import crashing
+from .scripting import Runner, World
 
 
 class Acting:
@@ -22,7 +25,20 @@ class Acting:
         return await self._act(job)
 
 
-class TappedStore(MemoryStore):
+class LookedAt(MemoryStore):
+    """A MemoryStore that counts the rounds of the Hosts that look for Tasks to run."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rounds = 0
+        """A round begins with the Tasks that the Host owns itself."""
+
+    async def find(self, **options: Any) -> Sequence[Record]:
+        self.rounds += options.get("owner") is not None
+        return await super().find(**options)
+
+
+class TappedStore(LookedAt):
     """A MemoryStore whose writes can be counted, held up, and made to fail before or after."""
 
     def __init__(self) -> None:
@@ -113,28 +129,14 @@ def tapped() -> TappedStore:
 
 @pytest.fixture
 def crash() -> Crash:
-    """End a Host as a power cut would: nothing is committed, and its store sees it gone."""
+    return crashing.crash
 
-    async def end(host: Host) -> None:
-        async def refuse(*_: Any) -> None:
-            raise Conflict("crashed")
 
-        class Gone(MemoryStore):
-            commit: Any = refuse
-            insert: Any = refuse
+@pytest.fixture
+def world() -> World:
+    return World()
 
-        real = host.store
-        await host._watch.stop()
-        if host._desk is not None:
-            await host._desk.stop()
-        host._parts.store = gone = Gone()
-        host._news.closed = True
-        host._verbs._store = host._family._store = host._takeover._store = gone
-        for run in list(host._live.live):
-            run.end("lost")
-        for work in list(host._parts.shielded._tasks):
-            work.cancel()
-        await asyncio.sleep(0)
-        await real.leave(host.name)
 
-    return end
+@pytest.fixture
+def runner(world: World) -> Runner:
+    return Runner(world)

@@ -14,7 +14,7 @@ from agentic_kernel_engine.seams.memories import InMemoryMemory
 from agentic_kernel_engine.seams.memory import Hit, Item, Query, Scope
 from agentic_kernel_engine.seams.planner import Context
 
-from .conftest import Runner, new_task
+from ..scripting import Runner, new_task
 
 ANN = Principal("ann", "acme")
 MONDAY = Scope("acme", "ann", "monday")

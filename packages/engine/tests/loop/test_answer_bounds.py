@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agentic_kernel import InvalidValue, TaskStatus
+from agentic_kernel import TaskStatus
 from agentic_kernel_engine import Host
 from agentic_kernel_engine.loop import ledger
 from agentic_kernel_engine.plans.action import (
@@ -27,7 +27,7 @@ from agentic_kernel_engine.seams.planner import Context
 from agentic_kernel_engine.seams.planners import Streamed
 from agentic_kernel_engine.tools.registry import ToolContext, tool
 
-from .conftest import Runner, World, last_turn, new_task
+from ..scripting import Runner, World, last_turn, new_task
 
 
 def write(text: str) -> ToolCall:
@@ -213,38 +213,6 @@ async def test_reports_of_tools_are_bounded_between_two_commits(
     reports = [e.data["report"] for e in await runner.events(done) if e.type == "tool.progress"]
     assert 50 < len(reports) < 110
     assert reports[-1] == "(more was reported than is kept of one step)"
-
-
-# Limits
-
-
-WRONG: list[Any] = [-1, True, "3", float("nan"), float("inf"), 10**400, 10**5_000, [], object()]
-
-
-@pytest.mark.parametrize("value", WRONG, ids=range(len(WRONG)))
-@pytest.mark.parametrize("name", Limits.__struct_fields__)
-async def test_a_limit_that_is_none_is_refused_by_its_name(
-    runner: Runner, name: str, value: Any
-) -> None:
-    with pytest.raises(InvalidValue) as refused:
-        Limits(**{name: value})
-    assert refused.value.path == name
-    assert len(str(refused.value)) < 300
-    with pytest.raises(InvalidValue, match=r"^limits: |use a"):
-        Limits().changed({name: value})
-
-
-@pytest.mark.parametrize(
-    "name", ["max_iterations", "max_repeats", "max_depth", "max_calls_per_answer"]
-)
-def test_a_limit_that_has_to_be_there_cannot_be_none(name: str) -> None:
-    with pytest.raises(InvalidValue, match=f"{name}: is None; use a whole number from"):
-        Limits(**{name: None})  # type: ignore[arg-type]
-
-
-def test_no_answer_may_be_held_to_no_action_at_all() -> None:
-    with pytest.raises(InvalidValue, match="max_calls_per_answer: is 0; use a whole number from 1"):
-        Limits(max_calls_per_answer=0)
 
 
 # What makes no sense

@@ -6,33 +6,14 @@ from typing import Any
 
 import pytest
 
-from agentic_kernel import IllegalTransition, InvalidValue, Task, TaskStatus
+from agentic_kernel import IllegalTransition, InvalidValue, Task
 from agentic_kernel_engine import Host
 from agentic_kernel_engine.plans.action import Action, FinalAnswer, ToolCall, digest
-from agentic_kernel_engine.plans.decision import ALLOW, Decision, require_approval
+from agentic_kernel_engine.plans.decision import ALLOW, Decision
 from agentic_kernel_engine.seams.planner import Context
 
-from .conftest import Runner, World, last_turn, new_task
-
-
-class AskForWrites:
-    """A policy that wants a person to look at every write."""
-
-    async def authorize(self, action: Action, context: Context) -> Decision:
-        writes = isinstance(action, ToolCall) and action.tool in ("write", "put")
-        return require_approval("it writes") if writes else ALLOW
-
-
-def write(text: str) -> ToolCall:
-    return ToolCall("write", {"text": text})
-
-
-async def paused(host: Host, *, id: str) -> list[dict[str, Any]]:
-    task = await host.wait(id, TaskStatus.PAUSED)
-    assert task.status is TaskStatus.PAUSED
-    waiting: Any = task.metadata["engine/waiting_for"]
-    assert waiting["kind"] == "approval"
-    return list(waiting["requests"])
+from ..approving import AskForWrites, paused, write
+from ..scripting import Runner, World, last_turn, new_task
 
 
 async def test_an_approved_action_is_done_once(runner: Runner, world: World) -> None:

@@ -13,7 +13,8 @@ from agentic_kernel_engine.seams.planner import Context
 from agentic_kernel_engine.tools.registry import Tool, tool
 
 from ..conftest import Crash
-from .conftest import new_task
+from ..crashing import Line
+from ..scripting import new_task
 
 ATTEMPTS = 3
 
@@ -57,7 +58,7 @@ async def ended(world: World, steps: int, crash: Crash) -> Any:
     store, task = MemoryStore(), new_task()
     for _ in range(100):
         loop = Loop(Insisting(steps), [world.tool()])
-        host = Host(loop, store, claims=False, grace=0, max_attempts=ATTEMPTS)
+        host = Host(loop, Line(store), claims=False, grace=0, max_attempts=ATTEMPTS)
         await (host.claim(task.id) if world.deaths else host.dispatch(task))
         over = asyncio.ensure_future(host.wait(task.id))
         inside = asyncio.ensure_future(world.inside.wait())

@@ -33,7 +33,7 @@ from agentic_kernel_engine.seams.middleware import Recovery
 from agentic_kernel_engine.seams.middlewares import Fallback
 from agentic_kernel_engine.seams.planners import ScriptedPlanner, Streamed
 
-from .conftest import Runner
+from ..scripting import Runner
 
 
 @pytest.mark.parametrize(

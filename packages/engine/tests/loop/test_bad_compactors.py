@@ -15,8 +15,8 @@ from agentic_kernel_engine.plans.transcript import (
 )
 from agentic_kernel_engine.seams.compactor import Compaction
 
+from ..scripting import Runner
 from .compacting import Counting, Says, compacted
-from .conftest import Runner
 
 NONSENSE: dict[str, Callable[[Sequence[Entry]], Any]] = {
     "it replaces -1 entries": lambda shown: Compaction(-1, "x"),

@@ -24,8 +24,9 @@ from agentic_kernel_engine.seams.planner import Context
 from agentic_kernel_engine.seams.planners import ScriptedPlanner
 from agentic_kernel_engine.tools.registry import Invocation, Tool, ToolContext, tool
 
+from ..closing import draining
 from ..conftest import Until
-from .conftest import new_task
+from ..scripting import new_task
 
 BEFORE_PLAN, ANSWERED, PREPARED, TOOL, RETURNED, SETTLED = POINTS = (
     "before plan", "after the model's answer", "after prepare", "in the tool",
@@ -135,10 +136,10 @@ def tools(cut: Cut) -> list[Tool]:
     return [write, look]
 
 
-def host_of(cut: Cut, store: MemoryStore, grace: float = 0) -> Host:
+def host_of(cut: Cut, store: MemoryStore, **options: Any) -> Host:
     planner = ScriptedPlanner(*SCRIPT, worst=WORST)
     loop = Loop(planner, tools(cut), middleware=[cut])
-    return Host(loop, store, grace=grace, interval=0.005)
+    return Host(loop, store, **{"grace": 0, "interval": 0.005, **options})
 
 
 @pytest.fixture(params=POINTS)
@@ -249,11 +250,11 @@ async def test_a_run_that_is_given_time_leaves_nothing_in_doubt(cut: Cut, until:
     """Its host closes with grace: it lets go at the next safe point, and forfeits nothing."""
     store = CutStore(cut)
     task = new_task()
-    host = host_of(cut, store, grace=30)
+    host = host_of(cut, store, grace=30, max_in_flight=1)
     await host.dispatch(task)
     await cut.reached.wait()
     closing = asyncio.create_task(host.close())
-    await until(lambda: host._live.slots.closed)
+    await draining(host, new_task())
     cut.free()
     await closing
     assert (await store.load(task.id)).owner is None

@@ -22,7 +22,7 @@ from agentic_kernel_engine.seams.policies import BasicPolicy
 from agentic_kernel_engine.tools.registry import Invocation
 
 from ..conftest import Crash
-from .conftest import Runner, World, last_turn, new_task
+from ..scripting import Runner, World, last_turn, new_task
 
 WRITE = ToolCall("write", {"text": "approved"})
 Change = Callable[[Invocation], object]
@@ -160,7 +160,7 @@ async def test_a_crash_between_approval_and_call_lets_no_changed_call_through(
 
     policy = BasicPolicy(approve=["put"])
     script, task = (ToolCall("put", {"text": "approved"}), FinalAnswer("done")), new_task()
-    host = runner.host(*script, policy=policy, middleware=[Holds()])
+    host = runner.mortal(*script, policy=policy, middleware=[Holds()])
     await host.dispatch(task)
     paused = await host.wait(task.id, TaskStatus.PAUSED)
     waiting: Any = paused.metadata["engine/waiting_for"]

@@ -1,4 +1,4 @@
-"""R9: a child uses its parent's slot, so that a limit of one never keeps the two apart."""
+"""Children and max_in_flight (R9): a child uses its parent's slot, so that one slot is enough."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from agentic_kernel_engine import Host, Limits, Loop, MemoryStore
 from agentic_kernel_engine.plans.action import FinalAnswer, Schedule, ToolCall
 from agentic_kernel_engine.seams.planner import Context
 
-from ..conftest import Crash
-from .conftest import World, new_task
-from .delegating import Held, Roles, join, last, spawn, told
-from .test_agent_tools import Late
-from .test_approvals import AskForWrites, write
-from .test_child_approvals import asks
+from ..approving import AskForWrites, write
+from ..conftest import Crash, LookedAt, Until
+from ..crashing import Line
+from ..delegating import Held, Late, Roles, join, last, spawn, told
+from ..families import asks
+from ..scripting import World, new_task
 
 pytestmark = pytest.mark.rule("R9")
 CHAIN: dict[str, list[Any]] = {
@@ -28,7 +28,7 @@ CHAIN: dict[str, list[Any]] = {
 
 
 def one(loop: Loop, store: MemoryStore) -> Host:
-    return Host(loop, store, max_in_flight=1, grace=0, interval=0.01)
+    return Host(loop, Line(store), max_in_flight=1, grace=0, interval=0.01)
 
 
 def deepest(output: Any) -> Any:
@@ -168,8 +168,8 @@ async def test_a_slot_is_free_again_once_parent_and_child_are_done() -> None:
         await host.dispatch(new_task(instructions="root"))
 
 
-async def test_a_run_without_children_asks_the_store_for_none() -> None:
-    class Counting(MemoryStore):
+async def test_a_run_without_children_asks_the_store_for_none(until: Until) -> None:
+    class Counting(LookedAt):
         asked = 0
 
         async def find(self, **given: Any) -> Any:
@@ -178,12 +178,13 @@ async def test_a_run_without_children_asks_the_store_for_none() -> None:
 
     held = Held()
     loop = Loop(Roles(root=[ToolCall("hold"), FinalAnswer(1)]), [held.tool()])
-    async with one(loop, Counting()) as host:
+    store = Counting()
+    async with one(loop, store) as host:
         task = new_task(instructions="root")
         await host.dispatch(task)
         await held.reached.wait()
-        for _ in range(3):
-            await host._takeover.adopt()
+        enough = store.rounds + 3
+        await until(lambda: store.rounds > enough)
         held.go.set()
         await host.wait(task.id)
     assert Counting.asked == 0

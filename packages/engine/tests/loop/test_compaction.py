@@ -34,9 +34,9 @@ from agentic_kernel_engine.seams.planner import Context
 from agentic_kernel_engine.store import EventId
 
 from ..conftest import Crash, TappedStore
+from ..scripting import Runner, World, new_task
+from .chances import Chance, Witnessed, decide
 from .compacting import SHORT, Counting, Says, compacted
-from .conftest import Runner, World, new_task
-from .test_replay import Chance, Witnessed, decide
 
 
 class Reads(MemoryStore):
@@ -139,7 +139,7 @@ async def test_a_crash_at_any_step_goes_on_with_the_same_transcript(
 
     again: list[int] = []
     task, planner = new_task(), Crashing(25)
-    host = runner.host(planner=planner, compactor=SHORT)
+    host = runner.mortal(planner=planner, compactor=SHORT)
     await host.dispatch(task)
     async with Host(store=runner.store) as other:
         while not again:

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from agentic_kernel_engine.plans.action import FinalAnswer, Thought, ToolCall
@@ -14,7 +11,8 @@ from agentic_kernel_engine.plans.limits import Limits
 from agentic_kernel_engine.plans.plan import Plan
 from agentic_kernel_engine.seams.planner import Context
 
-from .conftest import Runner, new_task
+from ..scripting import Runner, new_task
+from .counting import counted
 
 TURNS = 1_020
 MOST = 75
@@ -26,21 +24,6 @@ MOST_OF_A_RUN = 270
 MOST_OBJECTS = 27
 """Objects of a waiting run that the garbage collector goes through: it does so again and again
 while many runs begin, so that these are most of what ten thousand at once cost."""
-
-
-@contextmanager
-def counted(calls: list[int]) -> Iterator[None]:
-    """Adds to the last number for every call of a Python function."""
-
-    def count(frame: Any, event: str, argument: Any) -> None:
-        if event == "call" and "asyncio" not in frame.f_code.co_filename:
-            calls[-1] += 1
-
-    sys.setprofile(count)
-    try:
-        yield
-    finally:
-        sys.setprofile(None)
 
 
 async def test_a_tool_turn_makes_few_calls_and_no_more_of_them_after_a_thousand(

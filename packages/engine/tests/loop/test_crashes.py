@@ -19,7 +19,7 @@ from agentic_kernel_engine.seams.planners import ScriptedPlanner, Streamed
 from agentic_kernel_engine.tools.registry import ToolContext, tool
 
 from ..conftest import Crash
-from .conftest import Runner, World, last_turn, new_task
+from ..scripting import Runner, World, last_turn, new_task
 
 
 class Gate:
@@ -63,7 +63,7 @@ async def test_a_reservation_counts_as_spent_after_a_crash_in_the_call(
                            for n in range(9)], worst=worst)  # fmt: skip
     task = new_task()
     limits = Limits(max_output_tokens=110)
-    host = runner.host(planner=planner, limits=limits)
+    host = runner.mortal(planner=planner, limits=limits)
     await host.dispatch(task)
     await gate.reached.wait()
     await crash(host)
@@ -111,7 +111,7 @@ async def test_nothing_is_reserved_for_a_call_that_will_not_be_made(
         "limits": Limits(max_output_tokens=60),
         "memory": Remembering(gate),
     }
-    host = runner.host(**options)
+    host = runner.mortal(**options)
     await host.dispatch(task)
     await gate.reached.wait()
     await crash(host)
@@ -177,7 +177,7 @@ async def test_a_crash_in_a_tool(
         return FinalAnswer("done")
 
     script = (ToolCall("act"), look)
-    host = runner.host(*script, tools=[act])
+    host = runner.mortal(*script, tools=[act])
     task = new_task()
     await host.dispatch(task)
     await gate.reached.wait()
@@ -203,7 +203,7 @@ async def test_what_may_have_happened_before_a_crash_is_unknown_also_after_the_d
 
     options: dict[str, Any] = {"tools": [act], "limits": Limits(max_seconds=9.0)}
     task = new_task()
-    host = runner.host(ToolCall("act"), **options, clock=lambda: now)
+    host = runner.mortal(ToolCall("act"), **options, clock=lambda: now)
     await host.dispatch(task)
     await gate.reached.wait()
     await crash(host)
@@ -350,7 +350,7 @@ async def test_an_effect_whose_tool_is_gone_after_the_crash_is_indeterminate(
         seen.extend(o.error for o in last_turn(context).observations)
         return FinalAnswer("done")
 
-    host = runner.host(ToolCall("act"), look, tools=[act])
+    host = runner.mortal(ToolCall("act"), look, tools=[act])
     task = new_task()
     await host.dispatch(task)
     await gate.reached.wait()

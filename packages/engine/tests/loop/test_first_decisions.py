@@ -21,7 +21,7 @@ from agentic_kernel_engine.seams.middlewares import Retry, ToolTimeout
 from agentic_kernel_engine.seams.planner import Context
 from agentic_kernel_engine.seams.planners import ScriptedPlanner
 
-from .conftest import Runner, World, last_turn, new_task
+from ..scripting import Runner, World, last_turn, new_task
 
 WRITE = ToolCall("write", {"text": "x"})
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from agentic_kernel import InvalidValue, Task
+from agentic_kernel_engine.loop.answering import _covers
 from agentic_kernel_engine.loop.replay import Replay, replay
 from agentic_kernel_engine.plans.action import Delegate, FinalAnswer, PushGoal, Thought, ToolCall
 from agentic_kernel_engine.plans.limits import BACKSTOP, Limits
@@ -14,7 +15,7 @@ from agentic_kernel_engine.plans.plan import Plan, Usage
 from agentic_kernel_engine.seams.planners import ScriptedPlanner
 from agentic_kernel_engine.tools.registry import Tool
 
-from .conftest import Runner, World
+from ..scripting import Runner, World
 
 
 def call(n: int = 0) -> ToolCall:
@@ -218,3 +219,12 @@ def test_a_limit_that_is_none_is_refused(bad: dict[str, Any]) -> None:
 def test_an_unknown_limit_is_refused_by_name() -> None:
     with pytest.raises(InvalidValue, match=r"max_steps.*max_iterations"):
         Limits().changed({"max_steps": 3})
+
+
+@pytest.mark.rule("R17")
+@pytest.mark.parametrize("less", ["input_tokens", "output_tokens", "cost"])
+def test_a_reservation_covers_a_call_in_every_respect(less: str) -> None:
+    worst = Usage(input_tokens=10, output_tokens=10, cost=1.0)
+    reserved = Usage(**{"input_tokens": 10, "output_tokens": 10, "cost": 1.0, less: 0})  # type: ignore[arg-type]
+    assert _covers(worst, worst)
+    assert not _covers(reserved, worst)

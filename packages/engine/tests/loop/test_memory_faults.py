@@ -22,7 +22,7 @@ from agentic_kernel_engine.seams.memory import Hit, Item, Query
 from agentic_kernel_engine.tools.registry import Tool
 
 from ..conftest import Crash
-from .conftest import Runner
+from ..scripting import Runner
 from .remembering import (
     ADD,
     ANN,
@@ -84,7 +84,7 @@ async def test_what_waits_for_a_memory_that_is_gone_is_said_to_be_lost(
     memory = Gated("before")
     script = (FinalAnswer("done"),) if ended else (ADD, FinalAnswer("done"))
     task = in_session()
-    host = runner.host(*script, memory=memory, governor=SessionMemoryGovernor(), principal=ANN)
+    host = runner.mortal(*script, memory=memory, governor=SessionMemoryGovernor(), principal=ANN)
     await host.dispatch(task)
     await memory.reached.wait()
     await crash(host)
@@ -107,11 +107,11 @@ async def test_what_waits_outlives_a_loop_without_a_memory(runner: Runner, crash
 
     holding = Tool("hold", hold, input_schema={"type": "object"}, effect="read")
     script = (ADD, ToolCall("hold"), FinalAnswer("done"))
-    first = runner.host(*script, **options)
+    first = runner.mortal(*script, **options)
     await first.dispatch(task)
     await memory.reached.wait()
     await crash(first)
-    second = runner.host(*script, principal=ANN, tools=[*runner.world.tools(), holding])
+    second = runner.mortal(*script, principal=ANN, tools=[*runner.world.tools(), holding])
     await second.claim(task.id)
     await began.wait()
     await crash(second)
@@ -215,7 +215,7 @@ async def test_a_crash_at_any_wait_for_memory_leaves_what_an_undisturbed_run_lea
     broken = memory if place in ("recall", "propose") else governor
     setattr(broken, place, hang)
     options: Any = {"memory": memory, "governor": governor, "principal": ANN}
-    host = runner.host(ADD, FinalAnswer("done"), **options)
+    host = runner.mortal(ADD, FinalAnswer("done"), **options)
     await host.dispatch(task)
     await reached.wait()
     await crash(host)

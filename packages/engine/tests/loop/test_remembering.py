@@ -27,9 +27,9 @@ from agentic_kernel_engine.seams.planner import Context
 from agentic_kernel_engine.seams.policies import BasicPolicy
 from agentic_kernel_engine.tools.registry import Tool
 
-from .conftest import Runner, new_task
+from ..scripting import Runner, new_task
+from .counting import counted
 from .remembering import ADD, ANN, MONDAY, Asked, Seen, in_session, run, said
-from .test_cost import counted
 
 
 async def test_what_a_task_did_is_shown_to_the_next_one_of_its_session_and_to_no_other(

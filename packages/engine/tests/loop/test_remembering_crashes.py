@@ -18,7 +18,7 @@ from agentic_kernel_engine.seams.memories import InMemoryMemory
 from agentic_kernel_engine.seams.planner import Context
 
 from ..conftest import Crash, TappedStore
-from .conftest import Runner
+from ..scripting import Runner
 from .remembering import ADD, ANN, MONDAY, Gated, Governing, Seen, in_session, run, said
 
 
@@ -32,7 +32,7 @@ async def test_a_crash_between_the_write_and_the_next_commit_leaves_one_item(
         "memory": memory, "principal": ANN, "governor": Governing(Proposal("learned", "key")),
     }  # fmt: skip
     task = in_session()
-    host = runner.host(*script, **options)
+    host = runner.mortal(*script, **options)
     await host.dispatch(task)
     await memory.reached.wait()
     await crash(host)
@@ -70,7 +70,7 @@ async def test_a_crash_between_the_write_and_the_end_ends_the_run_as_it_was_abou
         "principal": ANN, "middleware": [Ending()],
     }  # fmt: skip
     task = in_session()
-    host = runner.host(**options)
+    host = runner.mortal(**options)
     await host.dispatch(task)
     await memory.reached.wait()
     await crash(host)
@@ -96,7 +96,7 @@ async def test_a_failure_is_put_on_record_before_memory_is_written_too(
         "governor": Governing(of_end=[Proposal("it was too much")]),
     }  # fmt: skip
     task = in_session()
-    host = runner.host(ADD, ADD, **options)
+    host = runner.mortal(ADD, ADD, **options)
     await host.dispatch(task)
     await memory.reached.wait()
     await crash(host)
@@ -121,7 +121,7 @@ async def test_a_step_that_was_never_committed_is_not_remembered(
 
     store.before_commit = hold
     options: Any = {"memory": memory, "governor": SessionMemoryGovernor(), "principal": ANN}
-    host = runner.host(ADD, FinalAnswer(1), **options)
+    host = runner.mortal(ADD, FinalAnswer(1), **options)
     task = in_session()
     await host.dispatch(task)
     await reached.wait()
@@ -152,7 +152,7 @@ async def test_what_waits_for_a_governor_that_is_gone_is_said_to_be_lost(
     memory = Gated("before")
     options: Any = {"memory": memory, "principal": ANN}
     task = in_session()
-    host = runner.host(ADD, FinalAnswer(1), governor=SessionMemoryGovernor(), **options)
+    host = runner.mortal(ADD, FinalAnswer(1), governor=SessionMemoryGovernor(), **options)
     await host.dispatch(task)
     await memory.reached.wait()
     await crash(host)

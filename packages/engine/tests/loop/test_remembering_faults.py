@@ -16,7 +16,7 @@ from agentic_kernel_engine.seams.memories import InMemoryMemory
 from agentic_kernel_engine.seams.memory import Hit, Item, Scope
 from agentic_kernel_engine.seams.planner import Context
 
-from .conftest import Runner
+from ..scripting import Runner
 from .remembering import ADD, MONDAY, Broken, Governing, Seen, in_session, run, said
 
 

@@ -12,24 +12,10 @@ import msgspec
 import pytest
 
 from agentic_kernel import IllegalTransition, Task, TaskStatus
-from agentic_kernel_engine import Host, Job, MemoryStore
-from agentic_kernel_engine.loop.loop import Loop
+from agentic_kernel_engine import Host, MemoryStore
 from agentic_kernel_engine.loop.replay import replay
-from agentic_kernel_engine.loop.run import LoopRun
-from agentic_kernel_engine.plans.action import (
-    Action,
-    AskUser,
-    CompleteGoal,
-    FinalAnswer,
-    PushGoal,
-    Stop,
-    Thought,
-    ToolCall,
-)
-from agentic_kernel_engine.plans.decision import ALLOW, Decision, deny, require_approval, stop
 from agentic_kernel_engine.plans.ending import PlannerError
 from agentic_kernel_engine.plans.limits import Limits
-from agentic_kernel_engine.plans.plan import Plan, Usage
 from agentic_kernel_engine.seams.compactor import WindowCompactor
 from agentic_kernel_engine.seams.governor import SessionMemoryGovernor
 from agentic_kernel_engine.seams.memories import InMemoryMemory
@@ -38,65 +24,12 @@ from agentic_kernel_engine.seams.middlewares import Fallback, Retry
 from agentic_kernel_engine.seams.planner import Context
 
 from ..conftest import Crash
-from .conftest import World, new_task
+from ..crashing import Line
+from ..scripting import World, new_task
+from .chances import Chance, Witnessed, decide
 
 TRIALS = 300
 NO_SEAMS: Mapping[str, Any] = {}
-
-
-class Chance:
-    """A planner and a policy that do anything; what they do at a step is decided by the seed."""
-
-    def __init__(self, seed: int) -> None:
-        self.seed = seed
-
-    def worst_case(self, context: Context) -> Usage:
-        return Usage(20, 10, cost=0.1)
-
-    async def plan(self, context: Context) -> Any:
-        await asyncio.sleep(0)
-        draw = random.Random(f"{self.seed}/{context.step}")
-        usage = Usage(draw.randint(0, 20), draw.randint(0, 10), cost=draw.random() / 10)
-        many = draw.choice([0, 1, 1, 1, 2, 4])
-        return Plan(tuple(self._action(draw) for _ in range(many)), usage=usage)
-
-    def _action(self, draw: random.Random) -> Action:
-        actions: list[Action] = [
-            ToolCall("add", {"a": draw.randint(0, 9), "b": 1}),
-            ToolCall("write", {"text": str(draw.randint(0, 9))}),
-            ToolCall("put", {"text": "x"}),
-            ToolCall("fail"),
-            ToolCall("nowhere"),
-            Thought("hm"),
-            PushGoal("more"),
-            CompleteGoal(),
-            AskUser("which?"),
-            *([FinalAnswer("done")] if draw.random() < 0.3 else []),
-            *([Stop("enough")] if draw.random() < 0.2 else []),
-        ]
-        return draw.choice(actions)
-
-    async def authorize(self, action: Action, context: Context) -> Decision:
-        draw = random.Random(f"{self.seed}/{context.step}/{action}").random()
-        if draw < 0.1:
-            return deny("no")
-        if draw < 0.2:
-            return require_approval("ask")
-        return stop("that is too much") if draw < 0.22 else ALLOW
-
-
-class Witnessed(Loop):
-    """A loop that shows the state in which its last entry ended."""
-
-    last: LoopRun | None = None
-
-    async def step(self, run: LoopRun) -> None:
-        self.last = run
-        await super().step(run)
-
-    async def execute(self, job: Job) -> Any:
-        self.last = None
-        return await super().execute(job)
 
 
 class Faltering(Chance):
@@ -142,7 +75,7 @@ async def play(
         loops.append(
             Witnessed(tools=world.tools(), policy=chance, limits=limits, on_deny=on_deny, **options)
         )
-        return Host(loops[-1], store, grace=0, interval=0.001)
+        return Host(loops[-1], Line(store), grace=0, interval=0.001)
 
     here, task = host(), new_task()
     await here.dispatch(task)
@@ -168,19 +101,6 @@ async def play(
     done = await here.wait(task.id)
     await here.close()
     return done, loops[-1], store
-
-
-async def decide(draw: random.Random, host: Host, task: Task) -> None:
-    """What a person does about a paused Task."""
-    waiting = task.metadata.get("engine/waiting_for")
-    if isinstance(waiting, Mapping) and waiting["kind"] == "approval":
-        request = draw.choice(list(waiting["requests"]))
-        verb = draw.choice([host.approve, host.deny])
-        await verb(task.id, request["digest"], by="somebody")
-    elif isinstance(waiting, Mapping) and waiting["kind"] == "question" and draw.random() < 0.5:
-        await host.answer(task.id, "the first")
-    else:
-        await host.resume(task.id, draw.choice([None, "go on"]))
 
 
 async def agree(seed: int, crash: Crash, seams: Mapping[str, Any] = NO_SEAMS) -> str:

@@ -19,8 +19,8 @@ from agentic_kernel_engine.seams.planner import Context
 from agentic_kernel_engine.seams.planners import ScriptedPlanner
 
 from ..conftest import Crash, TappedStore
-from .conftest import Runner, new_task
-from .failing import Bill, Failing, quick, reason
+from ..failing import Bill, Failing, quick, reason
+from ..scripting import Runner, new_task
 
 
 @pytest.mark.rule("R17")
@@ -91,7 +91,7 @@ async def test_a_crash_in_a_call_that_was_made_again_forfeits_every_call(
             return await super().plan(context)
 
     planner, task = Hanging(bill, failures), new_task()
-    host = runner.host(planner=planner, middleware=[quick()])
+    host = runner.mortal(planner=planner, middleware=[quick()])
     await host.dispatch(task)
     await reached.wait()
     await crash(host)

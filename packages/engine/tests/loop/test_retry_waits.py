@@ -16,8 +16,8 @@ from agentic_kernel_engine.seams.planner import Context
 from agentic_kernel_engine.seams.planners import ScriptedPlanner, Streamed
 
 from ..conftest import Until
-from .conftest import Runner, new_task
-from .failing import DONE, WORST, Bill, Failing, reason, slow
+from ..failing import DONE, WORST, Bill, Failing, reason, slow
+from ..scripting import Runner, new_task
 
 
 async def failed_once(runner: Runner, until: Until, task: Task) -> None:

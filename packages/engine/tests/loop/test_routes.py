@@ -26,7 +26,7 @@ from agentic_kernel_engine.plans.action import (
 from agentic_kernel_engine.plans.decision import ALLOW, ROUTES, Decision, Route, Verdict
 from agentic_kernel_engine.seams.planner import Context
 
-from .conftest import Runner, World, new_task
+from ..scripting import Runner, World, new_task
 
 ONE_OF_EACH: dict[type[Action], Action] = {
     ToolCall: ToolCall("add", {"a": 1, "b": 2}),

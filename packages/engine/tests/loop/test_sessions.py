@@ -30,7 +30,7 @@ from agentic_kernel_engine.seams.planner import Context
 from agentic_kernel_engine.tools.registry import tool
 
 from ..conftest import Acting, Crash
-from .conftest import Runner, new_task
+from ..scripting import Runner, new_task
 
 LATER = datetime.now(UTC) + timedelta(days=1)
 ADD = ToolCall("add", {"a": 1, "b": 2})
@@ -134,7 +134,7 @@ async def test_a_crash_before_the_first_commit_takes_it_over_anew(
                 await crash(host)
 
     planner = Looking()
-    host = runner.host(planner=planner, middleware=[Starting()])
+    host = runner.mortal(planner=planner, middleware=[Starting()])
     await host.dispatch(second)
     async with Host(store=runner.store) as other:
         while not crashed:

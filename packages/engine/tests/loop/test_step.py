@@ -31,7 +31,7 @@ from agentic_kernel_engine.seams.planners import Streamed
 from agentic_kernel_engine.tools.registry import ToolContext, tool
 from agentic_kernel_engine.tools.scheduler import SequentialScheduler
 
-from .conftest import Runner, World, new_task
+from ..scripting import Runner, World, new_task
 
 SUM = ToolCall("add", {"a": 1, "b": 2})
 

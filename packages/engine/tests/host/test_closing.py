@@ -1,0 +1,233 @@
+"""What a Host that drains, closes or is interrupted leaves behind."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import subprocess
+import sys
+from functools import partial
+from typing import Any
+
+import pytest
+
+import agentic_kernel_engine as engine
+from agentic_kernel import CannotStart, Task, TaskStatus
+from agentic_kernel_engine import Event, HostClosed, Job
+
+from ..closing import closed, draining
+from ..conftest import Acting, NewTask, TappedStore
+
+Host = partial(engine.Host, grace=0)
+
+PROGRAM = """
+import asyncio, sys
+from agentic_kernel import Task
+from agentic_kernel_engine import Host, drain_on_signals
+
+class Counting:
+    async def execute(self, job):
+        n = 0
+        while True:
+            n += 1
+            await asyncio.sleep(0)
+            await job.checkpoint(n)
+
+async def main(pause):
+    async with Host(Counting()) as host, drain_on_signals(host, pause=pause) as stopping:
+        task = Task.new(summary="", instructions="", runtime_kind="k")
+        await host.dispatch(task)
+        print("ready", flush=True)
+        await stopping.drained.wait()
+        record = await host.record(task.id)
+        print(stopping.signal.name, record.task.status, record.owner, record.step > 0, flush=True)
+
+asyncio.run(main(sys.argv[1] == "pause"))
+"""
+
+
+async def test_nobody_waits_for_ever_on_a_host_that_closes(
+    new_task: NewTask, acting: type[Acting]
+) -> None:
+    async def act(job: Job) -> Any:
+        await asyncio.Event().wait()
+
+    host = Host(acting(act), max_in_flight=1, grace=0)
+    running, queued = new_task(), new_task()
+    waits: list[asyncio.Future[Any]] = [
+        asyncio.ensure_future(host.run(task)) for task in (running, queued)
+    ]
+
+    async def read() -> list[Event]:
+        return [event async for event in host.stream(running.id)]
+
+    await asyncio.sleep(0.01)
+    waits.append(asyncio.ensure_future(host.wait(running.id, TaskStatus.PAUSED)))
+    waits.append(asyncio.ensure_future(read()))
+    await asyncio.sleep(0.01)
+    await host.close()
+    ends = await asyncio.gather(*waits, return_exceptions=True)
+    assert [type(end) for end in ends] == [HostClosed, CannotStart, HostClosed, HostClosed]
+    assert [task.id for task in await host.find()] == [running.id]
+
+
+async def test_a_result_that_comes_while_the_host_closes_is_kept(
+    new_task: NewTask, acting: type[Acting]
+) -> None:
+    go = asyncio.Event()
+
+    async def act(job: Job) -> Any:
+        await go.wait()
+        return "in time"
+
+    host = Host(acting(act), grace=5)
+    task = new_task()
+    await host.dispatch(task)
+    closing = asyncio.ensure_future(host.close())
+    await asyncio.sleep(0)
+    go.set()
+    await closing
+    assert (await host.get(task.id)).result == "in time"
+
+
+async def test_a_draining_host_takes_nothing_up_again(
+    new_task: NewTask, acting: type[Acting]
+) -> None:
+    entries = []
+
+    async def act(job: Job) -> Any:
+        entries.append(job.state)
+        while True:
+            await asyncio.sleep(0)
+            await job.checkpoint("here")
+
+    async with Host(acting(act), interval=0.001) as host:
+        task = new_task()
+        await host.dispatch(task)
+        await host.drain()
+        await asyncio.sleep(0.05)
+        assert entries == [None]
+        assert await host.recover() == []
+        await host.pause(task.id)
+        assert (await host.resume(task.id)).changed
+        assert (await host.record(task.id)).owner is None
+
+
+@pytest.mark.usefixtures("interruptible")
+@pytest.mark.parametrize(
+    ("number", "mode", "status"),
+    [(signal.SIGINT, "pause", "paused"), (signal.SIGTERM, "release", "running")],
+)
+def test_a_signal_leaves_every_task_able_to_go_on(
+    number: signal.Signals, mode: str, status: str
+) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, mode], stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(number)
+        said, _ = process.communicate(timeout=30)
+    assert said == f"{number.name} {status} None True\n"
+    assert process.returncode == 0
+
+
+@pytest.mark.rule("R9")
+@pytest.mark.parametrize("verb", ["dispatch", "resume", "claim"])
+async def test_what_was_acquired_while_the_host_began_to_drain_does_not_run(
+    new_task: NewTask, acting: type[Acting], tapped: TappedStore, verb: str
+) -> None:
+    """Its Task is left claimable, and nothing of the host's lives on."""
+    go_on = asyncio.Event()
+    entries = 0
+
+    async def act(job: Job) -> Any:
+        nonlocal entries
+        entries += 1
+        await job.pause("paused") if job.state is None else await asyncio.Event().wait()
+
+    async def held_up(*_: Any) -> None:
+        reached.set()
+        await go_on.wait()
+
+    reached = asyncio.Event()
+    task = new_task()
+    host = Host(acting(act), tapped, claims=False)
+    if verb != "dispatch":
+        await host.dispatch(task)
+        await host.wait(task.id, TaskStatus.PAUSED)
+    if verb == "claim":
+        async with Host(store=tapped) as control:
+            await control.resume(task.id)
+    before = entries
+    tapped.before_commit = held_up
+    tapped.before_insert = lambda: held_up()
+    tapped.before_claim = held_up
+    calls: dict[str, Any] = {
+        "dispatch": lambda: host.dispatch(task),
+        "resume": lambda: host.resume(task.id),
+        "claim": lambda: host.claim(task.id),
+    }
+    call = asyncio.create_task(calls[verb]())
+    await reached.wait()
+    closing = asyncio.create_task(host.close())
+    await closed(host)
+    tapped.before_commit = tapped.before_insert = tapped.before_claim = None
+    go_on.set()
+    await asyncio.wait([call, closing])
+    record = await tapped.load(task.id)
+    assert (record.task.status, record.owner) == (TaskStatus.RUNNING, None)
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert entries == before
+
+
+class Thinking:
+    """A substrate that thinks over whether it accepts a Task, until it is to go on."""
+
+    def __init__(self) -> None:
+        self.thinks = asyncio.Event()
+        self.go_on = asyncio.Event()
+
+    async def accept(self, task: Task) -> None:
+        self.thinks.set()
+        await self.go_on.wait()
+
+    async def execute(self, job: Job) -> str:
+        return "done"
+
+
+@pytest.mark.parametrize("verb", ["dispatch", "run"])
+@pytest.mark.parametrize("shielded", [False, True])
+async def test_what_the_substrate_accepts_when_the_host_drains_already_is_refused(
+    new_task: NewTask, *, verb: str, shielded: bool
+) -> None:
+    substrate = Thinking()
+    store = TappedStore() if shielded else engine.MemoryStore()
+    host = Host(substrate, store, unwind_timeout=1, max_in_flight=1)
+    starting = asyncio.ensure_future(getattr(host, verb)(new_task()))
+    await substrate.thinks.wait()
+    closing = asyncio.ensure_future(host.close())
+    await draining(host, new_task())
+    substrate.go_on.set()
+    with pytest.raises(CannotStart, match="draining"):
+        await starting
+    await closing
+    assert await store.find() == []
+
+
+@pytest.mark.rule("R4")
+@pytest.mark.parametrize("shielded", [False, True])
+async def test_a_caller_who_gives_up_while_the_substrate_thinks_leaves_nothing(
+    new_task: NewTask, *, shielded: bool
+) -> None:
+    substrate = Thinking()
+    store = TappedStore() if shielded else engine.MemoryStore()
+    async with Host(substrate, store, max_in_flight=1) as host:
+        starting = asyncio.create_task(host.dispatch(new_task()))
+        await substrate.thinks.wait()
+        starting.cancel()
+        await asyncio.wait([starting])
+        substrate.go_on.set()
+        assert await store.find() == []
+        assert (await host.run(new_task())).result == "done", "a slot was lost"

@@ -1,0 +1,91 @@
+"""A store that tells of writes has a Host look sooner than it would."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from agentic_kernel import TaskStatus
+from agentic_kernel_engine import Host, Job, MemoryStore, Record, StoreTraits
+
+from ..conftest import Acting, NewTask
+
+HOURS = 10_000.0
+"""An interval after which no test looks."""
+
+
+class TellingStore(MemoryStore):
+    """Tells of every commit from a thread of its own, as a connection that listens would."""
+
+    traits = StoreTraits(listens=True)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ears: list[Callable[[str], None]] = []
+
+    def listen(self, tell: Callable[[str], None]) -> Callable[[], None]:
+        self.ears.append(tell)
+        return lambda: self.ears.remove(tell)
+
+    async def commit(self, before: Record, after: Record, events: Sequence[bytes] = ()) -> None:
+        await super().commit(before, after, events)
+        for tell in list(self.ears):
+            thread = threading.Thread(target=tell, args=(after.task.id,))
+            thread.start()
+            thread.join()
+
+
+async def forever(job: Job) -> None:
+    while True:
+        await job.checkpoint(None)
+        await asyncio.sleep(0.001)
+
+
+@pytest.mark.rule("R8")
+@pytest.mark.parametrize(
+    ("verb", "status"), [("pause", TaskStatus.PAUSED), ("kill", TaskStatus.CANCELLED)]
+)
+async def test_what_another_host_wants_is_noticed_at_once(
+    acting: type[Acting], new_task: NewTask, verb: str, status: TaskStatus
+) -> None:
+    store, task = TellingStore(), new_task()
+    control = Host(store=store, interval=HOURS)
+    async with Host(acting(forever), store, interval=10.0) as host, control:
+        await host.dispatch(task)
+        await getattr(control, verb)(task.id)
+        async with asyncio.timeout(5.0):
+            assert (await control.wait(task.id, status)).status is status
+
+
+@pytest.mark.rule("R8")
+async def test_a_task_that_another_host_resumed_is_taken_up_at_once(
+    acting: type[Acting], new_task: NewTask
+) -> None:
+    store, task, entered = TellingStore(), new_task(), asyncio.Event()
+
+    async def twice(job: Job) -> str:
+        if job.state is None:
+            await job.pause("paused")
+        entered.set()
+        return "done"
+
+    control = Host(store=store, interval=HOURS)
+    async with Host(acting(twice), store, interval=10.0) as host, control:
+        await host.dispatch(task)
+        await host.wait(task.id, TaskStatus.PAUSED)
+        await control.resume(task.id)
+        async with asyncio.timeout(5.0):
+            assert (await host.wait(task.id)).result == "done"
+
+
+async def test_a_host_that_is_closed_listens_no_more(
+    acting: type[Acting], new_task: NewTask
+) -> None:
+    store = TellingStore()
+    async with Host(acting(forever), store) as host:
+        await host.dispatch(new_task())
+        assert len(store.ears) == 1
+    assert store.ears == []
