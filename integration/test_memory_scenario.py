@@ -18,7 +18,7 @@ from agentic_kernel_engine.loop import (
     ToolCall,
     Turn,
 )
-from agentic_kernel_engine.loop.session import SESSION
+from agentic_kernel_engine.loop.continuation import SESSION
 from agentic_kernel_engine.seams import (
     Memory,
     Query,

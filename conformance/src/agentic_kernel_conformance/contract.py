@@ -43,9 +43,13 @@ class Contract:
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         # Mark each coroutine test, so that it runs in every asyncio mode of the project.
-        for name, value in list(vars(cls).items()):
-            if name.startswith("test_") and inspect.iscoroutinefunction(value):
-                setattr(cls, name, pytest.mark.asyncio(value))
+        # A contract may have tests in classes that are no contract themselves.
+        for owner in cls.__mro__:
+            for name, value in list(vars(owner).items()):
+                if name.startswith("test_") and inspect.iscoroutinefunction(value):
+                    marks = getattr(value, "pytestmark", ())
+                    if all(mark.name != "asyncio" for mark in marks):
+                        setattr(owner, name, pytest.mark.asyncio(value))
 
     @pytest.fixture
     def level(self, conformance_level: Level) -> Level:

@@ -73,7 +73,7 @@ async def test_another_version_is_refused_with_what_to_install(
 ) -> None:
     monkeypatch.setattr(cli, "CLI_VERSION", "0.0.1")
     async with CopilotRuntime(**scripted) as runtime:
-        with pytest.raises(CannotStart, match=f"is {CLI_VERSION}, and .* 0.0.1: npm install"):
+        with pytest.raises(CannotStart, match=f"version {CLI_VERSION}, .* 0.0.1; run npm install"):
             await runtime.dispatch(asked("Hello."))
 
 

@@ -219,6 +219,7 @@ class CommitsUnflushed(PostgresStore):
         at = make_conninfo(self._given, options="-c synchronous_commit=off")
         fast = Session(at, self.schema, opened.session.name, self._timeout)
         former = opened.writer
+        opened.session.close()
         return _Open(fast, Writer(fast, former._channel, former._landed))
 
 

@@ -1,4 +1,4 @@
-"""The GitHub Copilot CLI as a Runtime: its sessions are Tasks, its requests ours to decide."""
+"""The GitHub Copilot CLI as a Runtime: a Task is a session, and our policy decides its requests."""
 
 from .program import CLI_VARIABLE, CLI_VERSION, find_cli
 from .runtime import RUNTIME_KIND, CopilotRuntime

@@ -1,10 +1,11 @@
-"""Calls: what becomes of each call that a session asks for, ours and the CLI's own alike.
+"""Calls: decides about and answers each call that a session requests, of our and the CLI's tools.
 
-The policy decides, once for each call; where it wants a person, the call stays pending in the
-session, which keeps it across processes. An effect is on record before it may begin (R14): a call
-of our own tools runs with a key that stays the same after a crash, and what came of it is on record
-before the CLI hears of it; one of the CLI's own is allowed, and settled when the CLI says how it
-ended. What a crash left open and must not be repeated is said to be indeterminate.
+The policy decides once about each call. If it requires a person, the call stays pending in the
+session, which keeps it across processes. An effect is recorded before it may begin; the commit also
+proves ownership (R14). A call of our own tools runs with a key that stays the same after a crash,
+and its outcome is recorded before the CLI receives it. A call of the CLI's own tools is permitted,
+and settled when the CLI reports its end. If a crash hides the outcome of a call that must not be
+repeated, the outcome is indeterminate.
 """
 
 from __future__ import annotations
@@ -49,19 +50,19 @@ _EFFECTS: Final[dict[str, SideEffect]] = {
     "shell": "destructive",
     "commands": "destructive",
 }
-"""What the CLI's own calls do to the world, by the kind of permission; all others write."""
+"""The effect of the CLI's own calls, by the kind of permission; any other kind is a write."""
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
-"""What a policy is shown as a name; a call by another one goes by its kind of permission."""
+"""The names that a policy may see; a call with another name is shown by its kind of permission."""
 
 
 class Calls:
     """The calls of one entry.
 
     Args:
-        entry: Where they are put on record.
-        tools: Ours.
-        policy: Decides about every call of ours, and every one for which the CLI asks.
+        entry: The run that records the calls.
+        tools: Our tools.
+        policy: Decides about every call of our tools, and every call about which the CLI asks.
     """
 
     def __init__(self, entry: SessionRun, tools: Tools, policy: Policy) -> None:
@@ -70,16 +71,16 @@ class Calls:
         self._policy = policy
 
     async def answer(self, session: Session, pending: Pending, call: Call) -> bool:
-        """Do what a request is about and answer it.
+        """Carry out a request and answer it.
 
         Returns:
-            Whether it is answered. It stays pending while a person is to decide, and where the
-            CLI, once it knew what came of the call, would ask the model beyond a limit.
+            True if it is answered. It stays pending while a person has to decide, and also if the
+            CLI would ask the model beyond a limit after the answer.
 
         Raises:
             End: The policy stops the run, or a limit is reached.
-            CliLost: The CLI is gone; what came of the call is kept.
-            RunEnded: The Task is no longer this run's.
+            CliLost: The CLI is gone; the call's observation is kept.
+            RunEnded: This run no longer owns the Task.
         """
         if pending.request is not None:
             return await self._permit(session, pending, call)
@@ -96,7 +97,7 @@ class Calls:
         return True
 
     async def _observe(self, call: Call) -> Observation | None:
-        """Run one of our tools; None if a person is still to decide."""
+        """Run one of our tools; None if a person still has to decide."""
         tool = self._tools.find(call.action.tool)
         if call.key and (tool is None or not tool.repeatable):
             return _failed(
@@ -138,9 +139,9 @@ class Calls:
         return True
 
     async def _decide(self, call: Call, tool: Tool) -> Observation | None:
-        """Have the policy decide, once; what the call comes to if it is refused.
+        """Ask the policy once; return the observation of a refused call, else None.
 
-        A policy that raises has not allowed anything: that counts as a denial.
+        A policy that raises denies the call.
         """
         if call.decision is None:
             context = self._entry.context([*self._others(tool), tool])
@@ -164,7 +165,7 @@ class Calls:
         return None
 
     async def _begin(self, call: Call, tool: Tool) -> None:
-        """Count the call, and put it on record that its effect is about to begin.
+        """Count the call, and commit that its effect is about to begin.
 
         The commit also proves that this Host still owns the Task (R14).
         """
@@ -195,7 +196,7 @@ class Calls:
 
 
 def _stand_in(name: str, request: Any) -> Tool:
-    """One of the CLI's own tools, as a policy is shown it."""
+    """One of the CLI's own tools, in the form that a policy sees."""
     kind = getattr(request, "kind", "")
     effect = _EFFECTS.get(kind, "write")
     if not _NAME.fullmatch(name):

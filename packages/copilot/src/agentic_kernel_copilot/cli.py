@@ -1,7 +1,8 @@
-"""Cli: one process of the Copilot CLI for all Tasks of a Host, and what is known of its life.
+"""Cli: one process of the Copilot CLI for all Tasks of a Host, and the watch over this process.
 
-It is spoken with over its standard input and output. It ends when its input does, and so with
-the process that started it, also when that one is killed: measured at 0.1 s, its shells included.
+The Host talks to the CLI over the CLI's standard input and output. The CLI ends when its input
+closes. So it ends with the process that started it, even if that process is killed: its shells
+included, this took 0.1 s when measured.
 """
 
 from __future__ import annotations
@@ -29,15 +30,15 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 START_SECONDS: Final = 30.0
-"""How long the CLI may take to start."""
+"""Seconds that the CLI may take to start."""
 PATIENCE: Final = 10.0
-"""How long it may take to answer before it counts as hung, in seconds."""
+"""Seconds that the CLI may take to answer before it counts as hung."""
 BEAT: Final = 1.0
-"""Seconds between two looks at whether it is alive."""
+"""Seconds between two checks that the CLI is alive."""
 STOP_SECONDS: Final = 10.0
-"""How long it may take to end by itself before it is killed."""
+"""Seconds that the CLI may take to end by itself before it is killed."""
 _WITHHELD: Final = frozenset({"COPILOT_ALLOW_ALL"})
-"""Not handed on to the CLI: it would no longer ask what it may do."""
+"""Variables that the CLI does not get, because with them it would not ask for permission."""
 
 
 class CliLost(Exception):
@@ -48,8 +49,8 @@ class Connection:
     """One life of the CLI.
 
     Attributes:
-        client: The SDK's own.
-        losing: Called once, when the CLI is lost.
+        client: The SDK's client.
+        losing: Functions to call once, when the CLI is lost.
     """
 
     def __init__(self, client: CopilotClient) -> None:
@@ -61,27 +62,27 @@ class Connection:
 
     @property
     def lost(self) -> bool:
-        """Whether it is gone."""
+        """True if the CLI is gone."""
         return bool(self._why)
 
     def check(self) -> None:
-        """Make sure that it is there.
+        """Raise if the CLI is gone.
 
         Raises:
-            CliLost: It is gone; says why.
+            CliLost: The CLI is gone; the message says why.
         """
         if self._why:
             raise CliLost(self._why)
 
     async def call(self, doing: str, work: Callable[[], Awaitable[T]]) -> T:
-        """Ask the CLI for something, which it does within `PATIENCE` or is killed.
+        """Send a request to the CLI; a CLI that does not answer within `PATIENCE` is killed.
 
         Args:
-            doing: What, for the message.
+            doing: The request as a verb, for the message.
 
         Raises:
-            CliLost: It is gone, or did not answer.
-            TaskFailed: It refused.
+            CliLost: The CLI is gone, or did not answer.
+            TaskFailed: The CLI refused the request.
         """
         self.check()
         try:
@@ -98,7 +99,7 @@ class Connection:
         raise CliLost(self._why)
 
     def give_up(self, why: str) -> None:
-        """Whoever uses it is told that it is gone, and what is left of it is killed."""
+        """Count the CLI as lost: tell every user of the connection, and kill the process."""
         if self._why:
             return
         self._why = failures.clean(why) if why else "it ended"
@@ -108,7 +109,7 @@ class Connection:
             told()
 
     async def close(self) -> None:
-        """End it, by force if need be; it is gone when this returns."""
+        """End the CLI, by force if necessary; it is gone when this returns."""
         self._watch.cancel()
         await asyncio.wait([self._watch])
         if self._end is None:
@@ -130,16 +131,16 @@ class Connection:
 
 
 class Cli:
-    """Starts the CLI when it is first needed, and anew when it was lost.
+    """Starts the CLI when it is first needed, and again after it was lost.
 
     Args:
         path: See `find_cli`.
-        home: Where it keeps its sessions.
-        model: The model of its sessions; None for its own choice.
-        base_url: Of the provider of its sessions, if they have one.
-        offline: Whether it may reach nothing but the provider.
-        working_directory: Where it works; None for the current one.
-        env: Added to this process's environment.
+        home: The folder in which the CLI keeps its sessions.
+        model: The model of its sessions; None for the CLI's own choice.
+        base_url: The address of the sessions' provider, if they have one.
+        offline: True if the CLI may reach only the provider.
+        working_directory: The folder in which the CLI works; None for the current one.
+        env: Variables that are added to this process's environment for the CLI.
     """
 
     def __init__(
@@ -168,13 +169,14 @@ class Cli:
         self._closed = False
         self._lock = asyncio.Lock()
         self.starts = 0
-        """How often it was started."""
+        """The number of times that the CLI was started."""
 
     async def open(self) -> Connection:
-        """The CLI as it runs; starts it if need be.
+        """Return the connection to the CLI; start the CLI if it does not run.
 
         Raises:
-            CannotStart: It is missing, is another version, or does not start; says what to do.
+            CannotStart: The CLI is missing, has another version, or does not start; the message
+                says what to do.
         """
         async with self._lock:
             if self._closed:
@@ -187,7 +189,7 @@ class Cli:
             return self._connection
 
     async def close(self) -> None:
-        """End it, if it runs; it does not start any more."""
+        """End the CLI if it runs; it cannot be started again."""
         async with self._lock:
             self._closed = True
             connection, self._connection = self._connection, None
@@ -221,8 +223,8 @@ class Cli:
         if version != CLI_VERSION:
             await _kill(client)
             raise CannotStart(
-                f"the Copilot CLI at {path} is {version}, and this package speaks with "
-                f"{CLI_VERSION}: {INSTALL}"
+                f"the Copilot CLI at {path} has version {version}, and this package needs "
+                f"{CLI_VERSION}; run {INSTALL}"
             )
         return Connection(client)
 
@@ -237,7 +239,7 @@ async def _kill(client: CopilotClient) -> None:
 
 @contextlib.contextmanager
 def _pipes(client: CopilotClient) -> Iterator[None]:
-    """Close what the SDK leaves open of the pipes to a process that it ended."""
+    """Close the pipes to a process that has ended, because the SDK leaves some of them open."""
     process = client._cli_process
     try:
         yield
@@ -254,5 +256,5 @@ def _text(path: Path | None) -> str | None:
 
 
 def default_home(env: Mapping[str, Any] = os.environ) -> Path:
-    """Where the CLI keeps its sessions if nobody says otherwise."""
+    """The folder in which the CLI keeps its sessions by default."""
     return Path(env.get("COPILOT_HOME") or Path.home() / ".copilot")

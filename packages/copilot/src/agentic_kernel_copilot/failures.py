@@ -1,8 +1,8 @@
-"""Failures: what goes wrong in the CLI or behind it, as codes that a program can branch on.
+"""Failures: the errors of the CLI and of its provider, as codes that a program can branch on.
 
-What the provider behind the CLI does wrong has the names that it has for every provider:
+An error of the provider behind the CLI has the same name as for every other provider:
 ``copilot/rate_limit``, ``copilot/authentication``, ``copilot/context_length``, …; see
-`agentic_kernel_engine.providers.failures`. Beside them are the CLI's own.
+`agentic_kernel_engine.providers.failures`. The CLI's own errors are the codes below.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from agentic_kernel_engine.providers.failures import (
 )
 
 CLI_LOST: Final = "cli_lost"
-"""The CLI died or did not answer, again and again."""
+"""The CLI died or did not answer several times in a row."""
 CLI_REFUSED: Final = "cli_refused"
-"""The CLI refused what it was told to do."""
+"""The CLI refused a request."""
 EMPTY_ANSWER: Final = "empty_answer"
-"""The CLI was done without an answer."""
+"""The CLI stopped without an answer."""
 
 _CODES: Final[Mapping[str, str]] = {
     "authentication": AUTHENTICATION,
@@ -54,9 +54,9 @@ _CODES: Final[Mapping[str, str]] = {
     "billing_error": QUOTA,
     "overloaded_error": OVERLOADED,
 }
-"""By the CLI's own name for the error, or the provider's."""
+"""The failure's name, by the CLI's or the provider's name for the error."""
 _IN_STREAM: Final = frozenset({"server_error", "api_error"})
-"""The provider's types of error that say less than a status, where there is none."""
+"""The provider's types of error that mean a fault of the server if there is no status."""
 _SAID: Final[tuple[tuple[str, str], ...]] = (
     ("too long", CONTEXT_LENGTH),
     ("context size", CONTEXT_LENGTH),
@@ -68,16 +68,16 @@ _SAID: Final[tuple[tuple[str, str], ...]] = (
     ("fetch failed", CONNECTION),
     ("error sending request", CONNECTION),
 )
-"""By a part of the message, where the rest says no more than that something is wrong."""
+"""The failure's name, by a part of the message; used if the other facts are too vague."""
 _LOGIN: Final = "No GitHub OAuth token"
-"""A part of what the CLI says where it has neither a login nor a provider."""
+"""A part of the CLI's message if it has neither a login nor a provider."""
 _VAGUE: Final = frozenset({BAD_RESPONSE, INVALID_REQUEST, SERVER_ERROR, NOT_FOUND})
 _keys: Final[set[str]] = set()
 _failures = Failures("copilot", _CODES)
 
 
 def keep(keys: Iterable[str]) -> None:
-    """From now on these keys are in nothing that this process tells of a session."""
+    """Remove these keys, from now on, from every text that this process passes on of a session."""
     global _failures
     _keys.update(keys)
     _failures = Failures("copilot", _CODES, secrets())
@@ -89,15 +89,16 @@ def secrets() -> Secrets:
 
 
 def answered(error: SessionErrorData, failed: ModelCallFailureData | None = None) -> TaskFailed:
-    """What a turn ended with, as the failure of its Task.
+    """The failure of a Task whose turn ended with this error.
 
-    The provider's own words count first, then its status, then the CLI's name for it, and a part
-    of the message at last: the CLI calls much a failed query, and a 403 one of authentication.
+    The provider's own error code counts first, then its status, then the CLI's name for the error,
+    and last a part of the message. The CLI's name comes late, because the CLI calls many errors a
+    failed query, and a 403 an error of authentication.
 
     Args:
-        error: What the CLI says.
-        failed: The last request to the provider, if that failed: the CLI leaves away most of what
-            the provider said about it.
+        error: The CLI's error.
+        failed: The last request to the provider, if it failed. It is needed because the CLI's error
+            leaves out most of the provider's.
     """
     if _LOGIN in error.message:
         return failure(
@@ -124,24 +125,29 @@ def answered(error: SessionErrorData, failed: ModelCallFailureData | None = None
 
 
 def failure(name: str, message: str, **metadata: Any) -> TaskFailed:
-    """A failure of this name; no key gets into it."""
+    """A failure of this name; the kept keys are removed from its text."""
     return _failures.failure(name, message, **metadata)
 
 
 def unfit(finish: str, text: str, refusal: str) -> TaskFailed | None:
-    """Why an answer is none; None if it is one.
+    """The failure of an answer that cannot be used; None if it can be used.
 
     Args:
-        finish: Why the model stopped, in the provider's word.
-        text: What it said until then.
-        refusal: What it says where it refuses.
+        finish: The provider's word for the reason why the model stopped.
+        text: The model's text until then.
+        refusal: The model's text if it refuses.
     """
     if refusal or finish == "refusal":
         return failure(REFUSAL, "the model refuses", text=refusal or text)
     if finish == "content_filter":
         return failure(CONTENT_FILTER, "the provider's filter stopped the answer", text=text)
     if finish == "length":
-        return failure(MAX_TOKENS, "the answer reached the limit of its length", text=text)
+        return failure(
+            MAX_TOKENS,
+            "the provider cut the answer off at its limit of output tokens; raise that limit, or "
+            "ask for a shorter answer",
+            text=text,
+        )
     return None
 
 

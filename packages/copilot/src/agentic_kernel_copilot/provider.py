@@ -1,7 +1,7 @@
-"""Provider: the server of one's own that the CLI's environment variables name.
+"""Provider: the user's own model server, as the CLI's environment variables name it.
 
-The CLI heeds them only where people talk to it; a session that a program begins is told of its
-provider, or asks GitHub. What they mean is in ``copilot help providers``.
+The CLI reads these variables only in an interactive session. A session that a program begins is
+given its provider, or asks GitHub. ``copilot help providers`` explains the variables.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def provider_of(env: Mapping[str, str]) -> ProviderConfig | None:
     """The provider that an environment names; None if it names none.
 
     Raises:
-        InvalidValue: A variable of it is not valid; it is named.
+        InvalidValue: One of its variables is not valid; the message names it.
     """
     base_url = env.get(BASE_URL)
     if not base_url:
@@ -52,7 +52,7 @@ def provider_of(env: Mapping[str, str]) -> ProviderConfig | None:
     for name, variable in _COUNTS.items():
         if given := env.get(variable):
             if not given.isdecimal():
-                raise InvalidValue(variable, f"is {given!r}, and no number of tokens")
+                raise InvalidValue(variable, f"is {given!r}; use a whole number of tokens")
             found[name] = int(given)
     if version := env.get(_AZURE):
         found["azure"] = {"api_version": version}
@@ -62,10 +62,10 @@ def provider_of(env: Mapping[str, str]) -> ProviderConfig | None:
 
 
 def check_provider(provider: ProviderConfig) -> None:
-    """Refuse a provider whose address or key no request could be sent with.
+    """Refuse a provider whose address or key cannot be used in a request.
 
     Raises:
-        InvalidValue: One of them; it is named.
+        InvalidValue: The address or a key cannot be used; the message names it.
     """
     check_address(provider.get("base_url"), "provider.base_url")
     for name in ("api_key", "bearer_token"):
@@ -79,11 +79,11 @@ def keys_of(
     servers: Mapping[str, Any] | None,
     env: Mapping[str, str],
 ) -> set[str]:
-    """What the CLI is given that nobody may see: keys, tokens, and secret headers.
+    """The secrets that the CLI is given: keys, tokens and secret headers.
 
     Args:
         servers: MCP servers, by name.
-        env: Of the CLI.
+        env: The CLI's environment.
     """
     given = provider or {}
     keys = {given.get("api_key"), given.get("bearer_token")}
@@ -97,7 +97,7 @@ def keys_of(
 
 
 def lacking(provider: ProviderConfig | None, model: str | None, offline: bool) -> str:
-    """What is missing for a session to begin, and what to set; "" for nothing."""
+    """The message about a setting that a session needs and does not have; "" if none is missing."""
     if provider is None and offline:
         return (
             f"the Copilot CLI is to be offline and has no provider: set {BASE_URL} and {MODEL}, or "
@@ -111,5 +111,5 @@ def lacking(provider: ProviderConfig | None, model: str | None, offline: bool) -
 def _header(line: str) -> tuple[str, str]:
     name, colon, value = line.partition(":")
     if not colon or not name.strip():
-        raise InvalidValue(_HEADERS, 'has a line that is no "Name: Value"')
+        raise InvalidValue(_HEADERS, 'has a line that is not of the form "Name: Value"')
     return name.strip(), value.strip()

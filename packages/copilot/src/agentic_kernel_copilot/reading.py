@@ -1,7 +1,7 @@
-"""Reading: what a session has said, event by event, and what that leaves to be done.
+"""Reading: reads the events of a session, and keeps track of the work that they leave to do.
 
-Events come as they happen, or from the session's log after a pause, a crash and the loss of the
-CLI: they are read by the same code.
+Events come as they happen, or from the session's log after a pause, a crash or the loss of the
+CLI; the same code reads both.
 """
 
 from __future__ import annotations
@@ -44,25 +44,25 @@ from .state import Call
 from .translation import action_of, added, observation_of, refusal_in, reminder, storable
 
 NOTHING: Final = object()
-"""Stands for an answer that is not there yet."""
+"""Placeholder for an answer that is not there yet."""
 
 
 class Reading:
-    """What one entry knows of its session.
+    """The facts that one entry knows about its session.
 
     Args:
-        entry: The job and its state, into which goes what is to be kept.
+        entry: The job and its state; the state receives the facts that must be kept.
 
     Attributes:
-        talking: Whether a turn goes on, or the session waits for answers to go on.
-        aborting: Whether the turn was told to end.
-        asked: Requests to the provider that are on their way.
-        answer: The last answer that is one for good; `NOTHING` while there is none.
-        fault: What the last turn went wrong with.
-        unsaid: How often in a row the session was idle without an answer, a call or an error.
-        losses: How often in a row the CLI was lost without an answer in between.
-        requests: What the session waits for, by the CLI's id.
-        reminders: What it is to be told of calls that it does not know the end of.
+        talking: True while a turn goes on, or while the session waits for answers to go on.
+        aborting: True if the turn was told to end.
+        asked: The number of requests to the provider that are on their way.
+        answer: The last final answer; `NOTHING` while there is none.
+        fault: The error of the last turn; None if it had none.
+        unsaid: The times in a row that the session was idle without an answer, a call or an error.
+        losses: The times in a row that the CLI was lost without an answer in between.
+        requests: The requests that the session waits for, by the CLI's id.
+        reminders: Messages for the session about calls whose end it does not know.
     """
 
     def __init__(self, entry: SessionRun) -> None:
@@ -78,28 +78,28 @@ class Reading:
         self.requests: dict[str, Pending] = {}
         self.reminders: list[str] = []
         self._failed: ModelCallFailureData | None = None
-        """The last request to the provider, if that failed."""
+        """The last request to the provider, if it failed."""
         self._usage = Usage()
         self._answered = False
-        """Whether the model has answered, and the CLI has not said yet with what."""
+        """True if the model has answered, and the CLI has not yet passed the answer on."""
         self._named: dict[str, str] = {}
-        """Tools by the id of a call that is on its way."""
+        """Names of tools, by the id of a call that is on its way."""
         self._unheard: list[ToolExecutionCompleteData] = []
-        """What came of calls of this answer that the CLI did not tell of."""
+        """Outcomes of calls of this answer that the CLI did not announce."""
         self._length = 0
-        """Of the answer on its way, in characters."""
+        """The length of the answer on its way, in characters."""
         self._redactor = Redactor(failures.secrets())
         self._finish = ""
-        """Why the model's last answer ended, in the provider's word."""
+        """The provider's word for the reason why the model's last answer ended."""
         self._refusal = ""
         self._said = entry.state.heard >= 0
-        """Whether a text was begun, here or by an earlier entry."""
+        """True if a text was begun, here or by an earlier entry."""
         self._over: set[str] = set()
         self._known: set[Any] = set()
 
     @property
     def in_flight(self) -> bool:
-        """Whether a call was begun that is not over."""
+        """True if a call has begun and is not over."""
         return any(
             call.begun and call.action.id not in self._over and call.observation is None
             for call in self._state.calls
@@ -107,17 +107,17 @@ class Reading:
 
     @property
     def observed(self) -> bool:
-        """Whether the turn at hand has calls, and it is known what came of each of them."""
+        """True if the turn at hand has calls, and the outcome of each of them is known."""
         calls = self._state.calls
         return bool(calls) and all(call.observation is not None for call in calls)
 
     @property
     def waits(self) -> bool:
-        """Whether a person is still to decide about a call."""
+        """True if a person still has to decide about a call."""
         return any(call.waits for call in self._state.calls)
 
     def forget(self) -> None:
-        """Begin anew with another CLI, or with this one's session as it was left."""
+        """Start again with another CLI, or with this CLI's session as it was left."""
         self.talking = self.aborting = False
         self.asked = 0
         self.requests.clear()
@@ -125,10 +125,10 @@ class Reading:
         self._known.clear()
 
     def catch_up(self, log: Sequence[SessionEvent], waiting: Iterable[Pending]) -> None:
-        """Take in what the session's log has beyond the last commit, and what it waits for.
+        """Read the part of the session's log after the last commit, and the session's requests.
 
         Raises:
-            End: The session came to one.
+            End: The session's events end the run.
         """
         state = self._state
         ids = [str(event.id) for event in log]
@@ -146,13 +146,13 @@ class Reading:
         self._remind(log)
 
     def take(self, event: SessionEvent) -> bool:
-        """Take in one event; what sub-agents say is not the Task's answer.
+        """Read one event; a text of a sub-agent is not the Task's answer.
 
         Returns:
-            Whether it is new; the log may have had it already.
+            True if the event is new; the log may have shown it already.
 
         Raises:
-            End: The model's answer is none.
+            End: The model's answer cannot be used.
         """
         if event.id in self._known:
             return False
@@ -222,24 +222,25 @@ class Reading:
         return True
 
     def call_of(self, request_id: str, pending: Pending) -> Call:
-        """The call that a request is about; of one that the model did not ask for, a new one."""
+        """The call that a request is about; a new one if the model did not ask for it."""
         kind = getattr(pending.request, "kind", "tool")
         return self._known_call(pending.call or request_id, kind, None)
 
     def begin_text(self) -> None:
-        """What is said from now on is a new text: the last one is finished, or given up."""
+        """Begin a new text: the last one is finished, or given up."""
         self._tell(self._redactor.rest())
         if self._said:
             self._said = False
             self._entry.job.emit(Event(RUN_TURN))
 
     def _grow(self, text: str) -> None:
-        """Count what comes of an answer; one without an end is cut off."""
+        """Count the characters of an answer; end the run if the answer does not end."""
         self._length += len(text) or 1
         if self._length > LENGTH:
             raise End(
                 StopReason.ERROR,
-                f"no end after {LENGTH:,} characters",
+                f"the answer has no end after {LENGTH:,} characters; lower the model's limit of "
+                "output tokens",
                 code="engine/endless_answer",
             )
 
@@ -256,7 +257,7 @@ class Reading:
             self._entry.job.emit(Event(RUN_DELTA, {"text": storable(piece.text), **data}))
 
     def _message(self, data: AssistantMessageData) -> None:
-        """The model has answered: with calls, or for good."""
+        """Handle the model's answer: calls, or the final text."""
         self._tell(self._redactor.rest())
         self.unsaid = self.losses = 0
         text = storable(data.content)
@@ -273,10 +274,10 @@ class Reading:
         self._made(text, storable(data.reasoning_text or ""), storable(data.model or ""))
 
     def _misunderstood(self) -> None:
-        """The turn is over, and the CLI did not say what the model had answered.
+        """Record a turn whose answer the CLI did not pass on.
 
-        It does not where it understands no call of the answer, however often it asks the model
-        again. Such a turn counts as any other.
+        The CLI does not pass an answer on if it understands none of its calls, however often it
+        asks the model again. Such a turn counts like any other.
         """
         for data in self._unheard:
             if self._state.call(data.tool_call_id) is None:
@@ -287,7 +288,7 @@ class Reading:
         self._made("", "", "")
 
     def _made(self, text: str, reasoning: str, model: str) -> None:
-        """Put on record what the model answered with: the calls of the state, or a text."""
+        """Record the model's answer: the calls of the state, or a text."""
         actions: tuple[Any, ...] = tuple(call.action for call in self._state.calls)
         usage, self._usage = self._usage, Usage()
         self._state.plan = Plan(
@@ -297,14 +298,14 @@ class Reading:
         self._over_with()
 
     def _over_with(self) -> None:
-        """No answer is on its way any more."""
+        """Forget the answer that was on its way."""
         self._answered = False
         self._length = 0
         self._named.clear()
         self._unheard.clear()
 
     def _completed(self, data: ToolExecutionCompleteData) -> None:
-        """A call is over, by the CLI's word."""
+        """Handle the CLI's report that a call is over."""
         call = self._state.call(data.tool_call_id)
         self._over.add(data.tool_call_id)
         if call is None or call.observation is not None:
@@ -316,9 +317,9 @@ class Reading:
         self._entry.came_to(call, found)
 
     def _remind(self, log: Sequence[SessionEvent]) -> None:
-        """Note what came of calls that the session has forgotten, or takes for interrupted.
+        """Prepare reminders of calls that the session has forgotten, or takes for interrupted.
 
-        The CLI writes its log a moment late, so a killed one knows less than is on record here.
+        The CLI writes its log a moment late, so a killed CLI knows less than this record.
         """
         known = {pending.call for pending in self.requests.values()}
         for event in log:

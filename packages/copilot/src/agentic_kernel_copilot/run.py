@@ -41,8 +41,8 @@ class SessionRun(Ledger[State]):
 
     Args:
         job: The Host's handle on the Task.
-        state: As the last commit left it, or a new one.
-        limits: As configured; the limits that were changed on the running Task replace them.
+        state: The state of the last commit, or a new one.
+        limits: The configured limits; limits that were changed on the running Task replace them.
         principal: The user or service that the Task runs for.
     """
 
@@ -56,7 +56,7 @@ class SessionRun(Ledger[State]):
             job.note(WAITING_FOR, None)  # The run asks again for what it still waits for.
 
     def made(self, plan: Plan) -> None:
-        """Record what a turn asks for, and count its usage."""
+        """Record the plan of a turn, and count its usage."""
         self.spend(plan.usage)
         self.events = [*self.events, Checked(vocabulary.PLAN_MADE, values.snapshot(plan))]
 
@@ -64,11 +64,9 @@ class SessionRun(Ledger[State]):
         """The end of a run that may not have a further turn; None if it may."""
         limits, spent = self.limits, self.state.spent
         if failed_too_often(limits, spent):
-            return End(StopReason.MAX_FAILURES, f"{spent.failures} observations went wrong")
+            return self.end_at(StopReason.MAX_FAILURES)
         reason = self.exceeded() or unaffordable(limits, spent, NOTHING_USED)
-        if reason is None:
-            return None
-        return End(reason, f"the limit is reached after {self.state.step} steps")
+        return None if reason is None else self.end_at(reason)
 
     @property
     def stopping(self) -> bool:
@@ -91,14 +89,14 @@ class SessionRun(Ledger[State]):
             raise end
 
     def context(self, tools: list[Tool]) -> Context:
-        """The context that a policy is shown; the conversation is the CLI's and is not in it."""
+        """The context for a policy; it lacks the conversation, because the CLI keeps that."""
         return Context(
             self.task, self.state.step, (), tools, (), self.remaining, self.principal, {}, (), (),
             None, "",
         )  # fmt: skip
 
     def came_to(self, call: Call, observation: Observation) -> None:
-        """Note the observation of a call; count it if the call began and went wrong."""
+        """Keep the observation of a call; count a failure if the call began and failed."""
         call.observation = observation
         if observation.error and observation.done:
             self.state.spent.failures += 1
@@ -122,7 +120,7 @@ class SessionRun(Ledger[State]):
     def heed(self) -> None:
         """Act on the decisions in the inbox; the next commit consumes them.
 
-        A session asks no question, so an answer is put on record as ignored.
+        A session asks no question, so an answer is recorded as ignored.
         """
         self.apply_decisions(self._decide)
 

@@ -22,8 +22,8 @@ RUNTIME_KIND: Final = "copilot"
 class CopilotRuntime(Host):
     """A Runtime and a Query for Tasks of the kind ``copilot``; see `CopilotSubstrate`.
 
-    The CLI starts when the first Task needs it, so reading and controlling Tasks needs none, and
-    ends with the Host.
+    The CLI starts when the first Task needs it and ends with the Host, so reading and controlling
+    Tasks needs no CLI.
 
     Example:
         >>> async with CopilotRuntime(model="gpt-5") as runtime:
@@ -55,10 +55,10 @@ class CopilotRuntime(Host):
         env: Mapping[str, str] | None = None,
         **options: Unpack[HostOptions],
     ) -> None:
-        """Nothing is started yet.
+        """Configure the runtime; it starts nothing yet.
 
         Args:
-            store: Where Tasks are kept; None for memory.
+            store: Keeps the Tasks; None for memory.
             model: See `CopilotSubstrate`, as for all that follow.
             provider: See `CopilotSubstrate`.
             offline: See `CopilotSubstrate`.
@@ -78,7 +78,7 @@ class CopilotRuntime(Host):
             **options: See `Host`.
 
         Raises:
-            InvalidValue: A value is not accepted; it is named.
+            InvalidValue: A value is not accepted; the message names it.
         """
         self.substrate = CopilotSubstrate(
             model=model,

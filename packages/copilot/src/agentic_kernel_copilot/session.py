@@ -24,7 +24,7 @@ from agentic_kernel_engine.seams import Tool as OwnTool
 from .cli import Connection
 
 _MISSING: Final = "Session not found"
-"""What the CLI says of a session that it does not have."""
+"""A part of the CLI's message about a session that it does not have."""
 
 
 class SessionMissing(Exception):
@@ -33,20 +33,20 @@ class SessionMissing(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """Something that a session waits for, from before it was resumed."""
+    """A request that a session waits for."""
 
     request_id: str
     call: str
-    """The CLI's id of the call that it is about; "" for none."""
+    """The CLI's id of the call that the request is about; "" for none."""
     request: Any = None
-    """The permission that is asked for; None for a call of our own tools."""
+    """The permission that is requested; None for a call of our own tools."""
 
 
 class Session:
     """A session of the CLI that this process takes part in.
 
-    Nothing of it is answered by the SDK: calls of tools and permission requests stay pending until
-    they are answered here, also when the session was resumed in between, in another process.
+    The SDK answers no request of the session: calls of tools and permission requests stay pending
+    until this class answers them, even if another process has resumed the session in between.
     """
 
     def __init__(self, connection: Connection, session: CopilotSession) -> None:
@@ -61,21 +61,21 @@ class Session:
         options: Mapping[str, Any],
         told: Callable[[SessionEvent], None],
     ) -> Session:
-        """A new session under this id.
+        """Create a session with this id.
 
         Args:
-            options: As the SDK has them.
+            options: The session's options, in the SDK's form.
             told: Called with every event, on the event loop.
 
         Raises:
             CliLost: The CLI is gone.
-            TaskFailed: It refuses.
+            TaskFailed: The CLI refuses.
         """
         made = await connection.call(
             "create a session",
             lambda: connection.client.create_session(
                 session_id=id,
-                name=f"task {id}",  # It is on disk from the beginning.
+                name=f"task {id}",  # With a name the session is on disk from the beginning.
                 on_event=told,
                 on_permission_request=_abstain,
                 **options,
@@ -91,10 +91,10 @@ class Session:
         options: Mapping[str, Any],
         told: Callable[[SessionEvent], None],
     ) -> Session:
-        """The session of this id, as it was left; what it waits for is still to be answered.
+        """Resume the session with this id as it was left; its requests still wait for answers.
 
         Raises:
-            SessionMissing: The CLI has none.
+            SessionMissing: The CLI has no such session.
             CliLost, TaskFailed: As for `create`.
         """
         try:
@@ -116,15 +116,15 @@ class Session:
 
     @property
     def lost(self) -> bool:
-        """Whether the CLI that it runs in is gone."""
+        """True if the CLI of this session is gone."""
         return self._connection.lost
 
     def give_up(self, why: str) -> None:
-        """Count the CLI as lost: it does not do what it was told."""
+        """Count the CLI as lost, because it does not obey."""
         self._connection.give_up(why)
 
     async def say(self, prompt: str) -> None:
-        """Hand over a message; what comes of it comes as events."""
+        """Send a message; the answer comes as events."""
         await self._connection.call("take a message", lambda: self._session.send(prompt))
 
     async def abort(self) -> None:
@@ -132,7 +132,7 @@ class Session:
         await self._connection.call("abort a turn", self._session.abort)
 
     async def leave(self) -> None:
-        """Let go of the session; the CLI unloads it and keeps it, with what it waits for."""
+        """Let go of the session; the CLI unloads it, and keeps it with its open requests."""
         await self._connection.call("let go of a session", self._session.disconnect)
 
     async def log(self) -> Sequence[SessionEvent]:
@@ -140,12 +140,12 @@ class Session:
         return await self._connection.call("hand over a log", self._session.get_events)
 
     async def processing(self) -> bool:
-        """Whether a turn goes on."""
+        """True if a turn goes on."""
         asked = self._session.rpc.metadata.is_processing
         return (await self._connection.call("tell what it does", asked)).processing
 
     async def pending(self) -> list[Pending]:
-        """What it waits for."""
+        """The requests that the session waits for."""
         rpc = self._session.rpc
         permissions = await self._connection.call(
             "list its requests", rpc.permissions.pending_requests
@@ -161,7 +161,7 @@ class Session:
         ]  # fmt: skip
 
     async def permit(self, request_id: str, refusal: str | None = None) -> None:
-        """Answer a permission request: it may, or may not for this reason."""
+        """Answer a permission request: allow the call, or refuse it for this reason."""
         result = (
             PermissionDecisionApproveOnce()
             if refusal is None
@@ -184,12 +184,12 @@ class Session:
 
 
 def missing(refused: TaskFailed) -> bool:
-    """Whether the CLI refused because it does not have the session."""
+    """True if the CLI refused because it does not have the session."""
     return _MISSING in refused.message
 
 
 def offered(tools: Sequence[OwnTool]) -> list[Tool]:
-    """Our tools as the CLI is shown them; they ask for permission here and not there."""
+    """Our tools in the CLI's form; our policy decides about them, so the CLI does not ask."""
     return [
         Tool(
             name=tool.name,
@@ -202,7 +202,7 @@ def offered(tools: Sequence[OwnTool]) -> list[Tool]:
 
 
 def _abstain(*_: Any) -> PermissionNoResult:
-    """Leaves a permission request pending; without any handler the CLI would deny it."""
+    """Leave a permission request pending; without a handler the CLI would deny it."""
     return PermissionNoResult()
 
 

@@ -1,7 +1,7 @@
-"""State: what a Task leaves behind with every commit, beside the session that the CLI keeps.
+"""State: the data that a Task stores with every commit, beside the session that the CLI keeps.
 
-The session is the state: what was said and done is in the CLI's own log of it. Here is where in
-that log the Task's history stands, what was used up, and what was decided about open calls.
+The conversation itself is in the CLI's log of the session. The state holds the place in that log up
+to which the Task's history goes, the usage, and the decisions about open calls.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from agentic_kernel_engine import values
 from agentic_kernel_engine.loop import Decision, Observation, Plan, Spent, ToolCall
 
 VERSION: Final = 1
-"""Schema of the state."""
+"""The version of the state's schema."""
 
 
 class Call(msgspec.Struct, omit_defaults=True):
@@ -23,24 +23,24 @@ class Call(msgspec.Struct, omit_defaults=True):
 
     action: ToolCall
     decision: Decision | None = None
-    """What the policy said; None while it was not asked."""
+    """The policy's decision; None before the policy was asked."""
     digest: str = ""
-    """What an approval of it is bound to, where one is required."""
+    """The digest that an approval of the call must name; "" if it needs none."""
     granted: bool | None = None
-    """Whether a person approved it; None while nobody has decided."""
+    """True if a person approved it, False if a person refused it; None while it is undecided."""
     by: Any = ""
     why: Any = ""
     """Text; the store of an earlier version may hold anything else."""
     begun: bool = False
-    """Whether it counts as made."""
+    """True if the call counts as made."""
     key: str = ""
-    """Its idempotency key, once its effect may have begun."""
+    """Its idempotency key; "" before its effect may have begun."""
     observation: Observation | None = None
-    """What came of it; None while that is not known."""
+    """The outcome of the call; None while it is not known."""
 
     @property
     def waits(self) -> bool:
-        """Whether a person is still to decide about it."""
+        """True if a person still has to decide about the call."""
         return bool(self.digest) and self.granted is None and self.observation is None
 
 
@@ -51,25 +51,25 @@ class State(msgspec.Struct, omit_defaults=True):
     session: str
     """The id of the CLI's session."""
     cursor: str = ""
-    """The last event of the session's log that is on record here."""
+    """The last event of the session's log that the Task's history has recorded."""
     told: list[tuple[str, int]] = []
-    """What the session was told: the event of the prompt, and how many supplements it had heard
-    then. A CLI that is killed forgets the last moments, and is told again."""
+    """The prompts that the session received: the event of each, and the number of supplements that
+    the session knew then. A killed CLI forgets its last moments, so it is told again."""
     offered: int | None = None
-    """How many supplements the prompt has that is being handed over."""
+    """The number of supplements that the prompt on its way includes; None without such a prompt."""
     step: int = 0
-    """SessionTurns that are over and on record."""
+    """Turns that are over and recorded."""
     spent: Spent = msgspec.field(default_factory=Spent)
     plan: Plan | None = None
-    """What the turn at hand asks for."""
+    """The plan of the turn at hand."""
     calls: list[Call] = []
-    """Its calls, in the order of the plan's actions."""
+    """The calls of the turn, in the order of the plan's actions."""
     limits: dict[str, Any] | None = None
     """Limits that were changed while the Task ran."""
 
     @property
     def heard(self) -> int:
-        """How many supplements the session has heard; -1 before the instructions."""
+        """The number of supplements that the session has received; -1 before the instructions."""
         return self.told[-1][1] if self.told else -1
 
     def call(self, id: str) -> Call | None:
@@ -78,22 +78,22 @@ class State(msgspec.Struct, omit_defaults=True):
 
 
 def load(stored: Any) -> State:
-    """The state behind its JSON form.
+    """Decode a state from its JSON form.
 
     Raises:
-        InvalidValue: It was left by something else, or by a later version of this package.
+        InvalidValue: Another substrate or another version of this package wrote it.
     """
     version = stored.get("version") if isinstance(stored, dict) else None
     if version != VERSION:
         raise InvalidValue(
             "state",
-            f"is not one this version understands ({ascii(stored)[:80]}); go on with the version "
-            "of agentic-kernel-copilot that began it",
+            f"is not a state that this version reads ({ascii(stored)[:80]}); use the version of "
+            "agentic-kernel-copilot that began the Task",
         )
     try:
         return msgspec.convert(stored, State)
     except msgspec.ValidationError as error:
-        raise InvalidValue("state", f"is no state of a Copilot session: {error}") from error
+        raise InvalidValue("state", f"is not a state of a Copilot session: {error}") from error
 
 
 def dump(state: State) -> values.Encoded:

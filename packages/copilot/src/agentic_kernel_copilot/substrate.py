@@ -48,54 +48,54 @@ from .turns import SessionTurns
 SESSION: Final = "copilot/session"
 """The note that names the CLI's session."""
 LET_GO_SECONDS: Final = 2 * PATIENCE
-"""How long a run may take to let go of its session: it ends the turn, then leaves."""
+"""Seconds that a run may take to let go of its session: it ends the turn, then leaves."""
 OnKill = Literal["keep", "delete"]
-"""What becomes of the session of a killed Task."""
+"""The treatment of the session of a killed Task: the CLI keeps or deletes it."""
 
 
 class CopilotSubstrate:
-    """Runs Tasks as sessions of one process of the Copilot CLI, which bounds nothing itself.
+    """Runs Tasks as sessions of one process of the Copilot CLI, which has no limits of its own.
 
-    The session is the state: what was said and done is in the CLI's own log, under the id in the
-    note ``copilot/session``. A pause ends the turn and keeps the session; a resume hands over the
-    supplements; a crash, of the Host or of the CLI, is entered again in the same way. The text on
-    its way is streamed as ``run.delta`` events; every turn leaves the events of a step of the
-    engine's `Loop`: ``plan.made``, ``plan.decided``, ``step.observed``.
+    The conversation is in the CLI's own log, under the session id in the note ``copilot/session``.
+    A pause ends the turn and keeps the session. A resume sends the supplements to the session. A
+    run after a crash of the Host or of the CLI enters in the same way. Text in progress is streamed
+    as ``run.delta`` events. Every turn records the events of a step of the engine's `Loop`:
+    ``plan.made``, ``plan.decided``, ``step.observed``.
 
-    A call of one of our tools is decided about, prepared, run and settled here, and the CLI is
-    told what came of it. For its own tools the CLI asks, and the policy decides; where that wants a
-    person, the Task pauses with the call pending in the session, and goes on with that very call.
+    A call of one of our tools is authorized, prepared, run and settled here, and the CLI receives
+    the outcome. For its own tools the CLI asks for permission, and the policy decides. If the
+    policy requires a person, the Task pauses with the call pending in the session, and goes on with
+    that same call.
 
     The result is the text of the last answer.
 
     Args:
-        model: The model's name; None for the CLI's own choice, or ``COPILOT_MODEL``.
-        provider: The user's own, as the SDK has it: ``base_url``, ``type``, ``wire_api``,
-            ``api_key``, …; None for the one that ``COPILOT_PROVIDER_BASE_URL`` and the CLI's other
-            variables name, or else GitHub's.
-        offline: Whether the CLI may reach nothing but the provider.
-        timeout: Seconds that the provider may be silent while it is asked, after which it is taken
-            to be lost.
-        tools: Tools of ours, and typed functions.
-        allowed_tools: Of the CLI's own tools, and of MCP servers as ``<server>-<tool>``; none
-            without it. ``builtin:*`` and ``mcp:*`` are all.
-        mcp_servers: By name, as the SDK has them.
-        system_message: Takes the place of the CLI's own; or the SDK's form of it.
-        policy: Decides about every call of our tools and of an MCP server's, and every other one
-            that the CLI asks about; `AllowAll` by default. A call of an MCP server's tool counts
-            as a write, whatever the server says of it.
-        limits: How far a Task may go: answers, calls, failures, seconds, tokens and cost. The
-            other limits are the Loop's.
-        principal: On whose behalf a Task runs.
-        on_kill: Whether the CLI keeps or deletes the session of a killed Task.
-        working_directory: Where the CLI works; None for the current one.
-        home: Where it keeps its sessions; None for ``COPILOT_HOME``, or ``~/.copilot``. Hosts that
-            take over one another's Tasks share it.
-        cli_path: The CLI; see `find_cli`.
-        env: Added to this process's environment for the CLI.
+        model: The model's name; None for ``COPILOT_MODEL``, or the CLI's own choice.
+        provider: The user's own provider in the SDK's form: ``base_url``, ``type``, ``wire_api``,
+            ``api_key``, …; None for the provider that ``COPILOT_PROVIDER_BASE_URL`` and the CLI's
+            other variables name, or else GitHub.
+        offline: True if the CLI may reach only the provider.
+        timeout: Seconds that the provider may be silent during a request before it counts as lost.
+        tools: Our tools, and typed functions.
+        allowed_tools: The tools of the CLI that a session may use, and those of MCP servers as
+            ``<server>-<tool>``; none by default. ``builtin:*`` and ``mcp:*`` stand for all.
+        mcp_servers: MCP servers by name, in the SDK's form.
+        system_message: A text that replaces the CLI's own system message; or the SDK's form of it.
+        policy: Decides about every call of our tools and of an MCP server's tools, and every other
+            call that the CLI asks about; `AllowAll` by default. A call of an MCP server's tool
+            counts as a write, whatever the server declares.
+        limits: The limits of a Task: answers, calls, failures, seconds, tokens and cost. The other
+            limits are for the Loop only.
+        principal: The user or program that a Task runs for.
+        on_kill: ``keep`` or ``delete`` the session of a killed Task.
+        working_directory: The folder in which the CLI works; None for the current one.
+        home: The folder in which the CLI keeps its sessions; None for ``COPILOT_HOME``, or
+            ``~/.copilot``. Hosts that take over one another's Tasks must share it.
+        cli_path: The CLI's program; see `find_cli`.
+        env: Variables that are added to this process's environment for the CLI.
 
     Raises:
-        InvalidValue: Something of it is not accepted; it is named.
+        InvalidValue: An argument is not accepted; the message names it.
     """
 
     def __init__(
@@ -176,12 +176,13 @@ class CopilotSubstrate:
         self._live: dict[str, asyncio.Event] = {}
 
     async def accept(self, task: Task) -> None:
-        """Refuse Tasks where the CLI cannot start, and those that continue another one.
+        """Refuse a Task if the CLI cannot start, or if the Task continues another one.
 
         Raises:
-            CannotStart: It is missing, is another version, or does not start; there is no provider
-                that it may reach, or no model; a session would have to begin with what was said
-                in another one; or the metadata has what is noted here. Says what to do.
+            CannotStart: The CLI is missing, has another version, or does not start; it has no
+                provider that it may reach, or no model; the Task continues another Task's
+                conversation; or the metadata has a key that only this substrate may note. The
+                message says what to do.
         """
         refuse_notes(task, SESSION, STOP_REASON, WAITING_FOR)
         if CONTINUES in task.metadata:
@@ -196,10 +197,11 @@ class CopilotSubstrate:
         await self.cli.open()
 
     async def execute(self, job: Job) -> Any:
-        """Go on with the Task's session from where it is, to its answer.
+        """Run the Task's session from its present point to its answer.
 
-        A Task that was taken over where the CLI, its provider or the session is missing, or its
-        state is not understood, is paused with that reason and not failed: it can go on elsewhere.
+        If the CLI, its provider or the session is missing on this Host, or if the state cannot be
+        read here, the Task is paused with that reason and not failed, because another Host may go
+        on with it.
 
         Raises:
             TaskFailed: With a code of `agentic_kernel_copilot.failures`, or ``engine/<limit>``.
@@ -225,8 +227,8 @@ class CopilotSubstrate:
             return entry.close(end)
         except SessionMissing:
             await entry.pause(
-                f"the Copilot CLI has no session {state.session} in its home here; go on where it "
-                "was begun"
+                f"the Copilot CLI has no session {state.session} in its home here; resume the Task "
+                "on a Host that shares the home in which it was begun"
             )
         except CannotStart as refused:
             await entry.pause(str(refused))
@@ -242,10 +244,10 @@ class CopilotSubstrate:
                 del self._live[job.task.id]
 
     async def _alone(self, job: Job) -> None:
-        """Wait until an earlier run of the Task has let go of the session, which would end here.
+        """Wait until an earlier run of the Task has let go of the session.
 
         Raises:
-            RunEnded: It does not, and the Task is paused.
+            RunEnded: The earlier run does not let go in time, so the Task is paused.
         """
         try:
             async with asyncio.timeout(LET_GO_SECONDS):
@@ -254,12 +256,12 @@ class CopilotSubstrate:
         except TimeoutError:
             await job.pause(
                 job.state,
-                reason="an earlier run of this Task does not let go of its session; resume the "
-                "Task once its call has ended",
+                reason="an earlier run of this Task still holds its session after "
+                f"{LET_GO_SECONDS:g} seconds; resume the Task after the call of that run has ended",
             )
 
     async def on_killed(self, task: Task, state: Any, events: Sequence[Event]) -> None:
-        """Delete the session of a killed Task, if that is wanted, once its turn is ended."""
+        """After the turn has ended, delete a killed Task's session if ``on_kill`` is ``delete``."""
         id = task.metadata.get(SESSION) if SESSION in task.noted else None
         if self._on_kill != "delete" or not isinstance(id, str):
             return
@@ -281,15 +283,15 @@ class CopilotSubstrate:
 
 
 def _qualified(name: str, servers: Mapping[str, Any] | None) -> str:
-    """A tool's name as the CLI filters by: with its source."""
+    """The name of a tool with its source, as the CLI's filter needs it."""
     ours = any(name.startswith(f"{server}-") for server in servers or ())
     return f"mcp:{name}" if ours else f"builtin:{name}"
 
 
 def _asking(servers: Collection[str]) -> PreToolUseHandler:
-    """Has the CLI ask about every call of an MCP server's tools.
+    """A hook that makes the CLI ask about every call of an MCP server's tools.
 
-    By itself it asks about none of which the server says that it only reads.
+    Without the hook the CLI does not ask about tools that the server declares as read-only.
     """
     theirs = tuple(f"{server}-" for server in servers)
 

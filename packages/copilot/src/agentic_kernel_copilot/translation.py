@@ -1,4 +1,4 @@
-"""Translation: what the CLI's events say, in the engine's words and fit to be stored."""
+"""Translation: from the CLI's events to the engine's types, fit to be stored."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ _ERRORS: Final[Mapping[str, str]] = {
     "interrupted": INDETERMINATE,
     "timeout": TIMEOUT,
 }
-"""Of the CLI's own calls, by its code; any other is `HANDLER_ERROR`."""
+"""The error of an observation, by the CLI's code for its own call; else `HANDLER_ERROR`."""
 
 
 def reminder(call: Call) -> str:
-    """What a session is told of a call that it does not know the end of."""
+    """The message to a session about a call whose end it does not know."""
     asked = f"Before you were interrupted you called {call.action.tool} with "
     asked += values.encode(call.action.arguments).decode()
     found = call.observation
@@ -49,7 +49,7 @@ def reminder(call: Call) -> str:
 
 
 def action_of(id: str, name: str, arguments: Any) -> ToolCall:
-    """A call as the session asks for it; what cannot be stored of it is left out."""
+    """The call that a session requests; arguments that cannot be stored are left out."""
     try:
         values.check(arguments, "arguments")
     except InvalidValue:
@@ -61,7 +61,7 @@ def action_of(id: str, name: str, arguments: Any) -> ToolCall:
 
 
 def observation_of(call: Call, data: ToolExecutionCompleteData) -> Observation:
-    """What came of a call of the CLI's own, as it tells it."""
+    """The observation of a call of the CLI's own tools, from the CLI's report."""
     action = call.action
     if data.success:
         said = storable(data.result.content) if data.result is not None else ""
@@ -75,9 +75,9 @@ def observation_of(call: Call, data: ToolExecutionCompleteData) -> Observation:
 
 
 def refusal_in(data: RawSessionEventData) -> str:
-    """What the model says where it refuses, in the provider's form of it; "" if it does not.
+    """The model's text if it refuses, from the provider's own event; "" if it does not refuse.
 
-    The CLI's own event of the answer leaves it out.
+    The CLI's own event of the answer leaves this text out.
     """
     message = data.raw.get("message") if isinstance(data.raw, dict) else None
     refusal = message.get("refusal") if isinstance(message, dict) else None
@@ -85,7 +85,7 @@ def refusal_in(data: RawSessionEventData) -> str:
 
 
 def added(usage: Usage, data: AssistantUsageData) -> Usage:
-    """What was used up, with one more call of a model."""
+    """The usage with one more call of a model."""
     return Usage(
         usage.input_tokens + _count(data.input_tokens),
         usage.output_tokens + _count(data.output_tokens),
@@ -100,6 +100,6 @@ def _count(tokens: Any) -> int:
 
 
 def storable(text: str) -> str:
-    """A text from outside, whole, without keys and in a form that can be stored."""
+    """A text from outside in full, without keys and fit to be stored."""
     text = failures.secrets().clean(text)
     return text.replace("\0", "\\0").encode("utf-8", "backslashreplace").decode()

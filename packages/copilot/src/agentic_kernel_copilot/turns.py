@@ -1,9 +1,8 @@
 """SessionTurns: a Task's conversation with a session, from entry to answer.
 
-One asyncio task reads everything that happens, from one queue: the session's events, answered
-calls, decisions and pauses from outside, the end of the CLI. What the session has said beyond the
-last commit is read from its log with the same code, so that going on after a pause, a crash and
-the loss of the CLI are one path.
+One asyncio task reads all news from one queue: the session's events, answered calls, decisions and
+pauses from outside, the end of the CLI. The same code reads the part of the session's log after the
+last commit. So a run goes on in the same way after a pause, a crash and the loss of the CLI.
 """
 
 from __future__ import annotations
@@ -26,13 +25,14 @@ from .run import SessionRun, ended
 from .session import Pending, Session, SessionMissing
 
 LOSSES: Final = 3
-"""How often in a row the CLI may be lost without a turn in between before the Task fails."""
+"""The most times in a row that the CLI may be lost without a turn in between."""
 GO_ON: Final = "You were interrupted. Go on with the task."
-"""What a session is told when it is to go on and there is nothing new to tell it."""
+"""The message to a session that must go on if there is no other message for it."""
 QUIET: Final = 0.2
 """Seconds without news after which a turn that waits for a person is left to wait."""
 UNSAID: Final = 3
-"""How often in a row a session may be idle without an answer, a call or an error."""
+"""The number of times in a row that a session is idle without an answer, a call or an error, after
+which the Task fails."""
 
 
 class SessionTurns:
@@ -40,9 +40,9 @@ class SessionTurns:
 
     Args:
         entry: The job and its state.
-        calls: What becomes of the calls that the session asks for.
-        cli: Where the session is.
-        options: Of the session, as the SDK has them.
+        calls: Answers the calls that the session requests.
+        cli: The CLI that keeps the session.
+        options: The session's options, in the SDK's form.
         timeout: Seconds that the provider may be silent.
     """
 
@@ -60,21 +60,21 @@ class SessionTurns:
         self._news: asyncio.Queue[Any] = asyncio.Queue()
         self._session: Session | None = None
         self._parked = False
-        """Whether the session is left as it is, for a person to decide."""
+        """True if the session is left as it is until a person decides."""
         self._deadline: float | None = None
-        """When a turn that was aborted has to be over, on the event loop's clock."""
+        """The moment at which an aborted turn must be over, by the event loop's clock."""
         self._kept = entry.state.step
         self._workers: dict[str, asyncio.Task[bool]] = {}
 
     async def run(self, begun: bool) -> Any:
-        """Talk until there is an answer, and return it.
+        """Talk to the session until there is an answer; return the answer.
 
         Args:
-            begun: Whether the session may be there already.
+            begun: True if the session may exist already.
 
         Raises:
-            End: The run ends otherwise.
-            RunEnded: The Task is paused, or no longer this run's.
+            End: The run ends without an answer.
+            RunEnded: The Task is paused, or this run no longer owns it.
             SessionMissing: The CLI does not have the session that was begun.
         """
         try:
@@ -110,10 +110,10 @@ class SessionTurns:
             connection.losing.discard(wake)
 
     def _forget(self) -> None:
-        """Begin anew: of what was not heard yet only an end counts, the rest is in the log.
+        """Start again; drop the unread news except an end, because the log has the rest.
 
         Raises:
-            End: A call that went on while the CLI was lost ended the run.
+            End: A call that went on while the CLI was lost has ended the run.
         """
         while not self._news.empty():
             heard = self._news.get_nowait()
@@ -135,11 +135,10 @@ class SessionTurns:
         return await Session.create(connection, id, self._options, told)
 
     async def _go_on(self, session: Session) -> float | None:
-        """Do what is due: pause, begin calls, say what is next.
+        """Do the work that is due: pause, begin calls, send the next message.
 
         Returns:
-            How long to wait for news before the Task is left to people, in seconds; None for as
-            long as it takes.
+            Seconds to wait for news before the Task is left to people; None for no limit.
 
         Raises:
             End: A limit is reached.
@@ -153,7 +152,7 @@ class SessionTurns:
         busy = bool(self._workers) or read.in_flight
         if read.talking:
             if not busy and read.observed and entry.reached() is not None:
-                # The CLI would ask the model again as soon as it knew what came of the last call.
+                # With the last call's outcome the CLI would ask the model again, beyond the limit.
                 entry.settle_turn()
                 entry.check_spent()
             if entry.stopping and not busy and not read.aborting:
@@ -171,13 +170,17 @@ class SessionTurns:
         return None
 
     async def _say(self, session: Session) -> None:
-        """Tell the session what it has not heard; what is about to be told is on record first."""
+        """Send the session the texts that it has not received; a commit records this first."""
         state, task, read = self._state, self._entry.task, self._read
         self._entry.check_time()
         self._entry.check_spent()
         if read.unsaid >= UNSAID:
             raise ended(
-                failures.failure(failures.EMPTY_ANSWER, "the session is idle without an answer")
+                failures.failure(
+                    failures.EMPTY_ANSWER,
+                    f"the session was idle {read.unsaid} times in a row without an answer; use "
+                    "another model, or change the instructions",
+                )
             )
         texts = list(task.supplements[max(state.heard, 0) :])
         if state.heard < 0:
@@ -192,7 +195,7 @@ class SessionTurns:
         await session.say("\n\n".join(text for text in texts if text.strip()) or GO_ON)
 
     async def _abort(self, session: Session) -> None:
-        """End the turn at a safe point; a turn that will not end loses the CLI."""
+        """End the turn at a safe point; if the turn does not end, the CLI counts as lost."""
         self._read.aborting = True
         self._deadline = asyncio.get_running_loop().time() + PATIENCE
         await session.abort()
@@ -200,16 +203,16 @@ class SessionTurns:
             self._read.talking = False
 
     async def _hear(self, patience: float | None) -> bool:
-        """Wait for the next thing that happens, and take it in.
+        """Wait for news, and handle all that have come.
 
         Args:
-            patience: How long to wait, in seconds; None for as long as it takes.
+            patience: Seconds to wait; None for no limit.
 
         Returns:
-            Whether anything happened by then.
+            True if news came in time.
 
         Raises:
-            End: The provider is silent, or the Task has worked for as long as it may.
+            End: The provider is silent for too long, or ``max_seconds`` is reached.
         """
         self._entry.check_time()
         began = asyncio.get_running_loop().time()
@@ -223,7 +226,10 @@ class SessionTurns:
             if self._read.aborting and self._session is not None and patience is None:
                 self._session.give_up(f"a turn did not end within {PATIENCE:g} seconds")
             elif self._asking and asyncio.get_running_loop().time() - began >= self._timeout:
-                silent = f"the provider said nothing for {self._timeout:g} seconds"
+                silent = (
+                    f"the provider said nothing for {self._timeout:g} seconds; check the provider, "
+                    "or raise timeout"
+                )
                 raise ended(failures.failure(TIMEOUT, silent)) from None
             return False
         finally:
@@ -241,7 +247,7 @@ class SessionTurns:
 
     @property
     def _asking(self) -> bool:
-        """Whether only the provider is waited for, which the CLI would do for ever."""
+        """True if the run waits for the provider alone; the CLI would wait for it for ever."""
         return self._read.asked > 0 and not self._read.aborting and not self._workers
 
     def _wait_at_most(self, patience: float | None) -> float | None:
@@ -251,7 +257,7 @@ class SessionTurns:
         return min((bound for bound in bounds if bound is not None), default=None)
 
     async def _keep(self) -> None:
-        """One durable write for each turn that called something, and no turn beyond the limits."""
+        """Commit once for each turn with calls, and end the run at a limit."""
         state = self._state
         if state.step > self._kept and state.plan is None and not self._read.aborting:
             self._kept = state.step
@@ -261,8 +267,8 @@ class SessionTurns:
     def _work(self, session: Session, id: str, pending: Pending) -> None:
         """Begin to answer a request, unless that goes on already or has to wait.
 
-        A call waits for a person; and what came of it waits where the CLI, once it knew, would ask
-        the model beyond a limit.
+        A call waits for a person's decision. Its outcome waits if the CLI, after it received the
+        outcome, would ask the model beyond a limit.
         """
         call = self._read.call_of(id, pending)
         held = call.observation is not None and self._entry.reached() is not None
@@ -283,10 +289,10 @@ class SessionTurns:
         self._news.put_nowait(None)
 
     async def _lose(self, lost: CliLost) -> None:
-        """The CLI is gone: let what goes on here end, and go on with another one.
+        """Wait for the calls that go on after the CLI was lost; the run goes on with another CLI.
 
         Raises:
-            End: It was lost too often.
+            End: The CLI was lost more than `LOSSES` times in a row.
         """
         self._read.losses += 1
         if self._read.losses > LOSSES:
@@ -296,7 +302,7 @@ class SessionTurns:
             await asyncio.wait(list(self._workers.values()), timeout=self._entry.seconds_left)
 
     async def _let_go(self) -> None:
-        """End what goes on for this entry; the CLI keeps the session, and what it waits for."""
+        """End the work of this entry; the CLI keeps the session with its open requests."""
         workers = list(self._workers.values())
         for worker in workers:
             worker.cancel()

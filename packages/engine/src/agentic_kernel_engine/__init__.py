@@ -42,9 +42,11 @@ if TYPE_CHECKING:
     from .seams import tool
     from .search import Search, SearchOptions
     from .store import EventId, Store, StoreTraits
-    from .substrate import Substrate
+    from .substrate import Accepting, Cleaning, Substrate
 
 __all__ = [
+    "Accepting",
+    "Cleaning",
     "CompositeObserver",
     "Conflict",
     "ConsoleObserver",
@@ -111,7 +113,7 @@ _NAMES = {
     "seams": "tool",
     "search": "Search SearchOptions",
     "store": "EventId Store StoreTraits",
-    "substrate": "Substrate",
+    "substrate": "Accepting Cleaning Substrate",
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
 

@@ -1,4 +1,4 @@
-"""JSON documents of a Task and an Agent, for people and other programs.
+"""Codec: JSON documents of a Task and an Agent, for people and other programs.
 
 Moments are ISO 8601. A document from outside is checked strictly.
 """

@@ -318,6 +318,17 @@ def part_or_none(value: Any, name: str, port: type[Any]) -> Any:
     return None if value is None else part(value, name, port)
 
 
+def awaitable(value: Any, said: str) -> Any:
+    """What a foreign method gave, if it can be awaited.
+
+    Raises:
+        TypeError: It cannot; most often ``async`` is missing before ``def``.
+    """
+    if hasattr(type(value), "__await__"):
+        return value
+    raise TypeError(f"{said} gave {came(value)}, which cannot be awaited; write 'async def'")
+
+
 def optional(value: Any, name: str, port: type[Any]) -> Any:
     """The object if it also has the methods of an optional port; else None.
 
@@ -344,7 +355,12 @@ def _warn_of_misspelled(kind: Any, name: str, port: Any) -> None:
 
 
 def _almost(name: str, meant: str) -> bool:
-    """True if the names differ by one typing error: one letter more, less or other, or two swapped."""
+    """True if one typing error separates the names: a letter more, less, other, or two swapped.
+
+    A name that lacks no more than three letters at the end counts too.
+    """
+    if name != meant and meant.startswith(name) and len(meant) - len(name) <= 3:
+        return True
     if name == meant or abs(len(name) - len(meant)) > 1:
         return False
     start = next((at for at, (a, b) in enumerate(zip(name, meant, strict=False)) if a != b), None)

@@ -32,7 +32,7 @@ class TaskFailed(KernelError):
 
 
 class HostClosed(KernelError, RuntimeError):
-    """The Host was closed: its verbs do nothing any more, and nobody waits on it for news."""
+    """The Host was closed: its verbs do nothing any more, and every wait on it ends."""
 
     def __str__(self) -> str:
         return "this Host is closed; make a new one over the same store"
@@ -54,7 +54,10 @@ class Conflict(KernelError):
         super().__init__(task_id, latest)
 
     def __str__(self) -> str:
-        return f"the record of task {shown(self.task_id)} moved on; load it and decide again"
+        return (
+            f"the record of task {shown(self.task_id)} has moved on: another write came first; "
+            "load it and decide again"
+        )
 
 
 class InboxFull(KernelError, RuntimeError):
@@ -79,9 +82,10 @@ class InboxFull(KernelError, RuntimeError):
 
     def __str__(self) -> str:
         return (
-            f"{self.entries:,} decisions wait for task {shown(self.task_id)}, with this one "
-            f"{self.length:,} bytes, and at most {self._most[0]:,} of {self._most[1]:,} bytes in "
-            "all may wait; resume the Task so that it acts on them, and decide again"
+            f"the inbox of task {shown(self.task_id)} is full: {self.entries:,} decisions wait, "
+            f"and with this one they have {self.length:,} bytes; the limits are "
+            f"{self._most[0]:,} decisions and {self._most[1]:,} bytes; resume the Task so that it "
+            "acts on them, and decide again"
         )
 
 

@@ -91,7 +91,7 @@ class MemoryStore:
         self._left: set[str] = set()
         """Hosts that are gone for good; a name for each Host that was ever closed."""
         self._lock = threading.Lock()
-        """Held by each write and by `find`. The other reads need one Task at a time, and no lock."""
+        """Held by each write and by `find`; the other reads look at one Task at a time."""
 
     async def join(self, host: str) -> None:
         with self._lock:

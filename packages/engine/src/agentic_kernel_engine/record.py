@@ -20,8 +20,7 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     """
 
     task: Task
-    """The snapshot that a Query returns. Never ``not_started``, because dispatch stores it first.
-    """
+    """The snapshot that a Query returns. Never ``not_started``, because dispatch changes that."""
     version: int = 1
     """1 when inserted, one more with every commit and claim."""
     state: bytes | None = None
@@ -39,13 +38,14 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     parent: str | None = None
     """The Task that spawned this one."""
     terms: bytes | None = None
-    """The Task's principal, limits and grant, as JSON text; written once, with the input, and
-    opaque to a store (R19)."""
+    """The principal that the Task acts for and the Task's limits, as JSON text; written once, with
+    the input, and opaque to a store (R19)."""
     realm: str = ""
-    """The tenant of the Task, for `Store.find`; written once, with the input."""
+    """The group of Tasks that the Task belongs to, e.g. a tenant's, for `Store.find`; written once,
+    with the input."""
     form: str = ""
-    """The form of ``state``, such as ``loop/3``. A Host checks before it claims the Task that it
-    can read this form (R23). Empty if the substrate does not say."""
+    """The form of ``state``, such as ``loop/3``, so that a reader knows before it takes the Task if
+    it can read the state (R23); empty if the substrate does not say."""
 
     @property
     def needs_schema(self) -> int:

@@ -219,7 +219,7 @@ def _labels(name: str, value: Any) -> Mapping[str, str]:
 
 def _created(name: str, value: Any) -> Created:
     if not isinstance(value, tuple) or len(value) != 2:
-        raise InvalidValue("after", "must be a pair (created_at, id) where newest is set")
+        raise InvalidValue("after", "must be a pair (created_at, id) if newest is set")
     return aware("after[0]", value[0]), _text("after[1]", value[1])
 
 

@@ -65,8 +65,7 @@ class Store(Protocol):
         ...
 
     async def leave(self, host: str) -> None:
-        """Declare ``host`` gone for good; other hosts may now claim the Tasks that it still owns.
-        """
+        """Declare ``host`` gone for good; other hosts may now claim the Tasks that it owns."""
         ...
 
     async def alive(self, owner: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -18,6 +19,7 @@ class Substrate(Protocol):
     misspelled then fails in the type checker, and when the substrate is made.
     """
 
+    @abstractmethod
     async def execute(self, job: Job) -> Any:
         """Do the work and return its result, a JSON value.
 
@@ -37,18 +39,20 @@ class Substrate(Protocol):
 class Accepting(Protocol):
     """A substrate that may refuse a Task before anything is written."""
 
+    @abstractmethod
     async def accept(self, task: Task) -> None:
         """Return to accept the Task.
 
         Raises:
             CannotStart: The substrate refuses the Task.
         """
-        raise NotImplementedError
+        ...
 
 
 class Cleaning(Protocol):
     """A substrate whose Tasks may leave work running elsewhere, e.g. in another process."""
 
+    @abstractmethod
     async def on_killed(self, task: Task, state: Any, events: Sequence[Event]) -> None:
         """End everything that a killed Task has running elsewhere.
 
@@ -60,4 +64,4 @@ class Cleaning(Protocol):
             state: The state of the Task's last commit; None if there was none.
             events: All durable events of the Task.
         """
-        raise NotImplementedError
+        ...

@@ -110,8 +110,7 @@ def encode_lines(items: Sequence[Any], path: str = "value") -> list[bytes]:
 
 
 def snapshot(value: Any) -> msgspec.Raw:
-    """Encode a part of a value now, for `encode_checked`; later changes of the part do not count.
-    """
+    """Encode a part of a value now, for `encode_checked`; later changes do not count."""
     return msgspec.Raw(_encoder.encode(value))
 
 

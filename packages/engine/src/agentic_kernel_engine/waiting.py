@@ -46,8 +46,7 @@ def waiting_for(task: Task) -> Mapping[str, Any] | None:
 
 
 def asked(task: Task) -> Mapping[str, Any] | None:
-    """`waiting_for` of a paused Task; None if the Task is not paused, because it asks nothing now.
-    """
+    """`waiting_for` of a paused Task; None if the Task is not paused."""
     return waiting_for(task) if task.status is TaskStatus.PAUSED else None
 
 
@@ -107,7 +106,7 @@ def surfaced(child: Task, waiting: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def field_text(entry: Mapping[str, Any], name: str) -> str:
-    """A field of a stored decision as text; "" if it is none."""
+    """A field of a stored decision; "" if the field is not text."""
     value = entry.get(name, "")
     return value if isinstance(value, str) else ""
 

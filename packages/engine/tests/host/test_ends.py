@@ -15,7 +15,8 @@ import agentic_kernel_engine as engine
 from agentic_kernel import Dispatch, Failure, InvalidValue, Task, TaskStatus, apply
 from agentic_kernel_engine import Event, Job, MemoryStore, Record, StoreError, TaskFailed
 from agentic_kernel_engine.events import from_stored
-from agentic_kernel_engine.host.run import BUFFER, PIECE
+from agentic_kernel_engine.host.emitted import PIECE
+from agentic_kernel_engine.host.run import BUFFER
 from agentic_kernel_engine.host.takeover import Backoff
 
 from ..conftest import Acting, Crash, NewTask, TappedStore, Until

@@ -195,7 +195,7 @@ async def test_an_inbox_is_bounded_and_nobody_is_kept_from_deciding(
         before = await host.record(task.id)
         assert full.entries == len(before.inbox) <= MOST_ENTRIES
         assert len(json.dumps(list(before.inbox), separators=(",", ":"))) <= MOST_BYTES
-        for word in (f"{full.entries:,}", "256 of 262,144 bytes", "resume", task.id):
+        for word in (f"{full.entries:,}", "256 decisions and 262,144 bytes", "resume", task.id):
             assert word in str(full)
         for door in (host.post, host.decide):
             with pytest.raises(InboxFull):

@@ -241,7 +241,11 @@ class Streams(Gives):
 GARBAGE: list[tuple[Callable[[Any], Any], Any, str]] = [
     (GivesSoon, None, "the planner gave a None; it must give an action, several, a Plan, or"),
     (GivesSoon, "text", "the planner gave a str; it must give an action"),
-    (GivesSoon, [None], "actions[0] of the planner's answer is a None and no action; there are To"),
+    (
+        GivesSoon,
+        [None],
+        "actions[0] of the planner's answer is a None and no action; use one of",
+    ),
     (GivesSoon, [[]], "actions[0] of the planner's answer is a list and no action"),
     (GivesSoon, Plan(None), "actions of the planner's Plan is a None; give a tuple"),  # type: ignore[arg-type]
     (GivesSoon, Plan((), text=5), "text: is a int; give a string"),  # type: ignore[arg-type]

@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 
 from agentic_kernel import InvalidValue, Task
-from agentic_kernel_engine.loop.answering import _covers
+from agentic_kernel_engine.loop.planning import _covers
 from agentic_kernel_engine.loop.replay import Replay, replay
 from agentic_kernel_engine.plans.action import Delegate, FinalAnswer, PushGoal, Thought, ToolCall
-from agentic_kernel_engine.plans.limits import BACKSTOP, Limits
+from agentic_kernel_engine.plans.limits import BACKSTOP, Limits, Spent, reached
 from agentic_kernel_engine.plans.plan import Plan, Usage
+from agentic_kernel_engine.plans.reasons import StopReason
 from agentic_kernel_engine.seams.planners import ScriptedPlanner
 from agentic_kernel_engine.tools.registry import Tool
 
@@ -228,3 +229,49 @@ def test_a_reservation_covers_a_call_in_every_respect(less: str) -> None:
     reserved = Usage(**{"input_tokens": 10, "output_tokens": 10, "cost": 1.0, less: 0})  # type: ignore[arg-type]
     assert _covers(worst, worst)
     assert not _covers(reserved, worst)
+
+
+@pytest.mark.parametrize(
+    ("limits", "message"),
+    [
+        (
+            Limits(max_iterations=1),
+            "max_iterations 1: 1 call of the model was made; raise max_iterations",
+        ),
+        (
+            Limits(max_iterations=2),
+            "max_iterations 2: 2 calls of the model were made; raise max_iterations",
+        ),
+        (
+            Limits(max_tool_calls=2),
+            "max_tool_calls 2: 2 tool calls were made; raise max_tool_calls",
+        ),
+    ],
+)
+async def test_a_limit_names_its_value_the_use_and_the_remedy(
+    runner: Runner, limits: Limits, message: str
+) -> None:
+    task = await runner.run(*[call(n) for n in range(9)], limits=limits)
+    assert task.failure is not None
+    assert task.failure.message == message
+
+
+@pytest.mark.parametrize(
+    ("reason", "limits", "message"),
+    [
+        (
+            StopReason.MAX_FAILURES,
+            Limits(max_failures=0),
+            "max_failures 0: 1 action failed; raise max_failures or remove the cause of the "
+            "failures",
+        ),
+        (
+            StopReason.TIMEOUT,
+            Limits(max_seconds=60),
+            "max_seconds 60: the run worked for 61.25 seconds; raise max_seconds",
+        ),
+        (StopReason.MAX_COST, Limits(max_cost=0.05), "max_cost 0.05: spent 0.051; raise max_cost"),
+    ],
+)
+def test_the_message_of_a_limit(reason: StopReason, limits: Limits, message: str) -> None:
+    assert reached(reason, limits, Spent(failures=1, cost=0.051), 61.25) == message

@@ -10,8 +10,8 @@ import pytest
 
 from agentic_kernel import Failure, Task, TaskStatus
 from agentic_kernel_engine import Event, Host, Job, MemoryStore, TaskFailed
+from agentic_kernel_engine.loop.continuation import CARRIED, EXTRACT, continued
 from agentic_kernel_engine.loop.replay import replay
-from agentic_kernel_engine.loop.session import CARRIED, EXTRACT, continued
 from agentic_kernel_engine.plans.action import Action, AskUser, FinalAnswer, Stop, ToolCall
 from agentic_kernel_engine.plans.observation import Observation
 from agentic_kernel_engine.plans.plan import Plan

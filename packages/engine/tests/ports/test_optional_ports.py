@@ -11,7 +11,7 @@ import pytest
 from agentic_kernel import CannotStart, Task
 from agentic_kernel_engine import Event, Host, Job
 from agentic_kernel_engine.edges import optional
-from agentic_kernel_engine.substrate import Accepting, Cleaning
+from agentic_kernel_engine.substrate import Accepting, Cleaning, Substrate
 
 
 class Plain:
@@ -24,7 +24,9 @@ class Refusing(Plain, Accepting):
         raise CannotStart("not today", task.id)
 
 
-@pytest.mark.parametrize("name", ["acept", "accpet", "accepts", "akcept", "on_kiled", "onkilled"])
+@pytest.mark.parametrize(
+    "name", ["acept", "accpet", "accepts", "akcept", "on_kiled", "onkilled", "on_kill"]
+)
 def test_a_method_that_is_almost_an_optional_one_is_logged(
     name: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -65,10 +67,32 @@ async def test_an_accepting_substrate_refuses_before_anything_is_written() -> No
         assert await host.find() == []
 
 
-def test_an_optional_port_that_is_named_as_a_base_class_raises_where_it_is_left_out() -> None:
+def test_a_method_of_a_port_that_is_named_as_a_base_class_must_be_there() -> None:
     class Forgot(Plain, Accepting): ...
 
-    with pytest.raises(NotImplementedError):
-        Forgot().accept(  # type: ignore[abstract]  # the type checker says so first
-            Task.new(summary="s", instructions="i", runtime_kind="k")
-        ).send(None)
+    class Misspelled(Substrate):
+        async def execut(self, job: Job) -> Any: ...
+
+    with pytest.raises(TypeError, match="accept"):
+        Forgot()  # type: ignore[abstract]  # The type checker says so first.
+    with pytest.raises(TypeError, match="execute"):
+        Misspelled()  # type: ignore[abstract]
+
+
+async def test_a_method_without_async_is_named() -> None:
+    class Plainly:
+        def execute(self, job: Job) -> Any:
+            return 1
+
+    class Hastily(Plain):
+        def accept(self, task: Task) -> None: ...
+
+    task = Task.new(summary="s", instructions="i", runtime_kind="k")
+    async with Host(Plainly()) as host:
+        ended = await host.run(task)
+    assert ended.failure is not None
+    assert "execute() of the substrate gave 1" in ended.failure.message
+    async with Host(Hastily()) as host:
+        with pytest.raises(TypeError, match=r"accept\(\) of the substrate gave None"):
+            await host.run(task)
+        assert await host.find() == []

@@ -21,7 +21,7 @@ from agentic_kernel_engine import values
 from agentic_kernel_engine.errors import Conflict, StoreError, Unreadable
 from agentic_kernel_engine.faults import log, said
 from agentic_kernel_engine.moments import aware
-from agentic_kernel_engine.outcomes import landed
+from agentic_kernel_engine.readback import landed
 from agentic_kernel_engine.record import Record, host_of, owner_name
 from agentic_kernel_engine.search import Search, SearchOptions, page_size
 from agentic_kernel_engine.store import EventId, StoreTraits

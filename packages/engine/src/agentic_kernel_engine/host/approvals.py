@@ -51,11 +51,10 @@ class Request(msgspec.Struct, frozen=True):
 class Approvals(Protocol):
     """Brings requests to people: by a desk, a chat, a queue.
 
-    A Host tells it of a request only after the pause that waits for the request is durable. Every
-    Host that has this transport tells it at least once, also of a pause by a process that has died
-    since. So a digest that is known already is the same request; its ``task_id`` may then be
-    another, that of a Task above the child. `settled` or `withdrawn` comes after `wanted`, at most
-    once per Host.
+    A Host reports a request only after the pause that waits for the request is durable. Every Host
+    with this transport reports it at least once, also if the process that paused the Task has died.
+    So a digest that is known already names the same request; its ``task_id`` may then be that of a
+    Task above the child. `settled` or `withdrawn` comes after `wanted`, at most once per Host.
 
     The Host calls one method at a time, in an asyncio task of its own. An exception is logged once,
     and a request that could not be told is told again later. Neither an exception nor a slow call
@@ -71,7 +70,7 @@ class Approvals(Protocol):
         ...
 
     async def withdrawn(self, request: Request) -> None:
-        """Tell people that it is no longer needed: the Task was killed, or is gone."""
+        """Tell people that the request is no longer needed: the Task was killed, or is gone."""
         ...
 
 
@@ -150,7 +149,7 @@ class Desk:
             await asyncio.wait([telling], timeout=timeout)
 
     def saw(self, record: Record) -> None:
-        """Take note of a durable record; the store may have a later one of the Task already."""
+        """Look at a durable record; the store may already have a later one of the Task."""
         task = record.task
         if self._kinds is not None and task.runtime_kind not in self._kinds:
             return
@@ -249,13 +248,13 @@ class Desk:
 
 
 class _Open(msgspec.Struct, frozen=True):
-    """A request that is not decided, as far as this Host knows."""
+    """A request that is still undecided, as far as this Host knows."""
 
     request: Request
     depth: int
     """Delegation depth of the Task at which it is asked."""
     version: int
-    """Version of the record that was first seen to ask."""
+    """Version of the first record in which this Host saw the request."""
 
 
 def requests(task: Task) -> list[Request]:
@@ -279,7 +278,7 @@ def requests(task: Task) -> list[Request]:
 
 
 def _waits(record: Record, request: Request) -> bool:
-    """True if a decision is still wanted: it was not given, and the Task did not go on without."""
+    """True if the decision is still wanted: the Task asks for it, and the inbox lacks it."""
     note = waiting_for(record.task)
     if record.task.status.terminal or note is None:
         return False

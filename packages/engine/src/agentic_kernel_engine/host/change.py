@@ -1,4 +1,7 @@
-"""Load, decide, commit if nothing moved, else look again: how every foreign change is made."""
+"""Change: load the record, decide, commit if the record has not moved, else look again.
+
+Every change of a stored Task that its own run does not make is made in this way.
+"""
 
 from __future__ import annotations
 
@@ -13,19 +16,19 @@ from agentic_kernel.frozen import shown
 from .. import events as vocabulary
 from ..errors import Conflict, StoreError, UnknownOutcome
 from ..events import Event
-from ..outcomes import landed
+from ..readback import landed
 from ..record import Record
 from ..store import Store
 from .parts import Parts
 
 LOOKS = 1000
-"""How often a change looks again before it gives up; each look means that another one won."""
+"""The most looks of one change; each further look means that another writer came first."""
 STALLED = 0.01
-"""Seconds between looks at what another one has written and the store has not acknowledged yet."""
+"""Seconds between two looks at another writer's write that the store has not acknowledged yet."""
 SPELL = 100
-"""How many such looks, until an attempt of our own asks whether that write is still there."""
+"""The number of such looks before the change tries its own commit again."""
 SPELLS = 60
-"""How many such spells, until the store is reported as stalled."""
+"""The number of such spells before the store is reported as stalled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +41,13 @@ class Change:
 
 
 Decided = tuple[Record, Sequence[Event | bytes]] | None
-"""The successor of a record and what happened, or None to leave the record alone."""
+"""The successor of a record and the events of the change, or None to leave the record alone."""
 Decide = Callable[[Record], Awaitable[Decided]]
-"""From the latest record to what becomes of it."""
+"""A function from the latest record to the change of it."""
 
 
 def successor(before: Record, **fields: Any) -> Record:
-    """The record one version on, with these fields changed."""
+    """The next version of a record, with these fields changed."""
     return before.changed(version=before.version + 1, **fields)
 
 
@@ -57,15 +60,16 @@ async def change(
     """Apply ``decide`` to the latest record until its commit lands or it declines (R3).
 
     Args:
-        guard: Entered anew for every look: it keeps the local run, if there is one, from moving
-            the record meanwhile. Without it a run that commits without a pause wins every time.
+        guard: A context that is entered anew for every look. Inside it the Task's local run, if
+            there is one, cannot commit. Without it a run that commits all the time would win every
+            race.
 
     Returns:
         The change whose commit succeeded, or the record that ``decide`` left alone.
 
     Raises:
         TaskNotFound: No such Task is stored.
-        StoreError: The store failed, or the record is contended beyond all reason.
+        StoreError: The store failed, or `LOOKS` attempts in a row lost to other writers.
     """
     store, act = parts.store, next(parts.acts)
     moved: Record | None = None
@@ -73,7 +77,7 @@ async def change(
     for _ in range(LOOKS):
         async with guard() as run:
             before = moved
-            # A local run may have moved on between two looks, and now it is held.
+            # A local run may have committed between two looks; the guard holds it now.
             if before is None or run is not None:
                 loaded = await store.load(task_id)
                 if before is None or loaded.version >= before.version:
@@ -100,22 +104,25 @@ async def change(
                 return Change(before, after, texts)
             if moved is None:
                 return before
-        # What is not acknowledged yet is no ground for an answer.
+        # A write that is not acknowledged yet must not decide the answer.
         moved = None
         waited += 1
         if waited > SPELLS:
             raise StoreError(
                 f"a write of another host to task {shown(task_id)} has not been acknowledged for "
-                f"{SPELLS * SPELL * STALLED:.0f} seconds; look after the store and try again"
+                f"{SPELLS * SPELL * STALLED:.0f} seconds; check the store and try again"
             )
         await acknowledged(store, task_id, before.version)
     raise StoreError(
-        f"task {shown(task_id)} is contended: {LOOKS} attempts in a row lost to others"
+        f"task {shown(task_id)} is contended: {LOOKS:,} attempts in a row lost to other writers; "
+        "try again when fewer of them write to this Task"
     )
 
 
 async def acknowledged(store: Store, task_id: str, version: int) -> None:
-    """Wait for a version that was seen in a refusal; for a while only, it may be given up yet.
+    """Wait about a second for the store to acknowledge a version that a refusal showed.
+
+    It does not wait longer, because the write of that version may still be rolled back.
 
     Raises:
         TaskNotFound: The Task is gone.

@@ -14,11 +14,11 @@ from ..faults import is_a, passes, report, said
 
 _log = logging.getLogger(__name__)
 _REMEMBERED: Final = 10_000
-"""How many complaints are remembered, so that none of them is logged twice."""
+"""The number of complaints that are remembered, so that they are not logged twice."""
 
 
 class Complaints:
-    """The log of the Tasks that one Host could not handle, each version of a Task once."""
+    """Logs the Tasks that one Host could not handle, each version of a Task once."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, int], None] = {}

@@ -1,7 +1,7 @@
-"""Decisions: what people and other processes tell a run that goes on somewhere else.
+"""Decisions: the verbs by which people and other processes direct a run, on whichever Host it is.
 
-Each is left in the Task's inbox and consumed in the commit that acts on it (R12). One that lets a
-paused Task go on resumes it in the same write.
+A decision waits in the Task's inbox until the run consumes it, in the commit that acts on it (R12).
+A decision that lets a paused Task go on also resumes the Task, in the same write.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Decisions(ABC):
 
     @abstractmethod
     async def post(self, task_id: str, decision: Mapping[str, Any]) -> int:
-        """Leave a decision in the inbox, whatever the Task's status."""
+        """Leave a decision in the inbox of a Task that has not ended; do not resume the Task."""
 
     async def approve(self, task_id: str, digest: str, *, by: str = "", why: str = "") -> Receipt:
         """Approve the one action with this digest, and let the Task go on."""
@@ -44,8 +44,8 @@ class Decisions(ABC):
         """Answer the question that the Task is paused for, and let it go on.
 
         Args:
-            at_version: Of the record whose question this answers, so that it answers no later one;
-                the receipt then says ``none``.
+            at_version: The version of the record whose question this answers. If the record has
+                another version by now, nothing is written and the receipt says ``none``.
         """
         decision = inbox.check({"type": vocabulary.ANSWER, "text": text, "by": by}, "")
         return await self.decide(task_id, decision, at_version=at_version)
@@ -53,13 +53,13 @@ class Decisions(ABC):
     async def retune(
         self, task_id: str, limits: Mapping[str, Any] | None = None, *, by: str = "", **more: Any
     ) -> int:
-        """Change some limits of a run, from its next step on; also across processes.
+        """Change some limits of a run from its next step on; the run may be in another process.
 
         Args:
-            limits: By name, as in `Limits`; also as keyword arguments.
+            limits: New limits by name, as in `Limits`; keyword arguments do the same.
 
         Raises:
-            InvalidValue: There is no such limit, or its value is none.
+            InvalidValue: There is no such limit, or the value is not valid for it.
         """
         if limits is not None and not isinstance(limits, Mapping):
             raise InvalidValue("limits", f"must be a mapping, not {type(limits).__name__}")

@@ -1,6 +1,7 @@
-"""The mutation that a substrate's return, exception or cancellation stands for.
+"""Ending: the mutation that follows from a substrate's result, exception or cancellation.
 
-Nothing here raises, whatever the substrate produced: its Task is to end (R21).
+A bad result or a strange exception becomes a failure here and is never raised, because the Task
+must end (R21).
 """
 
 from __future__ import annotations
@@ -17,18 +18,19 @@ from ..faults import MAX_MESSAGE, Stray, is_a, kind_of, origin, passes, place_of
 
 
 def exhausted(attempts: int) -> Fail:
-    """The failure of a Task of which so many runs died in a row."""
+    """The failure of a Task after this many of its runs have died in a row."""
     failure = Failure(
         "engine/attempts_exhausted",
-        f"{attempts} runs in a row died before they got any further; the Task may be what ends "
-        "its workers. Look at why they died, then dispatch its work again as a new Task",
+        f"max_attempts {attempts}: {attempts} runs in a row died without progress, so the Task "
+        "itself may kill its workers. Find out why they died, then dispatch its work again as a "
+        "new Task",
         {"attempts": attempts},
     )
     return Fail(failure)
 
 
 def unstorable() -> Fail:
-    """The failure that takes the place of an end that cannot be stored; it is always the same."""
+    """The failure that replaces an end that cannot be stored; it is always the same."""
     failure = Failure(
         "engine/unstorable_end",
         "the run ended, but its end cannot be stored: its result or failure, its notes and its "
@@ -75,7 +77,7 @@ def mutation_of(root: asyncio.Task[Any], notes: Mapping[str, Any]) -> Mutation:
 
 
 def _failure(fault: TaskFailed) -> Failure:
-    """The failure that a substrate asked for.
+    """The failure that a substrate asked for by `TaskFailed`.
 
     Raises:
         InvalidValue: Its code, message or metadata may not be stored.

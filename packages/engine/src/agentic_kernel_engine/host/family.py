@@ -1,7 +1,8 @@
 """Family: the verbs whose effect reaches a Task's parent and its children.
 
-A change of one Task means a second write to another one, and a process may die between the two. So
-each second write here is only the fast way to what `look_again` finds out from the records alone.
+Such a verb needs a second write, to another Task, and the process may die between the two writes.
+So the second write here is only the fast way: `look_again` finds from the records alone that it is
+missing, and makes up for it.
 """
 
 from __future__ import annotations
@@ -37,12 +38,13 @@ _PAGE: Final = 100
 
 
 class Family:
-    """Resumes and ends Tasks, and enters runs, with what follows for parents and children.
+    """Resumes and ends Tasks and enters runs, with the consequences for parents and children.
 
     Its methods are not shielded: the Host runs them in tasks of its own.
 
     Args:
-        max_attempts: How many runs of a Task in a row may die without progress; None for no limit.
+        max_attempts: The most runs of a Task in a row that may die without progress; None for no
+            limit.
     """
 
     def __init__(
@@ -71,7 +73,7 @@ class Family:
         at_version: int | None,
         decision: Mapping[str, Any] | None = None,
     ) -> Receipt:
-        """Resume a Task as `Verbs.resume` does, and run it if this Host took it."""
+        """Resume a Task as `Verbs.resume` does, and run it if this Host now owns it."""
         with self._live.arrival(task_id) as arrival:
             done, receipt = await self._verbs.resume(task_id, extra, at_version, decision, arrival)
             if done is not None and done.owner is not None:
@@ -83,7 +85,7 @@ class Family:
     async def end(
         self, task_id: str, mutation: Complete | Fail | Kill, *, force: bool = False
     ) -> Receipt:
-        """End a Task as `Verbs.end` does, let its parent go on, and kill a killed one's children.
+        """End a Task as `Verbs.end` does, and resume its parent; after a kill, kill its children.
 
         Args:
             force: True to bury also a record that a newer version of the software can read.
@@ -98,8 +100,8 @@ class Family:
     async def enter(self, record: Record, arrival: Arrival) -> None:
         """Run a Task that this Host has just acquired, unless it must not run.
 
-        A pause that waited is committed first (R10), a child of a killed Task is killed (R13: a
-        kill reaches every child), and a Task whose runs keep dying without progress is failed.
+        If a pause waits, the Task is paused instead (R10). A child of a killed Task is killed (R13:
+        a kill reaches every child). A Task whose runs keep dying without progress is failed.
         """
         most = self._max_attempts
         if pause_waits(record):
@@ -114,7 +116,9 @@ class Family:
     # The verbs of a run for its own children
 
     async def spawn(self, run: Run, task: Task) -> Receipt:
-        """Dispatch a child in its parent's slot; one that is already there counts (R13)."""
+        """Dispatch a child in its parent's slot; a child that is stored already counts as spawned
+        (R13).
+        """
         run.check_alive()
         self._verbs.check_start(task)
         return await self._parts.shielded.run(self._spawn(run, task))
@@ -135,15 +139,15 @@ class Family:
         return (await self._parts.shielded.run(self.end(task_id, Kill()))).snapshot
 
     async def join(self, run: Run, task_id: str, statuses: Collection[TaskStatus]) -> Task:
-        """Wait for a child to be in one of these statuses, or to end."""
+        """Wait until a child is in one of these statuses, or has ended."""
         await self._check_child(run, task_id)
         return await self._news.wait(task_id, statuses)
 
     async def tell(self, run: Run, task_id: str, decisions: Sequence[Mapping[str, Any]]) -> None:
-        """Leave decisions in a child's inbox; the last of them lets the child go on."""
+        """Leave decisions in a child's inbox; the last of them resumes the child."""
         if not isinstance(decisions, (list, tuple)) or not decisions:
             raise InvalidValue("decisions", "must be a list of at least one decision")
-        # Plain copies: a foreign mapping is read here, where what it raises fails the run.
+        # Copy foreign mappings now: if one of them raises, the exception fails the run.
         plain = []
         for index, decision in enumerate(decisions):
             path = f"decisions[{index}]"
@@ -158,7 +162,7 @@ class Family:
         await self.resume(task_id, None, None, last)
 
     async def _check_child(self, run: Run, task_id: str) -> None:
-        """Make sure that a Task is a child of this run's.
+        """Check that a Task is a child of this run's Task.
 
         Raises:
             TaskNotFound: The Task has another parent, or is not stored.
@@ -171,7 +175,7 @@ class Family:
     # What follows from a change
 
     def follow(self, run: Run) -> None:
-        """Do what the end of a run means for the Task's children; called once the run is gone."""
+        """After a run is gone, kill a killed Task's children, or look again at a paused Task."""
         if run.ended == "killed" and run.delegates:
             self._parts.shielded.start(self.sweep(run.task_id))
         elif run.ended == "paused" and asked(run.record.task) is not None:
@@ -180,8 +184,8 @@ class Family:
     async def _went_on(self, child: Record) -> None:
         """Resume a parent that is paused because this child asked people for something.
 
-        The parent then waits for the child itself. A child that was decided about through its
-        parent finds the parent running.
+        The parent then waits for the child itself. If the decision came through the parent, the
+        parent is running already.
         """
         if child.parent is None:
             return
@@ -204,7 +208,7 @@ class Family:
             after = page[-1].task.id
 
     async def look_again(self, paused: Sequence[Record]) -> None:
-        """Resume the paused Tasks that wait in vain, and end those whose parent was killed."""
+        """Resume the paused Tasks whose request is settled; kill those whose parent was killed."""
         wanted = {id for record in paused for id in (record.parent, *children_asking(record.task))}
         wanted.discard(None)
         found: Mapping[str, Record] = {}

@@ -8,7 +8,7 @@ from ..events import Event, from_stored
 from ..store import EventId, Store
 
 PAGE: Final = 1000
-"""How many events are read at a time."""
+"""The most events that one read of the store returns."""
 
 
 async def history(store: Store, task_id: str, after: EventId | None = None) -> list[Event]:

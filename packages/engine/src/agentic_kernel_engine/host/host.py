@@ -47,7 +47,7 @@ SHORTEST: Final = 0.001
 
 
 class HostOptions(TypedDict, total=False):
-    """What a ready runtime hands on to the `Host` that it is; each as there."""
+    """The keyword arguments of `Host` that a ready-made runtime passes on; see there."""
 
     max_in_flight: int | None
     max_attempts: int | None
@@ -63,33 +63,33 @@ class HostOptions(TypedDict, total=False):
 class Host(Decisions, Queries):
     """A Runtime and a Query over one store, with or without a substrate to run Tasks on.
 
-    The store is the only channel: every verb loads, decides, commits if nothing moved, and else
-    looks again, so the same code is right for one process and for many on one store. What a verb
-    writes is out of reach of its caller's timeout: no Task is left half changed (R4). Without a
-    substrate a Host is a control plane: it reads, pauses, resumes and kills, and leaves running to
-    others.
+    The store is the only channel between Hosts: every verb loads the record, decides, and commits
+    if the record has not moved; else it looks again. So the same code is right for one process and
+    for many on one store. A verb writes in a task of the Host, which the caller's timeout does not
+    reach: no Task is left half changed (R4). Without a substrate a Host is a control plane: it
+    reads, pauses, resumes and kills Tasks, and other Hosts run them.
 
-    A Host belongs to the event loop that it is first used on. ``async with`` closes it: runs let
-    go at their next safe point, and their Tasks stay claimable.
+    A Host belongs to the event loop that first uses it. ``async with`` closes it: runs let go at
+    their next safe point, and their Tasks stay claimable.
 
     Args:
-        substrate: Where Tasks run; None for a control plane.
-        store: Where they are kept; None for a `MemoryStore` of its own.
-        runtime_kinds: Which kinds this Host dispatches and claims; None for every kind.
-        max_in_flight: How many Tasks may run here at once; None for no limit. A child that a run
-            spawns uses its parent's slot.
-        max_attempts: How many runs of a Task in a row may die, with their process, before they
-            bring it any further; who takes it up after that many fails it with
+        substrate: Does the work of Tasks; None for a control plane.
+        store: Keeps the Tasks; None for a `MemoryStore` of its own.
+        runtime_kinds: The kinds that this Host dispatches and claims; None for every kind.
+        max_in_flight: The most Tasks that may run here at once; None for no limit. A child that a
+            run spawns uses its parent's slot.
+        max_attempts: The most runs of a Task in a row that may die with their process without
+            progress. After that many, the Host that takes the Task up next fails it with
             ``engine/attempts_exhausted``. None for no limit.
-        observer: Told of every event, live and durable.
-        approvals: Told of every decision that Tasks of these kinds wait for, and of its end.
-        claims: Whether Tasks of these kinds that nobody runs (their process died, they were
-            released, or resumed by a control plane) are taken up without being asked,
-            whichever Host dispatched them.
-        interval: Seconds between two looks at what other hosts committed; at least `SHORTEST`.
+        observer: Receives every event, live and durable.
+        approvals: Is told of every decision that Tasks of these kinds wait for, and of its end.
+        claims: True if this Host takes up Tasks of these kinds that no living Host runs, without
+            being asked and whichever Host dispatched them: their process died, or their run let
+            go, or a control plane resumed them.
+        interval: Seconds between two looks at the commits of other Hosts; at least `SHORTEST`.
         unwind_timeout: Seconds after which a run that was told to unwind is reported abandoned.
         grace: Seconds that `close` gives runs to reach a safe point; call `drain` for longer.
-        clock: The time, as an aware datetime.
+        clock: Returns the time, as an aware datetime.
 
     Raises:
         InvalidValue: An argument has the wrong type or range; its name is the path.
@@ -145,7 +145,7 @@ class Host(Decisions, Queries):
 
     @property
     def name(self) -> str:
-        """This Host's nonce; the first part of every owner it becomes."""
+        """This Host's nonce, the first part of the name of each owner on this Host."""
         return self._parts.name
 
     @property
@@ -170,15 +170,16 @@ class Host(Decisions, Queries):
     async def dispatch(self, task: Task) -> Receipt:
         """Enter ``running``, or raise and leave no trace.
 
-        Never queues: a slot is taken before anything is durable (R9); `run` waits for one. A
-        caller that is cancelled while the substrate still thinks it over leaves no trace either.
+        It never queues: it takes a slot before anything is durable (R9), or raises; `run` waits for
+        a slot. If the caller is cancelled before the substrate has accepted the Task, no trace is
+        left either.
 
         Raises:
-            InvalidValue: The Task carries something that may not be stored; the path is named.
+            InvalidValue: A part of the Task may not be stored; the message names its path.
             TaskExists: The id is already stored.
             IllegalTransition: The Task is not ``not_started``.
-            CannotStart: No substrate, a kind not served, no free slot, draining, or the
-                substrate refuses.
+            CannotStart: The Host has no substrate, does not serve the kind, has no free slot or is
+                draining, or the substrate refuses the Task.
         """
         self._check_start(task)
         await self._join()
@@ -187,11 +188,11 @@ class Host(Decisions, Queries):
         return await self._verbs.dispatch(task, None, arrival)
 
     async def spawn(self, task: Task, parent: str) -> Receipt:
-        """`dispatch` a Task as the child of one that another Host may run; a kill sweeps it (R13).
+        """`dispatch` a Task as a child; a kill of the parent kills it too (R13).
 
         Args:
-            parent: The id of the Task that gives this one its work. It is looked for in this
-                Host's store and need not be there.
+            parent: The id of the Task that gives this one its work. Another Host may run it, and
+                it may be missing from this Host's store.
 
         Raises:
             As `dispatch`.
@@ -205,7 +206,7 @@ class Host(Decisions, Queries):
         """Ask for a pause; it takes effect at the owner's next safe point.
 
         The request is durable when this returns. Without a living owner the Task is paused at
-        once. A no-op on a Task that is paused or terminal, or that a pause already waits for.
+        once. It is a no-op if the Task is paused or terminal, or if a pause waits already.
         """
         return await self._verb(task_id, lambda key: self._verbs.pause(key))
 
@@ -214,28 +215,29 @@ class Host(Decisions, Queries):
     ) -> Receipt:
         """Let a paused Task go on, here if this Host serves its kind and has a free slot.
 
-        A pause that still waits for its safe point is withdrawn; the extra is then dropped, and
+        If a pause still waits for its safe point, it is withdrawn; the extra is then dropped, and
         the receipt's effect says so (R10).
 
         Args:
-            extra: Appended to the supplements in the same commit; dropped where resume is a no-op.
-            at_version: Only if the record is still at this version: answers one particular pause,
-                never the next one (R3).
+            extra: Text for the supplements, appended in the same commit; dropped if the resume is
+                a no-op.
+            at_version: Resume only if the record still has this version, so that the call answers
+                one particular pause and never the next one (R3).
         """
         return await self._verb(task_id, lambda key: self._family.resume(key, extra, at_version))
 
     async def kill(self, task_id: str, *, force: bool = False) -> Receipt:
         """End the Task as ``cancelled``, then cancel its run, then kill its children.
 
-        After the commit nothing of the old run can be written. Text in progress is kept as the
-        note ``<runtime_kind>/partial_output``. A no-op on a terminal Task. A record that cannot be
-        read is buried: its place is taken by a killed one, and its events stay (R22).
+        After the commit the old run can write nothing. Text in progress is kept as the note
+        ``<runtime_kind>/partial_output``. It is a no-op on a terminal Task. A record that cannot be
+        read is buried: a killed one replaces it, and its events stay (R22).
 
         Args:
-            force: Bury also a record that a newer version of the software wrote and can read.
+            force: True to bury also a record that a newer version of the software can read.
 
         Raises:
-            Unreadable: Such a record, and ``force`` was not given.
+            Unreadable: A newer version can read the record, and ``force`` was not given.
         """
         return await self._verb(task_id, lambda key: self._family.end(key, Kill(), force=force))
 
@@ -254,7 +256,7 @@ class Host(Decisions, Queries):
         """End the Task as ``failure`` from outside, then cancel its run.
 
         Raises:
-            InvalidValue: It is no Failure, or holds something that is not JSON.
+            InvalidValue: It is not a Failure, or a part of it is not JSON.
             IllegalTransition: The Task is paused.
         """
         mutation = Fail(failure)
@@ -274,11 +276,11 @@ class Host(Decisions, Queries):
     async def run(self, task: Task) -> Task:
         """Dispatch the Task as soon as a slot is free, and wait for its terminal snapshot.
 
-        If the caller is cancelled the Task runs on, once the substrate has accepted it; kill it if
-        that is not wanted.
+        If the caller is cancelled after the substrate has accepted the Task, the Task runs on; kill
+        it if that is not wanted.
 
         Raises:
-            As `dispatch`; but it waits for a slot.
+            As `dispatch`, except that a full Host does not raise.
         """
         self._check_start(task)
         await self._join()
@@ -305,8 +307,8 @@ class Host(Decisions, Queries):
         """This Runtime as a tool that the runs of a `Loop` may call; see `AgentTool`.
 
         Args:
-            runtime_kind: Of the Tasks it is called for; None for the one kind that this Host
-                serves, or the caller's where it serves every kind.
+            runtime_kind: The kind of the Tasks that its calls dispatch. None for the one kind that
+                this Host serves, or for the caller's kind if it serves several or all.
         """
         from ..seams.agent_tool import AgentTool  # Loads the seams, as above.
 
@@ -314,7 +316,7 @@ class Host(Decisions, Queries):
         return AgentTool(self, name=name, description=description, runtime_kind=kind, agent=agent)
 
     async def rerun(self, task: Task | str, scope: str = "engine") -> Task:
-        """Dispatch a new Task with the input of an earlier one, or of its id; see `rerun`."""
+        """Dispatch a new Task with the input of an earlier one (a Task or its id); see `rerun`."""
         again = rerun(task if isinstance(task, Task) else await self.get(task), scope)
         return (await self.dispatch(again)).snapshot
 
@@ -328,8 +330,8 @@ class Host(Decisions, Queries):
         """Durable events after a cursor, each once and in order, until the Task is terminal.
 
         Raises:
-            InvalidValue: The id is no string, or the cursor is no `EventId`; at once.
-            TaskNotFound: No such Task is stored; before the first event.
+            InvalidValue: The id is not a string, or the cursor is not an `EventId`; raised at once.
+            TaskNotFound: No such Task is stored; raised before the first event.
         """
         return self._stream(checked_id(task_id), edges.cursor(after, "after"))
 
@@ -339,7 +341,7 @@ class Host(Decisions, Queries):
             yield event
 
     async def post(self, task_id: str, decision: Mapping[str, Any]) -> int:
-        """Leave a decision in the Task's inbox for its owner to act on; returns its id (R12).
+        """Leave a decision in the Task's inbox for its owner to act on; return its id (R12).
 
         Args:
             decision: JSON with a ``type``, e.g. ``{"type": "acme/approval", "granted": True}``.
@@ -357,8 +359,8 @@ class Host(Decisions, Queries):
         """Leave a decision in the inbox, and resume the Task if it is paused, in one write.
 
         Args:
-            at_version: Of the pause that this answers; if the Task has moved on since, nothing is
-                written and the receipt says ``none`` (R3).
+            at_version: The version of the pause that this answers. If the Task has moved on since,
+                nothing is written and the receipt says ``none`` (R3).
 
         Raises:
             As `post`.
@@ -380,8 +382,8 @@ class Host(Decisions, Queries):
         """Take up every claimable Task of the kinds served, as long as there are free slots.
 
         Returns:
-            The ids that this call took up; a Host with ``claims=True`` may have taken others up
-            already.
+            The ids of the Tasks that this call took up. A Host with ``claims=True`` may have taken
+            up others already.
         """
         self._check_open()
         await self._join()
@@ -390,15 +392,15 @@ class Host(Decisions, Queries):
     async def drain(self, *, pause: bool = False, timeout: float = 30.0) -> None:
         """Start nothing more, and let every run go at its next safe point.
 
-        Their Tasks stay ``running`` and claimable, or are ``paused``. A run that reaches no safe
-        point in time is cancelled and its Task left as of its last commit. Takes at most
-        ``timeout`` and then twice the unwind timeout, in seconds.
+        The Tasks stay ``running`` and claimable, or become ``paused`` if ``pause`` is True. A run
+        that reaches no safe point within ``timeout`` seconds is cancelled, and its Task stays as
+        its last commit left it. The call takes at most ``timeout`` plus twice the unwind timeout.
         """
         edges.flag(pause, "pause")
         await self._own(self._live.drain(pause=pause, timeout=edges.seconds(timeout, "timeout")))
 
     async def close(self) -> None:
-        """`drain` within the grace, then leave the store. Closing twice is closing once."""
+        """`drain` within the grace, then leave the store. A second call does nothing."""
         if self._joined is None:
             self._news.close()
         elif not self._news.closed:
@@ -414,7 +416,7 @@ class Host(Decisions, Queries):
         await self.store.leave(self.name)
 
     def _job(self, run: Run) -> Job:
-        """The substrate's handle on a run. Here, because a run reaches its Host's verbs by it."""
+        """The substrate's handle on a run; by it the run reaches the verbs of its Host."""
         return Job(run, self._family)
 
     def _follow(self, run: Run) -> None:
@@ -434,7 +436,7 @@ class Host(Decisions, Queries):
         self._verbs.check_start(task)
 
     async def _join(self) -> None:
-        """Become alive in the store, once, before the first commit that names this Host (R14)."""
+        """Join the store once, before the first commit that names this Host as an owner (R14)."""
         if self._joined is None or (self._joined.done() and self._joined.exception()):
             self._joined = self._parts.shielded.start(self._enter())
         if not self._joined.done():

@@ -1,8 +1,8 @@
-"""Inbox: the decisions that wait in a Task's record, typed where they come in, and how many may.
+"""Inbox: the decisions that wait in a Task's record; their types and their number are checked.
 
-Whatever people, other processes and parents tell a Task comes through `check` and `added`, so a
-run can rely on the types of what it reads. A store that an earlier version wrote may hold others:
-`fault` says what is wrong with such an entry, and a run ignores it, with an event.
+Every decision of a person, another process or a parent passes `check` and `added`, so a run can
+rely on the types of its fields. A store that an earlier version wrote may hold bad entries: `fault`
+returns the error of such an entry, and the run ignores the entry, with an event.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from ..waiting import PAUSE, asked, decides, digests, field_text, waiting_for
 
 Entry = Mapping[str, Any]
 MOST_ENTRIES: Final = 256
-"""How many decisions may wait for one Task; every post writes all of them again."""
+"""The most decisions that may wait for one Task; every post writes all of them again."""
 MOST_BYTES: Final = 256 * 1024
-"""How long they may be together as JSON text, in bytes; also the most of one."""
+"""The most bytes that they may have together as JSON text; also the most of one decision."""
 _SCOPE: Final = "engine/"
 
 _TEXTS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -32,7 +32,7 @@ _TEXTS: Final[Mapping[str, tuple[str, ...]]] = {
     vocabulary.RETUNE: ("by", "why"),
     vocabulary.STEP: ("by", "why"),
 }
-"""The decisions of the engine, and which of their fields are text; any other field is free."""
+"""The engine's decisions, and their fields that hold text; their other fields are free."""
 _REQUIRED: Final[Mapping[str, tuple[str, ...]]] = {
     vocabulary.APPROVAL: ("digest", "granted"),
     vocabulary.ANSWER: ("text",),
@@ -41,24 +41,24 @@ _REQUIRED: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 def check(decision: Any, path: str = "decision") -> Entry:
-    """A decision as it may be stored; one that a run could not act on is refused.
+    """Check that a run could act on a decision; return it as it may be stored.
 
     Args:
-        path: What to call the decision in an error; "" where its fields are arguments.
+        path: The decision's name in an error; "" if its fields are arguments.
 
     Raises:
-        InvalidValue: It has no type, is a pause, has an id, a field of it has the wrong type, or
-            it is too long.
+        InvalidValue: The decision has no type, is a pause, has an id, has a field of a wrong type,
+            or is too long.
     """
     name = path or "decision"
     if not isinstance(decision, Mapping):
         raise InvalidValue(name, f"must be a mapping, not {type(decision).__name__}")
     decision = freeze(
         decision, name, values.MAX_DEPTH
-    )  # What the caller does to it later changes nothing.
+    )  # Later changes by the caller have no effect.
     kind = values.check_id(decision.get("type"), f"{name}.type")
     if kind == PAUSE:
-        raise InvalidValue(f"{name}.type", f"is {PAUSE!r}, which is no decision; call pause")
+        raise InvalidValue(f"{name}.type", f"is {PAUSE!r}, which is not a decision; call pause()")
     if "id" in decision:
         raise InvalidValue(f"{name}.id", "is given by the Host; leave it out")
     length = len(values.encode(decision, name))
@@ -71,7 +71,7 @@ def check(decision: Any, path: str = "decision") -> Entry:
     if kind.startswith(_SCOPE):
         if kind not in _TEXTS:
             raise InvalidValue(
-                f"{name}.type", f"{edges.came(kind)} is none of {', '.join(sorted(_TEXTS))}"
+                f"{name}.type", f"is {edges.came(kind)}; use one of {', '.join(sorted(_TEXTS))}"
             )
         _check_fields(decision, kind, f"{path}." if path else "")
     checked: Entry = decision
@@ -79,7 +79,7 @@ def check(decision: Any, path: str = "decision") -> Entry:
 
 
 def fault(entry: Entry) -> str | None:
-    """What is wrong with a decision of the engine that was stored; None for nothing."""
+    """The error of a stored decision of the engine; None if it is valid."""
     try:
         kind = field_text(entry, "type")
         if not kind:
@@ -94,9 +94,9 @@ def fault(entry: Entry) -> str | None:
 def added(decision: Entry | None, before: Record, inbox: tuple[Entry, ...]) -> tuple[Entry, ...]:
     """An inbox with one more decision; its id is the version that carries it (R12).
 
-    A person's answer is one to the question that the Task shows, so it never answers another (R3).
-    What the Task asks for always fits, once: an inbox that is full of other things keeps nobody
-    from deciding.
+    A person's answer gets the digest of the question that the Task shows, so it never answers
+    another question (R3). The first decision about each request of the Task is accepted even if the
+    inbox is full.
 
     Raises:
         InboxFull: Too many decisions wait already, or they are too long.

@@ -18,7 +18,7 @@ from .run import EventLike, Run
 
 
 class Children(Protocol):
-    """The Tasks that a run gives work to, as its Job reaches them."""
+    """The verbs by which a Job reaches the children of its run."""
 
     async def spawn(self, run: Run, task: Task) -> Receipt: ...
     async def cancel(self, run: Run, task_id: str) -> Task: ...
@@ -52,15 +52,15 @@ class Job:
 
     @property
     def stopping(self) -> bool:
-        """True if a pause or a drain waits for the next checkpoint; long work may hasten to it."""
+        """True if a pause or a drain waits for the next checkpoint; long work should hurry."""
         return self._run.stopping
 
     def news(self) -> asyncio.Future[None]:
-        """A future, done when `stopping` may have changed or at a `nudge`; one for each wait."""
+        """A future that is done when `stopping` may have changed, or at a `nudge`; one a wait."""
         return self._run.news()
 
     def nudge(self) -> None:
-        """Wake everything of this run that waits for `news`."""
+        """Wake every wait for `news` in this run."""
         self._run.nudge()
 
     @property
@@ -70,7 +70,7 @@ class Job:
 
     @property
     def fresh(self) -> bool:
-        """True if the Task was dispatched and nothing else has happened to it."""
+        """True if the record has not changed since the dispatch."""
         return self._run.record.version == 1
 
     @property
@@ -88,7 +88,7 @@ class Job:
         return without_pause(inbox) if inbox else inbox
 
     def check(self) -> None:
-        """Call this just before an effect: it raises if this run was told to end.
+        """Raise if this run was told to end; call it just before an effect.
 
         Raises:
             RunEnded: The run was told to end, or no longer owns the Task.
@@ -96,15 +96,15 @@ class Job:
         self._run.check_alive()
 
     async def history(self, after: EventId | None = None) -> list[Event]:
-        """The Task's durable events after a cursor, in order; read once per entry (R15).
+        """The Task's durable events after a cursor, in order; read them once per entry (R15).
 
         Raises:
-            InvalidValue: The cursor is no `EventId`.
+            InvalidValue: The cursor is not an `EventId`.
         """
         return await self._run.history(edges.cursor(after, "after"))
 
     async def read(self, task_id: str) -> tuple[Task, list[Event]]:
-        """Another Task: its snapshot, and its durable events, which may be ahead of that.
+        """Another Task: its snapshot, and its durable events, which may be newer than the snapshot.
 
         Reading needs no ownership and changes nothing; the other Task may be pruned at any time.
 
@@ -124,21 +124,21 @@ class Job:
     ) -> EventId:
         """Make the state and the events durable, together or not at all; never unwinds (R6).
 
-        What was emitted and noted since the last commit is written with it.
+        The same write stores the events and notes since the last commit.
 
         Args:
             state: Everything that the next entry needs, as JSON; replaces the previous state.
             events: Appended to the Task's history, in order.
             consumed: Ids of decisions in the `inbox` that this commit acts on.
-            progress: False if the commit only says what is about to happen: a run that dies after
-                it has made no progress; see ``max_attempts`` of the `Host`.
+            progress: False if the commit only announces the next action: a run that dies after it
+                has made no progress; see ``max_attempts`` of the `Host`.
 
         Returns:
             A cursor after the last event written so far; `history` after it has the later ones.
 
         Raises:
             InvalidValue: The state or an event is not JSON; nothing is written.
-            StoreError: The store could not do it; nothing is written.
+            StoreError: The store failed; nothing is written.
             RunEnded: This run no longer owns the Task.
         """
         return await self._run.commit(state, events, consumed, safe=False, progress=progress)
@@ -158,7 +158,7 @@ class Job:
         finds this state.
 
         Args:
-            if_paused: Notes that the Task gets if it is paused by this commit.
+            if_paused: Notes for the Task if this commit pauses it.
             progress: As for `commit`.
 
         Raises:
@@ -180,7 +180,7 @@ class Job:
         """Pause the Task from within, with the state and the events, and unwind.
 
         Args:
-            due: When a Host that serves the Task's kind resumes it by itself; None for never.
+            due: The moment at which a Host that serves the Task's kind resumes it; None for never.
 
         Raises:
             InvalidValue, StoreError: As for `commit`; the Task runs on.
@@ -192,7 +192,7 @@ class Job:
         raise AssertionError("a run that paused its Task was not unwound")
 
     def note(self, key: str, value: Any) -> None:
-        """Leave a fact on the Task's metadata with the next commit, or with a kill from this host.
+        """Add a note to the Task's metadata with the next commit, or with a kill by this Host.
 
         Args:
             key: ``<impl>/<name>``; not a key that came in with the Task.
@@ -204,7 +204,7 @@ class Job:
         self._run.note(key, value)
 
     def emit(self, event: EventLike) -> None:
-        """Tell observers at once; durable with the next commit, or with a kill from this host.
+        """Tell observers at once; the next commit, or a kill by this Host, stores the event.
 
         Neighbouring ``run.delta`` events are stored as one, so text may be emitted in small
         pieces (R11).
@@ -245,7 +245,7 @@ class Job:
         return await self._children.cancel(self._run, task_id)
 
     async def join(self, task_id: str, *statuses: TaskStatus) -> Task:
-        """Wait for a child to be in one of these statuses, or to end; return that snapshot.
+        """Wait until a child is in one of these statuses, or has ended; return that snapshot.
 
         Raises:
             TaskNotFound: This Task has no such child.
@@ -253,9 +253,9 @@ class Job:
         return await self._children.join(self._run, task_id, statuses)
 
     async def tell(self, task_id: str, decisions: Sequence[Mapping[str, Any]]) -> None:
-        """Leave decisions in a child's inbox, and let it go on if it is paused (R12).
+        """Leave decisions in a child's inbox, and resume the child if it is paused (R12).
 
-        It goes on once all of them are there; it uses this Task's slot (R9).
+        The last decision resumes the child; the child uses this Task's slot (R9).
 
         Raises:
             TaskNotFound: This Task has no such child.

@@ -23,17 +23,17 @@ class News:
     """Tells the observer, the approvals' desk and every waiting caller of one Host.
 
     Args:
-        parts: The Host's store is read for callers that wait.
-        complaints: A fault of the desk is logged there.
-        observer: Is told of every event, live and durable.
-        desk: Is shown every committed record.
+        parts: Its store is read for the callers that wait.
+        complaints: Logs a fault of the desk.
+        observer: Receives every event, live and durable.
+        desk: Receives every committed record.
     """
 
     def __init__(
         self, parts: Parts, complaints: Complaints, observer: Observer | None, desk: Desk | None
     ) -> None:
         self.closed = False
-        """True once the Host is closed: no more news comes."""
+        """True after the Host is closed: no more news comes."""
         self.observed = observer is not None
         self._parts = parts
         self._complaints = complaints
@@ -45,8 +45,8 @@ class News:
     def tell(self, task_id: str, event: Event) -> None:
         """Tell the observer of an event.
 
-        A fault of the observer never touches a run: whatever it raises stays here, a
-        ``SystemExit`` and a cancellation included; only a ``KeyboardInterrupt`` passes (R21).
+        A fault of the observer never reaches a run: every exception is caught here, also a
+        ``SystemExit`` and a cancellation. Only a ``KeyboardInterrupt`` passes (R21).
         """
         if self._observer is None:
             return
@@ -69,7 +69,8 @@ class News:
         """Pass on a commit: its events to the observer, its record to the desk and the waiters.
 
         Args:
-            live: The first so many events were emitted live; the observer knows them already.
+            live: The number of events, from the first on, that were emitted live before; the
+                observer has received these already.
         """
         task_id = after.task.id
         if self._observer is not None:
@@ -159,7 +160,7 @@ class News:
         return self._waiter(task_id, 0, _TERMINAL)
 
     def _after(self, waiter: Waiter, version: int) -> Waiter:
-        """The same wait, for records later than this version.
+        """Make a wait continue with records later than this version.
 
         Raises:
             HostClosed: No more news comes.

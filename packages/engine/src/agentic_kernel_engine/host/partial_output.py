@@ -1,4 +1,4 @@
-"""What a killed Task had said so far."""
+"""Partial output: the text in progress of a killed Task."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from agentic_kernel.catalog import check_name
 from ..events import RUN_DELTA, RUN_TURN, Event
 
 LIMIT = 256 * 1024
-"""How much of the text in progress is kept on a killed Task: its end, in characters."""
+"""The most characters of the text in progress that a killed Task keeps: the last ones."""
 
 
 def partial_output(task: Task, history: Sequence[Event]) -> Mapping[str, Any]:
     """The note that keeps a killed Task's text in progress (R11): ``<kind>/partial_output``.
 
-    The text of the deltas since the last finished turn. The key's scope is the Task's
-    ``runtime_kind``, so it needs no run at hand and is the same whoever kills, from wherever.
-    Empty if there is no text, or if the Task came in with that key.
+    It holds the text of the deltas since the last finished turn. The key's scope is the Task's
+    ``runtime_kind``, so every Host finds the same key without a run. The result is empty if there
+    is no text, or if the Task came in with that key.
     """
     pieces: list[str] = []
     for event in history:
@@ -33,7 +33,7 @@ def partial_output(task: Task, history: Sequence[Event]) -> Mapping[str, Any]:
     key = f"{task.runtime_kind}/partial_output"
     try:
         check_name(key, "key")
-    except InvalidValue:  # A kind is any text, and a note's key is a name.
+    except InvalidValue:  # A kind may be any text, but a note's key must be a name.
         key = "engine/partial_output"
     if not text or (key in task.metadata and key not in task.noted):
         return {}

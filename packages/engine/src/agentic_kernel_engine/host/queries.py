@@ -1,4 +1,4 @@
-"""Queries: the reading half of a Host, as every Query has it."""
+"""Queries: the methods of a Host that only read; the kernel's `Query` defines three of them."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from ..store import Store
 
 
 class Queries(ABC):
-    """Snapshots of what a store holds; reading changes nothing and needs no ownership."""
+    """Reads the Tasks of a store; reading changes nothing and needs no ownership."""
 
     @property
     @abstractmethod
     def store(self) -> Store:
-        """The store that is read."""
+        """The store that the methods read."""
 
     async def get(self, task_id: str) -> Task:
         """The latest snapshot."""
@@ -56,11 +56,11 @@ class Queries(ABC):
 
 
 def checked_id(task_id: Any) -> str:
-    """An id that may be looked up; one that no store can hold is the id of no Task.
+    """Check an id before it is looked up.
 
     Raises:
-        InvalidValue: It is no string.
-        TaskNotFound: No store can hold it.
+        InvalidValue: The id is not a string.
+        TaskNotFound: No store can hold this id, so it is the id of no Task.
     """
     if not isinstance(task_id, str):
         raise InvalidValue("task_id", f"must be a string, not {type(task_id).__name__}")

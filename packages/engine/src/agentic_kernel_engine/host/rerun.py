@@ -11,14 +11,14 @@ def rerun(task: Task, scope: str = "engine") -> Task:
     """A new Task, not started, with the input of an earlier one and a fresh id.
 
     The lineage is recorded in its metadata as ``<scope>/lineage_of``. Supplements, notes and
-    outcome stay behind. Dispatch it like any other Task.
+    outcome are not copied. Dispatch it like any other Task.
 
     Args:
         task: The earlier Task, in any status.
-        scope: Whose convention the lineage key follows; without a slash.
+        scope: The scope of the lineage key, without a slash.
 
     Raises:
-        InvalidValue: The scope makes no legal key.
+        InvalidValue: The scope does not make a legal key.
     """
     if not isinstance(task, Task):
         raise InvalidValue("task", f"must be a Task, not {type(task).__name__}")

@@ -1,4 +1,4 @@
-"""Run: one stretch of a Task's running. It is the Task's only writer from entry to last commit."""
+"""Run: one owner's execution of a Task, and the Task's only writer from entry to last commit."""
 
 from __future__ import annotations
 
@@ -24,12 +24,13 @@ from .. import edges, moments, values
 from .. import events as vocabulary
 from ..errors import Conflict, StoreError, UnknownOutcome
 from ..events import Checked, Event
-from ..outcomes import landed
+from ..readback import landed
 from ..record import Record
 from ..store import EventId
 from ..waiting import PAUSE as PAUSE
 from ..waiting import pause_waits, without_pause
 from .change import LOOKS, acknowledged
+from .emitted import Emitted
 from .fifo import FifoLock
 from .history import history
 from .news import News
@@ -38,17 +39,14 @@ from .parts import Parts
 EventLike = Event | Mapping[str, Any]
 """An `Event`, or a mapping with a ``type`` and the event's data as its other items."""
 
-PIECE: Final = 1024 * 1024
-"""How long one stored event of text in progress grows, in bytes; the text goes on in the next."""
 IN_A_ROW: Final = 16
-"""How many commits may follow each other, on a store that never waits, without a look at the rest
-of the event loop."""
+"""The most commits in a row, on a store that never waits, before the event loop gets a turn."""
 BUFFER: Final = 64 * 1024 * 1024
-"""How much a run may emit and note until it commits, in bytes of JSON."""
+"""The most bytes of JSON that a run may emit and note between two commits."""
 
 
 class RunEnded(asyncio.CancelledError):
-    """The run no longer owns its Task and is being unwound; let it through.
+    """The run no longer owns its Task and is being unwound; let this exception pass.
 
     Attributes:
         reason: ``paused``, ``released``, ``killed``, ``ended`` (from outside) or ``lost``.
@@ -60,12 +58,12 @@ class RunEnded(asyncio.CancelledError):
 
 
 class Home(Protocol):
-    """The live runs of one Host, as a run sees them: it reports its end there."""
+    """The part of a Host that its runs use; a run reports its end there."""
 
     parts: Parts
     news: News
     in_a_row: int
-    """How many commits of runs followed each other since one let the event loop go on."""
+    """The number of commits of runs since a run last let the event loop go on."""
 
     def unwinding(self, run: Run) -> None:
         """The run was told to unwind."""
@@ -75,11 +73,11 @@ class Home(Protocol):
 
 
 class Run(FifoLock):
-    """The owner's hold on one Task: every write of the Job goes through here.
+    """One owner's hold on a Task: every write of the Job goes through here.
 
-    The holder of the lock writes, one at a time (R7). Each write requires version, owner and
-    ``running`` (R1: only the owner commits). If only the inbox moved, the run writes again on top
-    of it; if the Task is no longer this run's, the run ends for good.
+    A write holds the lock, so there is one write at a time (R7). Each write requires version, owner
+    and ``running`` (R1: only the owner commits). If only the inbox moved, the run writes again on
+    top of it. If the Task has another owner or has ended, the run ends for good.
     """
 
     __slots__ = (
@@ -99,13 +97,13 @@ class Run(FifoLock):
         self.ended: str | None = None
         self.leaving: str | None = None
         self.delegates = False
-        """True if it may have children in its slot."""
+        """True if the Task may have children in the slot of this run."""
         self._news: asyncio.Future[None] | None = None
-        self._emitted: Sequence[_Emitted | bytes] = ()
+        self._emitted: Sequence[Emitted | bytes] = ()
         self._sealed = 0
         self._notes: Mapping[str, Any] = EMPTY_DICT
         self._unwritten = 0
-        """How many bytes were emitted and noted since the last commit."""
+        """The number of bytes that were emitted and noted since the last commit."""
 
     @property
     def now(self) -> datetime:
@@ -116,7 +114,7 @@ class Run(FifoLock):
         return self.leaving is not None or pause_waits(self.record)
 
     def news(self) -> asyncio.Future[None]:
-        """Done at the next `nudge`."""
+        """A future that is done at the next `nudge`."""
         if self._news is None:
             self._news = asyncio.get_running_loop().create_future()
         return self._news
@@ -183,8 +181,8 @@ class Run(FifoLock):
         if made.type == vocabulary.RUN_DELTA:
             # A commit in flight writes the first `_sealed` entries: they must not grow any more.
             last = self._emitted[-1] if len(self._emitted) > self._sealed else None
-            if not isinstance(last, _Emitted) or not last.extend(made, len(text)):
-                self._emit(_Emitted(made, text))
+            if not isinstance(last, Emitted) or not last.extend(made, len(text)):
+                self._emit(Emitted(made, text))
         else:
             self._emit(text)
 
@@ -210,7 +208,7 @@ class Run(FifoLock):
             )
         self._unwritten += size
 
-    def _emit(self, each: _Emitted | bytes) -> None:
+    def _emit(self, each: Emitted | bytes) -> None:
         if isinstance(self._emitted, list):
             self._emitted.append(each)
         else:
@@ -267,7 +265,7 @@ class Run(FifoLock):
         home = self._home
         home.in_a_row += 1
         if home.in_a_row > IN_A_ROW and home.parts.immediate:
-            # A substrate that never suspends would keep the event loop for good.
+            # Otherwise a substrate that never suspends would block the event loop for ever.
             home.in_a_row = 0
             await asyncio.sleep(0)
         return last
@@ -276,7 +274,7 @@ class Run(FifoLock):
         """Commit the draft on top of the latest inbox.
 
         Returns:
-            How the run leaves, if it does; and a cursor after the last event written.
+            The reason if the run leaves, else None; and a cursor after the last event written.
         """
         store, live, notes = self._home.parts.store, self._sealed, self._notes
         made = [*self.emitted(), *made] if live else made
@@ -306,7 +304,10 @@ class Run(FifoLock):
             else:
                 self._adopt(after, written, live, notes)
             return leaving, (after.version, len(written) - 1)
-        raise StoreError(f"task {self.task_id!r} is contended: {LOOKS} commits in a row refused")
+        raise StoreError(
+            f"task {self.task_id!r} is contended: {LOOKS:,} commits in a row were refused because "
+            "other writers came first; let fewer of them write to this Task"
+        )
 
     def _next(
         self, before: Record, draft: _Draft, notes: Mapping[str, Any]
@@ -341,7 +342,7 @@ class Run(FifoLock):
         return record, leaving, departure
 
     async def _look(self, latest: Record | None) -> None:
-        """Adopt the latest record after a refusal, or end if the Task is lost (R1)."""
+        """Adopt the latest record after a refusal; end the run if the Task is lost (R1)."""
         try:
             self.absorb(latest or await self._home.parts.store.load(self.task_id))
         except TaskNotFound:
@@ -374,57 +375,3 @@ class _Draft(msgspec.Struct, frozen=True, gc=False):
     due: datetime | None
     if_paused: Mapping[str, Any] | None
     progress: bool
-
-
-class _Emitted:
-    """Text in progress that is not stored yet; deltas in a row are one.
-
-    It keeps the stored form that `emit` checked, because the substrate may change the event
-    afterwards. So reading it never raises, and one piece stays far below the limit of a value.
-    """
-
-    __slots__ = ("_event", "_frame", "_pieces", "_size", "_text")
-
-    def __init__(self, event: Event, text: bytes) -> None:
-        self._event = event
-        self._text = text
-        self._size = len(text)
-        self._frame = -1
-        """How many bytes of a delta's stored form are not its text; -1 until it is asked for."""
-        self._pieces: list[str] = []
-
-    def extend(self, event: Event, size: int) -> bool:
-        """Append a delta that continues this one; False if it does not, or is too long.
-
-        Args:
-            size: Of its stored form, in bytes.
-        """
-        mine = self._event
-        if mine.type != event.type or not _same_but_text(mine.data, event.data):
-            return False
-        if self._frame < 0:
-            self._frame = size - len(values.encode(event.data["text"]))
-        longer = self._size + size - self._frame
-        if longer > PIECE:
-            return False
-        self._size = longer
-        self._pieces.append(event.data["text"])
-        return True
-
-    def stored(self) -> bytes:
-        if self._pieces:
-            event = vocabulary.from_stored(None, self._text)
-            text = "".join([event.data["text"], *self._pieces])
-            assert event.at is not None
-            whole = Event(event.type, {**event.data, "text": text}, event.at)
-            _, self._text = vocabulary.make(whole, event.at)
-            self._pieces = []
-        return self._text
-
-
-def _same_but_text(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    if one.keys() != other.keys() or not isinstance(one.get("text"), str):
-        return False
-    return isinstance(other["text"], str) and all(
-        one[key] == other[key] for key in one if key != "text"
-    )

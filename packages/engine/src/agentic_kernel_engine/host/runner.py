@@ -1,4 +1,4 @@
-"""LiveRuns: the runs of one Host, from their start to what becomes of their Tasks."""
+"""LiveRuns: the runs of one Host, from their start to the last write for their Tasks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .. import events as vocabulary
 from ..errors import Conflict, StoreError, TaskFailed, UnknownOutcome, Unreadable
 from ..events import Checked, Event
 from ..faults import Stray, is_a, passes, report, said, strays
-from ..outcomes import landed
+from ..readback import landed
 from ..record import Record
 from ..substrate import Accepting, Cleaning, Substrate
 from ..waiting import pause_waits, without_pause
@@ -36,14 +36,14 @@ _log = logging.getLogger(__name__)
 class LiveRuns:
     """The runs of one Host, keyed by Task and owner (R7).
 
-    A run's slot is given back once its coroutine is gone: a run that does not unwind keeps it.
+    A run gives its slot back when its coroutine is done; a run that does not unwind keeps it.
 
     Args:
-        substrate: Where Tasks run; None for a control plane.
+        substrate: Does the work of Tasks; None for a control plane.
         kinds: The runtime kinds that this Host serves; None for every kind.
         job: Makes the substrate's handle on a run.
-        follow: Called after a run has ended for a reason from outside, once it is gone.
-        max_in_flight: How many slots there are; None for no limit.
+        follow: Called when a run is gone that ended for a reason from outside.
+        max_in_flight: The number of slots; None for no limit.
         unwind_timeout: Seconds after which a run that was told to unwind is reported abandoned.
     """
 
@@ -86,7 +86,7 @@ class LiveRuns:
         return self.can_run and (self.kinds is None or kind in self.kinds)
 
     def arrival(self, task_id: str, *, in_slot: bool = False) -> Arrival:
-        """A run of this Task is about to be set up, in a slot that the caller took, or in none."""
+        """Announce a run that is being set up; ``in_slot`` is True if the caller took a slot."""
         return Arrival(self._arriving, self.slots, task_id, in_slot=in_slot)
 
     def seat(self, task_id: str, parent: str | None) -> Arrival:
@@ -101,7 +101,7 @@ class LiveRuns:
         return arrival
 
     def takes(self, record: Record, arrival: Arrival) -> bool:
-        """True if this Host can run a Task now; the arrival then has the slot that it needs."""
+        """True if this Host can run a Task now; the arrival has then taken the slot it needs."""
         housed = self._houses(record.parent)
         if not self.serves(record.task.runtime_kind) or not (housed or self.slots.free):
             return False
@@ -110,7 +110,7 @@ class LiveRuns:
         return True
 
     def _houses(self, parent: str | None) -> bool:
-        """True if a run of the parent is here; it is noted that the run has children."""
+        """True if a run of the parent is here; mark that run as one with children."""
         run = None if parent is None else self.current.get(parent)
         if run is None:
             return False
@@ -129,7 +129,7 @@ class LiveRuns:
             await substrate.on_killed(record.task, state, await history(self.parts.store, task_id))
         except BaseException as fault:
             passes(fault)
-            where = "on_killed, so the killed Task may have something running elsewhere; it"
+            where = "on_killed (so the killed Task may have something running elsewhere)"
             report(fault, task_id, record.step, where)
 
     @asynccontextmanager
@@ -155,7 +155,7 @@ class LiveRuns:
         return task_id in self._arriving or (run is not None and run.owner == record.owner)
 
     def start(self, record: Record, arrival: Arrival) -> None:
-        """Run a Task; or let it go again, if it was acquired while the Host began to drain (R9)."""
+        """Run a Task. If the Host began to drain meanwhile, let the Task go again (R9)."""
         if self.slots.closed:
             self.parts.shielded.start(self._let_go_of(record))
             return
@@ -167,24 +167,27 @@ class LiveRuns:
         run.root.add_done_callback(run, context=around)
 
     async def _work(self, run: Run) -> Any:
-        """The root of a run: it keeps what the substrate raises (R21).
+        """The root coroutine of a run: it catches the stray exceptions of the substrate (R21).
 
         A ``SystemExit`` that left an asyncio task would stop the event loop and every other run.
-        It is handed on as a value, because Python reports an exception that is raised while the
-        event loop destroys this coroutine as ignored. A ``KeyboardInterrupt`` does pass, once the
-        Task is released.
+        It is returned as a value, because Python only logs an exception as ignored that is raised
+        while the event loop destroys this coroutine. A ``KeyboardInterrupt`` passes after the Task
+        is released.
         """
         assert self._substrate is not None
         try:
-            return await self._substrate.execute(self._job(run))
+            return await edges.awaitable(
+                self._substrate.execute(self._job(run)), "execute() of the substrate"
+            )
         except BaseException as fault:
-            # In a method of its own: each local name here costs every waiting Task 8 bytes.
+            # In a method of its own, because each local name here costs every waiting Task 8 bytes
+            # (memory in benchmarks/host.py).
             if not await self._stayed(run, fault):
                 raise
             return Stray.of(fault)
 
     async def _stayed(self, run: Run, fault: BaseException) -> bool:
-        """True if the root keeps an exception; if the process is interrupted, let go first."""
+        """True if the root keeps the exception. On a ``KeyboardInterrupt``, release the Task."""
         if is_a(fault, KeyboardInterrupt):
             run.ended = "released"
             async with asyncio.timeout(self.unwind_timeout):
@@ -193,7 +196,7 @@ class LiveRuns:
         return strays(fault)
 
     def returned(self, run: Run, root: asyncio.Task[Any]) -> None:
-        """The substrate's coroutine is done: decide what its Task becomes."""
+        """The substrate's coroutine is done: free its slot, and end or leave its Task."""
         if run.in_slot:
             run.in_slot = False
             self.slots.give_back()
@@ -226,8 +229,8 @@ class LiveRuns:
     async def _finish(self, run: Run, root: asyncio.Task[Any]) -> None:
         """Commit the run's end; try again while the run still owns the Task (R4, R21).
 
-        An end that cannot be stored is replaced by a failure that can be. While the store fails,
-        the run waits longer after each attempt, and a kill may come in between.
+        An end that cannot be stored is replaced by a failure that can be stored. While the store
+        fails, each wait is longer than the last, and a kill may come in between.
         """
         delay, storable = 0.02, True
         self._tell_of(run, root)
@@ -248,7 +251,7 @@ class LiveRuns:
                         return
                     continue
                 except Unreadable as bad:
-                    # Only `kill` can end it: it buries the record.
+                    # Only `kill` can end this Task: it buries the record.
                     self._complaints.add(run.task_id, bad.version, bad)
                     return
                 except StoreError as fault:
@@ -302,7 +305,7 @@ class LiveRuns:
         return True
 
     async def _drop_result(self, run: Run) -> None:
-        """Report a result that came after the Task was lost; it never ends the Task (R10)."""
+        """Report a result that came after the Task was lost. It never ends the Task (R10)."""
 
         async def append(before: Record) -> tuple[Record, Sequence[Event]] | None:
             if before.task.status.terminal:
@@ -313,16 +316,18 @@ class LiveRuns:
             done = await change(self.parts, run.task_id, append)
         except (StoreError, TaskNotFound) as fault:
             reason = said(fault)
-            _log.warning("task %r: a dropped result is not on record: %s", run.task_id, reason)
+            _log.warning(
+                "task %r: the event of a dropped result is not stored: %s", run.task_id, reason
+            )
             return
         if isinstance(done, Change):
             self.news.published(done.after, done.events)
 
     async def _let_go(self, run: Run, *, pause: bool = False, anew: bool = False) -> None:
-        """Leave a Task whose run is gone: claimable, or paused from its last state.
+        """Leave a Task whose run is gone: claimable, or paused with its last state.
 
         Args:
-            anew: True if the attempt no longer counts, because this Host let go on purpose.
+            anew: True to count attempts from 0 again, because this Host let go on purpose.
         """
         try:
             await self._let_go_of(run.record, pause=pause, anew=anew)
@@ -337,7 +342,7 @@ class LiveRuns:
             _log.warning("task %r stays owned by this host for now: %s", record.task.id, reason)
 
     async def leave(self, record: Record, *, pause: bool, anew: bool = True) -> None:
-        """Commit that this Host lets a Task go, if it still owns the Task."""
+        """Commit that this Host lets a Task go, if the Task still has the same owner."""
         owner = record.owner
 
         async def leave(before: Record) -> tuple[Record, Sequence[Event]] | None:
@@ -359,11 +364,15 @@ class LiveRuns:
             self.news.published(done.after, done.events)
 
     def unwinding(self, run: Run) -> None:
-        """Watch a run that was told to unwind; report it if it does not (R7)."""
+        """Watch a run that was told to unwind; report it if it does not unwind in time (R7)."""
 
         def report() -> None:
             if run.root is not None and not run.root.done():
-                _log.warning("task %r: a run did not unwind and is abandoned", run.task_id)
+                _log.warning(
+                    "task %r: a run did not unwind within %g seconds and is abandoned; its "
+                    "substrate must let a cancellation pass",
+                    run.task_id, self.unwind_timeout,
+                )  # fmt: skip
                 self.news.tell(
                     run.task_id,
                     Event(vocabulary.RUN_ABANDONED, {"by": run.owner}, self.parts.clock()),
@@ -388,9 +397,9 @@ class LiveRuns:
 
 
 class Arrival:
-    """A run that is being set up, for the ``with``: the watch leaves its Task alone meanwhile.
+    """A context in which a run is being set up; meanwhile the watch leaves its Task alone.
 
-    The slot is given back at the end, unless the run has started and answers for it.
+    The end of the ``with`` gives the slot back, unless the run has started and holds it.
     """
 
     __slots__ = ("_counts", "_slots", "_task_id", "in_slot")
@@ -413,7 +422,7 @@ class Arrival:
         self.in_slot = True
 
     def hand_on(self) -> bool:
-        """Let the run answer for the slot from now on; False if it has none."""
+        """Pass the slot on to the run; return False if there is no slot."""
         in_slot, self.in_slot = self.in_slot, False
         return in_slot
 

@@ -36,7 +36,7 @@ class Shielded:
     def run(self, work: Coroutine[Any, Any, T]) -> asyncio.Future[T]:
         """The work's result; if the caller is cancelled, the work goes on without it.
 
-        As `asyncio.shield`, with one turn of the event loop less (the step in benchmarks/host.py).
+        Like `asyncio.shield`, but one turn of the event loop less (the step in benchmarks/host.py).
         """
         result: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._started(work, result)
@@ -45,9 +45,9 @@ class Shielded:
     async def settle(self, work: Coroutine[Any, Any, T]) -> T:
         """The work's result; the wait goes on even while the caller is being cancelled.
 
-        For a result that must be known before a cancellation may go on. The work itself is
+        Use it for a result that must be known before a cancellation may go on. The work itself is
         bounded. A second cancellation that arrives meanwhile is dropped, because the caller is
-        already handling the first one, which goes on.
+        already handling the first one.
         """
         task = self.start(work)
         while not task.done():

@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM: every Task is left durable and able to go on."""
+"""Signals: drain a Host on SIGINT and SIGTERM, so that every Task is durable and can go on."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Stopping:
-    """What `drain_on_signals` hands out: whether, and by which signal, the Host was stopped."""
+    """Tells the caller of `drain_on_signals` which signal has stopped the Host, if one has."""
 
     def __init__(self) -> None:
         self.signal: signal.Signals | None = None
         self.drained = asyncio.Event()
-        """Set once the Host has drained after a signal."""
+        """Set after the Host has drained because of a signal."""
 
 
 @asynccontextmanager
 async def drain_on_signals(
     host: Host, *, pause: bool = False, timeout: float = 30.0
 ) -> AsyncIterator[Stopping]:
-    """Drain the Host on the first SIGINT or SIGTERM; a second one acts as it always did.
+    """Drain the Host on the first SIGINT or SIGTERM; the next one acts as it did before.
 
-    Usable in the main thread only, as all signal handlers of Python are.
+    It works in the main thread only, like all signal handlers of Python.
 
     Args:
-        pause: Pause the Tasks; otherwise they stay running and claimable.
+        pause: True to pause the Tasks; otherwise they stay running and claimable.
         timeout: Seconds for the runs to reach a safe point; see `Host.drain`.
     """
     loop = asyncio.get_running_loop()

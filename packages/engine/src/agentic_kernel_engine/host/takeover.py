@@ -1,4 +1,4 @@
-"""Take-over: run the Tasks that no living Host runs, and wake those whose moment has come."""
+"""Take-over: run the Tasks that no living Host runs, and wake paused Tasks that are due."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from agentic_kernel import CannotStart, TaskStatus
 from .. import events as vocabulary
 from ..errors import UnknownOutcome
 from ..events import Event
-from ..outcomes import read_back
+from ..readback import read_back
 from ..receipt import Receipt
 from ..record import Record, acquired_at, host_of, owner_name
 from .change import Change, Decided, change, successor
@@ -27,7 +27,7 @@ _FIRST = 0.1
 _LONGEST = 30.0
 """Seconds that it waits at most."""
 _REMEMBERED = 10_000
-"""How many waiting Tasks are remembered; a forgotten one begins its delay again."""
+"""The most waiting Tasks that are remembered; a forgotten one begins its delay again."""
 
 
 class TakeOver:
@@ -50,10 +50,10 @@ class TakeOver:
         self.backoff = Backoff(parts.clock)
 
     async def claim(self, task_id: str) -> Receipt:
-        """Take up a running Task that no living host owns, and run it here.
+        """Take up a running Task that no living Host owns, and run it here.
 
         Raises:
-            CannotStart: This host does not serve its kind, or has no free slot.
+            CannotStart: This Host does not serve the Task's kind, or has no free slot.
         """
         record = await self._store.load(task_id)
         if not self._live.serves(record.task.runtime_kind):
@@ -82,7 +82,7 @@ class TakeOver:
         return claimed
 
     async def _claimed_after_all(self, task_id: str, text: bytes) -> Record | None:
-        """The record, if the claim that wrote this event made it this Host's (R5)."""
+        """The record if the claim that wrote this event has landed (R5); else None."""
         current = await read_back(self._store, task_id)
         if current is None or current.owner is None or host_of(current.owner) != self._parts.name:
             return None
@@ -117,7 +117,7 @@ class TakeOver:
         return taken
 
     async def adopt(self) -> None:
-        """Take up claimable children of the runs that are here, and wake them, in their slots (R9).
+        """Take up and wake the children of the runs that are here, in the slots of those runs (R9).
 
         Otherwise a parent that holds the last slot and waits for its child would wait for ever.
         """
@@ -133,7 +133,7 @@ class TakeOver:
             await self._wake(parent=run.task_id)
 
     async def wake(self) -> None:
-        """Resume paused Tasks whose moment has come, of the kinds served, while slots are free."""
+        """Resume the paused Tasks of the kinds served that are due, while slots are free."""
         after: str | None = None
         while self._live.slots.free:
             page = await self._wake(after=after)
@@ -142,7 +142,7 @@ class TakeOver:
             after = page[-1].task.id
 
     async def _wake(self, **which: Any) -> Sequence[Record]:
-        """Resume one page of them."""
+        """Resume one page of the Tasks that are due."""
         page = await self._store.find(
             status=TaskStatus.PAUSED,
             due=self._parts.clock(),
@@ -164,7 +164,7 @@ class TakeOver:
         await self._family.look_again(page)
 
     async def restart(self, record: Record) -> None:
-        """Run a Task that this host owns and does not run, as a new attempt (R21).
+        """Run a Task that this Host owns and does not run, as a new attempt (R21).
 
         The run may have ended since the record was read. So the record is read again: the second
         read shows that end.
@@ -183,7 +183,7 @@ class TakeOver:
                 await self._family.enter(acquired, arrival)
 
     async def _acquire_anew(self, owned: Record) -> Record | None:
-        """The record under a new owner of this host; None if it has another owner by now."""
+        """The record under a new owner of this Host; None if its owner has changed."""
 
         async def decide(before: Record) -> Decided:
             if before.owner != owned.owner:
@@ -202,17 +202,17 @@ class TakeOver:
 class Backoff:
     """The delay before a Host runs a Task again whose runs died (R21).
 
-    From the second attempt on: 0.1 seconds after this Host first saw the Task without a run, and
-    twice as long for each further attempt, at most 30 seconds. It needs no field of the record.
+    The second attempt comes 0.1 seconds after this Host first saw the Task without a run. The delay
+    doubles with each further attempt, to at most 30 seconds. It needs no field of the record.
 
     Args:
-        clock: The time.
+        clock: Returns the time.
     """
 
     def __init__(self, clock: Callable[[], datetime]) -> None:
         self._clock = clock
         self._seen: dict[str, tuple[tuple[str | None, int], datetime]] = {}
-        """By Task: its owner and attempts, and when they were first seen."""
+        """By Task: its owner and attempts, and the moment at which they were first seen."""
         self._next: datetime | None = None
 
     def over(self, record: Record) -> bool:
@@ -235,7 +235,7 @@ class Backoff:
         return False
 
     def rings(self) -> bool:
-        """True once for each delay that has passed since the last call."""
+        """True once after the earliest delay has passed that `over` has met since the last True."""
         if self._next is None or self._clock() < self._next:
             return False
         self._next = None

@@ -1,6 +1,6 @@
-"""Verbs: what a Host does to one Task; each verb is one decision on the latest record.
+"""Verbs: the changes that a Host makes to one Task; each is one decision on the latest record.
 
-What follows for the Task's parent and children is in `family`.
+The module `family` adds the consequences for the Task's parent and children.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from .. import events as vocabulary
 from ..errors import Conflict, StoreError, UnknownOutcome, Unreadable
 from ..events import Event, from_stored
 from ..faults import contained
-from ..outcomes import landed, read_back
+from ..readback import landed, read_back
 from ..receipt import Effect, Receipt
 from ..record import Record, owner_name
 from ..search import check_labels
@@ -53,8 +53,8 @@ _DISPATCH = Dispatch()
 class Verbs:
     """Dispatch, pause, resume, end and post, each on one Task.
 
-    Every method raises `TaskNotFound` for an unknown id and `StoreError` if the store fails. But
-    for `dispatch` no method is shielded: the Host runs them in tasks of its own.
+    Every method raises `TaskNotFound` for an unknown id and `StoreError` if the store fails. Only
+    `dispatch` shields its own write; the Host runs the other methods in tasks of its own.
     """
 
     def __init__(self, parts: Parts, news: News, complaints: Complaints, live: LiveRuns) -> None:
@@ -68,7 +68,7 @@ class Verbs:
         """Refuse a Task that must not be dispatched, or that this Host cannot dispatch.
 
         Raises:
-            InvalidValue: The Task carries something that may not be stored; the path is named.
+            InvalidValue: A part of the Task may not be stored; the message names its path.
             IllegalTransition: The Task is not ``not_started``.
             CannotStart: This Host has no substrate, or does not serve the Task's kind.
         """
@@ -100,12 +100,13 @@ class Verbs:
     async def dispatch(self, task: Task, parent: str | None, arrival: Arrival) -> Receipt:
         """Store the Task as ``running`` and owned by this Host, and run it.
 
-        Until the substrate has accepted the Task a cancellation leaves nothing behind. The write
-        that follows is shielded from a cancellation, if the store suspends at all (R4).
+        A cancellation before the substrate has accepted the Task leaves no trace. The write that
+        follows is shielded from a cancellation, if the store suspends at all (R4).
         """
         if self._live.accepting is not None:
             try:
-                await contained(self._live.accepting.accept(task))
+                asked = self._live.accepting.accept(task)
+                await contained(edges.awaitable(asked, "accept() of the substrate"))
                 if arrival.in_slot:
                     self._live.slots.check_open(task.id)  # The substrate may have taken its time.
             except BaseException:
@@ -142,7 +143,7 @@ class Verbs:
                 raise TaskExists(record.task.id) from None
 
     async def pause(self, task_id: str) -> Receipt:
-        """Ask the owner to pause at its next safe point; pause at once without one (R10)."""
+        """Ask the owner to pause at its next safe point; without a living owner pause now (R10)."""
 
         async def decide(before: Record) -> Decided:
             task = apply(before.task, Pause(), self._parts.clock())
@@ -173,7 +174,7 @@ class Verbs:
         decision: Mapping[str, Any] | None,
         arrival: Arrival,
     ) -> tuple[Record | None, Receipt]:
-        """Commit the transition; this Host becomes the owner if it can run the Task now.
+        """Commit the transition to running; this Host becomes the owner if it can run the Task now.
 
         A decision goes into the inbox in the same commit, also if the Task runs already. A child
         of a run that is here uses its parent's slot (R9).
@@ -182,8 +183,8 @@ class Verbs:
             arrival: Takes a slot if the Task needs one here.
 
         Returns:
-            The record that was resumed, with this Host as owner if it is to run the Task, or None
-            if no paused Task was resumed.
+            The resumed record, with this Host as owner if it is to run the Task; None if no paused
+            Task was resumed.
         """
         if extra is not None:
             values.encode(Resume(extra).extra, "extra")
@@ -216,7 +217,7 @@ class Verbs:
         return done.after, _receipt(done.after, "transition")
 
     def _withdrawn(self, before: Record, decision: Mapping[str, Any] | None) -> Decided:
-        """A pause that waits is taken back; a decision is kept (R10)."""
+        """Withdraw a pause that waits, and keep the decision (R10)."""
         waiting = inbox.added(decision, before, without_pause(before.inbox))
         data = {"by": self._parts.name}
         after = successor(before, inbox=waiting)
@@ -279,7 +280,7 @@ class Verbs:
             run.end("killed" if killed else "ended")
         self._news.published(done.after, done.events, live)
         if killed and (run is None or run.ended != "killed"):
-            # No run of this Task is here, or one that unwinds for another reason (R13).
+            # No run here reports the kill: there is none, or it unwinds for another reason (R13).
             self._live.on_killed(done.after)
         return done.after, _receipt(done.after, "transition")
 
@@ -308,7 +309,7 @@ class Verbs:
                 progress of a killed Task.
 
         Returns:
-            What `change` returns, and how many of the events were emitted live before.
+            The result of `change`, and the number of its events that were emitted live before.
         """
         emitted: list[bytes] = []
 
@@ -335,7 +336,7 @@ class Verbs:
         return done, len(emitted)
 
     async def _partial(self, record: Record, emitted: Sequence[Event]) -> Mapping[str, Any]:
-        """The text in progress; a log that cannot be read keeps no Task from being killed."""
+        """The text in progress; a history that cannot be read does not prevent the kill."""
         try:
             stored = await history(self._store, record.task.id)
         except StoreError:
@@ -346,7 +347,7 @@ class Verbs:
         """Append a decision to the inbox; its id is the version that carries it (R12).
 
         Raises:
-            IllegalTransition: The Task is terminal and decides nothing any more.
+            IllegalTransition: The Task is terminal.
         """
         checked = inbox.check(decision)
 
@@ -365,7 +366,7 @@ class Verbs:
         return after, [Event(vocabulary.TASK_DECISION_POSTED, data)]
 
     async def _change(self, task_id: str, decide: Decide) -> Change | Record:
-        """`change`, after which the local run and the waiting callers hear of it."""
+        """Call `change`, then tell the local run and the waiting callers."""
         done = await change(self._parts, task_id, decide, lambda: self._live.held(task_id))
         if isinstance(done, Change):
             run = self._live.current.get(task_id)
@@ -378,7 +379,7 @@ class Verbs:
 def _beside_the_point(decision: Mapping[str, Any], task: Task) -> bool:
     """True if the decision answers a different question than the Task's, or comes too early (R3).
 
-    The Task would otherwise go on without its answer, or before its moment. A decision that fits
+    Otherwise the Task would go on without its answer, or before it is due. A decision that fits
     none of several approvals does no harm: the Task asks again for those that are missing.
     """
     waiting = task.metadata.get(WAITING_FOR)

@@ -21,18 +21,18 @@ from .takeover import TakeOver
 
 _log = logging.getLogger(__name__)
 CLAIM_EVERY = 5
-"""Every how many looks the watch also searches for Tasks without a living owner."""
+"""The watch searches for Tasks without a living owner at one of this many looks."""
 AGAIN_EVERY = 10
-"""Every how many looks it also reads one page of the paused Tasks; see `Family.look_again`."""
+"""It reads one page of the paused Tasks at one of this many looks; see `Family.look_again`."""
 ASKED_EVERY = 50
-"""Every how many looks it also searches for decisions that Tasks of other Hosts wait for."""
+"""It searches for decisions that Tasks of other Hosts wait for at one of this many looks."""
 GAP = 0.01
 """The least number of seconds between two looks that news causes."""
 _PAGE = 1_000
 
 
 class Watch:
-    """A Host's periodic task; correctness needs no other signal.
+    """A Host's periodic task; the Host needs no other signal to be correct.
 
     A store that notifies of writes (`Listening`) only makes the next look come sooner.
 
@@ -118,15 +118,15 @@ class Watch:
                 return
 
     async def _did(self, step: Callable[[], Awaitable[object]]) -> bool:
-        """Take one step; log what it raises; False if the store failed."""
+        """Take one step and log its fault; return False if the store failed."""
         try:
             await step()
         except StoreError as fault:
-            _log.warning("the store could not be looked at: %s", said(fault))
+            _log.warning("the watch could not read the store and tries again: %s", said(fault))
             return False
         except BaseException as fault:
             passes(fault)
-            log(_log, fault, "the watch met a fault of its own and goes on")
+            log(_log, fault, "one step of the watch failed; the watch goes on")
         return True
 
     async def _recover(self) -> None:
@@ -189,9 +189,9 @@ class Watch:
                         await self._family.sweep(parent.task.id)
 
     async def restart_lost(self) -> None:
-        """Run the Tasks that this Host owns and does not run: an insert landed unnoticed, say (R4).
+        """Run the Tasks that this Host owns and does not run, e.g. after an unnoticed insert (R4).
 
-        One page for each look, so the cost of a look does not grow with their number.
+        It reads one page at each look, so the cost of a look does not grow with their number.
         """
         page = await self._parts.store.find(
             status=TaskStatus.RUNNING, owner=self._parts.name, after=self._checked, limit=_PAGE

@@ -1,8 +1,8 @@
-"""Approvals: what people decide, bound to the exact action, used once.
+"""Approvals: the decisions of people, each bound to one exact action and used once.
 
-The decision lives in the record's inbox; it is consumed in the commit that acts on it (R12). It
-names the digest of the action that it is about, so it never fits another one, changed arguments, or
-the same action asked for again.
+A decision waits in the record's inbox; the commit that acts on it consumes it (R12). It names the
+digest of its action, so it never fits another action, the same action with changed arguments, or
+the same action requested again.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from .run import LoopRun
 from .state import AtHand, Judgement
 
 SHOWN: Final = 1_000_000
-"""How long the actions of one answer that people are to approve may be, in bytes of JSON."""
+"""The most bytes of JSON of the actions in one answer that people are asked to approve."""
 _APPROVE = Route.APPROVE
 _encode = msgspec.json.Encoder().encode
 
 
 async def authorize(policy: Policy, run: LoopRun, at_hand: AtHand, context: Context) -> None:
-    """Have the policy decide about every action of a plan, once.
+    """Ask the policy once about every action of a plan.
 
-    A policy that raises, or gives no `Decision`, has not allowed anything: that counts as a denial.
-    So does one that wants people to approve more than they could read. A call that its planner
-    wrote wrong is not made, whatever a policy would say.
+    A policy that raises or returns no `Decision` denies the action. An action that needs an
+    approval is denied if the answer asks people to approve more than `SHOWN` bytes. A call that the
+    planner marked as refused is not made, so the policy is not asked about it.
     """
     if at_hand.verdicts or not at_hand.plan.actions:
         return
@@ -63,13 +63,13 @@ async def authorize(policy: Policy, run: LoopRun, at_hand: AtHand, context: Cont
 
 
 async def wait_for_people(run: LoopRun, at_hand: AtHand) -> None:
-    """Pause until somebody has decided about every action that needs it.
+    """Pause until people have decided about every action that needs an approval.
 
     Raises:
-        RunEnded: Always, if anything is undecided.
+        RunEnded: Always, if a decision is missing.
     """
     if run.job.inbox:
-        apply_decisions(run)  # What came while the run was on its way here is not to be waited for.
+        apply_decisions(run)  # A decision may have come since the step began.
     requests: list[dict[str, Any]] = []
     for index, judgement in enumerate(at_hand.verdicts):
         if judgement.digest and judgement.granted is None:
@@ -88,10 +88,10 @@ async def wait_for_people(run: LoopRun, at_hand: AtHand) -> None:
 
 
 async def ask_for_children(run: LoopRun, at_hand: AtHand) -> bool:
-    """Pause for all that children ask people for, unless somebody has just decided about it.
+    """Pause for the requests of children to people, unless a decision about one has come.
 
     Returns:
-        Whether somebody has; False where no child asks for anything.
+        True if a decision has come; False if no child asks for anything.
 
     Raises:
         RunEnded: The Task is paused.
@@ -105,7 +105,7 @@ async def ask_for_children(run: LoopRun, at_hand: AtHand) -> bool:
 
 
 def _together(awaited: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-    """What several children ask for, as one thing that a Task can wait for: the approvals first."""
+    """One note for the requests of several children: all approvals, or else the first question."""
     approvals = [waiting for waiting in awaited if waiting["kind"] == "approval"]
     if len(approvals) < 2:
         return approvals[0] if approvals else awaited[0]
@@ -117,7 +117,7 @@ def _together(awaited: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
 
 
 async def suspend(run: LoopRun, waiting: Mapping[str, Any], due: Any = None) -> None:
-    """Pause for something outside, and say for what, on the Task and in its history.
+    """Pause until people or the clock let the Task go on; note what the Task waits for.
 
     Raises:
         RunEnded: Always.
@@ -129,8 +129,8 @@ async def suspend(run: LoopRun, waiting: Mapping[str, Any], due: Any = None) -> 
 def apply_decisions(run: LoopRun) -> None:
     """Act on the decisions in the inbox; the next commit consumes them.
 
-    A decision that fits nothing stays in the inbox while a child may ask for it: no decision is
-    lost because a pause came before the child asked again.
+    A decision that fits nothing stays in the inbox while a child may ask for it, so that no
+    decision is lost if a pause comes before the child asks again.
     """
     run.apply_decisions(partial(_act, run), partial(_children_may_ask, run))
 
@@ -141,10 +141,10 @@ def _act(run: LoopRun, entry: Mapping[str, Any]) -> bool:
 
 
 def _decide(run: LoopRun, entry: Mapping[str, Any]) -> bool:
-    """One person's decision about one action: the first one about this digest counts, once.
+    """Apply a person's decision about one action; the first one about a digest counts, once.
 
     Returns:
-        Whether it is about anything.
+        True if the decision fits an action of this run or a child's request.
     """
     said = {"digest": entry["digest"], "by": _by(entry), "why": field_text(entry, "why")}
     at_hand = run.state.at_hand
@@ -159,13 +159,13 @@ def _decide(run: LoopRun, entry: Mapping[str, Any]) -> bool:
 
 
 def _answered(run: LoopRun, entry: Mapping[str, Any]) -> bool:
-    """An answer: to the question of this Task, or of a child; a later one is no answer to either.
+    """Apply an answer to the question of this Task or of a child; a second answer fits neither.
 
-    It names the digest of the question that it is meant for; one that names none came when nothing
-    was asked, and is something that the user says.
+    An answer names the digest of its question. If it names none, there was no question when it
+    came, and it is recorded as a message of the user.
 
     Returns:
-        Whether it is an answer to anything.
+        True if the answer fits a question, or names none.
     """
     waiting, text = run.state.waiting or {}, entry["text"]
     asks = waiting.get("kind") == "question"
@@ -180,7 +180,7 @@ def _answered(run: LoopRun, entry: Mapping[str, Any]) -> bool:
 
 
 def _children_may_ask(run: LoopRun) -> bool:
-    """Whether the plan at hand waits for a child, or will."""
+    """True if the plan at hand waits for a child, or will wait for one."""
     at_hand = run.state.at_hand
     return at_hand is not None and any(
         str(index) not in at_hand.done and _waits_for_child(run, action)
@@ -195,9 +195,9 @@ def _waits_for_child(run: LoopRun, action: Action) -> bool:
 
 
 def _hand_on(run: LoopRun, decision: dict[str, Any]) -> bool:
-    """Keep a decision for the child that asked for it; False if none did, or it has one.
+    """Keep a decision for the child that asked for it; False if no child did, or it has one.
 
-    It is consumed from the inbox by the commit that keeps it, so it is never in neither.
+    The same commit takes the decision out of the inbox and keeps it, so it is never lost.
     """
     at_hand = run.state.at_hand
     if at_hand is None or not decision["digest"]:

@@ -30,10 +30,10 @@ from ..tools.registry import Invocation, ToolContext, Unfinished, perform
 from ..tools.scheduler import Call
 from . import children, effects
 from .approvals import ask_for_children
-from .means import Means
 from .reauthorize import held_back
 from .run import LoopRun
 from .state import NOT_BEGUN, AtHand
+from .wiring import Wiring
 
 OUTPUTS: Final = 2_500_000
 """The most bytes of JSON that the observations of one answer may be together."""
@@ -41,32 +41,32 @@ LONGEST: Final = 2_000
 """The most characters of a list or a reason in a message."""
 _SMALL: Final = 2_000
 UNFINISHED: Final = Observation(error="unfinished")
-"""Stands for a call that is made again; it never leaves this module."""
+"""Placeholder for a call that must be made again; it never leaves this module."""
 _encode = msgspec.json.Encoder().encode
 
 
 async def call_tools(
-    means: Means,
+    wiring: Wiring,
     run: LoopRun,
     at_hand: AtHand,
     context: Context,
     calls: list[int],
     found: dict[int, Observation],
 ) -> bool:
-    """Run the tool calls of a plan: no more of them than the limits leave, effects prepared first.
+    """Run the tool calls of a plan, as many as the limits leave; prepare their effects first.
 
-    With a limit on failures, no more are begun at once than may fail; so every count ends exactly
+    With a limit on failures, no more calls begin at once than may fail; so every count ends exactly
     at its cap.
 
     Returns:
-        Whether there are calls left to be made again, because their tools are not done.
+        True if some calls must be made again, because their tools are not done.
     """
     spent, limits = run.state.spent, run.limits
     again = at_hand.prepared
     made: list[Invocation | Observation] = []
     effect = False
     for index in calls:
-        each = _invocation(means, run, at_hand, index, context)
+        each = _invocation(wiring, run, at_hand, index, context)
         made.append(each)
         effect = effect or (isinstance(each, Invocation) and each.tool.has_effect)
     if run.ending is not None:
@@ -80,7 +80,7 @@ async def call_tools(
         if limits.max_tool_calls is not None:
             room = min(room, limits.max_tool_calls - spent.tool_calls)
             if room <= 0:
-                run.ending = End(StopReason.MAX_TOOL_CALLS, f"{spent.tool_calls} calls were made")
+                run.ending = run.end_at(StopReason.MAX_TOOL_CALLS)
                 return False
         if limits.max_failures is not None:
             room = min(room, max(limits.max_failures - spent.failures, 1))
@@ -92,13 +92,13 @@ async def call_tools(
         begun: list[Call] = []
         concurrent: list[bool] = []
         for each in made[:room]:
-            begun.append(partial(_performed, means, run, at_hand, context, each, again))
+            begun.append(partial(_performed, wiring, run, at_hand, context, each, again))
             concurrent.append(isinstance(each, Invocation) and each.tool.concurrent)
         made = made[room:]
-        results = await means.scheduler.run(begun, concurrent)
+        results = await wiring.scheduler.run(begun, concurrent)
         if len(results) != room:
             raise TypeError(
-                f"the scheduler {type(means.scheduler).__name__} gave {len(results)} observations "
+                f"the scheduler {type(wiring.scheduler).__name__} gave {len(results)} observations "
                 f"for {room} calls; run must give one for each, in their order"
             )
         if len(found) + room > 1:
@@ -111,14 +111,14 @@ async def call_tools(
                 spent.count(at_hand.plan.actions[index], observation)
         calls = calls[room:]
         if limits.max_failures is not None and failed_too_often(limits, spent):
-            run.ending = End(StopReason.MAX_FAILURES, f"{spent.failures} observations went wrong")
+            run.ending = run.end_at(StopReason.MAX_FAILURES)
         elif UNFINISHED in results:
             return True
     return False
 
 
 def _fitting(results: Sequence[Observation], found: dict[int, Observation]) -> list[Observation]:
-    """Results of a batch whose outputs fit into one state, together with those before them."""
+    """The results of a batch; one that does not fit into the state with the others is an error."""
     room = OUTPUTS - sum(len(_encode(each)) for each in found.values())
     fitting: list[Observation] = []
     for each in results:
@@ -138,18 +138,17 @@ def _fitting(results: Sequence[Observation], found: dict[int, Observation]) -> l
 
 
 def keep(at_hand: AtHand, found: dict[int, Observation]) -> None:
-    """What is done is part of what the next commit leaves, so that it is not done again."""
+    """Keep the finished observations for the next commit, so that no action is done again."""
     at_hand.done = {str(index): observation for index, observation in found.items()}
 
 
 async def make_way(run: LoopRun, at_hand: AtHand, found: dict[int, Observation]) -> None:
-    """Settle what is done of a batch, and pause for what its other calls wait for.
+    """Commit the finished calls of a batch, and pause for the requests of its other calls.
 
-    If it is only for a pause that was withdrawn meanwhile, or if people have decided meanwhile,
-    the run goes on.
+    If the pause was withdrawn meanwhile, or if people have decided meanwhile, the run goes on.
     """
     keep(at_hand, found)
-    at_hand.prepared = False  # What is open is called again by its tool's own wish.
+    at_hand.prepared = False  # The open calls are made again, because their tools asked for it.
     run.state.at_hand = at_hand
     run.state.waiting = None
     if await ask_for_children(run, at_hand):
@@ -158,7 +157,7 @@ async def make_way(run: LoopRun, at_hand: AtHand, found: dict[int, Observation])
 
 
 def _invocation(
-    means: Means, run: LoopRun, at_hand: AtHand, index: int, context: Context
+    wiring: Wiring, run: LoopRun, at_hand: AtHand, index: int, context: Context
 ) -> Invocation | Observation:
     call: Any = at_hand.plan.actions[index]
     if call.refused:
@@ -181,40 +180,40 @@ def _invocation(
     key = effects.key(tool, run.task.id, step, index, call)
     progress = partial(run.progress, call.tool, index)
     told = ToolContext(
-        run.task.id, step, index, key, means.principal, progress, None, means.threads
+        run.task.id, step, index, key, wiring.principal, progress, None, wiring.threads
     )
     if isinstance(tool, AgentTool):
         run.ending = run.ending or children.too_deep(run)
-        told.caller = _caller(means, run, at_hand, index)
-    if not means.hooks.before_tool:
+        told.caller = _caller(wiring, run, at_hand, index)
+    if not wiring.hooks.before_tool:
         return Invocation(tool, call.arguments, call, told, checked=call.arguments)
     # What middleware does to the arguments must change neither the plan nor the record of it.
     arguments = values.decode(values.encode_checked(call.arguments))
     return Invocation(tool, arguments, ToolCall(call.tool, arguments, call.id), told)
 
 
-def _caller(means: Means, run: LoopRun, at_hand: AtHand, index: int) -> Caller:
-    """A run that calls an agent; it lets go of the call when another one of the batch asks."""
+def _caller(wiring: Wiring, run: LoopRun, at_hand: AtHand, index: int) -> Caller:
+    """The caller of an agent; it leaves the call if another call of the batch asks people."""
     decisions = at_hand.decided.get(str(index), [])
     return Caller(
         run.job,
-        means.delegation.admit,
+        wiring.delegation.admit,
         decisions,
         lambda: run.job.stopping or bool(at_hand.awaited),
     )
 
 
 async def _performed(
-    means: Means,
+    wiring: Wiring,
     run: LoopRun,
     at_hand: AtHand,
     context: Context,
     each: Invocation | Observation,
     again: bool,
 ) -> Observation:
-    """One call, with the middleware around it.
+    """Make one call, with the middleware around it.
 
-    Where middleware ends the run, the step is settled first: what was done is on record.
+    If middleware ends the run, the step is settled first, so that the finished work is recorded.
     """
     if isinstance(each, Observation):
         return each
@@ -223,7 +222,7 @@ async def _performed(
         return _left(run, each, again)
     if again and not each.tool.repeatable:
         return _indeterminate(run, each.call)
-    hooks = means.hooks
+    hooks = wiring.hooks
     observation: Observation | None = None
     try:
         for hook in hooks.before_tool:
@@ -235,7 +234,7 @@ async def _performed(
         run.ending = run.ending or end
         return _not_begun(each)
     if hooks.before_tool and observation is None:
-        refused = await held_back(means, run, at_hand, context, each)
+        refused = await held_back(wiring, run, at_hand, context, each)
         if refused is not None:
             return refused
     if observation is None:
@@ -272,14 +271,14 @@ def _indeterminate(run: LoopRun, call: ToolCall) -> Observation:
 
 
 def _too_late(run: LoopRun) -> bool:
-    """Whether the deadline has passed, which ends the run."""
+    """True if the run ends; a run that is out of time ends here."""
     if run.out_of_time:
-        run.ending = run.ending or End(StopReason.TIMEOUT, "no more tool calls are begun")
+        run.ending = run.ending or run.end_at(StopReason.TIMEOUT)
     return run.ending is not None
 
 
 def _left(run: LoopRun, each: Invocation, again: bool) -> Observation:
-    """What is known of a call that this run does not make: nothing, if an earlier one may have."""
+    """The observation of a call that this run does not make, though an earlier one may have."""
     return _indeterminate(run, each.call) if again and each.tool.has_effect else _not_begun(each)
 
 
@@ -288,7 +287,7 @@ def _not_begun(each: Invocation) -> Observation:
 
 
 def _abandoned(run: LoopRun, each: Invocation) -> None:
-    """Say that a tool goes on in its thread although its time is over."""
+    """Report a tool that still runs in its thread after its timeout."""
     if not each.tool.threaded:
         return
     threads, told = each.context.threads, {"tool": each.call.tool, "index": each.context.index}

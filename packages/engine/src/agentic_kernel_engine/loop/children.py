@@ -26,7 +26,7 @@ from .run import LoopRun
 from .state import AtHand, State
 
 _LONGEST: Final = 2_000
-"""How much of a refusal the planner is told, in characters: it may hold what the planner said."""
+"""The most characters of a refusal that the planner is told, because it may quote the planner."""
 
 
 async def delegate(
@@ -52,7 +52,11 @@ def too_deep(run: LoopRun) -> End | None:
     above = depth(run.task)
     if above < run.limits.max_depth:
         return None
-    return End(StopReason.MAX_DEPTH, f"delegation is {above} Tasks deep already")
+    return End(
+        StopReason.MAX_DEPTH,
+        f"max_depth {run.limits.max_depth}: the Task is {above} levels deep already, so it may not "
+        "delegate; raise max_depth",
+    )
 
 
 async def _spawn(
@@ -63,7 +67,7 @@ async def _spawn(
     index: int,
     action: Delegate,
 ) -> Observation:
-    """The child's id is committed first, so that after a crash it is not spawned twice."""
+    """Spawn a child; its id is committed first, so that a crash does not spawn it twice."""
     run.ending = too_deep(run)
     if run.ending is not None:
         return Observation(error=CHILD_FAILED, message=run.ending.message)
@@ -88,9 +92,10 @@ async def _spawn(
 async def _join(
     delegation: Delegation, run: LoopRun, at_hand: AtHand, index: int, child: str
 ) -> Observation:
-    """What became of a child; a pause of this Task takes effect while it waits.
+    """Wait for a child and return its outcome; a pause of this Task takes effect meanwhile.
 
-    What the child asks people for, this Task asks for; what they say is handed on first.
+    This Task first hands the decisions of people on to the child. It passes a request of the child
+    on to people.
     """
     slot = str(index)
     decisions = at_hand.decided.pop(slot, None)
@@ -125,7 +130,7 @@ async def _join(
 async def on_killed(
     delegation: Delegation, tools: ToolRegistry, task: Task, state: State, events: Sequence[Event]
 ) -> None:
-    """End what a killed Task spawned and did not join, and what its calls of agents wait for."""
+    """End the children that a killed Task did not join, and the Tasks of its calls of agents."""
     ends: list[Awaitable[None]] = []
     ending: EndsChildren | None = edges.optional(delegation, "delegation", EndsChildren)
     if ending is not None:
@@ -142,5 +147,5 @@ async def on_killed(
             if isinstance(tool, AgentTool):
                 key = effects.key(tool, task.id, state.step, index, call)
                 ends.append(tool.on_killed(task, key))
-    # One that cannot be ended keeps none of the others alive.
+    # If one of them cannot be ended, the others are ended all the same.
     await asyncio.gather(*ends)

@@ -1,13 +1,14 @@
-"""Compaction: a summary takes the place of the first entries of a transcript (R15).
+"""Compaction: a summary replaces the first entries of a transcript (R15).
 
-What is replaced stays in the Task's history; the state has a cursor behind it. Never replaced are
+The replaced entries stay in the Task's history; the state holds a cursor after them. These entries
+are never replaced:
 
 - the Task's instructions;
-- of what its user said later, the latest `KEPT_TEXTS` messages, as far as they fit in `KEPT`
-  characters; the very last one however long it is;
-- a question that was asked and not answered.
+- the latest `KEPT_TEXTS` messages of the user, as many as fit into `KEPT` characters together; the
+  last message always, however long it is;
+- a question without an answer.
 
-What is not on record yet is not replaced either, and a turn is replaced whole or not at all.
+An entry that is not committed yet is not replaced either. A turn is replaced whole or not at all.
 """
 
 from __future__ import annotations
@@ -33,13 +34,13 @@ if TYPE_CHECKING:
     from .run import LoopRun
 
 KEPT_TEXTS: Final = 20
-"""How many of the user's messages are kept beside a summary."""
+"""The most messages of the user that are kept beside a summary."""
 KEPT: Final = 4_000
-"""How long they may be together, in characters, where there is more than one."""
+"""The most characters that they may have together, if there is more than one."""
 
 
 def compact(compactor: Compactor, run: LoopRun) -> None:
-    """Have the transcript shortened; the step's commit has the summary and moves the cursor."""
+    """Ask the compactor to shorten the transcript; the step's commit carries the summary."""
     if run.state.at_hand is not None:
         return
     transcript = run.transcript
@@ -59,7 +60,7 @@ def compact(compactor: Compactor, run: LoopRun) -> None:
 
 
 def ask(compactor: Compactor, run: LoopRun, transcript: Transcript) -> Compaction | None:
-    """What the compactor wants, if it makes sense; if not, an event says why."""
+    """The compactor's answer if it is valid; else None, and an event says why."""
     length = len(transcript)
     try:
         wanted = compactor.compact(transcript, run.remaining)
@@ -77,7 +78,7 @@ def ask(compactor: Compactor, run: LoopRun, transcript: Transcript) -> Compactio
 
 
 def _fault(wanted: object, transcript: Sequence[Entry]) -> str:
-    """What is wrong with an answer; "" if nothing is."""
+    """The error in a compactor's answer; "" if it is valid."""
     if inspect.iscoroutine(wanted):
         wanted.close()
     if not isinstance(wanted, Compaction):
@@ -97,7 +98,7 @@ def _fault(wanted: object, transcript: Sequence[Entry]) -> str:
 
 
 def _kept(transcript: Sequence[Entry], count: int, opening: Entry) -> list[Entry]:
-    """What is shown besides the summary, of the entries that it replaces."""
+    """The entries that stay visible beside the summary that replaces them."""
     first = next((i for i in range(count) if transcript[i] is opening), -1) + 1
     said = [entry for entry in transcript[first:count] if isinstance(entry, UserMessage)]
     found: list[Entry] = []
@@ -112,7 +113,7 @@ def _kept(transcript: Sequence[Entry], count: int, opening: Entry) -> list[Entry
 
 
 def _open_question(transcript: Sequence[Entry], count: int) -> list[Entry]:
-    """The last question, if it is among the first entries and nobody has answered it."""
+    """The last question, if it is among the first ``count`` entries and has no answer."""
     for index in range(len(transcript) - 1, -1, -1):
         entry = transcript[index]
         if isinstance(entry, UserMessage):

@@ -13,10 +13,10 @@ from .state import AtHand
 
 
 def key(tool: Tool, task_id: str, step: int, index: int, call: ToolCall) -> str:
-    """The idempotency key of a call: the same again after a crash, and no other call's.
+    """The idempotency key of a call: the same after a crash, and different for every other call.
 
-    With the digest of the arguments where the tool has an effect; a step that has none is planned
-    anew after a crash, and its key says no more than the place.
+    If the tool has an effect, the key holds the digest of the arguments. A step without effects is
+    planned anew after a crash, so its keys name the place only.
     """
     place = f"{task_id}:{step}:{index}"
     if not tool.has_effect:
@@ -25,9 +25,9 @@ def key(tool: Tool, task_id: str, step: int, index: int, call: ToolCall) -> str:
 
 
 async def prepare(run: LoopRun, at_hand: AtHand, made: Sequence[Invocation | Observation]) -> None:
-    """Put on record that these effects are about to begin; nothing has begun when it returns.
+    """Commit that these effects are about to begin; none has begun when this returns.
 
-    The commit also proves that this host still owns the Task (R14).
+    The commit also proves that this Host still owns the Task (R14).
     """
     at_hand.prepared = True
     run.state.at_hand = at_hand

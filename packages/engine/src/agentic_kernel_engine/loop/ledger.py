@@ -1,7 +1,7 @@
-"""Ledger: what one run of a Task records, spends, decides and waits for between two commits.
+"""Ledger: the events, the spending and the decisions of one run between two commits.
 
-The Loop keeps its runs in one, and so does a substrate whose agent brings a loop of its own: the
-limits, the decisions of people and the events of a run are then the same for both.
+The Loop has one for each run, and so has a substrate whose agent brings a loop of its own. So
+limits, decisions of people and events work in the same way for both.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from ..host import inbox
 from ..host.job import Job
 from ..plans import vocabulary
 from ..plans.ending import End
-from ..plans.limits import Limits, Remaining, Spent, failed_too_often, remaining
+from ..plans.limits import Limits, Remaining, Spent, failed_too_often, reached, remaining
 from ..plans.plan import Usage
 from ..plans.reasons import STOP_REASON, WAITING_FOR, StopReason
 from ..store import EventId
 from ..waiting import field_text
 
 Clock = Callable[[], float]
-"""Seconds on a clock that never runs backwards."""
+"""A function that returns seconds and never runs backwards."""
 PROGRESS: Final = 1_000_000
-"""How much the tools of a step may report between two commits, in bytes of JSON."""
+"""The most bytes of JSON that the tools of a step may report between two commits."""
 IF_PAUSED: Final = {STOP_REASON: StopReason.INTERRUPT.value}
 """The notes that a pause at a safe point leaves."""
 
@@ -50,10 +50,10 @@ class Ledger(Generic[S]):
 
     Args:
         job: The Host's handle on the Task.
-        state: As the last commit left it, or a new one.
-        limits: As configured; the limits that were changed on the running Task replace them.
+        state: The state of the last commit, or a new one.
+        limits: The configured limits; limits that were changed on the running Task replace them.
         clock: Measures how long the run works.
-        dump: The JSON form of the state.
+        dump: Returns the JSON form of the state.
     """
 
     __slots__ = (
@@ -73,7 +73,7 @@ class Ledger(Generic[S]):
         self.task: Task = job.task
         self.state = state
         self.events: list[Checked] | tuple[()] = ()
-        """Of the step so far, in order."""
+        """The events of the step so far, in order."""
         self.consumed: tuple[int, ...] = ()
         """Ids of the decisions that the next commit consumes."""
         self.heeded: tuple[int, ...] = ()
@@ -83,7 +83,7 @@ class Ledger(Generic[S]):
         self.outcome_unknown = False
         """True if a crash hides what the calls of this step did: the step is then no progress."""
         self.progress_room = PROGRESS
-        """How much tools may still report until the next commit, in bytes of JSON."""
+        """The bytes of JSON that tools may still report until the next commit."""
         self.landed: Callable[[EventId], None] | None = None
         """Called after each commit, with a cursor after its last event."""
         self._dump = dump
@@ -135,10 +135,10 @@ class Ledger(Generic[S]):
         """Raise if the run may not go on working.
 
         Raises:
-            End: It has worked for ``max_seconds``.
+            End: The run has worked for ``max_seconds``.
         """
         if self.out_of_time:
-            raise End(StopReason.TIMEOUT, f"the run worked for {self.limits.max_seconds:g} seconds")
+            raise self.end_at(StopReason.TIMEOUT)
 
     def check_calls(self) -> None:
         """Raise if no further tool call may begin.
@@ -148,13 +148,17 @@ class Ledger(Generic[S]):
         """
         limits, spent = self.limits, self.state.spent
         if limits.max_tool_calls is not None and spent.tool_calls >= limits.max_tool_calls:
-            raise End(StopReason.MAX_TOOL_CALLS, f"{spent.tool_calls} calls were made")
+            raise self.end_at(StopReason.MAX_TOOL_CALLS)
         if failed_too_often(limits, spent):
-            raise End(StopReason.MAX_FAILURES, f"{spent.failures} observations went wrong")
+            raise self.end_at(StopReason.MAX_FAILURES)
         self.check_time()
 
+    def end_at(self, reason: StopReason) -> End:
+        """The end of a run that has reached the limit with this stop reason."""
+        return End(reason, reached(reason, self.limits, self.state.spent, self.seconds))
+
     def exceeded(self) -> StopReason | None:
-        """The limit that keeps a further step from beginning; None for none."""
+        """The stop reason of a limit that forbids a further step; None if none is reached."""
         limits, spent = self.limits, self.state.spent
         if limits.max_seconds is not None and self.out_of_time:
             return StopReason.TIMEOUT
@@ -173,12 +177,12 @@ class Ledger(Generic[S]):
     ) -> None:
         """Act on the decisions in the inbox; the next commit consumes them (R12).
 
-        A decision that fits nothing is put on record as ignored, and so is one of an unknown type,
-        or with a field of a wrong type, which an earlier version let in.
+        A decision that fits nothing is recorded as ignored. So is a decision of an unknown type, or
+        with a field of a wrong type, which an earlier version accepted.
 
         Args:
-            act: Acts on an approval or an answer; False if it fits nothing that the run waits for.
-            may_fit_later: True if a decision that fits nothing stays in the inbox for now.
+            act: Acts on an approval or an answer; returns False if the run does not wait for it.
+            may_fit_later: Returns True if a decision that fits nothing stays in the inbox for now.
         """
         for entry in self.job.inbox:
             if entry["id"] in self.heeded:
@@ -205,7 +209,7 @@ class Ledger(Generic[S]):
             self.consumed = (*self.consumed, entry["id"])
 
     def _retune(self, entry: Mapping[str, Any]) -> None:
-        """Change limits; what is no limit is put on record as refused."""
+        """Change limits; record a change that is not valid as refused."""
         changes, by = entry.get("limits"), field_text(entry, "by")
         try:
             if not isinstance(changes, Mapping):
@@ -232,7 +236,7 @@ class Ledger(Generic[S]):
         """Make the ledger durable, and go on.
 
         Args:
-            progress: False if this only says what is about to happen.
+            progress: False if the commit only announces the next action.
         """
         state, events, consumed = self.settle()
         cursor = await self.job.commit(state, events, consumed=consumed, progress=progress)
@@ -256,9 +260,9 @@ class Ledger(Generic[S]):
         """`commit`, and pause the Task.
 
         Args:
-            reason: Of the event of the pause.
-            due: When a Host resumes the Task; None for never.
-            note: The reason that the Task notes.
+            reason: The reason in the event of the pause.
+            due: The moment at which a Host resumes the Task; None for never.
+            note: The stop reason in the Task's note.
 
         Raises:
             RunEnded: Always.
@@ -268,7 +272,7 @@ class Ledger(Generic[S]):
         await self.job.pause(state, events, reason, consumed=consumed, due=due)
 
     async def wait_for(self, waiting: Mapping[str, Any], due: Any = None) -> None:
-        """Pause, and say on the Task and in its history what the Task waits for.
+        """Pause, and record on the Task and in its history what the Task waits for.
 
         Raises:
             RunEnded: Always.
@@ -278,7 +282,7 @@ class Ledger(Generic[S]):
         await self.pause(StopReason.INTERRUPT.value, due)
 
     def settle(self) -> tuple[values.Encoded, Sequence[Checked], Sequence[int]]:
-        """The state, the events and the consumed decisions of the next commit."""
+        """Take the state, the events and the consumed decisions for the next commit."""
         events, self.events = self.events, ()
         consumed, self.consumed = self.consumed, ()
         now = self._clock()
@@ -288,7 +292,7 @@ class Ledger(Generic[S]):
         return self._dump(self.state), events, consumed
 
     def progress(self, tool: str, index: int, report: Any) -> None:
-        """Emit what a tool reports, while there is room for it before the next commit."""
+        """Emit a tool's report, unless the reports since the last commit exceed `PROGRESS`."""
         before = self.progress_room
         self.progress_room -= len(values.encode(report, "progress")) + len(tool) + 100
         if self.progress_room < 0:
@@ -299,10 +303,10 @@ class Ledger(Generic[S]):
         self.job.emit(Event(vocabulary.TOOL_PROGRESS, data))
 
     def close(self, end: End) -> Any:
-        """Say how the run ended; return its answer.
+        """Record the end of the run; return its final answer.
 
         Raises:
-            TaskFailed: The end is no answer.
+            TaskFailed: The run ended without a final answer.
         """
         self.record(
             vocabulary.RUN_STOPPED, reason=end.reason, message=end.message, steps=self.state.step,

@@ -1,7 +1,7 @@
 """Loop: a substrate that plans, authorizes, executes and observes within bounds.
 
-`Loop.step` is the whole of it, in order. What varies is in a seam; what ends a run is raised as an
-`End` by whichever part met it, and handled in one place.
+`Loop.step` shows the whole order. The parts that vary are seams. The part that ends a run raises
+`End`, and one place handles it.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ from ..tools.registry import Tool, ToolRegistry, Tools
 from ..tools.scheduler import ParallelScheduler, SequentialScheduler, ToolScheduler
 from ..tools.schema import compile_schema
 from ..tools.threads import SHARED, ToolThreads
-from . import approvals, children, routing, session
-from .answering import Answering
+from . import approvals, children, continuation, routing
 from .compaction import compact
 from .ledger import Clock
+from .planning import PlannerCalls
 from .progress import judge
 from .remembering import Remembering, seeds
 from .run import LoopRun
@@ -49,37 +49,38 @@ from .state import load
 class Loop:
     """A bounded agent, as a `Substrate`: ``Host(Loop(planner, tools), store)`` is a Runtime.
 
-    A run goes on where its last commit left it, after a pause, a crash or a take-over alike.
+    A run goes on from its last commit, in the same way after a pause, a crash and a take-over.
     Limits hold exactly, over all of these. An effect is recorded before it begins and settled
-    after; one whose outcome a crash left open is said to be `indeterminate` and never done again
-    unasked.
+    after it. If a crash hides the outcome of a call, the Loop makes the call again only if its tool
+    may be repeated; otherwise the outcome is `indeterminate`, and a person or the planner decides.
 
     Args:
         planner: Decides about the next step.
         tools: A registry, or tools and typed functions.
-        policy: Decides whether an action is done; by default every action is.
-        limits: How far a run may go.
+        policy: Allows or denies each action; by default every action is allowed.
+        limits: The limits of a run.
         middleware: May change what goes to the planner and to tools, and what comes back.
-        scheduler: How the tool calls of a batch are run.
-        parallel_tools: Whether calls of a batch may run side by side, where no scheduler is given.
-        threads: Where tools that are plain functions run; by default threads that all Loops of the
-            process share.
-        on_deny: Whether the planner is told of a denied action (``observe``), or the run ends.
-        on_non_progress: Whether a stalled run is given a corrective message (``reflect``) first,
-            or is stopped.
-        capabilities: What the Agent that a Task names brings: instructions, and tools beside those
-            of the Loop. None where a Task's Agent is no more than a name.
-        memory: What is recalled from at every step: what its principal remembers of the session
-            that the Task names.
-        governor: Decides what of a run goes into the memory; without one, nothing does.
-        seed_memory: What every context shows, before what was recalled.
-        compactor: Keeps the transcript short; by default it is shown whole.
-        delegation: Who may give work to whom, and where children run; `ChildTasks` by default.
-        output_schema: What a final answer must fit, as JSON Schema.
-        principal: On whose behalf a Task runs.
-        should_cancel: Asked before every step; when it says so the Task is paused.
-        clock: Seconds, never running backwards, for the limit of time.
-        ids: Issues the ids of children; no two may be the same.
+        scheduler: Runs the tool calls of a batch.
+        parallel_tools: True if the calls of a batch may run in parallel, if no scheduler is given.
+        threads: The threads for tools that are plain functions; by default all Loops of the
+            process share them.
+        on_deny: ``observe`` tells the planner of a denied action; ``end`` ends the run.
+        on_non_progress: ``reflect`` gives a stalled run a corrective message first; ``stop`` ends
+            it.
+        capabilities: Supplies, for the Agent that a Task names, its instructions and its tools
+            beside those of the Loop. Without it an Agent is only a name.
+        memory: The memory to recall from at every step: the items of the Loop's principal in the
+            session that the Task names.
+        governor: Decides which facts of a run go into the memory; without one, none does.
+        seed_memory: Texts that every context shows before the recalled ones.
+        compactor: Keeps the transcript short; by default the planner sees all of it.
+        delegation: Decides which Task may delegate to which Agent, and where children run;
+            `ChildTasks` by default.
+        output_schema: The JSON Schema that a final answer must fit.
+        principal: The user or program that the Tasks run for.
+        should_cancel: Is asked before every step; if it returns True, the Task is paused.
+        clock: Returns seconds, never running backwards, for ``max_seconds``.
+        ids: Issues the ids of children; each id must be unique.
     """
 
     def __init__(
@@ -165,7 +166,7 @@ class Loop:
         )
         self._clock = edges.function(clock, "clock")
         self.ids = edges.function(ids, "ids")
-        self._answering = Answering(planner, self.hooks)
+        self._calls = PlannerCalls(planner, self.hooks)
         accepting: Accepting | None = edges.optional(planner, "planner", Accepting)
         self._accepts = None if accepting is None else accepting.accept
 
@@ -173,9 +174,9 @@ class Loop:
         """Refuse a Task that cannot be worked on here, before anything is written.
 
         Raises:
-            CannotStart: The Agent or a capability of it is unknown, two tools have one name, the
-                session that it names is none, its metadata has what only the Loop may note, or
-                the planner does not accept it.
+            CannotStart: The Agent or one of its capabilities is unknown, two tools have the same
+                name, the name of the Task's session is not valid, the metadata has a key that only
+                the Loop may note, or the planner refuses the Task.
         """
         refuse_notes(task, STOP_REASON, WAITING_FOR)
         try:
@@ -194,7 +195,7 @@ class Loop:
             await children.on_killed(self.delegation, tools, task, load(state), events)
 
     async def execute(self, job: Job) -> Any:
-        """Run the Task on from where it is, step by step, to its end."""
+        """Run the Task from its last commit, step by step, to its end."""
         compacts = self.compactor is not None
         run = LoopRun(job, self.limits, self._clock, compacts=compacts)
         try:
@@ -202,10 +203,10 @@ class Loop:
                 run.record(
                     vocabulary.RUN_STARTED,
                     limits=run.limits,
-                    **session.on_behalf(self.principal),
+                    **continuation.on_behalf(self.principal),
                 )
-                if session.CONTINUES in run.task.metadata:
-                    await session.carry_over(run, self.principal, self.compactor)
+                if continuation.CONTINUES in run.task.metadata:
+                    await continuation.carry_over(run, self.principal, self.compactor)
                 for hook in self.hooks.on_run_start:
                     await hook(run.state)
             if run.state.ended is not None:
@@ -219,18 +220,18 @@ class Loop:
         except TaskFailed as fault:
             return await self._end(run, failed(fault))
         except GeneratorExit:
-            raise  # Nothing may wait any more if the event loop destroys this coroutine.
+            raise  # The event loop destroys this coroutine, so it must not wait any more.
         except BaseException as fault:
             passes(fault)
             report(fault, run.task.id, run.state.step)
             return await self._end(run, unhandled(fault))
 
     async def step(self, run: LoopRun) -> None:
-        """One step: from what is known to one durable write.
+        """Do one step: decisions, limits, plan, authorization, actions, and one durable write.
 
         Raises:
             End: The run is over.
-            RunEnded: It is paused, or no longer this host's.
+            RunEnded: The Task is paused, or this run no longer owns it.
         """
         if run.job.inbox or self._should_cancel is not None:
             await self._heed(run)
@@ -243,10 +244,10 @@ class Loop:
             await self._remembering.inject(run, context)
         at_hand = run.state.at_hand
         if at_hand is None:
-            await self._answering.reserve(run, context)
-            answer = await self._answering.ask(run, context)
+            await self._calls.reserve(run, context)
+            answer = await self._calls.ask(run, context)
             if answer is None:
-                return  # It was cut short.
+                return  # A pause that was withdrawn meanwhile cut it short.
             at_hand = run.planned(*answer)
         await approvals.authorize(self.policy, run, at_hand, context)
         await approvals.wait_for_people(run, at_hand)
@@ -257,7 +258,7 @@ class Loop:
         await self._commit(run, context)
 
     async def _equipped(self, task: Task) -> tuple[ToolRegistry, Sequence[str]]:
-        """What may be called for a Task, and what its Agent's capabilities instruct.
+        """The tools that a Task may call, and the instructions of its Agent's capabilities.
 
         Raises:
             UnknownAgent, UnknownCapability, DuplicateTool: As `CapabilityRegistry.resolve`.
@@ -269,7 +270,7 @@ class Loop:
         return AgentTools(agent, self.tools, repertoire.tools), repertoire.instructions
 
     async def _ready(self, run: LoopRun) -> None:
-        """Pause a Task that was taken up where its planner cannot work; it may go on elsewhere."""
+        """Pause a Task that the planner refuses on this Host; another Host may go on with it."""
         if self._accepts is None:
             return
         try:
@@ -278,25 +279,29 @@ class Loop:
             await run.pause(str(refused))
 
     async def _heed(self, run: LoopRun) -> None:
-        """Act on decisions that wait in the inbox, and on the wish to cancel."""
+        """Act on the decisions that wait in the inbox, and pause if `should_cancel` says so."""
         if run.job.inbox:
             approvals.apply_decisions(run)
         if self._should_cancel is not None and self._should_cancel():
             await run.pause(StopReason.CANCELLED.value, note=StopReason.CANCELLED)
 
     def _reflect(self, run: LoopRun) -> None:
-        """Tell a stalled run so, with a longer allowance each time; or end it."""
+        """Give a stalled run a corrective message, or end it; each message allows one step more."""
         state, limits = run.state, run.limits
         if state.repeats >= limits.max_repeats:
             raise End(
                 StopReason.LOOP,
-                f"the same actions gave the same observations {state.repeats} times in a row",
+                f"max_repeats {limits.max_repeats}: the same actions gave the same observations "
+                f"{state.repeats} times in a row; change the instructions, or raise max_repeats",
             )
         if state.non_progress < limits.max_non_progress + state.reflections:
             return
         if self.on_non_progress == "stop" or state.reflections >= limits.max_reflections:
             raise End(
-                StopReason.NO_PROGRESS, f"{state.non_progress} steps in a row brought nothing new"
+                StopReason.NO_PROGRESS,
+                f"max_non_progress {limits.max_non_progress}: {state.non_progress} steps in a row "
+                f"brought nothing new, after {state.reflections} corrective messages; change the "
+                "instructions, or raise max_non_progress or max_reflections",
             )
         state.reflections += 1
         text = (
@@ -311,7 +316,7 @@ class Loop:
             return
         reason = run.exceeded()
         if reason is not None:
-            raise End(reason, f"the limit is reached after {run.state.step} steps")
+            raise run.end_at(reason)
 
     def _context(self, run: LoopRun) -> Context:
         state = run.state
@@ -336,11 +341,11 @@ class Loop:
         if run.one_step:
             run.one_step = False
             await run.pause("step")
-        run.state.reserved = self._answering.next(run, context)
+        run.state.reserved = self._calls.next(run, context)
         await run.checkpoint()
 
     async def _end(self, run: LoopRun, end: End) -> Any:
-        """The one exit: what is left to say, and what the Task becomes."""
+        """The one exit: run the last hooks, settle memory, and end the Task."""
         for hook in () if run.state.ended else self.hooks.on_run_end:
             try:
                 await hook(run.state, end)
@@ -352,7 +357,7 @@ class Loop:
         elif run.state.remembering:  # An earlier host had a memory.
             items = [item.id for item in run.state.remembering]
             run.record(vocabulary.MEMORY_LOST, items=items)
-        run.ending = None  # Its traceback leads back to the run.
+        run.ending = None  # Its traceback refers to the run: break the cycle.
         return run.close(end)
 
 

@@ -1,4 +1,4 @@
-"""Progress: what a step brought, put on record; and whether it was anything new."""
+"""Progress: record the observations of a step, and find out if they brought anything new."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _EMPTY = "Your answer had no action. Call a tool, or give the final answer."
 
 
 def judge(run: LoopRun, plan: Plan, observations: Sequence[Observation]) -> None:
-    """Observe: put the step on record, and tell progress from going round in circles."""
+    """Record the step, and count the steps without progress and the repeated ones."""
     state = run.state
     news = goals = False
     seen: list[Any] = []
@@ -28,7 +28,7 @@ def judge(run: LoopRun, plan: Plan, observations: Sequence[Observation]) -> None
         kind = type(action)
         goals = goals or kind is PushGoal or kind is CompleteGoal
         news = news or (kind is not Thought and not observation.error)
-        # Without the provider's name of a call, which is new each time.
+        # The provider's id of a call is left out, because it is new each time.
         seen.append((action.tool, action.arguments) if isinstance(action, ToolCall) else action)
         seen += observation.output, observation.error, observation.message
     if goals:

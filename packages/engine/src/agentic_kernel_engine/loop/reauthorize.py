@@ -12,13 +12,13 @@ from ..plans.reasons import StopReason
 from ..seams.planner import Context
 from ..seams.policy import decided
 from ..tools.registry import Invocation, Tool
-from .means import Means
 from .run import LoopRun
 from .state import AtHand
+from .wiring import Wiring
 
 
 async def held_back(
-    means: Means, run: LoopRun, at_hand: AtHand, context: Context, each: Invocation
+    wiring: Wiring, run: LoopRun, at_hand: AtHand, context: Context, each: Invocation
 ) -> Observation | None:
     """The observation of a changed call that is not allowed; None if the call may be made.
 
@@ -28,18 +28,18 @@ async def held_back(
     index = each.context.index
     planned = cast("ToolCall", at_hand.plan.actions[index])
     if not _same_tool(each.tool, run.tools.find(planned.tool)):
-        return _denied(means, run, planned, "middleware put another tool in its place")
+        return _denied(wiring, run, planned, "middleware put another tool in its place")
     try:
         call = ToolCall(planned.tool, dict(each.arguments), planned.id)
         values.check(call.arguments, "arguments")
         if digest(call, "") == digest(planned, ""):
             return None
     except (TypeError, ValueError, RecursionError):
-        return None  # It is no JSON, and the call says so.
+        return None  # The arguments are not JSON; the call itself reports that.
     if at_hand.verdicts[index].granted:
         why = "a person approved it, and middleware changed its arguments since"
-        return _denied(means, run, planned, why)
-    decision = await decided(means.policy, call, context)
+        return _denied(wiring, run, planned, why)
+    decision = await decided(wiring.policy, call, context)
     if decision.verdict == "allow":
         return None
     if decision.verdict == "stop":
@@ -49,11 +49,11 @@ async def held_back(
             tool=planned.tool,
         )  # fmt: skip
     said = f"{decision.verdict}: {decision.reason}".rstrip(" :")
-    return _denied(means, run, planned, f"not with the arguments that middleware gave it: {said}")
+    return _denied(wiring, run, planned, f"not with the arguments that middleware gave it: {said}")
 
 
 def _same_tool(tool: Tool, planned: Tool | None) -> bool:
-    """True if it is the tool that was authorized and recorded; its limits may be others."""
+    """True if it is the tool that was authorized and recorded; its limits may differ."""
     return tool is planned or (
         planned is not None
         and tool.name == planned.name
@@ -62,7 +62,7 @@ def _same_tool(tool: Tool, planned: Tool | None) -> bool:
     )
 
 
-def _denied(means: Means, run: LoopRun, call: ToolCall, why: str) -> Observation:
-    if means.on_deny == "end":
+def _denied(wiring: Wiring, run: LoopRun, call: ToolCall, why: str) -> Observation:
+    if wiring.on_deny == "end":
         run.ending = run.ending or End(StopReason.DENIED, why)
     return Observation(error=POLICY_DENIED, message=why, call=call.id, tool=call.tool)

@@ -1,9 +1,8 @@
-"""Remembering: how a run uses memory, and how it goes on when memory fails.
+"""Remembering: the use of memory by a run, which goes on if memory fails.
 
-A step begins by bringing into memory what the last commit put on record, and by recalling what is
-about the matter at hand. It ends with the governor's proposals in its commit. So memory is written
-behind the record and never before it: after a crash the same items, under the same ids, are
-brought in again.
+A step first writes the items of the last commit into memory, and recalls items about its subject.
+It ends with the governor's proposals in its commit. So memory is written after the record and never
+before it: after a crash the same items are written again, under the same ids.
 """
 
 from __future__ import annotations
@@ -29,23 +28,23 @@ from ..principal import Principal
 from ..seams.governor import MAX_PROPOSALS, MemoryGovernor, Proposal
 from ..seams.memory import MAX_NAME, MAX_TEXT, Hit, Item, Memory, Origin, Query, Scope
 from ..seams.planner import Context
+from .continuation import SESSION
 from .run import LoopRun
-from .session import SESSION
 from .state import Ended, State
 
 HITS: Final = 8
-"""How many items are recalled at a step."""
+"""The most items that are recalled at a step."""
 CHARACTERS: Final = 8_000
-"""How long they are in all; an item that does not fit is left out."""
+"""The most characters that they have together; an item that does not fit is left out."""
 PENDING: Final = 32
-"""How many items wait for a memory that fails; beyond that the oldest are lost."""
+"""The most items that wait for a memory that fails; beyond that the oldest are lost."""
 PATIENCE: Final = 10.0
-"""Seconds that a step waits for memory when it recalls, and when it writes, and for what its
-governor proposes; then it goes on."""
+"""Seconds that a step waits for each recall, each write of memory and each proposal of the
+governor; then the step goes on."""
 SEEDS: Final = 64
-"""How many items of seed memory there may be."""
+"""The most items of seed memory."""
 _LOOK_BACK: Final = 8
-"""Entries of the transcript among which the last words of the user are looked for."""
+"""The number of last entries of the transcript that are searched for a message of the user."""
 
 T = TypeVar("T")
 
@@ -54,9 +53,9 @@ class Remembering:
     """A memory and its governor, as a run uses them; no fault of theirs ends the run.
 
     Args:
-        memory: What is recalled from.
-        governor: Decides what is remembered; without one, nothing new is.
-        principal: Whose memory it is.
+        memory: The memory to recall from and to write to.
+        governor: Decides which items are remembered; without one, no new item is.
+        principal: The owner of the memory.
     """
 
     def __init__(
@@ -67,10 +66,10 @@ class Remembering:
         self._principal = principal
 
     def scope(self, task: Task) -> Scope:
-        """Where a Task's items belong; one that names no session is a session of its own.
+        """The scope of a Task's items; a Task that names no session is a session of its own.
 
         Raises:
-            TaskFailed: The Task names no proper session.
+            TaskFailed: The name of the Task's session is not valid.
         """
         session = task.metadata.get(SESSION, task.id)
         if not isinstance(session, str) or not 0 < len(session) <= MAX_NAME:
@@ -85,7 +84,7 @@ class Remembering:
         return run.scope
 
     async def inject(self, run: LoopRun, context: Context) -> None:
-        """Settle what the last step decided to remember; then show the planner what is known."""
+        """Write the items of the last step into memory; then add recalled items to the context."""
         if run.state.remembering:
             await self._write(run, PENDING)
         if run.state.at_hand is not None:
@@ -99,15 +98,15 @@ class Remembering:
     async def note(
         self, run: LoopRun, context: Context, plan: Plan, observations: Sequence[Observation]
     ) -> None:
-        """Have the governor decide about a step; its commit carries what is to be remembered."""
+        """Ask the governor about a step; the step's commit carries the items to remember."""
         if self._governor is not None:
             asked = partial(self._governor.of_step, context, plan, observations)
             await self._propose(run, "of_step", asked)
 
     async def conclude(self, run: LoopRun, end: End) -> None:
-        """The same for the end of a run, which is put on record before memory is written.
+        """Ask the governor about the end of a run, and commit the end before memory is written.
 
-        So after a crash in between, the run ends as it was about to, and remembers the same.
+        So after a crash between the two, the run ends in the same way and remembers the same.
         """
         state = run.state
         if self._governor is not None and state.ended is None:
@@ -120,9 +119,9 @@ class Remembering:
             await self._write(run, 0)
 
     async def _recall(self, run: LoopRun) -> tuple[list[dict[str, Any]], list[str]] | None:
-        """What fits into the context, for the record and for the planner; None if nothing does.
+        """The recalled items that fit into the context, for the record and the planner; or None.
 
-        A hit of another scope would be a leak, and is a fault.
+        A hit of another scope would be a leak, so it is a fault.
         """
         scope = run.scope or self._scope_of(run)
         query = Query(scope, _matter(run)[:MAX_TEXT], HITS)
@@ -131,9 +130,11 @@ class Remembering:
         room = CHARACTERS
         for hit in islice(await self._memory.recall(query), HITS):
             if not isinstance(hit, Hit) or not isinstance(hit.item, Item):
-                raise InvalidValue("hits", "must be made of hits, and these of items")
+                raise InvalidValue("hits", "must be a sequence of Hit, each with an Item")
             if hit.item.scope != scope or not -1 <= hit.score <= 1:
-                raise InvalidValue("hits", "must be of the scope asked for, with a score")
+                raise InvalidValue(
+                    "hits", "must be of the scope of the query, with a score from -1 to 1"
+                )
             if len(hit.item.text) <= room:
                 hits.append({"id": hit.item.id, "score": float(hit.score)})
                 texts.append(hit.item.text)
@@ -146,7 +147,7 @@ class Remembering:
         async def made() -> list[Item]:
             proposals = list(islice(await asked(), MAX_PROPOSALS + 1))
             if len(proposals) > MAX_PROPOSALS:
-                raise InvalidValue("proposals", f"are too many; give {MAX_PROPOSALS} at most")
+                raise InvalidValue("proposals", f"are over {MAX_PROPOSALS:,}; propose fewer")
             task, step, scope = run.task.id, run.state.step, run.scope or self._scope_of(run)
             return [
                 Item(f"{task}:{step}:{index}", scope, each.text, each.key, Origin(task, step))
@@ -159,7 +160,7 @@ class Remembering:
             run.record(vocabulary.MEMORY_NOTED, items=[item.id for item in items])
 
     async def _write(self, run: LoopRun, most: int) -> None:
-        """Bring what is on record into memory; of what fails, so much is left for the next time."""
+        """Write the recorded items into memory; keep ``most`` of those that fail for later."""
         if self._governor is not None:
             await _tried(run, "keep", self._keep(run.state, self._governor))
         left = run.state.remembering
@@ -169,14 +170,14 @@ class Remembering:
             run.state.remembering = left[len(lost) :]
 
     async def _keep(self, state: State, governor: MemoryGovernor) -> None:
-        """Bring into memory what waits for it; one that fails keeps no other from it."""
+        """Write the waiting items into memory; an item that fails does not stop the others."""
         fault: Exception | None = None
         for item in state.remembering:
             try:
                 await governor.keep(self._memory, item)
             except Exception as error:
                 fault = error
-                if _unwinding():  # The governor made another error of it.
+                if _unwinding():  # The governor turned the cancellation into another error.
                     break
             else:
                 state.remembering = tuple(i for i in state.remembering if i is not item)
@@ -184,7 +185,7 @@ class Remembering:
             raise fault
 
     async def _prepared(self, run: LoopRun, end: End) -> bool:
-        """Put the end on record; whether that went well. If not, the run ends without memory."""
+        """Commit the end; True if that succeeded. If not, the run ends without memory."""
         state, events = run.state, run.events
         state.ended = Ended(
             end.reason, end.message, end.output, end.code,
@@ -204,9 +205,9 @@ class Remembering:
 
 
 async def _tried(run: LoopRun, doing: str, call: Coroutine[Any, Any, T]) -> T | None:
-    """What a call gives; None if it fails, which is put on record. Only the run's end is raised.
+    """The result of a call; None if it fails, and the failure is recorded.
 
-    One that takes longer than `PATIENCE` has failed.
+    A call that takes longer than `PATIENCE` has failed. Only the cancellation of the run is raised.
     """
     bound = asyncio.timeout(PATIENCE)
     try:
@@ -227,7 +228,7 @@ async def _tried(run: LoopRun, doing: str, call: Coroutine[Any, Any, T]) -> T | 
 
 
 def _unwinding() -> bool:
-    """Whether somebody wants the run's asyncio task to end, or what it is at."""
+    """True if the run's asyncio task, or the work that it does now, is being cancelled."""
     task = asyncio.current_task()
     return task is None or task.cancelling() > 0
 
@@ -240,7 +241,7 @@ def _failed(run: LoopRun, doing: str, fault: BaseException) -> None:
 
 
 def _matter(run: LoopRun) -> str:
-    """What a step is about: the current goal, and the last words of the user."""
+    """The subject of a step: the current goal, and the last message of the user."""
     words = run.task.instructions
     for entry in reversed(run.transcript[-_LOOK_BACK:]):
         if isinstance(entry, UserMessage):
@@ -250,10 +251,10 @@ def _matter(run: LoopRun) -> str:
 
 
 def seeds(given: Sequence[str]) -> Sequence[str]:
-    """Seed memory, checked.
+    """Check seed memory.
 
     Raises:
-        InvalidValue: It is too much, or a part is no text that can be stored.
+        InvalidValue: It is too long, or a part is not text that can be stored.
     """
     found = edges.several(given, "seed_memory", "texts", SEEDS)
     texts = tuple(edges.text(text, f"seed_memory[{at}]") for at, text in enumerate(found))

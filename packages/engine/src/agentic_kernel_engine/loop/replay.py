@@ -1,7 +1,7 @@
-"""Replay: what a run did, read back from its history; and the outcome of any Task.
+"""Replay: a run, read back from its history; and the outcome of any Task.
 
-Read-only: a run always goes on from its state, never from here, for the log does not hold the
-host's ``variables``.
+A replay is for reading only. A run always goes on from its state and never from a replay, because
+the history does not hold the host's ``variables``.
 """
 
 from __future__ import annotations
@@ -26,21 +26,22 @@ from ..plans.transcript import Entry, read
 
 
 class Replay(msgspec.Struct):
-    """A run, as its events tell it."""
+    """The facts about a run that its events hold."""
 
     status: str = ""
-    """Of the Task, after the last event."""
+    """The Task's status after the last event."""
     reason: StopReason | None = None
-    """Why it ended; None while it has not."""
+    """The reason why the run ended; None if it has not ended."""
     steps: int = 0
     actions: list[Action] = []
-    """Those that were done; denied and stopped ones are not among them."""
+    """The actions that were done, without the denied and the stopped ones."""
     observations: list[Observation] = []
-    """What came of each of these actions."""
+    """The observation of each of these actions."""
     goals: tuple[str, ...] = ()
     spent: Spent = msgspec.field(default_factory=Spent)
     transcript: list[Entry] = []
-    """As the planner saw it last, without the Task's instructions: no event has these."""
+    """The transcript as the planner saw it last, without the Task's instructions, because no event
+    holds these."""
 
 
 _STATUS = {
@@ -57,7 +58,7 @@ def replay(events: Iterable[Event]) -> Replay:
     """Read a run back from its durable events, in their order.
 
     Raises:
-        InvalidValue: It is no iterable, or yields something else than an `Event`.
+        InvalidValue: It is not iterable, or yields a value that is not an `Event`.
     """
     if not isinstance(events, Iterable):
         raise InvalidValue("events", f"is {edges.came(events)}; give the events of one Task")
@@ -96,20 +97,20 @@ def _observe(run: Replay, plan: Plan, observations: Any) -> None:
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """What a Task came to."""
+    """The outcome of a Task."""
 
     task: Task
     answer: Any
     """The final answer; None unless the Task is in ``success``."""
     reason: StopReason | None
-    """Why it ended or paused; None for a Task that runs, or never was a run of the Loop."""
+    """The reason why it ended or paused; None if the Task is running, or no Loop has run it."""
     usage: Usage
-    """Of the calls that were answered, failed or given up; not of one that a kill cut short."""
+    """The usage of all calls of the planner, except a call that a kill cut short."""
     events: Sequence[Event]
 
 
 def outcome(task: Task, events: Sequence[Event]) -> Outcome:
-    """What a Task came to, from its snapshot and its history."""
+    """The outcome of a Task, from its snapshot and its history."""
     noted = task.metadata.get(STOP_REASON)
     reason = StopReason(noted) if noted in list(StopReason) and task.status != "running" else None
     return Outcome(task, task.result, reason, replay(events).spent.usage, events)

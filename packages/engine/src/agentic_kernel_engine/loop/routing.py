@@ -1,4 +1,4 @@
-"""Routing: what becomes of the actions of a plan, by decision and type (see `ROUTES`)."""
+"""Routing: carry out the actions of a plan, by decision and type (see `ROUTES`)."""
 
 from __future__ import annotations
 
@@ -30,24 +30,25 @@ from ..seams.planner import Context
 from . import children
 from .approvals import suspend
 from .batch import call_tools, keep, make_way
-from .means import Means
 from .run import LoopRun
 from .state import NOT_BEGUN, AtHand, Judgement
+from .wiring import Wiring
 
 GOALS: Final = 64_000
-"""How long the goals of a run may be together, in characters."""
+"""The most characters of all goals of a run together."""
 DONE: Final = Observation()
-"""Of an action that has no output."""
+"""The observation of an action that was done and has no output."""
 # By name: on Python 3.11 a member of an enumeration takes longer to look up than to compare.
 _APPROVE, _CALL, _STOP = Route.APPROVE, Route.CALL, Route.STOP
 
 
 async def carry_out(
-    means: Means, run: LoopRun, at_hand: AtHand, context: Context
+    wiring: Wiring, run: LoopRun, at_hand: AtHand, context: Context
 ) -> list[Observation]:
-    """Do what was decided, and return what came of it, in the order of the plan's actions.
+    """Carry out the decided actions; return one observation for each action of the plan, in order.
 
-    Tool calls first, then the others in their order, up to one that ends or pauses the run.
+    Tool calls come first, then the other actions in their order, up to an action that ends or
+    pauses the run.
     """
     actions = at_hand.plan.actions
     if not actions:
@@ -63,7 +64,7 @@ async def carry_out(
         if route is _CALL and index not in found:
             calls.append(index)
     while calls and run.ending is None and _STOP not in routes:
-        if not await call_tools(means, run, at_hand, context, calls, found):
+        if not await call_tools(wiring, run, at_hand, context, calls, found):
             break
         await make_way(run, at_hand, found)
         calls = [index for index in calls if index not in found]
@@ -75,19 +76,19 @@ async def carry_out(
         action, judgement = actions[index], at_hand.verdicts[index]
         match route:
             case Route.DELEGATE:
-                # Children commit, and may be waited for across a pause: nothing is done again.
+                # Delegation commits, and may wait across a pause: keep the finished actions first.
                 keep(at_hand, found)
                 found[index] = await children.delegate(
-                    means.delegation, means.ids, run, at_hand, index
+                    wiring.delegation, wiring.ids, run, at_hand, index
                 )
             case Route.RECORD:
                 found[index] = _on_record(run, action)
             case Route.REFUSE:
                 found[index] = _refused(action, judgement)
-                if means.on_deny == "end":
+                if wiring.on_deny == "end":
                     run.ending = End(StopReason.DENIED, found[index].message)
             case Route.FINISH:
-                found[index] = _finish(means, run, cast("FinalAnswer", action))
+                found[index] = _finish(wiring, run, cast("FinalAnswer", action))
             case Route.STOP:
                 own = isinstance(action, Stop)
                 why = action.reason if isinstance(action, Stop) else judgement.decision.reason
@@ -112,7 +113,11 @@ def _on_record(run: LoopRun, action: Action) -> Observation:
     match action:
         case PushGoal(text):
             if len(goals) >= run.limits.max_goal_depth:
-                run.ending = End(StopReason.MAX_GOAL_DEPTH, f"{len(goals)} goals deep already")
+                run.ending = End(
+                    StopReason.MAX_GOAL_DEPTH,
+                    f"max_goal_depth {run.limits.max_goal_depth}: {len(goals)} goals are open "
+                    "already; raise max_goal_depth",
+                )
                 return NOT_BEGUN
             length = sum(map(len, goals)) + len(text)
             if length > GOALS:
@@ -139,8 +144,8 @@ def _refused(action: Action, judgement: Judgement) -> Observation:
     )
 
 
-def _finish(means: Means, run: LoopRun, action: FinalAnswer) -> Observation:
-    fault = None if means.fits is None else means.fits(action.output)
+def _finish(wiring: Wiring, run: LoopRun, action: FinalAnswer) -> Observation:
+    fault = None if wiring.fits is None else wiring.fits(action.output)
     if fault is not None:
         return Observation(error=SCHEMA_VALIDATION_FAILED, message=f"the final answer: {fault}")
     run.ending = End(StopReason.FINAL, output=action.output)
@@ -160,7 +165,7 @@ def _sleep(run: LoopRun, action: Schedule) -> Observation:
     if due is None or due.utcoffset() is None:
         return Observation(
             error=SCHEMA_VALIDATION_FAILED,
-            message=f"{action.at[:80]!r} is no moment: use ISO 8601 with an offset from UTC",
+            message=f"{action.at[:80]!r} is not a moment: use ISO 8601 with an offset from UTC",
         )
     waiting = {"kind": "schedule", "at": action.at, "reason": action.reason}
     run.after = partial(suspend, run, waiting, due)

@@ -1,4 +1,4 @@
-"""LoopRun: one run of a Task, as the Loop holds it between two commits."""
+"""LoopRun: the Loop's data about one run of a Task between two commits."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 
 class LoopRun(Ledger[State]):
-    """The ledger of a run of the Loop, its transcript, and what is due after the step at hand.
+    """The ledger of a run of the Loop, its transcript, and the actions due after the current step.
 
     Args:
         job: The Host's handle on the Task.
-        limits: As configured; those that were changed on the running Task replace them.
+        limits: The configured limits; limits that were changed on the running Task replace them.
         clock: Measures how long the run works.
         compacts: True if the transcript may be compacted: the run then notes where it may be cut.
     """
@@ -46,26 +46,26 @@ class LoopRun(Ledger[State]):
         self.opening = UserMessage(self.task.instructions)
         self.transcript = Transcript([self.opening])
         self.ending: Any = None
-        """An `End` that is due once this step is on record."""
+        """The `End` to raise when this step is recorded; None for none."""
         self.after: Callable[[], Awaitable[None]] | None = None
-        """Pauses the Task once this step is on record."""
+        """Pauses the Task when this step is recorded; None for none."""
         self.tools: ToolRegistry
         """The tools that may be called, before the policy's `visible`; set at entry."""
         self.instructions: Sequence[str] = ()
-        """Of the capabilities of the Task's Agent."""
+        """The instructions of the capabilities of the Task's Agent."""
         self.scope: Scope | None = None
-        """The scope of the Task's memory, once it was asked for."""
+        """The scope of the Task's memory; None until the first use."""
         self.refused = ""
-        """Tells the planner why no part of its answer is done; "" if it is done."""
+        """The reason, for the planner, why no part of its answer is done; "" if it is done."""
         if compacts:
             self.landed = self._note_cut
 
     async def enter(self) -> bool:
         """Read the history after the cursor, once (R15); settle the last reservation (R17).
 
-        A reservation counts as spent if the call may have been made: not if the commit that
-        carries it is the one that let the Task go. The next commit no longer says that the Task
-        waits or why it paused; the run asks again for everything that it still waits for.
+        A reservation counts as spent if its call may have been made. The call was not made if the
+        commit with the reservation also paused or released the Task. The next commit removes the
+        notes of the pause; the run asks again for everything that it still waits for.
 
         Returns:
             True if this is the Task's first entry.
@@ -88,13 +88,13 @@ class LoopRun(Ledger[State]):
         return False
 
     def planned(self, plan: Plan, form: msgspec.Raw) -> AtHand:
-        """Take a plan in hand: its usage replaces the reservation for it (R17).
+        """Take up a plan: its usage replaces the reservation for the call (R17).
 
         Args:
-            form: The JSON form that goes on record.
+            form: The plan's JSON form, for the record.
 
         Raises:
-            End: The run is over because of it.
+            End: Middleware has ended the run because of this answer.
         """
         state = self.state
         state.spent.iterations += 1
@@ -123,7 +123,7 @@ class LoopRun(Ledger[State]):
 
 
 def _let_go(history: list[Event]) -> bool:
-    """Whether the last commit of the run is the one that paused or released the Task."""
+    """True if the last commit of the run also paused or released the Task."""
     version, let_go = 0, False
     for event in history:
         assert event.id is not None

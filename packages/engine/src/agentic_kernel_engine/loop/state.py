@@ -1,6 +1,6 @@
-"""State: what the Loop leaves behind with every commit, and needs to go on.
+"""State: the data that the Loop stores with every commit and needs to go on.
 
-It does not grow with the run: what was said is in the Task's history (R15).
+It does not grow with the run, because the transcript is in the Task's history (R15).
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from ..plans.reasons import StopReason
 from ..seams.memory import Item
 
 VERSION: Final = 2
-"""Of this schema. A state of an older one is migrated when it is read.
+"""The version of this schema. A state of an older version is migrated when it is read.
 
-2: ``cursor``. A state of version 1 has none: its history is read from the beginning.
+Version 2 added ``cursor``. A state of version 1 has none: its history is read from the beginning.
 """
 
 
@@ -33,37 +33,37 @@ NOT_BEGUN: Final = Observation(error=SKIPPED, message="the run ended before it w
 
 
 class Judgement(msgspec.Struct, omit_defaults=True):
-    """What was decided about one action of the plan at hand."""
+    """The decisions about one action of the plan at hand."""
 
     decision: Decision
     digest: str = ""
-    """What an approval of it is bound to, where one is required."""
+    """The digest that an approval of the action must name; "" if it needs none."""
     granted: bool | None = None
-    """Whether a person approved it; None while nobody has decided."""
+    """True if a person approved it, False if a person refused it; None while it is undecided."""
     by: Any = ""
     why: Any = ""
     """Text; the store of an earlier version may hold anything else."""
 
 
 class AtHand(msgspec.Struct, omit_defaults=True):
-    """A plan that is being carried out, kept where carrying it out takes more than one commit."""
+    """A plan that is being carried out; the state keeps it if that takes more than one commit."""
 
     plan: Plan
     verdicts: list[Judgement]
     prepared: bool = False
-    """Whether its effects may have begun."""
+    """True if its effects may have begun."""
     children: dict[str, str] = {}
     """Ids of the children that it spawns, by the index of the action."""
     done: dict[str, Observation] = {}
-    """What came of its actions so far, by their index, where carrying them out was interrupted."""
+    """The observations of its finished actions, by their index, if the plan was interrupted."""
     awaited: dict[str, dict[str, Any]] = {}
-    """What children ask people for, by the index of the action that waits for the child."""
+    """The requests of children to people, by the index of the action that waits for the child."""
     decided: dict[str, list[dict[str, Any]]] = {}
-    """What people said to that, still to be handed on, by the same index."""
+    """Decisions of people that still have to be handed on to the child, by the same index."""
 
 
 class Ended(msgspec.Struct, omit_defaults=True):
-    """The end of a run, where memory is written between deciding on it and the Task's end."""
+    """The end of a run, kept in the state while memory is written before the Task ends."""
 
     reason: StopReason
     message: str = ""
@@ -72,7 +72,7 @@ class Ended(msgspec.Struct, omit_defaults=True):
     metadata: dict[str, Any] | None = None
 
     def end(self) -> End:
-        """The same, to be raised."""
+        """The exception that ends the run in this way."""
         return End(
             self.reason, self.message, output=self.output, code=self.code, metadata=self.metadata
         )
@@ -87,14 +87,14 @@ class State(msgspec.Struct, gc=False, omit_defaults=True):
     """Steps that are committed."""
     spent: Spent = msgspec.field(default_factory=Spent)
     reserved: Usage | None = None
-    """For the call that follows the commit which carries this; None if none follows (R17)."""
+    """The reservation for the call after this commit; None if no call follows (R17)."""
     at_hand: AtHand | None = None
     waiting: dict[str, Any] | None = None
-    """What a pause waits for, as in the note ``engine/waiting_for``."""
+    """The request that a pause waits for, as in the note ``engine/waiting_for``."""
     goals: tuple[str, ...] = ()
-    """The outermost first."""
+    """The open goals, the outermost first."""
     variables: dict[str, Any] = {}
-    """The host's scratch: kept with the state, not in the log."""
+    """The host's own data: kept in the state, not in the history."""
     limits: dict[str, Any] | None = None
     """Limits that were changed while the Task ran."""
     non_progress: int = 0
@@ -105,17 +105,17 @@ class State(msgspec.Struct, gc=False, omit_defaults=True):
     said: str = ""
     """Text of an answer that a pause cut short."""
     remembering: tuple[Item, ...] = ()
-    """On record, and not in memory yet."""
+    """Items that are recorded and not in memory yet."""
     ended: Ended | None = None
     cursor: tuple[int, int] | None = None
-    """The last event that a compaction replaced; the history is read from behind it (R15)."""
+    """The last event that a compaction replaced; an entry reads the history after it (R15)."""
 
 
 def load(stored: Any) -> State:
-    """The state behind its JSON form, migrated.
+    """Decode a state from its JSON form, and migrate it.
 
     Raises:
-        InvalidValue: It was written by a newer version, or is no state of the Loop.
+        InvalidValue: A newer version wrote it, or it is not a state of the Loop.
     """
     version = stored.get("version", 1) if isinstance(stored, dict) else None
     if not isinstance(version, int) or version > VERSION:
@@ -127,7 +127,7 @@ def load(stored: Any) -> State:
     try:
         state = msgspec.convert(stored, State)
     except msgspec.ValidationError as error:
-        raise InvalidValue("state", f"is no state of the Loop: {error}") from error
+        raise InvalidValue("state", f"is not a state of the Loop: {error}") from error
     state.version = VERSION
     if state.at_hand is not None and state.at_hand.decided:
         # An earlier version kept what a child would refuse now; the child asks again.
@@ -139,7 +139,7 @@ def load(stored: Any) -> State:
 
 
 def dump(state: State) -> values.Encoded:
-    """The JSON form; all but the host's variables is made of parts that were checked before.
+    """The JSON form of a state. Only the host's variables are checked: the other parts were before.
 
     Raises:
         InvalidValue: A variable may not be stored.

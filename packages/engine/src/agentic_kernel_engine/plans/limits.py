@@ -167,6 +167,8 @@ def shortfall(limits: Limits, spent: Spent, worst: Usage) -> str:
         ("max_total_tokens", limits.max_total_tokens, used, more, _SHORTER_ANSWER),
     ):  # fmt: skip
         if limit is not None and _over(limit, so_far, next_call):
+            if not next_call:
+                return f"{name} {_shown(limit)}: spent {_shown(so_far)}; raise {name}"
             return (
                 f"{name} {_shown(limit)}: spent {_shown(so_far)}, and the next call may use up "
                 f"{_shown(next_call)}; raise {name} or {other}"
@@ -174,8 +176,46 @@ def shortfall(limits: Limits, spent: Spent, worst: Usage) -> str:
     return ""
 
 
+def reached(reason: StopReason, limits: Limits, spent: Spent, seconds: float = 0.0) -> str:
+    """The message about the limit that ends a run: its name, its value, the use and the remedy.
+
+    Args:
+        reason: The stop reason of that limit.
+        seconds: Seconds that the run has worked.
+    """
+    match reason:
+        case StopReason.MAX_ITERATIONS:
+            limit: float | None = limits.max_iterations
+            used = _counted(spent.iterations, "call", "of the model were made")
+        case StopReason.MAX_TOOL_CALLS:
+            limit = limits.max_tool_calls
+            used = _counted(spent.tool_calls, "tool call", "were made")
+        case StopReason.MAX_FAILURES:
+            limit = limits.max_failures
+            used = _counted(spent.failures, "action", "failed")
+        case StopReason.TIMEOUT:
+            limit, used = limits.max_seconds, f"the run worked for {round(seconds, 2):,g} seconds"
+        case _:
+            return shortfall(limits, spent, NOTHING_USED)
+    shown = "none" if limit is None else _shown(limit)
+    other = " or remove the cause of the failures" if reason is StopReason.MAX_FAILURES else ""
+    return f"{_NAMES[reason]} {shown}: {used}; raise {_NAMES[reason]}{other}"
+
+
+_NAMES: Final[Mapping[StopReason, str]] = {
+    StopReason.MAX_ITERATIONS: "max_iterations",
+    StopReason.MAX_TOOL_CALLS: "max_tool_calls",
+    StopReason.MAX_FAILURES: "max_failures",
+    StopReason.TIMEOUT: "max_seconds",
+}
 _SHORTER_ANSWER: Final = "lower max_tokens"
 _SHORTER_PROMPT: Final = "shorten the prompt"
+
+
+def _counted(number: int, noun: str, verb: str) -> str:
+    if number == 1:
+        return f"1 {noun} {verb.replace('were', 'was')}"
+    return f"{number:,} {noun}s {verb}"
 
 
 def _shown(number: float) -> str:

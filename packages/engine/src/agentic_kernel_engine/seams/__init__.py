@@ -28,9 +28,13 @@ from .capabilities import (
 from .compactor import Compaction, Compactor, WindowCompactor
 from .delegation import (
     ChildTasks,
+    Deciding,
     Delegation,
     DelegationRefused,
+    EndsChildren,
     OnRuntime,
+    Spawning,
+    Waiting,
     child_of,
 )
 from .governor import MemoryGovernor, Proposal, SessionMemoryGovernor
@@ -60,7 +64,7 @@ from .policies import (
     PolicyPipeline,
     RiskPolicy,
 )
-from .policy import AllowAll, Policy
+from .policy import AllowAll, Hiding, Policy
 
 __all__ = [
     "DEPTH",
@@ -76,11 +80,14 @@ __all__ = [
     "ChildTasks",
     "Compaction",
     "Compactor",
+    "Deciding",
     "Delegation",
     "DelegationRefused",
     "DuplicateTool",
+    "EndsChildren",
     "Export",
     "Forecast",
+    "Hiding",
     "Hit",
     "InMemoryApprovals",
     "InMemoryCapabilities",
@@ -110,6 +117,7 @@ __all__ = [
     "SequentialScheduler",
     "SessionMemoryGovernor",
     "SideEffect",
+    "Spawning",
     "Streamed",
     "Tool",
     "ToolContext",
@@ -121,6 +129,7 @@ __all__ = [
     "UnknownAgent",
     "UnknownCapability",
     "UnknownItem",
+    "Waiting",
     "WindowCompactor",
     "check_id",
     "check_reason",

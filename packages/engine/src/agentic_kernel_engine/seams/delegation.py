@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -153,37 +154,42 @@ class ChildTasks:
 class EndsChildren(Protocol):
     """A Delegation that ends a child that a killed parent did not join. Name it as a base class."""
 
+    @abstractmethod
     async def on_killed(self, parent: Task, child: str) -> None:
         """Kill a child that was spawned and has not been joined to its end."""
-        raise NotImplementedError
+        ...
 
 
 class Spawning(Protocol):
     """A Runtime whose Tasks know the Task that gave them the work, as a Host's do."""
 
+    @abstractmethod
     async def spawn(self, task: Task, parent: str) -> object:
         """Dispatch a Task as the child of another one."""
-        raise NotImplementedError
+        ...
 
 
 class Waiting(Protocol):
     """A Runtime that a caller can wait on, as on a Host."""
 
+    @abstractmethod
     async def wait(self, task_id: str, *statuses: TaskStatus) -> Task:
         """Wait until the Task is in one of these statuses, or terminal; return that snapshot."""
-        raise NotImplementedError
+        ...
 
 
 class Deciding(Protocol):
     """A Runtime that takes decisions for a Task, as a Host does."""
 
+    @abstractmethod
     async def post(self, task_id: str, decision: Mapping[str, Any]) -> object:
         """Leave a decision in the Task's inbox."""
-        raise NotImplementedError
+        ...
 
+    @abstractmethod
     async def decide(self, task_id: str, decision: Mapping[str, Any]) -> object:
         """Leave a decision in the Task's inbox, and resume the Task if it is paused."""
-        raise NotImplementedError
+        ...
 
 
 class OnRuntime:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Awaitable, Mapping, Sequence
 from typing import Any, Protocol
 
@@ -41,9 +42,10 @@ class Forecast(Protocol):
     could pass a limit. Without a forecast, the run ends after the call that passed a limit.
     """
 
+    @abstractmethod
     def worst_case(self, context: Context) -> Usage:
         """The most that a call with this context uses up."""
-        raise NotImplementedError
+        ...
 
 
 class Context(msgspec.Struct, eq=False):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Final, Protocol
 
 from .. import edges
@@ -27,9 +28,10 @@ class Policy(Protocol):
 class Hiding(Protocol):
     """A policy that hides tools from the planner. Name it as a base class."""
 
+    @abstractmethod
     def visible(self, tool: Tool, context: Context) -> bool:
         """False to hide the tool."""
-        raise NotImplementedError
+        ...
 
 
 LONGEST: Final = 2_000

@@ -1,4 +1,4 @@
-"""Means: the seams of a Loop that its steps work with."""
+"""Wiring: the seams of a Loop that its steps work with."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from ..tools.scheduler import ToolScheduler
 from ..tools.threads import ToolThreads
 
 
-class Means(Protocol):
-    """A `Loop`, as the parts of a step see it; each attribute as there."""
+class Wiring(Protocol):
+    """The attributes of a `Loop` that the parts of a step use; see there."""
 
     policy: Policy
     hooks: Hooks
@@ -25,4 +25,5 @@ class Means(Protocol):
     ids: Callable[[], str]
     on_deny: str
     fits: Callable[[Any], str | None] | None
-    """Says why a final answer does not fit the output schema; None for no schema."""
+    """Returns why a final answer does not fit the output schema, or None if it fits; None if there
+    is no schema."""

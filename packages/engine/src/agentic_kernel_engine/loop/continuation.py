@@ -1,8 +1,8 @@
-"""Session: a conversation over several Tasks. A new one starts from an earlier one's transcript.
+"""Continuation: a conversation over several Tasks; a Task starts from an earlier transcript.
 
-On its first entry the new Task takes the transcript over into its own history, in the first commit
-that it makes; from then on it never looks at the earlier one, which may be pruned. What is taken
-over is bounded, so a conversation of n Tasks stores no more than n times `CARRIED` for it.
+The first commit of the new Task copies the transcript into its own history. From then on the new
+Task never reads the earlier one, which may be pruned. The copy is bounded, so a conversation of n
+Tasks stores at most n times `CARRIED` bytes of copies.
 """
 
 from __future__ import annotations
@@ -31,35 +31,35 @@ if TYPE_CHECKING:
     from .run import LoopRun
 
 SESSION: Final = "engine/session"
-"""Metadata of a Task: the name of the conversation. What is taken over does not depend on it."""
+"""Metadata of a Task: the name of the conversation. The copied transcript does not depend on it."""
 CONTINUES: Final = "engine/continues"
-"""Metadata of a Task: the id of the one whose transcript it starts from."""
+"""Metadata of a Task: the id of the earlier Task whose transcript it starts from."""
 CARRIED: Final = 256_000
-"""How long what is taken over may be, as JSON, in bytes; of what is older there is an extract."""
+"""The most bytes of JSON of a copied transcript; an extract replaces its older part."""
 EXTRACT: Final = 4_000
-"""How long that may be, in characters."""
+"""The most characters of that extract."""
 
 NOT_FOUND: Final = "engine/session_not_found"
-"""There is no such Task: it never was, or it was pruned before the new one's first commit."""
+"""The earlier Task is not stored, or was pruned before the new Task's first commit."""
 NOT_ENDED: Final = "engine/session_not_ended"
-"""It has not ended: what it will have said is not known."""
+"""The earlier Task has not ended, so its transcript is not complete."""
 FORBIDDEN: Final = "engine/session_forbidden"
-"""It was run on behalf of another principal, or for another tenant."""
+"""The earlier Task ran for another principal, or for another tenant."""
 UNREADABLE: Final = "engine/session_unreadable"
-"""No Loop has run it, or it ended before its first commit: it left no transcript."""
+"""No Loop has run the earlier Task, or it ended before its first commit: it has no transcript."""
 
 
 def continued(task: Task, instructions: str, *, summary: str | None = None) -> Task:
     """A new Task, not started, that goes on with the conversation of an earlier one.
 
-    It starts from the earlier one's transcript, whether that ended well, failed or was killed; it
-    fails with a code of this module where that cannot be had. Dispatch it like any other Task,
-    once the earlier one has ended.
+    It starts from the earlier Task's transcript, in whatever status that Task has ended. If there
+    is no usable transcript, it fails with a code of this module. Dispatch it like any other Task,
+    after the earlier one has ended.
 
     Args:
-        task: The earlier Task; its kind, its Agent and what came in with it carry over.
-        instructions: What is said next.
-        summary: Of the new Task; by default that of the earlier one.
+        task: The earlier Task; the new one gets its kind, its Agent and its input metadata.
+        instructions: The user's next message.
+        summary: The summary of the new Task; by default that of the earlier one.
 
     Raises:
         InvalidValue: An argument has the wrong type, or the new Task would break a rule.
@@ -85,7 +85,7 @@ def lineage(task: Task) -> dict[str, Any]:
 
 
 def on_behalf(principal: Principal) -> dict[str, Any]:
-    """What ``run.started`` says of the principal; nothing if there is none."""
+    """The principal as ``run.started`` records it; empty if there is none."""
     if not principal.name and not principal.tenant:
         return {}
     return {"principal": {"name": principal.name, "tenant": principal.tenant}}
@@ -95,7 +95,7 @@ async def carry_over(run: LoopRun, principal: Principal, compactor: Compactor | 
     """Start from the transcript of the Task that this one continues.
 
     Raises:
-        TaskFailed: It cannot be had, with a code of this module.
+        TaskFailed: The transcript cannot be used; the failure has a code of this module.
     """
     earlier = str(run.task.metadata[CONTINUES])
     try:
@@ -118,13 +118,15 @@ async def carry_over(run: LoopRun, principal: Principal, compactor: Compactor | 
 
 
 def _check(task: Task, events: Iterable[Event], principal: Principal) -> None:
-    """Whether a transcript may be taken over at all; whose it is comes first."""
+    """Refuse a transcript that may not be continued; the principal is checked first."""
     started = next((each for each in events if each.type == vocabulary.RUN_STARTED), None)
     if started is not None and started.data.get("principal") != on_behalf(principal).get(
         "principal"
     ):
         raise TaskFailed(
-            FORBIDDEN, f"task {task.id!r} was run on behalf of somebody else; do not continue it"
+            FORBIDDEN,
+            f"task {task.id!r} ran for another principal or tenant; only a Task for the same one "
+            "may continue it",
         )
     if not task.status.terminal:
         raise TaskFailed(
@@ -134,12 +136,12 @@ def _check(task: Task, events: Iterable[Event], principal: Principal) -> None:
         )
     if started is None:
         raise TaskFailed(
-            UNREADABLE, f"no Loop has a run of task {task.id!r} on record; begin a new conversation"
+            UNREADABLE, f"no Loop has recorded a run of task {task.id!r}; begin a new conversation"
         )
 
 
 def _end(task: Task, events: Iterable[Event]) -> list[Entry]:
-    """What the transcript of a terminal Task does not say by itself."""
+    """The entries about a Task's end that its transcript itself does not hold."""
     found: list[Entry] = []
     plan: Any = None
     keys: Any = None
@@ -163,7 +165,7 @@ def _end(task: Task, events: Iterable[Event]) -> list[Entry]:
 
 
 def _unsettled(plan: Plan, keys: Any) -> Turn:
-    """A turn whose effects had been prepared when the Task ended: nobody knows what came of it."""
+    """A turn whose effects were prepared when the Task ended, so that their outcome is unknown."""
     return Turn(
         plan,
         tuple(

@@ -1,7 +1,7 @@
-"""Answering: one call of the planner, reserved before it, and cut short by a pause.
+"""Planning: one call of the planner, reserved before it begins; a pause cuts it short.
 
-A call that failed may have used up what was reserved for it, so that is spent: before the call is
-made again, or another planner's in its place, it is reserved anew (R17).
+A failed call may have used up its reservation, so the reservation counts as spent. Before the call
+is made again, or another planner is called instead, a commit carries a new reservation (R17).
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ from ..seams.planner import Context, Forecast, Planner
 from .run import LoopRun
 
 RETRIES: Final = 10
-"""How often middleware may have one call repeated."""
+"""The most attempts of one call; middleware asks for each one after the first."""
 LENGTH: Final = 4_000_000
-"""How long the pieces of one answer may get, in bytes of JSON, before it is taken to be endless; a
-piece without text counts as one."""
+"""The most bytes of JSON of the pieces of one answer; a longer answer is taken to be endless. A
+piece without text counts as one byte."""
 KEPT: Final = 4_500_000
-"""How long a plan may be, in bytes of JSON: it is kept in the state until it is carried out."""
+"""The most bytes of JSON of a plan, because the state keeps it until it is carried out."""
 FINAL: Final = 8_000_000
-"""The same for a plan that is nothing but the final answer."""
+"""The most bytes of JSON of a plan that holds only the final answer."""
 NAME: Final = 512
-"""How long the name of a tool and the id of a call may be, in characters."""
+"""The most characters of a tool's name and of a call's id."""
 
 Answer = tuple[Plan, msgspec.Raw]
-"""A plan, and its JSON form as it is now: what it holds is handed to others."""
+"""A plan and its JSON form as of now, because foreign code may change the values in the plan."""
 
 _CUT: Final = object()
 _fitting = msgspec.json.Decoder(Plan).decode
@@ -52,7 +52,7 @@ _WANTED: Final = (
 )
 
 
-class Answering:
+class PlannerCalls:
     """Asks a planner, with the middleware around it."""
 
     def __init__(self, planner: Planner, hooks: Hooks) -> None:
@@ -60,18 +60,18 @@ class Answering:
         self._hooks = hooks
         self._forecast: Forecast | None = edges.optional(planner, "planner", Forecast)
         self.ask = self._hooked if hooks.before_model or hooks.after_model else self._answer
-        """The planner's answer, or middleware's in its place; None if it was cut short.
+        """Return the planner's answer, or middleware's instead; None if it was cut short.
 
-        Where middleware ends the run because of an answer, the answer is counted first. Raises
-        `PlannerError` if the provider failed and no middleware knew better, and `RunEnded` if a
-        pause took effect in the middle.
+        If middleware ends the run because of an answer, the answer is counted first. Raises the
+        planner's error if the call failed and no middleware recovered it, and `RunEnded` if a pause
+        took effect during the call.
         """
 
     def forecast(self, context: Context) -> Usage:
-        """What the next call may use up at most, as far as its planner can tell.
+        """The most that the next call may use up, by its planner's forecast; nothing without one.
 
         Raises:
-            PlannerError: It says what cannot be.
+            PlannerError: The forecast is not a possible usage.
         """
         forecast = self._forecast
         if context.planner is not None:
@@ -83,7 +83,7 @@ class Answering:
         return worst
 
     def next(self, run: LoopRun, context: Context) -> Usage | None:
-        """What to reserve for the next call along with this step; None if it will not be made."""
+        """The reservation for the next call, for this step's commit; None if no call may follow."""
         worst = self.forecast(context)
         if worst is NOTHING_USED or unaffordable(run.limits, run.state.spent, worst) is None:
             return worst
@@ -93,7 +93,7 @@ class Answering:
         """Make sure that a commit carries what this call may use up (R17).
 
         Raises:
-            End: It could pass a limit.
+            End: The call could pass a limit.
         """
         worst, reserved = self.forecast(context), run.state.reserved
         reason = unaffordable(run.limits, run.state.spent, worst)
@@ -108,7 +108,7 @@ class Answering:
         for hook in self._hooks.before_model:
             await hook(context)
         if self._hooks.before_model and context.response is None:
-            await self.reserve(run, context)  # What they added may use up more.
+            await self.reserve(run, context)  # The hooks may have made the call more expensive.
         preset = context.response
         answer = await self._answer(run, context) if preset is None else answer_of(preset, run)
         if answer is None:
@@ -125,7 +125,7 @@ class Answering:
         return plan, values.snapshot(plan)
 
     async def _answer(self, run: LoopRun, context: Context) -> Answer | None:
-        """The answer of the planner whose turn it is; where all fail, the Loop's own failure."""
+        """The current planner's answer; if all planners fail, raise the error of the Loop's own."""
         own: Exception | None = None
         for _ in range(RETRIES):
             try:
@@ -157,12 +157,16 @@ class Answering:
                 context.planner = recovery.planner or context.planner
                 await self._wait(run, recovery.delay)
                 await self.reserve(run, context)
-        raise PlannerError("engine/retries", f"the call was repeated {RETRIES} times in vain")
+        raise PlannerError(
+            "engine/retries",
+            f"the call of the planner was made {RETRIES} times, the most that is allowed, and "
+            "failed each time; let the middleware give up earlier, or name another planner",
+        )
 
     async def _failed(self, run: LoopRun, context: Context, error: Exception) -> Recovery | None:
-        """Put a failed call on record, with what middleware wants done about it.
+        """Record a failed call and the recovery that middleware chooses; return the recovery.
 
-        What was reserved for the call is spent; middleware is shown what is left then.
+        The reservation for the call counts as spent before middleware sees the budget that is left.
         """
         code, then, forfeited = getattr(error, "code", None), "fail", _forfeit(run)
         context.failures += 1
@@ -187,7 +191,7 @@ class Answering:
         """Wait before a call is made again; a pause that waits takes effect meanwhile.
 
         Raises:
-            End: It would take longer than the run may.
+            End: The wait would pass ``max_seconds``.
             RunEnded: A pause took effect.
         """
         limit, now = run.limits.max_seconds, asyncio.get_running_loop().time
@@ -197,17 +201,22 @@ class Answering:
             if run.job.stopping:
                 await run.checkpoint()
             if limit is not None and run.seconds + max(left, 0) >= limit:
-                raise End(StopReason.TIMEOUT, "a failed call is not made again")
+                raise End(
+                    StopReason.TIMEOUT,
+                    f"max_seconds {limit:g}: the run worked for {run.seconds:.1f} seconds, and the "
+                    f"failed call may be made again only after {max(left, 0):.1f} more; raise "
+                    "max_seconds",
+                )
             if left <= 0:
                 return
             await asyncio.wait([run.job.news()], timeout=left)
             left = due - now()
 
     async def _stream(self, run: LoopRun, pieces: AsyncIterator[Any]) -> Any:
-        """The last piece; the others are passed on as they come.
+        """The last piece of a stream; the other pieces are emitted as they come.
 
-        A pause that waits ends the stream at its next piece: the text so far is kept, for a
-        planner that can continue it. If the pause is withdrawn meanwhile, that is `_CUT`.
+        A pause that waits ends the stream at its next piece: the text so far is kept, for a planner
+        that can continue it. If the pause is withdrawn meanwhile, the result is `_CUT`.
         """
         job, said = run.job, [run.state.said]
         length = len(_encode(run.state.said))
@@ -236,7 +245,7 @@ class Answering:
                     )
                 if run.out_of_time:
                     _cut(run, "".join(said))
-                    raise End(StopReason.TIMEOUT, "the answer took longer than the run may")
+                    raise run.end_at(StopReason.TIMEOUT)
                 if job.stopping:
                     run.state.said = _cut(run, "".join(said))
                     await run.checkpoint()
@@ -251,7 +260,7 @@ class Answering:
 
 
 def _cut(run: LoopRun, text: str) -> str:
-    """Put the text so far on record; what was reserved for the call is spent."""
+    """Record the text so far; count the reservation for the call as spent."""
     run.record(vocabulary.RUN_CUT, text=text, forfeited=_forfeit(run))
     return text
 
@@ -264,7 +273,7 @@ def _message(error: Exception) -> str:
 
 
 def _forfeit(run: LoopRun) -> Any:
-    """Count what was reserved for a call as spent; a reservation of nothing stays."""
+    """Count the reservation for a call as spent and return it; an empty reservation stays."""
     state = run.state
     forfeited = state.reserved or NOTHING_USED
     if forfeited != NOTHING_USED:
@@ -282,10 +291,10 @@ def _covers(reserved: Usage, worst: Usage) -> bool:
 
 
 def _length(piece: Delta) -> int:
-    """How long a piece is, in bytes of JSON.
+    """The length of a piece in bytes of JSON.
 
     Raises:
-        InvalidValue: A part of it is no text, or none that can be stored.
+        InvalidValue: A part of it is not text, or cannot be stored.
     """
     for name in Delta.__struct_fields__:
         text = getattr(piece, name)
@@ -296,7 +305,7 @@ def _length(piece: Delta) -> int:
 
 
 def kind_of_value(value: object) -> str:
-    """What a value is, for people."""
+    """The type of a value, for a message."""
     return "None" if value is None else type(value).__name__[:80]
 
 
@@ -306,14 +315,14 @@ def plan_of(answer: Any) -> Plan:
 
 
 def answer_of(answer: Any, run: LoopRun | None = None) -> Answer:
-    """A plan from whatever a planner may return, fit to be stored, with its form in the store.
+    """Check a planner's answer; return it as a plan, with its stored form.
 
     Args:
-        run: Whose limit on the actions of one answer holds. An answer with more of them is taken
-            as one without any, and `LoopRun.refused` says why.
+        run: The run whose ``max_calls_per_answer`` applies. An answer with more actions loses all
+            of them, and `LoopRun.refused` says why.
 
     Raises:
-        PlannerError: It is nothing of the kind, or too long.
+        PlannerError: The answer is of no accepted type, cannot be stored, or is too long.
     """
     if isinstance(answer, Plan):
         plan = answer
@@ -355,7 +364,7 @@ def answer_of(answer: Any, run: LoopRun | None = None) -> Answer:
                 raise PlannerError(
                     "engine/bad_plan",
                     f"actions[{index}] of the planner's answer is a {kind_of_value(action)} and no "
-                    f"action; there are {', '.join(each.__name__ for each in ACTIONS)}",
+                    f"action; use one of {', '.join(each.__name__ for each in ACTIONS)}",
                 )
             else:
                 final = False
@@ -371,7 +380,7 @@ def answer_of(answer: Any, run: LoopRun | None = None) -> Answer:
                 f"is {len(form):,} bytes of JSON, over the limit of "
                 f"{FINAL if final else KEPT:,} for one answer; give less at once, or a reference",
             )
-        _fitting(form)  # It is read back when the run goes on.
+        _fitting(form)  # A later entry of the run must be able to read it back.
     except (InvalidValue, TypeError, RecursionError, msgspec.MsgspecError) as error:
         raise PlannerError(
             "engine/bad_plan", f"the planner's answer cannot be stored: {text_of(error)}"
@@ -383,10 +392,10 @@ _PLAN_TEXTS: Final = (("text", False), ("reasoning", False), ("model", False))
 
 
 def _check_texts(given: object, names: Sequence[tuple[str, bool]], path: str = "") -> None:
-    """Refuse a value that stands in the place of a text.
+    """Refuse another value in a field for text.
 
     Args:
-        names: The fields that hold text, and whether each may be None.
+        names: The fields for text, each with True if it may be None.
 
     Raises:
         InvalidValue: One of the fields holds something else.
@@ -401,7 +410,7 @@ def _check_texts(given: object, names: Sequence[tuple[str, bool]], path: str = "
 
 
 def _refused(plan: Plan, run: LoopRun) -> Plan:
-    """What is left of an answer with too many actions: what it said beside them, and its usage."""
+    """An answer with too many actions without them: its text, its reasoning and its usage."""
     run.refused = (
         f"Your answer had {len(plan.actions):,} calls, and one answer may have "
         f"{run.limits.max_calls_per_answer:,}. Nothing of it was done. Give fewer at once: the "
@@ -411,10 +420,10 @@ def _refused(plan: Plan, run: LoopRun) -> Plan:
 
 
 def _check_usage(usage: Any, code: str) -> None:
-    """Refuse what cannot have been used up: it would lift the limits, or could not be stored.
+    """Refuse an impossible usage, because it would lift the limits or could not be stored.
 
     Raises:
-        PlannerError: It is no `Usage`, or a part of it is no number from 0 to `LARGEST`.
+        PlannerError: It is not a `Usage`, or a field of it is not a number from 0 to `LARGEST`.
     """
     if not isinstance(usage, Usage):
         raise PlannerError(code, f"the usage is a {type(usage).__name__}; give a Usage")
@@ -423,4 +432,4 @@ def _check_usage(usage: Any, code: str) -> None:
         if type(used) not in ((int, float) if name == "cost" else (int,)) or not (
             0 <= used <= LARGEST
         ):
-            raise PlannerError(code, f"usage.{name} is no number from 0 to {LARGEST:,}")
+            raise PlannerError(code, f"usage.{name} is not a number from 0 to {LARGEST:,}")
