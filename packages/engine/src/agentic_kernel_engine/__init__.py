@@ -4,6 +4,7 @@ Each name is loaded when it is first used, so that a caller pays only for the pa
 """
 
 from importlib import import_module
+from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -118,10 +119,15 @@ _NAMES = {
 _HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 
+_LOADING = RLock()
+"""Two threads that load a room's package and a module of it at once could see half of either."""
+
+
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(f".{_HOMES[name]}", __name__), name)
+    with _LOADING:
+        value = globals()[name] = getattr(import_module(f".{_HOMES[name]}", __name__), name)
     return value
 
 

@@ -46,6 +46,7 @@ async def answer(job: Job) -> Any:
 
 async def test_the_public_names_are_these() -> None:
     assert set(engine.__all__) == {
+        "Accepting", "Cleaning",
         "CompositeObserver", "Conflict", "ConsoleObserver", "Event", "EventId", "Host",
         "HostClosed", "HostGone", "HostOptions", "InMemoryObserver", "InboxFull", "Job", "Limits",
         "Loop", "MemoryStore",

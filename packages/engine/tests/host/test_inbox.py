@@ -155,6 +155,47 @@ async def test_a_decision_of_a_type_that_no_run_knows_is_ignored_with_an_event(
     assert world.done == ["write a"]
 
 
+class DecidesAtTheEnd:
+    """Middleware that posts decisions when the run can no longer act on them."""
+
+    def __init__(self) -> None:
+        self.host: Host | None = None
+
+    async def on_run_end(self, state: Any, end: Any) -> None:
+        assert self.host is not None
+        (task,) = await self.host.find()
+        await self.host.post(task.id, {"type": "acme/nudge", "by": "ann"})
+        await self.host.approve(task.id, "none", by="ann")
+        await self.host.retune(task.id, max_iterations=3, by="ops")
+
+
+async def test_a_decision_that_comes_too_late_is_ignored_with_an_event(runner: Runner) -> None:
+    late = DecidesAtTheEnd()
+    async with runner.host(FinalAnswer("done"), middleware=[late]) as host:
+        late.host = host
+        assert (await host.run(new_task())).result == "done"
+        (task,) = await host.find()
+        told = await runner.events(task)
+        assert (await host.record(task.id)).inbox == ()
+    ignored = [event.data for event in told if event.type == "approval.ignored"]
+    assert [data["by"] for data in ignored] == ["ann", "ann", "ops"]
+    assert all("ended" in data["why"] for data in ignored)
+    assert told[-1].type == "task.completed"
+
+
+async def test_a_decision_that_waits_in_a_killed_task_is_ignored_with_an_event(
+    runner: Runner, world: World
+) -> None:
+    async with runner.host(write("a"), policy=AskForWrites()) as host:
+        task = new_task()
+        await host.dispatch(task)
+        await paused(host, id=task.id)
+        await host.post(task.id, {"type": "acme/nudge", "by": "ann"})
+        await host.kill(task.id)
+        told = await runner.events(task)
+    assert [event.type for event in told][-2:] == ["approval.ignored", "task.killed"]
+
+
 def test_a_state_that_keeps_such_a_decision_is_still_read() -> None:
     action = {"type": "tool_call", "tool": "write", "arguments": {}}
     verdict = {"decision": {"verdict": "require_approval"}, "digest": "d", "granted": True}

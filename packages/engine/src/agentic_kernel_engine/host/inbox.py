@@ -7,7 +7,7 @@ returns the error of such an entry, and the run ignores the entry, with an event
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from agentic_kernel import InvalidValue
@@ -15,6 +15,7 @@ from agentic_kernel.frozen import freeze
 
 from .. import edges, values
 from ..errors import InboxFull
+from ..events import Event
 from ..plans import vocabulary
 from ..record import Record
 from ..waiting import PAUSE, asked, decides, digests, field_text, waiting_for
@@ -89,6 +90,23 @@ def fault(entry: Entry) -> str | None:
     except InvalidValue as wrong:
         return str(wrong)
     return None
+
+
+def left_over(before: Record, heeded: Collection[int]) -> list[Event]:
+    """The events for the decisions in a Task that ends: each is recorded as ignored.
+
+    Args:
+        heeded: Ids of the decisions that the run acted on; they are on record already.
+    """
+    why = "the Task ended before a run acted on the decision"
+    return [
+        Event(
+            vocabulary.APPROVAL_IGNORED,
+            {"digest": field_text(entry, "digest"), "by": field_text(entry, "by"), "why": why},
+        )
+        for entry in before.inbox
+        if entry["type"] != PAUSE and entry["id"] not in heeded
+    ]
 
 
 def added(decision: Entry | None, before: Record, inbox: tuple[Entry, ...]) -> tuple[Entry, ...]:

@@ -215,14 +215,18 @@ class Job:
         """
         self._run.emit(event)
 
-    def report(self, events: Sequence[Checked]) -> None:
-        """`emit` for several events that the engine builds itself.
+    def report(self, events: Sequence[Checked], *, heeded: Collection[int] = ()) -> None:
+        """`emit` for the last events of a run, which the engine builds itself.
+
+        Args:
+            heeded: Ids of the decisions in the `inbox` that the run has acted on since its last
+                commit; the Host records all others as ignored.
 
         Raises:
             InvalidValue: A text in one of them may not be stored; none is emitted.
             RunEnded: This run no longer owns the Task.
         """
-        self._run.report(events)
+        self._run.report(events, heeded)
 
     async def spawn(self, task: Task) -> Receipt:
         """Dispatch a child of this Task on the same Host; it uses this Task's slot (R9).

@@ -82,7 +82,7 @@ class Run(FifoLock):
 
     __slots__ = (
         "_emitted", "_home", "_news", "_notes", "_sealed", "_unwritten", "delegates", "ended",
-        "in_slot", "leaving", "owner", "record", "root", "task_id",
+        "heeded", "in_slot", "leaving", "owner", "record", "root", "task_id",
     )  # fmt: skip
 
     def __init__(self, home: Home, record: Record, *, in_slot: bool) -> None:
@@ -98,6 +98,8 @@ class Run(FifoLock):
         self.leaving: str | None = None
         self.delegates = False
         """True if the Task may have children in the slot of this run."""
+        self.heeded: Collection[int] = ()
+        """Ids of the decisions that the end of the run acts on."""
         self._news: asyncio.Future[None] | None = None
         self._emitted: Sequence[Emitted | bytes] = ()
         self._sealed = 0
@@ -186,8 +188,9 @@ class Run(FifoLock):
         else:
             self._emit(text)
 
-    def report(self, events: Sequence[Checked]) -> None:
+    def report(self, events: Sequence[Checked], heeded: Collection[int]) -> None:
         self.check_alive()
+        self.heeded = heeded
         lines = vocabulary.stored(events, self._home.parts.clock())
         if self._home.news.observed:
             for line in lines:

@@ -20,6 +20,7 @@ from ..readback import landed
 from ..record import Record
 from ..substrate import Accepting, Cleaning, Substrate
 from ..waiting import pause_waits, without_pause
+from . import inbox
 from .change import STALLED, Change, change, successor
 from .complaints import Complaints
 from .ending import fault_of, mutation_of, unstorable
@@ -281,7 +282,13 @@ class LiveRuns:
     async def _try_to_finish(self, run: Run, outcome: Mutation, live: Sequence[bytes]) -> bool:
         before, now = run.record, self.parts.clock()
         end = vocabulary.ending(outcome, run.owner)
-        written = [*live, *vocabulary.stored([Checked(end.type, end.data)], now)]
+        last = [Checked(end.type, end.data)]
+        if before.inbox:
+            last = [
+                *(Checked(each.type, each.data) for each in inbox.left_over(before, run.heeded)),
+                *last,
+            ]
+        written = [*live, *vocabulary.stored(last, now)]
         task, version = apply(before.task, outcome, now), before.version + 1
         after = Record(
             task, version, before.state, step=before.step + 1, parent=before.parent,

@@ -330,7 +330,9 @@ class Verbs:
             if task is before.task:
                 return None
             after = successor(before, task=task, owner=None, inbox=(), due_at=None)
-            return after, [*emitted, vocabulary.ending(mutation, self._parts.name)]
+            heeded = run.heeded if run is not None and here else ()
+            ending = vocabulary.ending(mutation, self._parts.name)
+            return after, [*emitted, *inbox.left_over(before, heeded), ending]
 
         done = await change(self._parts, task_id, decide, lambda: self._live.held(task_id))
         return done, len(emitted)

@@ -312,7 +312,7 @@ class Ledger(Generic[S]):
             vocabulary.RUN_STOPPED, reason=end.reason, message=end.message, steps=self.state.step,
             usage=self.state.spent.usage,
         )  # fmt: skip
-        self.job.report(self.events)
+        self.job.report(self.events, heeded=self.consumed)
         self.job.note(STOP_REASON, end.reason.value)
         if self.task.metadata.get(WAITING_FOR) is not None:
             self.job.note(WAITING_FOR, None)

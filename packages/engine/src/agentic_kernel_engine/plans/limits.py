@@ -82,10 +82,7 @@ class Limits(msgspec.Struct, frozen=True, omit_defaults=True):
                 raise InvalidValue(
                     name, f"is not a limit; use one of {', '.join(self.__struct_fields__)}"
                 )
-        try:
-            return msgspec.convert({**known, **changes}, Limits)
-        except msgspec.ValidationError as error:
-            raise InvalidValue("limits", str(error)) from error
+        return Limits(**{**known, **changes})
 
 
 class Spent(msgspec.Struct, gc=False, omit_defaults=True):

@@ -55,7 +55,7 @@ from .memory import (
     check_scope,
 )
 from .middleware import Middleware, Recovery
-from .planner import Forecast, Planner
+from .planner import Context, Forecast, Planner
 from .planners import RuleBasedPlanner, ScriptedPlanner, Streamed
 from .policies import (
     STRICTNESS,
@@ -80,6 +80,7 @@ __all__ = [
     "ChildTasks",
     "Compaction",
     "Compactor",
+    "Context",
     "Deciding",
     "Delegation",
     "DelegationRefused",
