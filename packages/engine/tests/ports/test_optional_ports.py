@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Sequence
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 
 from agentic_kernel import CannotStart, Task
-from agentic_kernel_engine import Event, Host, Job
+from agentic_kernel_engine import Event, Host, HostClosed, Job
 from agentic_kernel_engine.edges import optional
 from agentic_kernel_engine.substrate import Accepting, Cleaning, Substrate
 
@@ -77,6 +78,44 @@ def test_a_method_of_a_port_that_is_named_as_a_base_class_must_be_there() -> Non
         Forgot()  # type: ignore[abstract]  # The type checker says so first.
     with pytest.raises(TypeError, match="execute"):
         Misspelled()  # type: ignore[abstract]
+
+
+class Hesitating(Plain, Accepting):
+    """Accepts no Task before it is told to."""
+
+    def __init__(self) -> None:
+        self.asked, self.answer = asyncio.Event(), asyncio.Event()
+
+    async def accept(self, task: Task) -> None:
+        self.asked.set()
+        await self.answer.wait()
+
+
+@pytest.mark.parametrize("verb", ["run", "dispatch"])
+async def test_a_caller_that_waits_for_the_substrate_hears_that_the_host_closes(verb: str) -> None:
+    substrate = Hesitating()
+    task = Task.new(summary="s", instructions="i", runtime_kind="k")
+    async with Host(substrate, grace=0) as host:
+        caller = asyncio.create_task(getattr(host, verb)(task))
+        await substrate.asked.wait()
+    async with asyncio.timeout(5):
+        with pytest.raises(HostClosed):
+            await caller
+    assert not caller.cancelled()
+
+
+async def test_a_cancelled_caller_that_waits_for_the_substrate_leaves_no_trace() -> None:
+    substrate = Hesitating()
+    task = Task.new(summary="s", instructions="i", runtime_kind="k")
+    async with Host(substrate, max_in_flight=1) as host:
+        caller = asyncio.create_task(host.run(task))
+        await substrate.asked.wait()
+        caller.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await caller
+        assert await host.find() == []
+        substrate.answer.set()
+        assert (await host.run(task)).status == "success"
 
 
 async def test_a_method_without_async_is_named() -> None:

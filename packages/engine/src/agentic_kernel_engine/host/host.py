@@ -412,6 +412,7 @@ class Host(Decisions, Queries):
         if self._desk is not None:
             await self._desk.stop(self._live.unwind_timeout)
         self._news.close()
+        self._live.turn_away()
         await self._parts.shielded.idle(self._live.unwind_timeout)
         await self.store.leave(self.name)
 

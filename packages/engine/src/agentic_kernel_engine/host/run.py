@@ -31,10 +31,10 @@ from ..waiting import PAUSE as PAUSE
 from ..waiting import pause_waits, without_pause
 from .change import LOOKS, acknowledged
 from .emitted import Emitted
-from .fifo import FifoLock
 from .history import history
 from .news import News
 from .parts import Parts
+from .turns import FifoLock
 
 EventLike = Event | Mapping[str, Any]
 """An `Event`, or a mapping with a ``type`` and the event's data as its other items."""

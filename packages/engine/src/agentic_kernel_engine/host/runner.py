@@ -9,13 +9,13 @@ from contextlib import asynccontextmanager
 from contextvars import copy_context
 from typing import Any, Self
 
-from agentic_kernel import Mutation, Pause, TaskNotFound, apply
+from agentic_kernel import Mutation, Pause, Task, TaskNotFound, apply
 
 from .. import edges, values
 from .. import events as vocabulary
-from ..errors import Conflict, StoreError, TaskFailed, UnknownOutcome, Unreadable
+from ..errors import Conflict, HostClosed, StoreError, TaskFailed, UnknownOutcome, Unreadable
 from ..events import Checked, Event
-from ..faults import Stray, is_a, passes, report, said, strays
+from ..faults import Stray, contained, is_a, passes, report, said, strays
 from ..readback import landed
 from ..record import Record
 from ..substrate import Accepting, Cleaning, Substrate
@@ -29,7 +29,7 @@ from .job import Job
 from .news import News
 from .parts import Parts
 from .run import Run
-from .slots import Slots
+from .turns import Slots
 
 _log = logging.getLogger(__name__)
 
@@ -76,6 +76,8 @@ class LiveRuns:
         self._job = job
         self._follow = follow
         self._arriving: dict[str, int] = {}
+        self._asking: set[asyncio.Task[Any]] = set()
+        """The callers that wait for the substrate to accept a Task."""
 
     @property
     def can_run(self) -> bool:
@@ -117,6 +119,31 @@ class LiveRuns:
             return False
         run.delegates = True
         return True
+
+    async def ask(self, substrate: Accepting, task: Task) -> None:
+        """Ask the substrate about a Task, until the Host closes.
+
+        Raises:
+            CannotStart: The substrate refuses the Task.
+            HostClosed: The Host was closed before the substrate had answered.
+        """
+        caller = asyncio.current_task()
+        assert caller is not None
+        self._asking.add(caller)
+        try:
+            asked = substrate.accept(task)
+            await contained(edges.awaitable(asked, "accept() of the substrate"))
+        except asyncio.CancelledError:
+            if caller not in self._asking and caller.uncancel() == 0:
+                raise HostClosed from None
+            raise
+        finally:
+            self._asking.discard(caller)
+
+    def turn_away(self) -> None:
+        """End every `ask` with `HostClosed`, because the Host closes."""
+        while self._asking:
+            self._asking.pop().cancel()
 
     def on_killed(self, record: Record) -> None:
         """Have the substrate, if it is `Cleaning`, end what a killed Task runs elsewhere (R13)."""

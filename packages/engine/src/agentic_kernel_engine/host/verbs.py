@@ -32,7 +32,6 @@ from .. import edges, values
 from .. import events as vocabulary
 from ..errors import Conflict, StoreError, UnknownOutcome, Unreadable
 from ..events import Event, from_stored
-from ..faults import contained
 from ..readback import landed, read_back
 from ..receipt import Effect, Receipt
 from ..record import Record, owner_name
@@ -105,8 +104,7 @@ class Verbs:
         """
         if self._live.accepting is not None:
             try:
-                asked = self._live.accepting.accept(task)
-                await contained(edges.awaitable(asked, "accept() of the substrate"))
+                await self._live.ask(self._live.accepting, task)
                 if arrival.in_slot:
                     self._live.slots.check_open(task.id)  # The substrate may have taken its time.
             except BaseException:

@@ -1,9 +1,10 @@
-"""Slots: the limit on how many runs a Host has in flight, and the queue for the next slot."""
+"""Turns: callers wait in order, for a slot of the Host or for a lock."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 
 from agentic_kernel import CannotStart
 
@@ -64,17 +65,7 @@ class Slots:
         if self.closed or (self.free and not self._queue):
             self.take(task_id)
             return
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._queue.append(turn)
-        try:
-            await turn
-        except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():
-                # The caller got a slot and was cancelled before it ran again.
-                self.give_back()
-            elif turn in self._queue:
-                self._queue.remove(turn)
-            raise
+        await _turn(self._queue, self.give_back)
         if self.closed:
             self.give_back()
             self.check_open(task_id)
@@ -100,3 +91,62 @@ class Slots:
         if not turn.done():
             self._taken += 1
             turn.set_result(None)
+
+
+class FifoLock:
+    """A FIFO lock as a base class; it allocates nothing until a caller has to wait.
+
+    `let_go` passes the lock directly to the longest waiting caller, so a newcomer cannot overtake.
+    The lock stores no holder: a holder that calls `hold` again waits for itself, and a `let_go` by
+    another caller takes the lock from the holder. Each caller pairs the two with ``finally``.
+
+    A base class and not a field, because there is one for each run (memory in benchmarks/host.py).
+    """
+
+    __slots__ = ("_held", "_queue")
+
+    def __init__(self) -> None:
+        self._held = False
+        self._queue: deque[asyncio.Future[None]] | None = None
+        """One future for each waiting caller, oldest first; None before the first wait."""
+
+    async def hold(self) -> None:
+        """Acquire the lock after the callers that came before; release it by `let_go`.
+
+        It does not suspend if the lock is free. A caller that is cancelled does not get the lock.
+        """
+        if not self._held:
+            self._held = True
+            return
+        if self._queue is None:
+            self._queue = deque()
+        await _turn(self._queue, self.let_go)
+
+    def let_go(self) -> None:
+        """Release the lock; the longest waiting caller gets it."""
+        while self._queue:
+            turn = self._queue.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                return
+        self._held = False
+
+
+async def _turn(queue: deque[asyncio.Future[None]], pass_on: Callable[[], None]) -> None:
+    """Wait in a queue, oldest first, until another caller sets the future of this one.
+
+    A caller that is cancelled leaves the queue.
+
+    Args:
+        pass_on: Called if this caller got its turn and was cancelled before it ran again.
+    """
+    turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    queue.append(turn)
+    try:
+        await turn
+    except asyncio.CancelledError:
+        if turn.done() and not turn.cancelled():
+            pass_on()
+        elif turn in queue:
+            queue.remove(turn)
+        raise

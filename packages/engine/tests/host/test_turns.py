@@ -7,8 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from agentic_kernel_engine.host.fifo import FifoLock
-from agentic_kernel_engine.host.slots import Slots
+from agentic_kernel_engine.host.turns import FifoLock, Slots
 
 Wait = Callable[[], Awaitable[object]]
 GiveBack = Callable[[], None]
