@@ -96,11 +96,18 @@ def ended_in_time(doing: str, seconds: float, say: Say) -> Iterator[None]:
 
     watch = threading.Timer(seconds, interrupt)
     watch.daemon = True
+    # A run in the background (`nohup`, a job of a script) ignores Ctrl-C, which is needed here.
+    handler = signal.getsignal(signal.SIGINT)
+    ignored = handler == signal.SIG_IGN and threading.current_thread() is threading.main_thread()
+    if ignored:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     watch.start()
     try:
         yield
     finally:
         watch.cancel()
+        if ignored:
+            signal.signal(signal.SIGINT, handler)
 
 
 def _press_ctrl_c() -> None:

@@ -48,7 +48,9 @@ class Stop:
                 os._exit(128 + number)
             self.wish(128 + number)
 
-        before = {number: signal.signal(number, handle) for number in _SIGNALS}
+        # A signal that the parent process had ignored (`nohup`, a background job) stays ignored.
+        heard = [each for each in _SIGNALS if signal.getsignal(each) != signal.SIG_IGN]
+        before = {number: signal.signal(number, handle) for number in heard}
         try:
             yield self
         finally:

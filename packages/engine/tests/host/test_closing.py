@@ -231,3 +231,15 @@ async def test_a_caller_who_gives_up_while_the_substrate_thinks_leaves_nothing(
         substrate.go_on.set()
         assert await store.find() == []
         assert (await host.run(new_task())).result == "done", "a slot was lost"
+
+
+async def test_a_signal_that_the_parent_had_ignored_stays_ignored() -> None:
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        async with engine.Host() as host, engine.drain_on_signals(host) as stopping:
+            signal.raise_signal(signal.SIGINT)
+            await asyncio.sleep(0)
+            assert (stopping.signal, signal.getsignal(signal.SIGINT)) == (None, signal.SIG_IGN)
+            assert signal.getsignal(signal.SIGTERM) not in (signal.SIG_DFL, signal.SIG_IGN)
+    finally:
+        signal.signal(signal.SIGINT, before)

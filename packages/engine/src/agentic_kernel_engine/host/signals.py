@@ -27,7 +27,8 @@ async def drain_on_signals(
 ) -> AsyncIterator[Stopping]:
     """Drain the Host on the first SIGINT or SIGTERM; the next one acts as it did before.
 
-    It works in the main thread only, like all signal handlers of Python.
+    It works in the main thread only, like all signal handlers of Python. A signal that the parent
+    process had ignored (``nohup``, a background job of a script) stays ignored.
 
     Args:
         pause: True to pause the Tasks; otherwise they stay running and claimable.
@@ -38,9 +39,9 @@ async def drain_on_signals(
     draining: list[asyncio.Task[None]] = []
 
     def restore() -> None:
-        for number in SIGNALS:
+        for number, handler in previous.items():
             loop.remove_signal_handler(number)
-            signal.signal(number, previous[number] or signal.SIG_DFL)
+            signal.signal(number, handler or signal.SIG_DFL)
 
     async def drain() -> None:
         try:
@@ -53,8 +54,9 @@ async def drain_on_signals(
         stopping.signal = number
         draining.append(loop.create_task(drain()))
 
-    previous = {number: signal.getsignal(number) for number in SIGNALS}
-    for number in SIGNALS:
+    handlers = {number: signal.getsignal(number) for number in SIGNALS}
+    previous = {each: handler for each, handler in handlers.items() if handler != signal.SIG_IGN}
+    for number in previous:
         loop.add_signal_handler(number, stop, number)
     try:
         yield stopping
