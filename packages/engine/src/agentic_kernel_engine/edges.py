@@ -318,17 +318,6 @@ def part_or_none(value: Any, name: str, port: type[Any]) -> Any:
     return None if value is None else part(value, name, port)
 
 
-def awaitable(value: Any, said: str) -> Any:
-    """What a foreign method gave, if it can be awaited.
-
-    Raises:
-        TypeError: It cannot; most often ``async`` is missing before ``def``.
-    """
-    if hasattr(type(value), "__await__"):
-        return value
-    raise TypeError(f"{said} gave {came(value)}, which cannot be awaited; write 'async def'")
-
-
 def optional(value: Any, name: str, port: type[Any]) -> Any:
     """The object if it also has the methods of an optional port; else None.
 

@@ -132,7 +132,7 @@ class LiveRuns:
         self._asking.add(caller)
         try:
             asked = substrate.accept(task)
-            await contained(edges.awaitable(asked, "accept() of the substrate"))
+            await contained(_awaitable(asked, "accept() of the substrate"))
         except asyncio.CancelledError:
             if caller not in self._asking and caller.uncancel() == 0:
                 raise HostClosed from None
@@ -204,7 +204,7 @@ class LiveRuns:
         """
         assert self._substrate is not None
         try:
-            return await edges.awaitable(
+            return await _awaitable(
                 self._substrate.execute(self._job(run)), "execute() of the substrate"
             )
         except BaseException as fault:
@@ -476,6 +476,17 @@ class Arrival:
             self._counts[self._task_id] = left
         if self.in_slot:
             self.give_up()
+
+
+def _awaitable(value: Any, said: str) -> Any:
+    """What a foreign method gave, if it can be awaited.
+
+    Raises:
+        TypeError: It cannot; most often ``async`` is missing before ``def``.
+    """
+    if hasattr(type(value), "__await__"):
+        return value
+    raise TypeError(f"{said} gave {edges.came(value)}, which cannot be awaited; write 'async def'")
 
 
 async def _until_done(runs: Sequence[Run], timeout: float) -> None:
