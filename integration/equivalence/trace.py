@@ -31,7 +31,7 @@ NAMES: Final = {"call", "id"}
 PLAIN: Final = {"arguments", "output"}
 """Names of what a tool was given and gave, in which nothing is masked."""
 KIND: Final = "<kind>"
-_USAGE: Final = re.compile(r"\{.*\}")
+_USAGE: Final = re.compile(r"(?<=spent )[\d.]+|(?<=use up )[\d.,]+(?=;)")
 """Usage within a message."""
 
 

@@ -339,7 +339,7 @@ async def test_a_task_that_comes_with_what_its_run_is_to_note_is_refused(
     scripted: Mapping[str, Any], note: str
 ) -> None:
     async with CopilotRuntime(**scripted) as runtime:
-        with pytest.raises(CannotStart, match=f"'{note}' is a note"):
+        with pytest.raises(CannotStart, match=f"'{note}' is written by the run"):
             await runtime.dispatch(asked("Hello.", **{note: "mine"}))
         assert runtime.substrate.cli.starts == 0
 

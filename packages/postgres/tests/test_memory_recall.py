@@ -113,7 +113,7 @@ async def test_an_embedder_that_fits_no_more_is_refused(vectors: str, schema: st
             other.recall(Query(HERE, "south")),
             other.restore(HERE, {"scope": {}, "version": 1, "items": [{"id": "b", "text": "b"}]}),
         ):
-            with pytest.raises(BadVector, match="a new memory for another one"):
+            with pytest.raises(BadVector, match="a new memory for another embedder"):
                 await call
         assert await one.export(HERE) == old
         assert await other.propose(Item("b", Scope("acme", "bob"), "south"))
