@@ -1,7 +1,5 @@
 """For all tests of the repository: each has a time limit, and no process outlives the run."""
 
-from collections import Counter
-
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -14,16 +12,8 @@ settings.load_profile("any machine")
 pytest_plugins = ["integration.guard", "integration.interrupts", "integration.limits"]
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Refuse names that differ from process to process; give slow files to the workers first.
-
-    Workers must agree on the names of tests. Each file runs on one worker, so a slow file that
-    begins last would keep the others waiting.
-    """
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Refuse a test whose name differs from process to process: no two workers agree on it."""
     for item in items:
         if " at 0x" in item.nodeid:
             raise pytest.UsageError(f"{item.nodeid} holds an address; give its parameters ids")
-    if hasattr(config, "workerinput"):
-        slow = Counter(item.path for item in items if item.get_closest_marker("slow"))
-        tests = Counter(item.path for item in items)
-        items.sort(key=lambda each: (-slow[each.path], -tests[each.path], str(each.path)))

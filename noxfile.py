@@ -114,8 +114,7 @@ def tests(session: nox.Session) -> None:
     # A file's tests stay together: they share servers. They wait a third of the time, so one more
     # worker than there are processors has something to do.
     workers = str(min((os.cpu_count() or 1) + 1, 4))
-    spread = ("-n", workers, "--dist", "loadfile", "--no-loadscope-reorder")
-    session.run("pytest", *spread, *chosen, *session.posargs)
+    session.run("pytest", "-n", workers, "--dist", "loadfile", *chosen, *session.posargs)
 
 
 @nox.session
