@@ -8,6 +8,7 @@ import pty
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -72,6 +73,20 @@ class Command:
         with self._news:
             there = self._news.wait_for(lambda: len(self.out) >= out and err in self.err, PATIENCE)
         assert there, f"stdout {self.out!r}, stderr {self.err!r}"
+
+    def came_to(self, out: int) -> bool:
+        """Wait until stdout has that many characters; False if the command ended well before."""
+
+        def over() -> bool:
+            return len(self.out) >= out or self.process.poll() is not None
+
+        deadline = time.monotonic() + PATIENCE
+        while not over() and time.monotonic() < deadline:
+            with self._news:
+                self._news.wait_for(over, 0.1)
+        if len(self.out) < out:
+            self.ended(0)
+        return len(self.out) >= out
 
     def ended(self, code: int) -> Command:
         """This command at its end, which must have that exit code."""
