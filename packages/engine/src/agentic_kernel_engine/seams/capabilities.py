@@ -35,10 +35,6 @@ class Repertoire:
         self.tools: tuple[Tool, ...] = tuple(Tools(*tools).tools())
 
 
-NOTHING = Repertoire()
-"""The repertoire of a Task without an Agent."""
-
-
 class CapabilityRegistry(Protocol):
     """Knows the Agents of a Loop, and the instructions and tools of their capabilities.
 
