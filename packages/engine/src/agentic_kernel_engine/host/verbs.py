@@ -38,6 +38,7 @@ from ..record import Record, owner_name
 from ..search import check_labels
 from ..waiting import PAUSE, WAITING_FOR, pause_waits, without_pause
 from . import inbox
+from .admission import Binding
 from .change import Change, Decide, Decided, change, successor
 from .complaints import Complaints
 from .history import history
@@ -96,7 +97,9 @@ class Verbs:
                 task.id,
             )
 
-    async def dispatch(self, task: Task, parent: str | None, arrival: Arrival) -> Receipt:
+    async def dispatch(
+        self, task: Task, parent: str | None, arrival: Arrival, bound: Binding
+    ) -> Receipt:
         """Store the Task as ``running`` and owned by this Host, and run it.
 
         A cancellation before the substrate has accepted the Task leaves no trace. The write that
@@ -110,15 +113,18 @@ class Verbs:
             except BaseException:
                 arrival.give_up()
                 raise
-        work = self._begin(task, parent, arrival)
+        work = self._begin(task, parent, arrival, bound)
         return await (work if self._parts.immediate else self._parts.shielded.run(work))
 
-    async def _begin(self, task: Task, parent: str | None, arrival: Arrival) -> Receipt:
+    async def _begin(
+        self, task: Task, parent: str | None, arrival: Arrival, bound: Binding
+    ) -> Receipt:
         now, parts = self._parts.clock(), self._parts
+        arrival.principal, terms, realm = bound
         with arrival:
             record = Record(
                 apply(task, _DISPATCH, now), owner=owner_name(parts.name, 1), attempts=1,
-                parent=parent,
+                parent=parent, terms=terms, realm=realm,
             )  # fmt: skip
             by = {"by": record.owner}
             made = vocabulary.by_act(vocabulary.TASK_DISPATCHED, by, next(parts.acts), now)
@@ -204,7 +210,7 @@ class Verbs:
             task = apply(before.task, Resume(extra), self._parts.clock())
             if task is before.task:
                 return None if decision is None else self._posted(before, decision)
-            here = here or self._live.takes(before, arrival)
+            here = here or await self._live.takes(before, arrival)
             return self._resumed(before, task, extra, decision, here=here)
 
         done = await self._change(task_id, decide)

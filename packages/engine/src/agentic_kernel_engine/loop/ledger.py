@@ -51,7 +51,8 @@ class Ledger(Generic[S]):
     Args:
         job: The Host's handle on the Task.
         state: The state of the last commit, or a new one.
-        limits: The configured limits; limits that were changed on the running Task replace them.
+        limits: The configured limits. The Task's own limits replace them, and limits that were
+            changed on the running Task replace both.
         clock: Measures how long the run works.
         dump: Returns the JSON form of the state.
     """
@@ -87,7 +88,8 @@ class Ledger(Generic[S]):
         self.landed: Callable[[EventId], None] | None = None
         """Called after each commit, with a cursor after its last event."""
         self._dump = dump
-        self._base = limits
+        own = job.terms.limits
+        self._base = limits = limits.changed(own) if own else limits
         self.limits = limits.changed(state.limits) if state.limits else limits
         self._clock = clock
         self._began = clock()

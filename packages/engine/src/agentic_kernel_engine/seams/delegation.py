@@ -25,6 +25,7 @@ from ..plans.lineage import DEPTH as DEPTH
 from ..plans.lineage import LINEAGE as LINEAGE
 from ..plans.lineage import PARENT as PARENT
 from ..plans.lineage import depth, lineage
+from ..principal import Principal
 from ..waiting import asked as asked
 from ..waiting import digests as digests
 
@@ -164,8 +165,8 @@ class Spawning(Protocol):
     """A Runtime whose Tasks know the Task that gave them the work, as a Host's do."""
 
     @abstractmethod
-    async def spawn(self, task: Task, parent: str) -> object:
-        """Dispatch a Task as the child of another one."""
+    async def spawn(self, task: Task, parent: str, *, principal: Principal | None = None) -> object:
+        """Dispatch a Task as the child of another one; it acts for the given principal."""
         ...
 
 
@@ -223,7 +224,8 @@ class OnRuntime:
     async def spawn(self, job: Job, child: Task) -> None:
         try:
             if self._spawning is not None:
-                await self._spawning.spawn(child, job.task.id)
+                principal = job.principal if job.principal.named else None
+                await self._spawning.spawn(child, job.task.id, principal=principal)
             else:
                 await self._runtime.dispatch(child)
         except (TaskExists, CannotStart):
