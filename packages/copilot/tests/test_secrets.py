@@ -21,7 +21,7 @@ from agentic_kernel_copilot.reading import Reading
 from agentic_kernel_copilot.run import SessionRun
 from agentic_kernel_copilot.state import VERSION, State
 from agentic_kernel_copilot.translation import action_of, storable
-from agentic_kernel_engine import Limits
+from agentic_kernel_engine import Limits, Terms
 from integration.peers.quotes import FORMS, KEY, leaks
 
 PROVIDER: Any = {"type": "openai", "base_url": "http://127.0.0.1:1/v1", "api_key": KEY}
@@ -32,6 +32,7 @@ class Heard:
 
     def __init__(self) -> None:
         self.task = Task.new(summary="", instructions="", runtime_kind="copilot")
+        self.terms = Terms()
         self.told: list[Any] = []
 
     def emit(self, event: Any) -> None:

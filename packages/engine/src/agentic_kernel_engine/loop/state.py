@@ -111,6 +111,9 @@ class State(msgspec.Struct, gc=False, omit_defaults=True):
     """The last event that a compaction replaced; an entry reads the history after it (R15)."""
 
 
+_FIELDS: Final = frozenset(State.__struct_fields__)
+
+
 def load(stored: Any) -> State:
     """Decode a state from its JSON form, and migrate it.
 
@@ -123,6 +126,13 @@ def load(stored: Any) -> State:
             "state.version",
             f"is {edges.came(version)}, and this engine reads up to {VERSION}; use the engine that "
             "wrote it, or a newer one",
+        )
+    unknown = stored.keys() - _FIELDS
+    if unknown:
+        raise InvalidValue(
+            "state",
+            f"is not a state of the Loop: it has a field {edges.came(min(unknown))}; another "
+            "substrate wrote it",
         )
     try:
         state = msgspec.convert(stored, State)
