@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         UnknownOutcome,
         Unreadable,
     )
-    from .events import Event
+    from .events import Event, TaskEvent
     from .host.host import Host, HostOptions
     from .host.job import Job
     from .host.rerun import rerun
@@ -49,13 +49,14 @@ if TYPE_CHECKING:
     from .terms import Terms
 
 __all__ = [
-    "Accepting", "Acting", "Cleaning", "CompositeObserver", "Conflict", "ConsoleObserver", "Event",
-    "EventId", "Host", "HostClosed", "HostGone", "HostOptions", "InMemoryObserver", "InboxFull",
-    "Job", "Limits", "Loop", "MemoryStore", "Observer", "Outcome", "Principal", "Reading",
-    "Receipt", "Record", "Router", "RunEnded", "Search", "SearchOptions", "StateUnreadable",
-    "StopReason", "Store", "StoreError", "StoreTraits", "StreamingObserver", "Substrate",
-    "TaskFailed", "Terms", "UnknownOutcome", "Unreadable", "agent_from_json", "agent_to_json",
-    "drain_on_signals", "host_of", "owner_name", "rerun", "task_from_json", "task_to_json", "tool",
+    "Accepting", "Acting", "Cleaning", "CompositeObserver", "Conflict", "ConsoleObserver",
+    "Event", "EventId", "Host", "HostClosed", "HostGone", "HostOptions", "InMemoryObserver",
+    "InboxFull", "Job", "Limits", "Loop", "MemoryStore", "Observer", "Outcome", "Principal",
+    "Reading", "Receipt", "Record", "Router", "RunEnded", "Search", "SearchOptions",
+    "StateUnreadable", "StopReason", "Store", "StoreError", "StoreTraits",
+    "StreamingObserver", "Substrate", "TaskEvent", "TaskFailed", "Terms", "UnknownOutcome",
+    "Unreadable", "agent_from_json", "agent_to_json", "drain_on_signals", "host_of",
+    "owner_name", "rerun", "task_from_json", "task_to_json", "tool",
 ]  # fmt: skip
 
 _NAMES = {
@@ -64,7 +65,7 @@ _NAMES = {
         "Conflict HostClosed HostGone InboxFull StateUnreadable StoreError TaskFailed "
         "UnknownOutcome Unreadable"
     ),
-    "events": "Event",
+    "events": "Event TaskEvent",
     "host.host": "Host HostOptions",
     "host.job": "Job",
     "host.rerun": "rerun",

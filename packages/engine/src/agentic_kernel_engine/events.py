@@ -87,6 +87,12 @@ class Event(msgspec.Struct, frozen=True):
     """``(version, index)`` once durable; None for an event that is only live so far."""
 
 
+class TaskEvent(Event, frozen=True):
+    """An event with the Task that it belongs to, as `Host.watch` gives it."""
+
+    task_id: str = ""
+
+
 class Checked(msgspec.Struct, gc=False):
     """An event that the engine builds itself; see `values.encode_checked`."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, Protocol
 
@@ -24,6 +24,7 @@ from .. import edges, moments, values
 from .. import events as vocabulary
 from ..errors import Conflict, StoreError, UnknownOutcome
 from ..events import Checked, Event
+from ..plans.reasons import STOP_REASON, StopReason
 from ..principal import Principal
 from ..readback import landed
 from ..record import Record
@@ -83,7 +84,8 @@ class Run(FifoLock):
 
     __slots__ = (
         "_emitted", "_home", "_news", "_notes", "_sealed", "_unwritten", "delegates", "ended",
-        "form", "heeded", "in_slot", "leaving", "owner", "principal", "record", "root", "task_id",
+        "form", "heeded", "in_slot", "leaving", "owner", "principal", "record", "root",
+        "should_cancel", "task_id",
     )  # fmt: skip
 
     def __init__(self, home: Home, record: Record, principal: Principal, *, in_slot: bool) -> None:
@@ -92,6 +94,8 @@ class Run(FifoLock):
         self._home = home
         self.record = record
         self.principal = principal
+        self.should_cancel: Callable[[], bool] | None = None
+        """Asked at every safe point; the Task is paused if it returns True."""
         self.form = record.form
         """The form of the states of the commits to come; see `Job.tag`."""
         self.task_id = record.task.id
@@ -117,7 +121,10 @@ class Run(FifoLock):
 
     @property
     def stopping(self) -> bool:
-        return self.leaving is not None or pause_waits(self.record)
+        return self.leaving is not None or pause_waits(self.record) or self._cancelled()
+
+    def _cancelled(self) -> bool:
+        return self.should_cancel is not None and bool(self.should_cancel())
 
     def news(self) -> asyncio.Future[None]:
         """A future that is done at the next `nudge`."""
@@ -328,8 +335,12 @@ class Run(FifoLock):
         leaving: str | None = None
         departure: bytes | None = None
         if draft.safe:
-            paused = draft.pause is not None or (before.inbox and pause_waits(before))
-            leaving = "paused" if paused else self.leaving
+            if draft.pause is not None or (before.inbox and pause_waits(before)):
+                leaving = "paused"
+            elif self.should_cancel is not None and self._cancelled():
+                leaving, draft = "paused", draft.cancelled()
+            else:
+                leaving = self.leaving
         if leaving is not None:
             owner = None
             kind, data = vocabulary.TASK_RELEASED, {"by": self.owner}
@@ -382,3 +393,10 @@ class _Draft(msgspec.Struct, frozen=True, gc=False):
     due: datetime | None
     if_paused: Mapping[str, Any] | None
     progress: bool
+
+    def cancelled(self) -> _Draft:
+        """The same commit, by which the caller's ``should_cancel`` pauses the Task."""
+        note = {STOP_REASON: StopReason.CANCELLED.value}
+        return msgspec.structs.replace(
+            self, pause=StopReason.CANCELLED.value, if_paused={**(self.if_paused or {}), **note}
+        )

@@ -211,6 +211,7 @@ class LiveRuns:
             self.parts.shielded.start(self._let_go_of(record))
             return
         run = Run(self, record, arrival.principal, in_slot=arrival.hand_on())
+        run.should_cancel = arrival.should_cancel
         self.live.add(run)
         self.current[run.task_id] = run
         around = copy_context()
@@ -484,9 +485,10 @@ class Arrival:
 
     Attributes:
         principal: The principal that the run will act for.
+        should_cancel: Asked by the run at its safe points; see `Host.run`.
     """
 
-    __slots__ = ("_counts", "_slots", "_task_id", "in_slot", "principal")
+    __slots__ = ("_counts", "_slots", "_task_id", "in_slot", "principal", "should_cancel")
 
     def __init__(
         self, counts: dict[str, int], slots: Slots, task_id: str, *, in_slot: bool
@@ -496,6 +498,7 @@ class Arrival:
         self._task_id = task_id
         self.in_slot = in_slot
         self.principal = NOBODY
+        self.should_cancel: Callable[[], bool] | None = None
 
     def take(self) -> None:
         """Take a slot.
