@@ -157,15 +157,6 @@ def function(value: Any, name: str) -> Any:
     return value
 
 
-def function_or_none(value: Any, name: str) -> Any:
-    """Check that the value can be called; None passes too.
-
-    Raises:
-        InvalidValue: The value is neither.
-    """
-    return None if value is None else function(value, name)
-
-
 def choice(value: Any, name: str, known: Sequence[str]) -> str:
     """Check that the value is one of the known words.
 

@@ -15,6 +15,7 @@ from agentic_kernel_engine.events import Event, TaskEvent
 from agentic_kernel_engine.host import news
 from agentic_kernel_engine.plans.action import FinalAnswer, ToolCall
 from agentic_kernel_engine.seams.planners import ScriptedPlanner
+from agentic_kernel_engine.tools.registry import tool
 
 from ..conftest import Acting, NewTask, Until
 
@@ -258,7 +259,13 @@ async def test_a_new_task_does_one_step(new_task: NewTask) -> None:
 async def test_a_caller_may_cancel_its_own_run(new_task: NewTask, loop: bool) -> None:
     class Endless:
         async def plan(self, context: Any) -> Any:
-            return FinalAnswer(1) if context.task.supplements else ToolCall("none", {})
+            done = context.task.supplements
+            return FinalAnswer(1) if done else ToolCall("count", {"n": context.step})
+
+    @tool
+    async def count(n: int) -> int:
+        await asyncio.sleep(0)
+        return n
 
     class Counter:
         async def execute(self, job: Job) -> int:
@@ -276,7 +283,7 @@ async def test_a_caller_may_cancel_its_own_run(new_task: NewTask, loop: bool) ->
         asked += 1
         return asked > 2
 
-    async with Host(Loop(Endless()) if loop else Counter(), **BRISK) as host:
+    async with Host(Loop(Endless(), [count]) if loop else Counter(), **BRISK) as host:
         task, other = new_task(), new_task()
         await host.dispatch(other)
         paused = await host.run(task, should_cancel=enough)

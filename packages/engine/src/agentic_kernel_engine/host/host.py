@@ -353,7 +353,8 @@ class Host(Decisions, Queries):
             As `dispatch`, except that a full Host does not raise.
         """
         self._check_start(task)
-        edges.function_or_none(should_cancel, "should_cancel")
+        if should_cancel is not None:
+            edges.function(should_cancel, "should_cancel")
         bound = self._live.admission.default
         if principal is not None or limits is not None or bound is None:
             bound = await self._live.admission.bind(principal, limits, task.id)
@@ -470,13 +471,15 @@ class Host(Decisions, Queries):
         """
         self._check_start(task)
         edges.flag(children, "children")
+        if should_cancel is not None:
+            edges.function(should_cancel, "should_cancel")
         await self._join()
         bound = self._live.admission.default
         if principal is not None or limits is not None or bound is None:
             bound = await self._live.admission.bind(principal, limits, task.id)
         await self._live.slots.wait(task.id)
         arrival = self._live.arrival(task.id, in_slot=True)
-        arrival.should_cancel = edges.function_or_none(should_cancel, "should_cancel")
+        arrival.should_cancel = should_cancel
         await self._verbs.dispatch(task, None, arrival, bound)
         async for event in self._reading.watch(task.id, None, children=children):
             yield event
