@@ -15,6 +15,7 @@ from .kinds import COPILOT, KINDS, LOCAL, LOCAL_TOOLS
 from .local import LocalWork, find_model
 from .place import Place
 from .toolbox import Toolbox
+from .user import acts_for
 from .vendors import VendorWork
 
 AnyWork = LocalWork | VendorWork | CopilotWork
@@ -88,7 +89,10 @@ class AgentHost(Host):
 
     def __init__(self, store: Store, grants: Grants, observer: Observer) -> None:
         self._work = Work(grants)
-        super().__init__(self._work, store, runtime_kinds=KINDS, observer=observer, claims=False)
+        super().__init__(
+            self._work, store, runtime_kinds=KINDS, observer=observer, claims=False,
+            acts_for=acts_for,
+        )  # fmt: skip
 
     async def close(self) -> None:
         try:

@@ -17,7 +17,7 @@ import typer
 from typer.core import TyperGroup
 
 from agentic_kernel import CannotStart, IllegalTransition, Task, TaskStatus
-from agentic_kernel_engine import Host, Unreadable
+from agentic_kernel_engine import Host, Record, Unreadable
 from agentic_kernel_engine import rerun as again
 
 from . import control, deciding, rendering
@@ -41,6 +41,7 @@ from .place import STATE_VARIABLE, find_task, history, orphaned, text_of, unread
 from .proposals import proposal
 from .stop import READER_GONE, Stop
 from .text import command_line, label, line, seconds
+from .user import check_mine
 
 
 class Commands(TyperGroup):
@@ -325,25 +326,26 @@ def recover(
     called, grant = invocation(context), grant_of(runtime, model, tools, workspace, yes)
     lease = called.place.lease
 
-    async def finding(host: Host) -> list[Task]:
+    async def finding(host: Host) -> list[Record]:
         if given:
             return [await control.abandoned(host, name, lease) for name in given]
         return await control.left_behind(host)
 
-    tasks = called.controlled(finding)
-    if not tasks:
+    found = called.controlled(finding)
+    if not found:
         late = f" (a dead process may count as alive for {lease:g} s; try again)" if lease else ""
         _note(f"nothing to recover{late}")
         return 0
     grants: dict[str, Grant] = {}
-    for task in tasks:
+    for record in found:
         try:
-            grants |= called.granted(task, grant, named=bool(given))
+            check_mine(record)
+            grants |= called.granted(record.task, grant, named=bool(given))
         except CannotStart as left:
             _leave(called, left)
     if not grants:
         return LEFT
-    taken = [task for task in tasks if task.id in grants]
+    taken = [record.task for record in found if record.task.id in grants]
     return asyncio.run(called.foreground(grants).take_up(taken))
 
 

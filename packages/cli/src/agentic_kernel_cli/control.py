@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 
 from agentic_kernel import CannotStart, Task, TaskStatus
-from agentic_kernel_engine import Event, Host, Unreadable
+from agentic_kernel_engine import Event, Host, Record, Unreadable
 from agentic_kernel_engine.events import TASK_PAUSED
 
 from .kinds import taker
@@ -73,18 +73,18 @@ async def prune(host: Host, age: timedelta) -> int:
             return removed
 
 
-async def left_behind(host: Host) -> list[Task]:
+async def left_behind(host: Host) -> list[Record]:
     """Every Task that is running without a live process that runs it, of any runtime kind."""
-    found: list[Task] = []
+    found: list[Record] = []
     while True:
-        after = found[-1].id if found else None
+        after = found[-1].task.id if found else None
         page = await host.store.find(claimable=True, after=after, limit=_PAGE)
-        found += [record.task for record in page]
+        found += page
         if len(page) < _PAGE:
             return found
 
 
-async def abandoned(host: Host, given: str, lease: float) -> Task:
+async def abandoned(host: Host, given: str, lease: float) -> Record:
     """Return the Task with this id, if it is running and no live process runs it.
 
     Args:
@@ -97,7 +97,7 @@ async def abandoned(host: Host, given: str, lease: float) -> Task:
     record = await find_task(host, given)
     task = record.task
     if await orphaned(host, record):
-        return task
+        return record
     if task.status is TaskStatus.RUNNING:
         late = f", or recover it {lease:g} s after that process died" if lease else ""
         raise CannotStart(f"a live process runs it; watch it instead{late}", task.id)

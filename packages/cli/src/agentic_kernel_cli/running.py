@@ -15,6 +15,7 @@ from .kinds import KINDS, serves, taker
 from .place import history, text_of
 from .stop import Stop
 from .streaming import Screen
+from .user import check_mine, myself
 from .waiting import NotAwaited
 
 CODES: Final = {
@@ -42,7 +43,7 @@ class Foreground:
         """Dispatch a new Task and wait for it; return the exit code."""
 
         async def begin(host: Host) -> Sequence[str]:
-            await host.dispatch(task)
+            await host.dispatch(task, principal=myself())
             return [task.id]
 
         return await self._stay([task], begin)
@@ -51,8 +52,10 @@ class Foreground:
         """Resume a paused Task here and wait for it; return the exit code.
 
         Raises:
+            CannotStart: The Task acts for another user.
             IllegalTransition: The Task is not paused, or another caller resumed it first.
         """
+        check_mine(record)
         task = record.task
 
         async def begin(host: Host) -> Sequence[str]:
@@ -69,8 +72,10 @@ class Foreground:
         """Record decisions for a paused Task, run it here and wait for it; return the exit code.
 
         Raises:
+            CannotStart: The Task acts for another user.
             As `settle`.
         """
+        check_mine(record)
 
         async def begin(host: Host) -> Sequence[str]:
             await settle(host, record, decisions)
