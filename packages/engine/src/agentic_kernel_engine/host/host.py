@@ -267,11 +267,13 @@ class Host(Decisions, Queries):
     # Conveniences
 
     async def outcome(self, task_id: str) -> Outcome:
-        """The Task's snapshot, the reason why it ended or paused, its usage and its events."""
+        """The Task's snapshot, the reason why it ended or paused, its usage, events and state."""
         from ..loop.replay import outcome  # Loads the Loop, which a Host does not need otherwise.
 
-        task = await self.get(task_id)
-        return outcome(task, await history(self.store, task_id))
+        record = await self.record(task_id)
+        state = None if record.state is None else values.decode(record.state)
+        events = await history(self.store, task_id)
+        return outcome(record.task, events, state if isinstance(state, Mapping) else None)
 
     async def run(self, task: Task) -> Task:
         """Dispatch the Task as soon as a slot is free, and wait for its terminal snapshot.

@@ -10,9 +10,9 @@ from typing import Any, NoReturn, Protocol
 from agentic_kernel import Task, TaskStatus
 
 from .. import edges, values
+from ..cursor import Cursor
 from ..events import Checked, Event
 from ..receipt import Receipt
-from ..store import EventId
 from ..waiting import without_pause
 from .run import EventLike, Run
 
@@ -95,7 +95,7 @@ class Job:
         """
         self._run.check_alive()
 
-    async def history(self, after: EventId | None = None) -> list[Event]:
+    async def history(self, after: Cursor | None = None) -> list[Event]:
         """The Task's durable events after a cursor, in order; read them once per entry (R15).
 
         Raises:
@@ -121,7 +121,7 @@ class Job:
         *,
         consumed: Collection[int] = (),
         progress: bool = True,
-    ) -> EventId:
+    ) -> Cursor:
         """Make the state and the events durable, together or not at all; never unwinds (R6).
 
         The same write stores the events and notes since the last commit.
@@ -151,7 +151,7 @@ class Job:
         consumed: Collection[int] = (),
         if_paused: Mapping[str, Any] | None = None,
         progress: bool = True,
-    ) -> EventId:
+    ) -> Cursor:
         """`commit`, and a safe point: a pause or a drain that waits takes effect here (R6).
 
         The transition is part of the same commit; the run is then unwound, and the next entry

@@ -7,12 +7,12 @@ from collections.abc import AsyncIterator, Collection, Container, Sequence
 
 from agentic_kernel import Task, TaskStatus
 
+from ..cursor import Cursor
 from ..errors import HostClosed
 from ..events import Event, from_stored
 from ..faults import report
 from ..observer import Observer
 from ..record import Record
-from ..store import EventId
 from .approvals import Desk
 from .complaints import Complaints
 from .history import PAGE
@@ -60,7 +60,7 @@ class News:
                 version = 0 if event.id is None else event.id[0]
                 report(fault, task_id, version, "the observer (this is reported once)", "version")
 
-    def tell_stored(self, task_id: str, id: EventId | None, text: bytes) -> None:
+    def tell_stored(self, task_id: str, id: Cursor | None, text: bytes) -> None:
         """Tell the observer of an event in its stored form."""
         if self._observer is not None:
             self.tell(task_id, from_stored(id, text))
@@ -127,7 +127,7 @@ class News:
             finally:
                 self.leave(waiter)
 
-    async def stream(self, task_id: str, after: EventId | None) -> AsyncIterator[Event]:
+    async def stream(self, task_id: str, after: Cursor | None) -> AsyncIterator[Event]:
         """Durable events after a cursor, each once and in order, until the Task is terminal.
 
         Raises:
