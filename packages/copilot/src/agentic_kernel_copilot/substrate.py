@@ -137,6 +137,7 @@ class CopilotSubstrate:
             check_provider(provider)
         failures.keep(keys_of(provider, mcp_servers, known))
         self._lacks = lacking(provider, named, offline)
+        self._named = named or (provider or {}).get("model_id") or ""
         self._timeout = timeout
         self._tools = Tools(*tools)
         if any(isinstance(each, AgentTool) for each in self._tools.tools()):
@@ -207,6 +208,7 @@ class CopilotSubstrate:
             TaskFailed: With a code of `agentic_kernel_copilot.failures`, or ``engine/<limit>``.
         """
         await self._alone(job)
+        job.announce(self._named)
         begun = job.state is not None
         try:
             state = load(job.state) if begun else State(VERSION, str(uuid.uuid4()))

@@ -46,6 +46,9 @@ RESULT_DROPPED: Final = "run.result_dropped"
 """A run produced a result after it had lost the Task. Data: ``by``."""
 RUN_ABANDONED: Final = "run.abandoned"
 """A run did not unwind in time and keeps its slot. Live only. Data: ``by``."""
+RUN_BEGUN: Final = "run.begun"
+"""A run of the Task begins on this Host, at its first entry or a later one. Live only; told only if
+it names an Agent or a model. Data: ``agent``, ``model`` (the name by which requests ask for it)."""
 RUN_DELTA: Final = "run.delta"
 """Text in progress. Data: ``text``. Deltas emitted one after the other are stored as one."""
 RUN_TURN: Final = "run.turn"
@@ -66,6 +69,7 @@ HOST_EVENTS: Final = frozenset(
         TASK_DECISION_POSTED,
         RESULT_DROPPED,
         RUN_ABANDONED,
+        RUN_BEGUN,
         RUN_DELTA,
         RUN_TURN,
     }

@@ -95,6 +95,7 @@ class LocalSubstrate:
         Raises:
             TaskFailed: The failure has a code of `agentic_kernel_local.failures`.
         """
+        job.announce(self._model.name)
         try:
             options = self._answer.of(job.task)
         except InvalidValue as error:

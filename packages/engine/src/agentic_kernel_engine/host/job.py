@@ -203,6 +203,16 @@ class Job:
         """
         self._run.note(key, value)
 
+    def announce(self, model: str = "") -> None:
+        """Tell observers which Agent and which model this run works with; nothing is stored.
+
+        Call it at the begin of `execute`. It does nothing if there is neither.
+
+        Args:
+            model: The name by which the run asks its model; "" if there is none.
+        """
+        self._run.announce(model)
+
     def emit(self, event: EventLike) -> None:
         """Tell observers at once; the next commit, or a kill by this Host, stores the event.
 

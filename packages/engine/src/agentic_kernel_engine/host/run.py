@@ -188,6 +188,13 @@ class Run(FifoLock):
         else:
             self._emit(text)
 
+    def announce(self, model: str) -> None:
+        agent, news = self.record.task.agent_name, self._home.news
+        if news.observed and (agent or model):
+            names = {"agent": agent, "model": model}
+            data = {key: name for key, name in names.items() if name}
+            news.tell(self.task_id, vocabulary.Event(vocabulary.RUN_BEGUN, data, self.now))
+
     def report(self, events: Sequence[Checked], heeded: Collection[int]) -> None:
         self.check_alive()
         self.heeded = heeded

@@ -29,7 +29,7 @@ from ..seams.delegation import ChildTasks, Delegation
 from ..seams.governor import MemoryGovernor
 from ..seams.memory import Memory
 from ..seams.middleware import Hooks
-from ..seams.planner import Context, Planner
+from ..seams.planner import Context, Planner, model_of
 from ..seams.policy import AllowAll, Hiding, Policy
 from ..substrate import Accepting
 from ..tools.registry import Tool, ToolRegistry, Tools
@@ -198,6 +198,8 @@ class Loop:
         """Run the Task from its last commit, step by step, to its end."""
         compacts = self.compactor is not None
         run = LoopRun(job, self.limits, self._clock, compacts=compacts)
+        if hasattr(self.planner, "model") or job.task.agent_name is not None:
+            job.announce(model_of(self.planner))
         try:
             if await run.enter():
                 run.record(
