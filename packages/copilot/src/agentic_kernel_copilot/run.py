@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -44,12 +44,20 @@ class SessionRun(Ledger[State]):
         state: The state of the last commit, or a new one.
         limits: The configured limits; limits that were changed on the running Task replace them.
         principal: The user or service that the Task runs for.
+        clock: Returns seconds, never running backwards, for ``max_seconds``.
     """
 
     __slots__ = ("_first", "principal")
 
-    def __init__(self, job: Job, state: State, limits: Limits, principal: Principal) -> None:
-        super().__init__(job, state, limits, time.monotonic, dump)
+    def __init__(
+        self,
+        job: Job,
+        state: State,
+        limits: Limits,
+        principal: Principal,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        super().__init__(job, state, limits, clock, dump)
         self.principal = principal
         self._first = state.step
         if self.task.metadata.get(WAITING_FOR) is not None:

@@ -10,6 +10,7 @@ from ..seams.delegation import Delegation
 from ..seams.middleware import Hooks
 from ..seams.policy import Policy
 from ..tools.scheduler import ToolScheduler
+from ..tools.schema import Validator
 from ..tools.threads import ToolThreads
 
 
@@ -22,6 +23,7 @@ class Wiring(Protocol):
     threads: ToolThreads
     delegation: Delegation
     principal: Principal
+    validator: Validator | None
     ids: Callable[[], str]
     on_deny: str
     fits: Callable[[Any], str | None] | None

@@ -14,7 +14,7 @@ from ..tools.registry import (
     tool,
 )
 from ..tools.scheduler import ParallelScheduler, SequentialScheduler, ToolScheduler
-from ..tools.schema import compile_schema
+from ..tools.schema import Validator, compile_schema
 from ..tools.threads import ToolThreads
 from .agent_tool import AgentTool
 from .capabilities import (
@@ -77,6 +77,6 @@ __all__ = [
     "RuleBasedPlanner", "Scope", "ScriptedPlanner", "SequentialScheduler", "SessionMemoryGovernor",
     "SideEffect", "Spawning", "Streamed", "Tool", "ToolContext", "ToolError", "ToolRegistry",
     "ToolScheduler", "ToolThreads", "Tools", "UnknownAgent", "UnknownCapability", "UnknownItem",
-    "Waiting", "WindowCompactor", "check_id", "check_reason", "check_scope", "child_of",
-    "compile_schema", "model_of", "perform", "tool",
+    "Validator", "Waiting", "WindowCompactor", "check_id", "check_reason", "check_scope",
+    "child_of", "compile_schema", "model_of", "perform", "tool",
 ]  # fmt: skip
