@@ -14,7 +14,7 @@ from agentic_kernel_cli import rendering
 from agentic_kernel_cli.place import Folder
 from agentic_kernel_cli.proposals import proposal
 from agentic_kernel_cli.streaming import JsonScreen, TextScreen
-from agentic_kernel_engine import Event
+from agentic_kernel_engine import Event, EventId
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 PLACE = Folder(Path("my state"), named=True)
@@ -202,13 +202,13 @@ def test_json_is_one_ascii_object_per_line(capsys: pytest.CaptureFixture[str]) -
     screen = JsonScreen(lambda: pytest.fail("the output is open"))
     screen.begin([(a_task(), "kept")])
     screen.observe("first", delta("é\n"))
-    screen.observe("first", Event("task.completed", {"by": "h:1"}, NOW, (3, 0)))
+    screen.observe("first", Event("task.completed", {"by": "h:1"}, NOW, EventId(3, 0)))
     screen.end([a_task(Complete(None))])
     out = capsys.readouterr().out
     assert out.isascii()
     lines: list[dict[str, Any]] = [json.loads(line) for line in out.splitlines()]
     assert [line["kind"] for line in lines] == ["event", "event", "task"]
-    assert [line.get("id") for line in lines] == [None, [3, 0], "first"]
+    assert [line.get("id") for line in lines] == [None, "3.0", "first"]
     assert lines[0]["data"] == {"text": "é\n"}
     assert lines[2]["status"] == "success"
     assert lines[2]["result"] is None

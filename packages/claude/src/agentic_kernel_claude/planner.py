@@ -136,7 +136,8 @@ class ClaudePlanner:
         for name, flag in flags:
             check_flag(flag, name)
         self._answer = AnswerOptions(max_tokens, temperature, system, tool_choice)
-        self._model = model
+        self.model = model
+        """The model's name, as requests give it."""
         self._stream = stream
         self._context_tokens = context_tokens
         self._prices = PRICES if prices is None else dict(prices)
@@ -177,14 +178,14 @@ class ClaudePlanner:
         if self._context_tokens is not None:
             read = min(read, self._context_tokens)
         written = options.most(context, self._shape.least)
-        price = price_for(self._prices, self._model, read)
+        price = price_for(self._prices, self.model, read)
         if price is not None:
             return Usage(read, written, cost=price.most(read, written))
         if context.remaining.cost is None:
             return Usage(read, written)
         raise self._failures().failure(
             names.NO_PRICE,
-            f"the run has a max_cost, but {self._model} has no price; give one in prices=, or "
+            f"the run has a max_cost, but {self.model} has no price; give one in prices=, or "
             "remove max_cost",
         )
 
@@ -251,7 +252,7 @@ class ClaudePlanner:
 
     def _plan(self, reply: Reply, request: Request, context: Context) -> Plan:
         plan = plan_of(reply, request, context.output_schema, IMPL, self._failures())
-        usage = usage_of(reply, self._prices, self._model)
+        usage = usage_of(reply, self._prices, self.model)
         if usage is None:  # The server reports no usage: the worst case counts, so limits hold.
             left = context.remaining
             limited = (left.input_tokens, left.output_tokens, left.cost) != (None, None, None)

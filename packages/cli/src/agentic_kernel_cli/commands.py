@@ -27,6 +27,7 @@ from .invocation import Invocation, place_of
 from .kinds import COPILOT, LOCAL, LOCAL_TOOLS
 from .parameters import (
     LARGEST,
+    After,
     Granted,
     Model,
     Runtime,
@@ -34,6 +35,7 @@ from .parameters import (
     Tools,
     Workspace,
     Yes,
+    cursor,
     finite,
     invocation,
 )
@@ -201,9 +203,12 @@ def show(
     events: Annotated[
         bool, typer.Option("--events", help="Also show the events of the Task.")
     ] = False,
+    after: After = None,
 ) -> int:
     """Show everything about one Task."""
-    called = invocation(context)
+    called, place = invocation(context), cursor(after)
+    if place is not None and not events:
+        raise typer.BadParameter("--after chooses events; add --events")
 
     async def showing(host: Host) -> None:
         record = await find_task(host, given)
@@ -225,6 +230,8 @@ def show(
                 else None,
             )
         for event in happened if events else ():
+            if place is not None and event.id is not None and event.id <= place:
+                continue
             if called.as_json:
                 rendering.event_line(task.id, event)
             else:
@@ -235,15 +242,15 @@ def show(
 
 
 @app.command()
-def watch(context: typer.Context, given: TaskId) -> int:
+def watch(context: typer.Context, given: TaskId, after: After = None) -> int:
     """Follow a Task that runs elsewhere, until it ends or is paused."""
-    called = invocation(context)
+    called, place = invocation(context), cursor(after)
 
     async def watching(host: Host) -> int:
         stop = Stop()
         with stop.on_signals():
             task = (await find_task(host, given)).task
-            return await control.watch(host, task, called.screen(stop), stop)
+            return await control.watch(host, task, called.screen(stop), stop, place)
 
     return called.controlled(watching)
 

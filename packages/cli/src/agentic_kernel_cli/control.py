@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 
 from agentic_kernel import CannotStart, Task, TaskStatus
-from agentic_kernel_engine import Event, Host, Record, Unreadable
+from agentic_kernel_engine import Event, EventId, Host, Record, Unreadable
 from agentic_kernel_engine.events import TASK_PAUSED
 
 from .kinds import taker
@@ -104,16 +104,21 @@ async def abandoned(host: Host, given: str, lease: float) -> Record:
     raise CannotStart(f"its status is {task.status.value}; there is nothing to recover", task.id)
 
 
-async def watch(host: Host, task: Task, screen: Screen, stop: Stop) -> int:
+async def watch(
+    host: Host, task: Task, screen: Screen, stop: Stop, after: EventId | None = None
+) -> int:
     """Show a Task's durable events until it ends or is paused; return the exit code.
 
     A stop request ends this earlier, and the Task goes on.
+
+    Args:
+        after: Only events after this one; None for all of them.
     """
     task_id = task.id
     screen.begin([(task, "")])
 
     async def follow() -> None:
-        async for event in _until_rest(host, task_id):
+        async for event in _until_rest(host, task_id, after):
             screen.observe(task_id, event)
 
     async def mind() -> None:
@@ -140,11 +145,17 @@ async def watch(host: Host, task: Task, screen: Screen, stop: Stop) -> int:
     return CODES[task.status]
 
 
-async def _until_rest(host: Host, task_id: str) -> AsyncIterator[Event]:
+async def _until_rest(host: Host, task_id: str, after: EventId | None) -> AsyncIterator[Event]:
     """Yield the Task's events until it has ended, or is paused and no event follows the pause."""
-    async for event in host.stream(task_id):
+    if after is not None and await _rests(host, task_id, after):
+        return
+    async for event in host.stream(task_id, after):
         yield event
-        if event.type == TASK_PAUSED and event.id is not None:
-            later = await host.store.events(task_id, event.id, limit=1)
-            if not later and (await host.get(task_id)).status is TaskStatus.PAUSED:
-                return
+        if event.type == TASK_PAUSED and await _rests(host, task_id, event.id):
+            return
+
+
+async def _rests(host: Host, task_id: str, after: EventId | None) -> bool:
+    """True if the Task is paused and no event follows this one."""
+    later = await host.store.events(task_id, after, limit=1)
+    return not later and (await host.get(task_id)).status is TaskStatus.PAUSED

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -57,11 +57,16 @@ def find_model(given: str | Path | None) -> Path:
 class LocalWork:
     """Runs Tasks on the local model: conversations, or Tasks with tools, by their runtime kind.
 
+    Args:
+        model: The model's file; None for the default one.
+        middleware: The last middlewares of each Loop.
+
     Raises:
         CannotStart: The package of the local model is not installed.
     """
 
-    def __init__(self, model: str | Path | None) -> None:
+    def __init__(self, model: str | Path | None, middleware: Sequence[Any] = ()) -> None:
+        self._middleware = middleware
         # Imported here, because the commands that need no model must work without this package.
         with _needed():
             from agentic_kernel_local import AnswerOptions, Example, LocalPlanner, LocalSubstrate
@@ -97,7 +102,10 @@ class LocalWork:
             # Pause and do not fail: a model may be there later, or on another machine.
             await job.pause(job.state, reason=str(error))
         assert box is not None  # It was accepted with its tools.
-        return await Loop(self._planner, box.tools(), box.policy(), limits=LIMITS).execute(job)
+        loop = Loop(
+            self._planner, box.tools(), box.policy(), limits=LIMITS, middleware=self._middleware
+        )
+        return await loop.execute(job)
 
     async def close(self) -> None:
         """Close the model."""

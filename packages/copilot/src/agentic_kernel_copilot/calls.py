@@ -37,6 +37,7 @@ from agentic_kernel_engine.seams import (
     Tool,
     ToolContext,
     Tools,
+    Validator,
     perform,
 )
 
@@ -63,9 +64,17 @@ class Calls:
         entry: The run that records the calls.
         tools: Our tools.
         policy: Decides about every call of our tools, and every call about which the CLI asks.
+        validator: Makes the checks of each tool that has no validator of its own.
     """
 
-    def __init__(self, entry: SessionRun, tools: Tools, policy: Policy) -> None:
+    def __init__(
+        self,
+        entry: SessionRun,
+        tools: Tools,
+        policy: Policy,
+        validator: Validator | None = None,
+    ) -> None:
+        self._validator = validator
         self._entry = entry
         self._tools = tools
         self._policy = policy
@@ -116,7 +125,7 @@ class Calls:
         entry, index = self._entry, self._index(call)
         told = ToolContext(
             entry.task.id, entry.state.step, index, self._key(call, tool), entry.job.principal,
-            partial(entry.progress, call.action.tool, index),
+            partial(entry.progress, call.action.tool, index), validator=self._validator,
         )  # fmt: skip
         return await perform(
             Invocation(tool, call.action.arguments, call.action, told, call.action.arguments)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -42,12 +42,19 @@ class SessionRun(Ledger[State]):
         job: The Host's handle on the Task.
         state: The state of the last commit, or a new one.
         limits: The configured limits; limits that were changed on the running Task replace them.
+        clock: Returns seconds, never running backwards, for ``max_seconds``.
     """
 
     __slots__ = ("_first",)
 
-    def __init__(self, job: Job, state: State, limits: Limits) -> None:
-        super().__init__(job, state, limits, time.monotonic, dump)
+    def __init__(
+        self,
+        job: Job,
+        state: State,
+        limits: Limits,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        super().__init__(job, state, limits, clock, dump)
         self._first = state.step
         if self.task.metadata.get(WAITING_FOR) is not None:
             job.note(WAITING_FOR, None)  # The run asks again for what it still waits for.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
@@ -34,7 +35,7 @@ from agentic_kernel_engine.loop import (
 from agentic_kernel_engine.plans import vocabulary
 from agentic_kernel_engine.principal import NOBODY
 from agentic_kernel_engine.providers import check_model, check_seconds
-from agentic_kernel_engine.seams import AgentTool, AllowAll, Policy, Tool, Tools
+from agentic_kernel_engine.seams import AgentTool, AllowAll, Policy, Tool, Tools, Validator
 from agentic_kernel_engine.waiting import WAITING_FOR
 
 from . import failures
@@ -52,6 +53,11 @@ LET_GO_SECONDS: Final = 2 * PATIENCE
 """Seconds that a run may take to let go of its session: it ends the turn, then leaves."""
 OnKill = Literal["keep", "delete"]
 """The treatment of the session of a killed Task: the CLI keeps or deletes it."""
+
+
+def new_uuid() -> str:
+    """A new id for a session."""
+    return str(uuid.uuid4())
 
 
 class CopilotSubstrate:
@@ -88,6 +94,9 @@ class CopilotSubstrate:
         limits: The limits of a Task: answers, calls, failures, seconds, tokens and cost. The other
             limits are for the Loop only.
         principal: The principal of the Tasks whose dispatch names none; see `Host.dispatch`.
+        validator: Makes the checks of each of our tools that has no validator of its own.
+        timer: Returns seconds, never running backwards, for ``max_seconds``.
+        ids: Issues the ids of sessions; each id must be a new UUID.
         on_kill: ``keep`` or ``delete`` the session of a killed Task.
         working_directory: The folder in which the CLI works; None for the current one.
         home: The folder in which the CLI keeps its sessions; None for ``COPILOT_HOME``, or
@@ -113,6 +122,9 @@ class CopilotSubstrate:
         policy: Policy | None = None,
         limits: Limits | None = None,
         principal: Principal = NOBODY,
+        validator: Validator | None = None,
+        timer: Callable[[], float] = time.monotonic,
+        ids: Callable[[], str] = new_uuid,
         on_kill: OnKill = "keep",
         working_directory: str | os.PathLike[str] | None = None,
         home: str | os.PathLike[str] | None = None,
@@ -138,6 +150,7 @@ class CopilotSubstrate:
             check_provider(provider)
         failures.keep(keys_of(provider, mcp_servers, known))
         self._lacks = lacking(provider, named, offline)
+        self._named = named or (provider or {}).get("model_id") or ""
         self._timeout = timeout
         self._tools = Tools(*tools)
         if any(isinstance(each, AgentTool) for each in self._tools.tools()):
@@ -145,6 +158,9 @@ class CopilotSubstrate:
         self._policy: Policy = AllowAll() if policy is None else policy
         self._limits = Limits() if limits is None else limits
         self.principal = edges.instance(principal, "principal", Principal)
+        self._validator = None if validator is None else edges.function(validator, "validator")
+        self._timer = edges.function(timer, "timer")
+        self._ids = edges.function(ids, "ids")
         self._on_kill = on_kill
         where = None if working_directory is None else Path(working_directory)
         self.cli = Cli(
@@ -208,12 +224,13 @@ class CopilotSubstrate:
             TaskFailed: With a code of `agentic_kernel_copilot.failures`, or ``engine/<limit>``.
         """
         await self._alone(job)
+        job.announce(self._named)
         begun = job.state is not None
         try:
-            state = load(job.state) if begun else State(VERSION, str(uuid.uuid4()))
+            state = load(job.state) if begun else State(VERSION, self._ids())
         except InvalidValue as error:
             raise StateUnreadable(str(error)) from error
-        entry = SessionRun(job, state, self._limits)
+        entry = SessionRun(job, state, self._limits, self._timer)
         if not begun:
             job.note(SESSION, state.session)
             entry.record(
@@ -224,7 +241,7 @@ class CopilotSubstrate:
         try:
             if self._lacks:
                 raise CannotStart(self._lacks)
-            calls = Calls(entry, self._tools, self._policy)
+            calls = Calls(entry, self._tools, self._policy, self._validator)
             turns = SessionTurns(entry, calls, self.cli, self._options, self._timeout)
             output = await turns.run(begun)
         except End as end:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -16,8 +17,8 @@ import msgspec
 from agentic_kernel import Complete, Fail, InvalidValue, Mutation
 
 from . import moments, values
+from .cursor import Cursor, EventId
 from .errors import StoreError
-from .store import EventId
 
 TASK_DISPATCHED: Final = "task.dispatched"
 """The Task entered ``running``. Data: ``by``."""
@@ -45,6 +46,9 @@ RESULT_DROPPED: Final = "run.result_dropped"
 """A run produced a result after it had lost the Task. Data: ``by``."""
 RUN_ABANDONED: Final = "run.abandoned"
 """A run did not unwind in time and keeps its slot. Live only. Data: ``by``."""
+RUN_BEGUN: Final = "run.begun"
+"""A run of the Task begins on this Host, at its first entry or a later one. Live only; told only if
+it names an Agent or a model. Data: ``agent``, ``model`` (the name by which requests ask for it)."""
 RUN_DELTA: Final = "run.delta"
 """Text in progress. Data: ``text``. Deltas emitted one after the other are stored as one."""
 RUN_TURN: Final = "run.turn"
@@ -65,6 +69,7 @@ HOST_EVENTS: Final = frozenset(
         TASK_DECISION_POSTED,
         RESULT_DROPPED,
         RUN_ABANDONED,
+        RUN_BEGUN,
         RUN_DELTA,
         RUN_TURN,
     }
@@ -84,7 +89,7 @@ class Event(msgspec.Struct, frozen=True):
     """The moment, in UTC; by the Host's clock if not given. An event to be emitted needs an aware
     moment from `moments.EARLIEST` to `moments.LATEST`."""
     id: EventId | None = None
-    """``(version, index)`` once durable; None for an event that is only live so far."""
+    """The id once durable; None for an event that is only live so far."""
 
 
 class TaskEvent(Event, frozen=True):
@@ -203,7 +208,11 @@ class _Stored(msgspec.Struct, gc=False):
 _decoder = msgspec.json.Decoder(_Stored)
 
 
-def from_stored(id: EventId | None, text: bytes) -> Event:
+_event_id = partial(tuple.__new__, EventId)
+"""Makes an id of a store's plain tuple, without a call of a Python function."""
+
+
+def from_stored(id: Cursor | None, text: bytes) -> Event:
     """Decode an event from its stored form.
 
     Version 0.1 stored moments too close to the end of the calendar. They are moved into the range
@@ -219,4 +228,4 @@ def from_stored(id: EventId | None, text: bytes) -> Event:
             f"event {id} is damaged and cannot be read: {damage}; restore it from a copy"
         ) from None
     since = timedelta(microseconds=min(max(stored.at, _FIRST), _LAST))
-    return Event(stored.type, stored.data, _EPOCH + since, id)
+    return Event(stored.type, stored.data, _EPOCH + since, None if id is None else _event_id(id))

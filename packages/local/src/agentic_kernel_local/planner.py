@@ -57,6 +57,11 @@ class LocalPlanner:
         self._examples = tuple(examples)
         self._context_tokens = context_tokens
 
+    @property
+    def model(self) -> str:
+        """The name of the model's file without the suffix; "" if there is no such file."""
+        return self._model.name
+
     async def open(self) -> Engine:
         """Load the model now; otherwise the first step loads it.
 

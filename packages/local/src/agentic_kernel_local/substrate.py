@@ -96,6 +96,7 @@ class LocalSubstrate:
             StateUnreadable: Another substrate or another version wrote the state.
             TaskFailed: The failure has a code of `agentic_kernel_local.failures`.
         """
+        job.announce(self._model.name)
         try:
             options = self._answer.of(job.task)
         except InvalidValue as error:

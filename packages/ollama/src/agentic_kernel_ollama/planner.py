@@ -134,7 +134,8 @@ class OllamaPlanner:
             check_flag(flag, name)
         given = _options(options)
         self._answer = Unforced(max_tokens, temperature, system, tool_choice)
-        self._model = model
+        self.model = model
+        """The model's name, as requests give it."""
         self._timeout = timeout
         self._stream = stream
         self._context_tokens = context_tokens or given.get("num_ctx")
@@ -188,7 +189,7 @@ class OllamaPlanner:
             return Usage(read, written)
         raise self._failures().failure(
             names.NO_PRICE,
-            f"the run has a max_cost, but {self._model} has no price; give one in prices=, or "
+            f"the run has a max_cost, but {self.model} has no price; give one in prices=, or "
             "remove max_cost",
         )
 
@@ -261,7 +262,7 @@ class OllamaPlanner:
     async def _pulled(self, client: AsyncClient) -> AsyncGenerator[Delta, None]:
         failures = self._failures()
         try:
-            async with aclosing(pulled(client, self._model)) as lines:
+            async with aclosing(pulled(client, self.model)) as lines:
                 async for line in lines:
                     yield Delta(f"{failures.clean(line)}\n", PROGRESS)
         except Exception as error:
@@ -293,7 +294,7 @@ class OllamaPlanner:
         except ValueError as error:
             raise self._failures().failure(names.BAD_RESPONSE, str(error)) from error
         whole = msgspec.structs.replace(
-            plan, usage=self._usage(reply, context), model=plan.model or self._model
+            plan, usage=self._usage(reply, context), model=plan.model or self.model
         )
         return self._client.secrets().plan(whole)
 
@@ -311,7 +312,7 @@ class OllamaPlanner:
         return used if price is None else msgspec.structs.replace(used, cost=price.cost(used))
 
     def _price(self) -> Price | None:
-        return _FREE if self._prices is None else price_of(self._prices, self._model)
+        return _FREE if self._prices is None else price_of(self._prices, self.model)
 
     def _options(self, context: Context) -> AnswerOptions:
         try:

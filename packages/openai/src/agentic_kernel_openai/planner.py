@@ -157,6 +157,7 @@ class APIPlanner(ABC):
         if context_tokens is not None and (type(context_tokens) is not int or context_tokens < 1):
             raise InvalidValue("context_tokens", "must be a whole number of at least 1, or None")
         self.model = model
+        """The model's name, as requests give it."""
         self.options = AnswerOptions(max_tokens, temperature, system, tool_choice)
         self._timeout = timeout
         self._streams = stream

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypedDict, TypeVar
 from agentic_kernel import Complete, Fail, Failure, InvalidValue, Kill, Task, TaskStatus
 
 from .. import edges, values
+from ..cursor import Cursor
 from ..errors import HostClosed
 from ..events import TASK_PAUSED, Event, TaskEvent
 from ..memory_store import MemoryStore
@@ -20,7 +21,7 @@ from ..plans.reasons import StopReason
 from ..plans.vocabulary import STEP
 from ..principal import Principal
 from ..receipt import Receipt
-from ..store import EventId, Store
+from ..store import Store
 from ..substrate import Substrate
 from . import inbox
 from .admission import Admission, Resolver
@@ -329,11 +330,13 @@ class Host(Decisions, Queries):
     # Conveniences
 
     async def outcome(self, task_id: str) -> Outcome:
-        """The Task's snapshot, the reason why it ended or paused, its usage and its events."""
+        """The Task's snapshot, the reason why it ended or paused, its usage, events and state."""
         from ..loop.replay import outcome  # Loads the Loop, which a Host does not need otherwise.
 
-        task = await self.get(task_id)
-        return outcome(task, await history(self.store, task_id))
+        record = await self.record(task_id)
+        state = None if record.state is None else values.decode(record.state)
+        events = await history(self.store, task_id)
+        return outcome(record.task, events, state if isinstance(state, Mapping) else None)
 
     async def run(
         self,
@@ -488,7 +491,7 @@ class Host(Decisions, Queries):
                 return
 
     def watch(
-        self, task_id: str, after: EventId | None = None, *, children: bool = False
+        self, task_id: str, after: Cursor | None = None, *, children: bool = False
     ) -> AsyncIterator[TaskEvent]:
         """A Task's history after a cursor, joined with what its run emits, until it is terminal.
 
@@ -513,13 +516,13 @@ class Host(Decisions, Queries):
         return self._watch_one(key, place, children=edges.flag(children, "children"))
 
     async def _watch_one(
-        self, task_id: str, after: EventId | None, *, children: bool
+        self, task_id: str, after: Cursor | None, *, children: bool
     ) -> AsyncIterator[TaskEvent]:
         await self._join()
         async for event in self._reading.watch(task_id, after, children=children):
             yield event
 
-    def stream(self, task_id: str, after: EventId | None = None) -> AsyncIterator[Event]:
+    def stream(self, task_id: str, after: Cursor | None = None) -> AsyncIterator[Event]:
         """Durable events after a cursor, each once and in order, until the Task is terminal.
 
         `watch` also gives the events that are not durable yet.
@@ -530,7 +533,7 @@ class Host(Decisions, Queries):
         """
         return self._stream(checked_id(task_id), edges.cursor(after, "after"))
 
-    async def _stream(self, task_id: str, after: EventId | None) -> AsyncIterator[Event]:
+    async def _stream(self, task_id: str, after: Cursor | None) -> AsyncIterator[Event]:
         await self._join()
         async for event in self._news.stream(task_id, after):
             yield event

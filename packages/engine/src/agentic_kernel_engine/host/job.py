@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 from agentic_kernel import InvalidValue, Task, TaskStatus
 
 from .. import edges, values
+from ..cursor import Cursor
 from ..events import Checked, Event
 from ..principal import Principal
 from ..receipt import Receipt
-from ..store import EventId
 from ..terms import NONE, Terms, decoded
 from ..waiting import without_pause
 from .run import EventLike, Run
@@ -129,7 +129,7 @@ class Job:
         """
         self._run.check_alive()
 
-    async def history(self, after: EventId | None = None) -> list[Event]:
+    async def history(self, after: Cursor | None = None) -> list[Event]:
         """The Task's durable events after a cursor, in order; read them once per entry (R15).
 
         Raises:
@@ -155,7 +155,7 @@ class Job:
         *,
         consumed: Collection[int] = (),
         progress: bool = True,
-    ) -> EventId:
+    ) -> Cursor:
         """Make the state and the events durable, together or not at all; never unwinds (R6).
 
         The same write stores the events and notes since the last commit.
@@ -185,7 +185,7 @@ class Job:
         consumed: Collection[int] = (),
         if_paused: Mapping[str, Any] | None = None,
         progress: bool = True,
-    ) -> EventId:
+    ) -> Cursor:
         """`commit`, and a safe point: a pause or a drain that waits takes effect here (R6).
 
         The transition is part of the same commit; the run is then unwound, and the next entry
@@ -236,6 +236,16 @@ class Job:
             RunEnded: This run no longer owns the Task.
         """
         self._run.note(key, value)
+
+    def announce(self, model: str = "") -> None:
+        """Tell observers which Agent and which model this run works with; nothing is stored.
+
+        Call it at the begin of `execute`. It does nothing if there is neither.
+
+        Args:
+            model: The name by which the run asks its model; "" if there is none.
+        """
+        self._run.announce(model)
 
     def emit(self, event: EventLike) -> None:
         """Tell observers at once; the next commit, or a kill by this Host, stores the event.

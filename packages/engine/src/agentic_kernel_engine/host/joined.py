@@ -11,8 +11,9 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Final
 
+from ..cursor import Cursor
 from ..events import Event, TaskEvent, from_stored
-from ..store import EventId, Store
+from ..store import Store
 from .history import PAGE
 from .news import Follower, News
 from .runner import LiveRuns
@@ -36,7 +37,7 @@ class Joined:
         self._live = live
 
     async def watch(
-        self, task_id: str, after: EventId | None, *, children: bool
+        self, task_id: str, after: Cursor | None, *, children: bool
     ) -> AsyncIterator[TaskEvent]:
         """See `Host.watch`."""
         if not children:
@@ -66,7 +67,7 @@ class Joined:
         self,
         queue: asyncio.Queue[TaskEvent | BaseException | None],
         task_id: str,
-        after: EventId | None = None,
+        after: Cursor | None = None,
     ) -> None:
         """Put the events of one Task into the queue, and None after the last one."""
         try:
@@ -94,7 +95,7 @@ class Joined:
                 return
             after = page[-1].task.id
 
-    async def _one(self, follower: Follower, after: EventId | None) -> AsyncIterator[TaskEvent]:
+    async def _one(self, follower: Follower, after: Cursor | None) -> AsyncIterator[TaskEvent]:
         """The events of one Task, until it is terminal.
 
         Raises:
@@ -106,7 +107,7 @@ class Joined:
             # The history up to the run's last commit, then what it has emitted since.
             follower.items.append((run.record.version, 0))
             follower.items.extend(from_stored(None, line) for line in run.emitted())
-        told: set[EventId] = set()
+        told: set[Cursor] = set()
         """The stored events that this reader has had live."""
         try:
             while True:
@@ -158,7 +159,7 @@ class Joined:
         return min(version, max(run.record.version, follower.known))
 
     async def _stored(
-        self, task_id: str, after: EventId | None, version: int
+        self, task_id: str, after: Cursor | None, version: int
     ) -> AsyncIterator[TaskEvent]:
         """The stored events after a cursor, up to a version."""
         while True:

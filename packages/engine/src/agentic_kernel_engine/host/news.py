@@ -9,13 +9,13 @@ from typing import Final
 
 from agentic_kernel import Task, TaskStatus
 
+from ..cursor import Cursor
 from ..errors import HostClosed
 from ..events import Event, from_stored
 from ..faults import report
 from ..observer import Observer
 from ..plans.reasons import STOP_REASON, StopReason
 from ..record import Record
-from ..store import EventId
 from .approvals import Desk
 from .complaints import Complaints
 from .history import PAGE
@@ -71,7 +71,7 @@ class News:
                 version = 0 if event.id is None else event.id[0]
                 report(fault, task_id, version, "the observer (this is reported once)", "version")
 
-    def tell_stored(self, task_id: str, id: EventId | None, text: bytes) -> None:
+    def tell_stored(self, task_id: str, id: Cursor | None, text: bytes) -> None:
         """Tell the observer of an event in its stored form."""
         if self.observed:
             self.tell(task_id, from_stored(id, text))
@@ -149,7 +149,7 @@ class News:
                 return task
             await self.wait(task_id, (TaskStatus.RUNNING,))
 
-    async def stream(self, task_id: str, after: EventId | None) -> AsyncIterator[Event]:
+    async def stream(self, task_id: str, after: Cursor | None) -> AsyncIterator[Event]:
         """Durable events after a cursor, each once and in order, until the Task is terminal.
 
         Raises:

@@ -22,13 +22,13 @@ from agentic_kernel.transitions import check_note
 
 from .. import edges, moments, values
 from .. import events as vocabulary
+from ..cursor import Cursor
 from ..errors import Conflict, StoreError, UnknownOutcome
 from ..events import Checked, Event
 from ..plans.reasons import STOP_REASON, StopReason
 from ..principal import Principal
 from ..readback import landed
 from ..record import Record
-from ..store import EventId
 from ..waiting import PAUSE as PAUSE
 from ..waiting import pause_waits, without_pause
 from .change import LOOKS, acknowledged
@@ -199,6 +199,13 @@ class Run(FifoLock):
         else:
             self._emit(text)
 
+    def announce(self, model: str) -> None:
+        agent, news = self.record.task.agent_name, self._home.news
+        if news.observed and (agent or model):
+            names = {"agent": agent, "model": model}
+            data = {key: name for key, name in names.items() if name}
+            news.tell(self.task_id, vocabulary.Event(vocabulary.RUN_BEGUN, data, self.now))
+
     def report(self, events: Sequence[Checked], heeded: Collection[int]) -> None:
         self.check_alive()
         self.heeded = heeded
@@ -236,7 +243,7 @@ class Run(FifoLock):
         """The events emitted since the last commit, in their stored form."""
         return [each if isinstance(each, bytes) else each.stored() for each in self._emitted]
 
-    async def history(self, after: EventId | None) -> list[Event]:
+    async def history(self, after: Cursor | None) -> list[Event]:
         self.check_alive()
         return await history(self._home.parts.store, self.task_id, after)
 
@@ -257,7 +264,7 @@ class Run(FifoLock):
         due: datetime | None = None,
         if_paused: Mapping[str, Any] | None = None,
         progress: bool = True,
-    ) -> EventId:
+    ) -> Cursor:
         self.check_alive()
         if due is not None:
             due = moments.aware("due", due)
@@ -284,7 +291,7 @@ class Run(FifoLock):
             await asyncio.sleep(0)
         return last
 
-    async def _land(self, draft: _Draft, made: list[bytes]) -> tuple[str | None, EventId]:
+    async def _land(self, draft: _Draft, made: list[bytes]) -> tuple[str | None, Cursor]:
         """Commit the draft on top of the latest inbox.
 
         Returns:

@@ -180,7 +180,15 @@ def _invocation(
     key = effects.key(tool, run.task.id, step, index, call)
     progress = partial(run.progress, call.tool, index)
     told = ToolContext(
-        run.task.id, step, index, key, run.job.principal, progress, None, wiring.threads
+        run.task.id,
+        step,
+        index,
+        key,
+        run.job.principal,
+        progress,
+        None,
+        wiring.threads,
+        wiring.validator,
     )
     if isinstance(tool, AgentTool):
         run.ending = run.ending or children.too_deep(run)

@@ -12,6 +12,7 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 from agentic_kernel import InvalidValue, Task
 
 from .. import values
+from ..cursor import Cursor
 from ..errors import TaskFailed
 from ..events import Checked, Event
 from ..host import inbox
@@ -21,7 +22,6 @@ from ..plans.ending import End
 from ..plans.limits import Limits, Remaining, Spent, failed_too_often, reached, remaining
 from ..plans.plan import Usage
 from ..plans.reasons import STOP_REASON, WAITING_FOR, StopReason
-from ..store import EventId
 from ..waiting import field_text
 
 Clock = Callable[[], float]
@@ -85,7 +85,7 @@ class Ledger(Generic[S]):
         """True if a crash hides what the calls of this step did: the step is then no progress."""
         self.progress_room = PROGRESS
         """The bytes of JSON that tools may still report until the next commit."""
-        self.landed: Callable[[EventId], None] | None = None
+        self.landed: Callable[[Cursor], None] | None = None
         """Called after each commit, with a cursor after its last event."""
         self._dump = dump
         own = job.terms.limits

@@ -6,7 +6,7 @@ the history does not hold the host's ``variables``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -107,10 +107,14 @@ class Outcome(msgspec.Struct, frozen=True):
     usage: Usage
     """The usage of all calls of the planner, except a call that a kill cut short."""
     events: Sequence[Event]
+    state: Mapping[str, Any] | None = None
+    """The durable state of the run, as plain JSON: that of its last commit, before the step that
+    ended it. None if the Task's substrate has stored no such mapping, as before its first commit.
+    """
 
 
-def outcome(task: Task, events: Sequence[Event]) -> Outcome:
-    """The outcome of a Task, from its snapshot and its history."""
+def outcome(task: Task, events: Sequence[Event], state: Mapping[str, Any] | None = None) -> Outcome:
+    """The outcome of a Task, from its snapshot, its history, and the state in its record."""
     noted = task.metadata.get(STOP_REASON)
     reason = StopReason(noted) if noted in list(StopReason) and task.status != "running" else None
-    return Outcome(task, task.result, reason, replay(events).spent.usage, events)
+    return Outcome(task, task.result, reason, replay(events).spent.usage, events, state)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from .. import events as host
+from ..cursor import Cursor
 from ..events import Checked, Event
 from ..faults import report
 from ..host.job import Job
@@ -16,7 +17,6 @@ from ..plans.limits import Limits
 from ..plans.plan import Plan
 from ..plans.reasons import STOP_REASON, WAITING_FOR
 from ..plans.transcript import Transcript, UserMessage, read
-from ..store import EventId
 from .ledger import Clock, Ledger
 from .state import VERSION, AtHand, State, dump, load
 
@@ -117,7 +117,7 @@ class LoopRun(Ledger[State]):
         self.record(type, text=text, **data)
         self.transcript += read([Event(type, {"text": text, **data})])
 
-    def _note_cut(self, cursor: EventId) -> None:
+    def _note_cut(self, cursor: Cursor) -> None:
         if self.state.at_hand is None:
             self.transcript.may_be_cut(cursor)
 

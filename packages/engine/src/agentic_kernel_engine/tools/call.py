@@ -119,7 +119,7 @@ async def perform(invocation: Invocation) -> Observation:
     except InvalidValue as error:
         return _failed(invocation, SCHEMA_VALIDATION_FAILED, str(error))
     try:
-        fits_input, fits_output = tool.checks()
+        fits_input, fits_output = tool.checks(context.validator)
         problem = fits_input(arguments)
         if problem is not None:
             return _failed(invocation, SCHEMA_VALIDATION_FAILED, _at("arguments", problem))
