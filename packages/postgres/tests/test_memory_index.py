@@ -22,7 +22,9 @@ from .databases import vectors as vectors
 HERE = Scope("acme", "ann", "monday")
 THERE = Scope("acme", "bob")
 COUNT = 4_000
-WORDS = "tea coffee invoice train seat Lyon Nice Paris red green blue car house report deadline mail".split()
+WORDS = (
+    "tea coffee invoice train seat Lyon Nice Paris red green blue car house report deadline mail"
+).split()
 ASKED = [" ".join(random.Random(n).sample(WORDS, 2)) for n in range(40)]
 
 
