@@ -7,11 +7,12 @@ import statistics
 import time
 from collections.abc import Sequence
 
+import numpy as np
 from corpus import Known, questions, texts, vectors
 from figure import Figure
 from postgres_server import FASTEST, server
 
-from agentic_kernel_engine.seams import Hit, Query, Scope
+from agentic_kernel_engine.seams import Hit, Item, Query, Scope
 from agentic_kernel_postgres import PostgresMemory
 
 COUNT = 100_000
@@ -28,8 +29,10 @@ NEW = 200
 
 def measure() -> list[Figure]:
     """Time and recall of queries in scopes of different size, before and after `index`."""
-    of = [*texts(COUNT), *(asked := questions(ASKED))]
-    embedder = Known([*of, "dimensions"], [*vectors(texts(COUNT)), *vectors(asked), [0.0] * 384])
+    asked = questions(ASKED)
+    embedder = Known(
+        [*texts(COUNT), *asked], np.concatenate([vectors(texts(COUNT)), vectors(asked)])
+    )
     with server() as place:
         return asyncio.run(_figures(place, embedder, asked))
 
@@ -91,8 +94,6 @@ async def _fill(memory: PostgresMemory, scope: Scope, of: Sequence[str]) -> None
 
 async def _propose(memory: PostgresMemory, of: Sequence[str]) -> float:
     """Seconds of one proposal, in the median; to a scope of its own, which no query looks at."""
-    from agentic_kernel_engine.seams import Item
-
     spent = []
     for text in of:
         began = time.perf_counter()
