@@ -1,11 +1,11 @@
 -- oldest: 1
 
--- The places of the items of a large scope that a query compares; null: compare every item.
+-- The places of the items that a query compares: all of a small scope; null: all of a large one.
 --
--- Needs the indexes that `PostgresMemory.index` makes. The items are those nearest by vector, the
--- newest, and those that the words lead to: all words at once, or one of them. The planner decides
--- by its statistics whether it reads an index or the whole scope, so each search is a statement of
--- its own, with its values written out.
+-- With the indexes that `PostgresMemory.index` makes, some of a large one: those nearest by vector,
+-- the newest, and those that the words lead to: all words at once, or one of them. The planner
+-- decides by its statistics whether it reads an index or the whole scope, so each search is a
+-- statement of its own, with its values written out.
 CREATE OR REPLACE FUNCTION @schema@.near_1(
     _digest bytea, _extension text, _words text[], _vector real[], _limit integer
 ) RETURNS bigint[] STABLE LANGUAGE plpgsql AS $body$
@@ -21,13 +21,15 @@ DECLARE
     _asked text;
 BEGIN
     SELECT key INTO _scope FROM @schema@.scopes WHERE digest = _digest;
-    IF _scope IS NULL OR NOT EXISTS (
+    -- Named one by one, because the planner takes each of few scopes for a large part of the table.
+    _places := ARRAY(SELECT place FROM @schema@.items WHERE scope = _scope AND live
+        ORDER BY place LIMIT _whole + 1);
+    IF cardinality(_places) <= _whole THEN
+        RETURN _places;
+    END IF;
+    IF NOT EXISTS (
         SELECT FROM pg_index WHERE indexrelid = to_regclass(_index) AND indisvalid)
     THEN
-        RETURN NULL;
-    END IF;
-    PERFORM FROM @schema@.items WHERE scope = _scope AND live ORDER BY place OFFSET _whole LIMIT 1;
-    IF NOT FOUND THEN
         RETURN NULL;
     END IF;
 
