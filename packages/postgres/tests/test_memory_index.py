@@ -12,7 +12,7 @@ import pytest
 import pytest_asyncio
 
 from agentic_kernel import InvalidValue
-from agentic_kernel_engine.seams.memories import HashingEmbedder
+from agentic_kernel_engine.seams.memories import BadVector, HashingEmbedder
 from agentic_kernel_engine.seams.memory import Hit, Item, Query, Scope
 from agentic_kernel_postgres import NoVectorIndex, PostgresMemory
 
@@ -21,6 +21,7 @@ from .databases import vectors as vectors
 
 HERE = Scope("acme", "ann", "monday")
 THERE = Scope("acme", "bob")
+SMALL = Scope("acme", "carla")
 COUNT = 4_000
 WORDS = (
     "tea coffee invoice train seat Lyon Nice Paris red green blue car house report deadline mail"
@@ -64,22 +65,24 @@ async def test_with_the_indexes_a_query_of_a_large_scope_finds_the_same(
 ) -> None:
     """At least 95 of 100 of the best hits; and it reads the index instead of the scope."""
     await fill(memory, HERE, texts(COUNT))
-    await fill(memory, THERE, texts(300))
-    exact = await asked(memory, HERE), await asked(memory, THERE)
-    assert await memory.index()
-    assert not await memory.index()
-    found = await asked(memory, HERE), await asked(memory, THERE)
+    await fill(memory, THERE, texts(COUNT)[::-1])
+    await fill(memory, SMALL, texts(300))
+    exact = {scope: await asked(memory, scope) for scope in (HERE, THERE, SMALL)}
+    assert await memory.index(HERE)
+    assert not await memory.index(HERE)
+    found = {scope: await asked(memory, scope) for scope in (HERE, THERE, SMALL)}
     shares = []
-    for best, got in zip(exact[0], found[0], strict=True):
+    for best, got in zip(exact[HERE], found[HERE], strict=True):
         assert [hit.score for hit in got] == sorted((hit.score for hit in got), reverse=True)
         shares.append(sum(hit.score >= best[-1].score - 1e-9 for hit in got) / len(best))
     assert sum(shares) / len(shares) >= 0.95
-    assert found[1] == exact[1], "a small scope is compared whole"
-    assert _plan(vectors, schema).count("items_near_64") == 1
+    assert found[THERE] == exact[THERE], "a scope without indexes is compared whole"
+    assert found[SMALL] == exact[SMALL], "a small scope is compared whole"
+    assert _plan(vectors, schema).count("items_near_1") == 1
     await memory.close()  # what a connection has counted is told when it ends
     read = scans(vectors, schema)
-    assert read["items_near_64"] >= len(ASKED)
-    assert read["items_words"] > 0
+    assert read["items_near_1"] >= len(ASKED)
+    assert read["items_words_1"] > 0
 
 
 def _plan(place: str, schema: str) -> str:
@@ -93,7 +96,7 @@ def _plan(place: str, schema: str) -> str:
         halfvec = f"{extension}.halfvec(64)"
         rows = connection.execute(
             f"EXPLAIN SELECT place FROM {schema}.items WHERE scope = 1 AND live "
-            f"AND cardinality(vector) = 64 ORDER BY (vector::{halfvec}) "
+            f"AND vector IS NOT NULL ORDER BY (vector::{halfvec}) "
             f"OPERATOR({extension}.<#>) {vector}::{halfvec} LIMIT 200"
         ).fetchall()
     return "\n".join(row[0] for row in rows)
@@ -104,7 +107,7 @@ async def test_what_a_query_must_not_miss_is_found_with_the_indexes(
 ) -> None:
     """A rare word, what was proposed just now, and nothing that is not live."""
     await fill(memory, HERE, texts(COUNT))
-    await memory.index()
+    await memory.index(HERE)
     (hit,) = await memory.recall(Query(HERE, "no. 2718", limit=1))
     assert hit.item.text.endswith("no. 2718")
     new = Item("new", HERE, "Zürich is nowhere else")
@@ -129,7 +132,7 @@ async def test_a_query_that_an_index_cannot_answer_compares_every_item(
     async with PostgresMemory(vectors, schema=schema) as words:
         await fill(words, HERE, texts(COUNT))
     await fill(memory, HERE, ["a text with a vector"])
-    await memory.index()
+    await memory.index(HERE)
     hits = await memory.recall(Query(HERE, "a text with a vector", limit=1_000, min_score=-1))
     assert hits[0].item.text == "a text with a vector"
     assert len(hits) == 1_000
@@ -144,16 +147,15 @@ async def test_processes_that_make_the_indexes_at_once_make_them_once(
         PostgresMemory(vectors, schema=schema, embedder=HashingEmbedder(64)) for _ in range(3)
     ]
     await fill(memories[0], HERE, texts(500))
-    made = await asyncio.gather(*(memory.index() for memory in memories))
+    made = await asyncio.gather(*(memory.index(HERE) for memory in memories))
     assert any(made)
     with psycopg.connect(vectors) as connection:
         rows = connection.execute(
             "SELECT relname, indisvalid FROM pg_index JOIN pg_class c ON c.oid = indexrelid "
-            "WHERE relnamespace = %s::regnamespace AND relname LIKE 'items_%%' "
-            "AND relname IN ('items_near_64', 'items_words')",
+            "WHERE relnamespace = %s::regnamespace AND relname ~ '^items_(near|words)_'",
             [schema],
         ).fetchall()
-    assert sorted(rows) == [("items_near_64", True), ("items_words", True)]
+    assert sorted(rows) == [("items_near_1", True), ("items_words_1", True)]
     for memory in memories:
         await memory.close()
 
@@ -163,16 +165,33 @@ async def test_an_index_whose_builder_died_is_built_anew(
 ) -> None:
     await fill(memory, HERE, texts(10))
     with psycopg.connect(vectors, autocommit=True) as connection:
-        connection.execute(f"CREATE INDEX items_words ON {schema}.items (task)")
+        connection.execute(f"CREATE INDEX items_words_1 ON {schema}.items (task)")
         connection.execute(
             "UPDATE pg_index SET indisvalid = false WHERE indexrelid = %s::regclass",
-            [f"{schema}.items_words"],
+            [f"{schema}.items_words_1"],
         )
-        assert await memory.index()
+        assert await memory.index(HERE)
         (form,) = connection.execute(
-            "SELECT pg_get_indexdef(%s::regclass)", [f"{schema}.items_words"]
+            "SELECT pg_get_indexdef(%s::regclass)", [f"{schema}.items_words_1"]
         ).fetchone() or ("",)
     assert "gin" in form
+
+
+async def test_a_scope_is_indexed_before_it_has_an_item(
+    memory: PostgresMemory, vectors: str
+) -> None:
+    """And for the vectors of one embedder, as long as it has any."""
+    assert await memory.index(HERE)
+    await fill(memory, HERE, texts(COUNT))
+    (hit,) = await memory.recall(Query(HERE, "no. 2718", limit=1))
+    assert hit.item.text.endswith("no. 2718")
+    async with PostgresMemory(
+        vectors, schema=memory.schema, embedder=HashingEmbedder(32)
+    ) as another:
+        with pytest.raises(BadVector, match="32 numbers and those of the scope 64"):
+            await another.index(HERE)
+        with pytest.raises(BadVector):
+            await another.recall(Query(HERE, "tea"))
 
 
 async def test_a_memory_that_cannot_be_indexed_says_why(
@@ -180,13 +199,13 @@ async def test_a_memory_that_cannot_be_indexed_says_why(
 ) -> None:
     async with PostgresMemory(vectors, schema=schema) as memory:
         with pytest.raises(InvalidValue, match="an index needs an embedder"):
-            await memory.index()
+            await memory.index(HERE)
     async with PostgresMemory(plain, schema=schema, embedder=HashingEmbedder()) as memory:
         with pytest.raises(NoVectorIndex, match="CREATE EXTENSION vector"):
-            await memory.index()
+            await memory.index(HERE)
     async with PostgresMemory(vectors, schema=schema, embedder=Long()) as memory:
         with pytest.raises(NoVectorIndex, match="4,001 numbers"):
-            await memory.index()
+            await memory.index(HERE)
         await memory.propose(Item("a", HERE, "it works without"))
         assert await memory.recall(Query(HERE, "it works"))
 
@@ -197,7 +216,7 @@ async def test_an_extension_that_is_too_old_is_named(
     """Played by asking for one newer than there is; no old one can be had."""
     monkeypatch.setattr("agentic_kernel_postgres.memory_index._OLDEST", (1_000, 0))
     with pytest.raises(NoVectorIndex, match="ALTER EXTENSION vector UPDATE"):
-        await memory.index()
+        await memory.index(HERE)
 
 
 class Long:

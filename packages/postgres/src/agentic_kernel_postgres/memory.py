@@ -57,8 +57,8 @@ class PostgresMemory:
     that the item has. Without the embedder or the extension, the score is that share alone. Words
     are compared without letter case and in one Unicode form, in every language.
 
-    A query compares every item of its scope. After `index` was called, a query in a scope of more
-    than 3,000 items compares only those that an index by vector, the newest items and an index by
+    A query compares every item of its scope. After `index` was called for a scope of more than
+    3,000 items, it compares only those that an index by vector, the newest items and an index by
     word lead to. Scores and their order are the same, but an item that fits may be missed.
 
     A call that returned is committed, and is as durable as a write of a `PostgresStore` in the same
@@ -177,23 +177,25 @@ class PostgresMemory:
         new, _ = await self._keep(scope, read_export(exported))
         return new
 
-    async def index(self) -> bool:
-        """Make the indexes for large scopes, if the schema does not have them yet.
+    async def index(self, scope: Scope) -> bool:
+        """Make the indexes of a scope that has, or will have, very many items.
 
         Meanwhile, this and other processes go on reading and writing. A hundred thousand items take
-        about a minute. From then on each new item costs the database a few milliseconds more. Call
-        it again if the embedder changes to another length of vectors; the indexes are those of the
-        whole schema, for all scopes.
+        one or two minutes. From then on each new item of the scope costs the database a few
+        milliseconds more. Scopes without indexes are not affected. It is meant for dozens of large
+        scopes in a schema, not for thousands.
 
         Returns:
             True if this call made an index; False if they were there.
 
         Raises:
-            InvalidValue: The memory has no embedder.
+            InvalidValue: The memory has no embedder, or it is not a scope.
             NoVectorIndex: The extension pgvector is missing or older than 0.8, or the vectors have
                 more than 4,000 numbers.
+            BadVector: The embedder's vectors have another length than those of the scope.
             StoreError: The database cannot be reached, or the role may not make an index.
         """
+        check_scope(scope)
         if self._embedded is None:
             raise InvalidValue("embedder", "is missing; an index needs an embedder")
         opened = await self._sessions.here()
@@ -203,7 +205,7 @@ class PostgresMemory:
                 "newer on the server, run CREATE EXTENSION vector, and make a new PostgresMemory"
             )
         vector = await self._embedded.asked("dimensions")
-        return await make_indexes(opened.session, opened.extension, len(vector))
+        return await make_indexes(opened.session, opened.extension, scope, len(vector))
 
     async def close(self) -> None:
         """Close all connections; the memory cannot be used any more."""

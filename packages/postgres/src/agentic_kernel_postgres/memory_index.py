@@ -1,4 +1,4 @@
-"""Indexes of a memory: by vector and by word, built while other processes go on writing."""
+"""Indexes of one scope of a memory: by vector and by word, built while other processes write."""
 
 from __future__ import annotations
 
@@ -8,7 +8,11 @@ from typing import Any, Final
 import psycopg
 from psycopg import AsyncConnection, errors
 
+from agentic_kernel_engine.seams import Scope
+from agentic_kernel_engine.seams.memories import BadVector
+
 from .errors import NoVectorIndex, as_store_error
+from .memory_rows import digest_of
 from .session import Session, cursor_of
 
 MOST_DIMENSIONS: Final = 4_000
@@ -27,16 +31,21 @@ SELECT (SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass(%s)),
     EXISTS (SELECT FROM pg_stat_progress_create_index
         WHERE datname = current_database() AND coalesce(relid = to_regclass(%s), true))
 """
-_BY_WORD: Final = "USING gin (words) WHERE live"
+_SCOPE: Final = """
+INSERT INTO {schema}.scopes (digest, tenant, principal, session) VALUES (%s, %s, %s, %s)
+ON CONFLICT DO NOTHING
+"""
+_KEY: Final = "SELECT key, dimensions FROM {schema}.scopes WHERE digest = %s"
 
 
-async def make_indexes(session: Session, extension: str, dimensions: int) -> bool:
-    """Make the indexes for vectors of this length; True if one of them was made by this call.
+async def make_indexes(session: Session, extension: str, scope: Scope, dimensions: int) -> bool:
+    """Make the indexes of a scope for vectors of this length; True if this call made one of them.
 
     If a process dies while it builds an index, the next call removes the rest and builds it anew.
 
     Raises:
         NoVectorIndex: The extension is too old, or the vectors are too long.
+        BadVector: The vectors of the scope have another length.
         StoreError: The database cannot be reached, or refuses.
     """
     ((version,),) = await session.query(_VERSION)
@@ -50,15 +59,23 @@ async def make_indexes(session: Session, extension: str, dimensions: int) -> boo
             f"{session.name}: the embedder's vectors have {dimensions:,} numbers and the index "
             f"takes at most {MOST_DIMENSIONS:,}; use an embedder with fewer"
         )
+    digest = digest_of(scope)
+    await session.query(_SCOPE, [digest, scope.tenant, scope.principal, scope.session])
+    ((key, there),) = await session.query(_KEY, [digest])
+    if there not in (None, dimensions):
+        raise BadVector(
+            f"the embedder's vectors have {dimensions:,} numbers and those of the scope {there:,}"
+        )
     by_vector = (
         f"USING hnsw ((vector::{extension}.halfvec({dimensions})) {extension}.halfvec_ip_ops) "
-        f"WHERE live AND cardinality(vector) = {dimensions}"
+        f"WHERE scope = {key} AND live AND vector IS NOT NULL"
     )
+    by_word = f"USING gin (words) WHERE scope = {key} AND live"
     try:
         async with session.connection() as connection:
             made = [
-                await _made(connection, session.schema, f"items_near_{dimensions}", by_vector),
-                await _made(connection, session.schema, "items_words", _BY_WORD),
+                await _made(connection, session.schema, f"items_near_{key}", by_vector),
+                await _made(connection, session.schema, f"items_words_{key}", by_word),
             ]
             if any(made):
                 # Without statistics, the planner does not know which index is worth its while.
