@@ -21,10 +21,10 @@ LIMIT = 10
 BATCH = 2_000
 """Items of one restore."""
 ALL = Scope("acme", "all")
-SMALL = {0.01: Scope("acme", "one"), 0.1: Scope("acme", "ten")}
-"""Scopes with a part of all items, by that part; the large scope has the rest."""
+OTHERS = {1_000: Scope("acme", "thousand"), 10_000: Scope("acme", "ten thousand")}
+"""Scopes beside the large one, by the number of their items; the first one is not indexed."""
 NEW = 200
-"""Items that are proposed one by one, with and without the index."""
+"""Items that are proposed one by one, without the indexes and then with them."""
 
 
 def measure() -> list[Figure]:
@@ -38,66 +38,66 @@ def measure() -> list[Figure]:
 
 
 async def _figures(place: str, embedder: Known, asked: Sequence[str]) -> list[Figure]:
-    where = f"{COUNT:,} items" + (" on a memory file system" if FASTEST.name == "shm" else "")
+    medium = " on a memory file system" if FASTEST.name == "shm" else ""
+    every = texts(COUNT)
+    every, tail = every[: -2 * NEW], every[-2 * NEW :]
+    scopes = {COUNT: ALL, **OTHERS}
     async with PostgresMemory(place, embedder=embedder) as memory:
-        every = texts(COUNT - NEW * 2)
-        begun = 0
-        for part, scope in SMALL.items():
-            await _fill(memory, scope, every[begun : begun + int(part * COUNT)])
-            begun += int(part * COUNT)
-        await _fill(memory, ALL, every[begun:])
-        held_back = texts(COUNT)[COUNT - NEW * 2 :]
-        before = await _propose(memory, held_back[:NEW])
-        exact = {scope: await _ask(memory, scope, asked) for scope in (ALL, *SMALL.values())}
+        for count, scope in OTHERS.items():
+            await _fill(memory, scope, texts(count))
+        filling = await _fill(memory, ALL, every)
+        before = await _propose(memory, tail[:NEW])
+        exact = {count: await _ask(memory, scope, asked) for count, scope in scopes.items()}
         began = time.perf_counter()
-        assert await memory.index()
+        await memory.index(ALL)
         building = time.perf_counter() - began
-        after = await _propose(memory, held_back[NEW:])
-        # What was proposed meanwhile is compared too, so the lists of old would be unfair.
-        found = {scope: await _ask(memory, scope, asked) for scope in (ALL, *SMALL.values())}
+        await memory.index(OTHERS[10_000])
+        found = {count: await _ask(memory, scope, asked) for count, scope in scopes.items()}
+        after = await _propose(memory, tail[NEW:])
     figures = [
         Figure(
-            name=f"both indexes built, {where}", ours=building, unit="s", limit=building,
-            limit_is="itself", bar=300.0,
+            name=f"both indexes of {COUNT:,} items built{medium}", ours=building, unit="s",
+            limit=filling, limit_is="the items taken in", bar=300.0,
         ),
         Figure(
-            name="a new item, median", ours=after * 1e3, unit="ms", limit=before * 1e3,
-            limit_is="without the indexes", bar=20.0,
+            name=f"a new item in a scope of {COUNT:,}{medium}, median", ours=after * 1e3, unit="ms",
+            limit=before * 1e3, limit_is="without the indexes", bar=20.0,
         ),
     ]  # fmt: skip
-    for scope, part in ((ALL, 0.89), *((scope, part) for part, scope in SMALL.items())):
-        (old, times), (new, times_after) = exact[scope], found[scope]
-        for name, share, bar in (("median", 0.5, 20.0), ("99th percentile", 0.99, 40.0)):
-            figures.append(
-                Figure(
-                    name=f"a query in {part:.0%} of {where}, {name}",
-                    ours=_part(times_after, share) * 1e3, unit="ms",
-                    limit=_part(times, share) * 1e3, limit_is="every item compared", bar=bar,
-                )
-            )  # fmt: skip
-        figures.append(
+    for count in scopes:
+        where = f"among {count:,} items{medium}"
+        times, limits = found[count][1], exact[count][1]
+        figures += [
             Figure(
-                name=f"recall@{LIMIT} of a query in {part:.0%} of {where}",
-                ours=_recall(old, new), unit="", limit=1.0, limit_is="every item compared",
-                bar=0.95, better="higher",
+                name=f"a query {where}, {name}", ours=_part(times, part) * 1e3, unit="ms",
+                limit=_part(limits, part) * 1e3, limit_is="without the indexes", bar=bar,
             )
-        )  # fmt: skip
+            for name, part, bar in (("median", 0.5, 20.0), ("99th percentile", 0.99, 40.0))
+        ] + [
+            Figure(
+                name=f"recall@{LIMIT} {where}", ours=_recall(exact[count][0], found[count][0]),
+                unit="", limit=1.0, limit_is="every item compared", bar=0.95, better="higher",
+            )
+        ]  # fmt: skip
     return figures
 
 
-async def _fill(memory: PostgresMemory, scope: Scope, of: Sequence[str]) -> None:
+async def _fill(memory: PostgresMemory, scope: Scope, of: Sequence[str]) -> float:
+    """The seconds until a scope has taken all texts in."""
+    began = time.perf_counter()
     for start in range(0, len(of), BATCH):
         some = of[start : start + BATCH]
         items = [{"id": text, "text": text} for text in some]
         await memory.restore(scope, {"scope": {}, "version": 1, "items": items})
+    return time.perf_counter() - began
 
 
 async def _propose(memory: PostgresMemory, of: Sequence[str]) -> float:
-    """Seconds of one proposal, in the median; to a scope of its own, which no query looks at."""
+    """Seconds of one proposal, in the median."""
     spent = []
     for text in of:
         began = time.perf_counter()
-        await memory.propose(Item(text, Scope("acme", "new"), text))
+        await memory.propose(Item(text, ALL, text))
         spent.append(time.perf_counter() - began)
     return statistics.median(spent)
 

@@ -11,7 +11,7 @@ CREATE OR REPLACE FUNCTION @schema@.near_1(
 ) RETURNS bigint[] STABLE LANGUAGE plpgsql AS $body$
 DECLARE
     _whole constant integer := 3000;  -- a scope of so many items is compared whole
-    _each constant integer := 100;  -- the newest items, and those of each word
+    _each constant integer := 50;  -- the newest items, and those of each word
     _near constant integer := greatest(100, 2 * _limit);  -- the nearest items
     _scope @schema@.scopes;
     _found bigint[];
