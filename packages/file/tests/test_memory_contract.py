@@ -13,7 +13,7 @@ from agentic_kernel_file import FileMemory
 
 
 class _Remembers(MemoryContract):
-    features = MemoryFeatures(keeps=True, searches=True, durable=True)
+    features = MemoryFeatures(keeps=True, searches=True, durable=True, shared=True)
 
     @pytest.fixture
     def embedder(self) -> Embedder | None:
@@ -44,6 +44,20 @@ class _Remembers(MemoryContract):
             return opened()
 
         return reopen
+
+    @pytest.fixture
+    def another(
+        self, opened: Callable[[], FileMemory]
+    ) -> Iterator[Callable[[], Awaitable[FileMemory]]]:
+        handles: list[FileMemory] = []
+
+        async def another() -> FileMemory:
+            handles.append(opened())
+            return handles[-1]
+
+        yield another
+        for memory in handles:
+            memory.close()
 
 
 class TestFileMemory(_Remembers):

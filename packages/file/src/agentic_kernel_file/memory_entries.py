@@ -7,6 +7,7 @@ import sys
 import unicodedata
 from array import array
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from operator import itemgetter, mul
 from typing import Final, NamedTuple
 
@@ -152,7 +153,7 @@ class Known:
         words = words_of(query.text)
         live = self.ledger.live(query.scope)
         if not query.text or (asked is None and not words):
-            return [Hit(item, 1.0, "among the newest") for item, _ in live][: query.limit]
+            return [Hit(item, 1.0, "among the newest") for item, _ in islice(live, query.limit)]
         if asked is not None:
             self._check_length(len(asked))
         hits: list[tuple[float, Item, str]] = []
