@@ -106,6 +106,8 @@ class MemoryFeatures(Features):
     durable: bool = False
     """Remembered items are there after the memory is opened again. Needs the ``reopen``
     fixture."""
+    shared: bool = False
+    """Several handles share one place, as several processes do. Needs the ``another`` fixture."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
