@@ -14,6 +14,7 @@ from .answers import (
 )
 from .connection import (
     sent,
+    unsent,
 )
 from .conversation import Call, Heard, Message, Result, Said, conversation, provider
 from .edges import (
@@ -62,4 +63,5 @@ __all__ = [
     "check_prices", "check_seconds", "conversation", "final_answer", "functions", "images_of",
     "input_bound", "instructions", "json_of", "key_problem", "keys_in", "mask", "offered",
     "patient", "price_of", "provider", "retry_after_ms", "secrets_of", "sent",
+    "unsent",
 ]  # fmt: skip

@@ -218,7 +218,7 @@ async def _leave(task: asyncio.Task[Any], what: str, *, late: bool) -> None:
             "unobserved; let it end when it is cancelled",
             what, GRACE,
         )  # fmt: skip
-    elif late and not task.cancelled():
+    elif not task.cancelled():
         task.exception()  # Retrieved, so that asyncio logs no warning.
     if again:
         raise asyncio.CancelledError
