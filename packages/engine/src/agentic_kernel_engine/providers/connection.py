@@ -35,10 +35,10 @@ async def sent(
         way = request.extensions["trace"] = _Way()
         try:
             return await send()
-        except lost as error:
+        except Exception as error:
             if tries > 1:
                 error.add_note(SENT_BEFORE)
-            if tries == _TRIES or not way.lapsed:
+            if not isinstance(error, lost) or tries == _TRIES or not way.lapsed:
                 raise
 
 
