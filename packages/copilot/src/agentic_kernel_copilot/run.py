@@ -56,8 +56,8 @@ class SessionRun(Ledger[State]):
             job.note(WAITING_FOR, None)  # The run asks again for what it still waits for.
 
     def made(self, plan: Plan) -> None:
-        """Record the plan of a turn, and count its usage."""
-        self.spend(plan.usage)
+        """Record the plan of a turn; its usage was counted when the CLI told it."""
+        self.state.spent.iterations += 1
         self.events = [*self.events, Checked(vocabulary.PLAN_MADE, values.snapshot(plan))]
 
     def reached(self) -> End | None:

@@ -70,7 +70,8 @@ async def bounded(work: Awaitable[Any], timed: Timed, what: str) -> Any:
         task.cancel()  # The event loop destroys this coroutine, so it must not wait any more.
         raise
     except BaseException:
-        await _end(task, work, what, late=False)
+        left = timed.seconds_left
+        await _end(task, work, what, late=left is not None and left <= 0)
         raise
     await _end(task, work, what, late=late)
     if not late:
