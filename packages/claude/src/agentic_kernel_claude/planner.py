@@ -21,6 +21,7 @@ from agentic_kernel_engine.providers import (
     check_prices,
     check_seconds,
     input_bound,
+    loop_inputs,
     offered,
 )
 from agentic_kernel_engine.providers import failures as names
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 
 IMPL: Final = "claude"
 """The first part of the failure codes, and of the metadata keys by which a Task sets options."""
+INPUTS: Final = loop_inputs(IMPL, "by content or address")
+"""The inputs that the planner takes."""
 PINGS: Final = 10
 """A server that sends only pings may take this many times ``timeout`` for the next event: a model
 may think for long without output."""
@@ -153,11 +156,12 @@ class ClaudePlanner:
         self._client = Client(client, api_key, base_url, timeout)
 
     async def accept(self, task: Task) -> None:
-        """Refuse a Task if one of its options is not valid, or if there is no API key.
+        """Refuse a Task if one of its options is not valid or unknown, or if there is no API key.
 
         Raises:
             CannotStart: The error says what to do.
         """
+        INPUTS.check(task)
         self._answer.accept(task, IMPL)
         await self._client.open()
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import msgspec
 
+from agentic_kernel import InvalidValue
 from agentic_kernel_engine import Job, TaskFailed, values
 from agentic_kernel_engine.events import Checked
 from agentic_kernel_engine.loop import (
@@ -44,16 +45,34 @@ class SessionRun(Ledger[State]):
         state: The state of the last commit, or a new one.
         limits: The configured limits; limits that were changed on the running Task replace them.
         principal: The user or service that the Task runs for.
+        known: Names of the limits that a session keeps.
     """
 
-    __slots__ = ("_first", "principal")
+    __slots__ = ("_first", "_known", "principal")
 
-    def __init__(self, job: Job, state: State, limits: Limits, principal: Principal) -> None:
+    def __init__(
+        self,
+        job: Job,
+        state: State,
+        limits: Limits,
+        principal: Principal,
+        known: Collection[str] = Limits.__struct_fields__,
+    ) -> None:
         super().__init__(job, state, limits, time.monotonic, dump)
         self.principal = principal
+        self._known = known
         self._first = state.step
         if self.task.metadata.get(WAITING_FOR) is not None:
             job.note(WAITING_FOR, None)  # The run asks again for what it still waits for.
+
+    def retune(self, changes: Mapping[str, Any]) -> None:
+        """As for `Ledger`; a limit that a session does not keep is refused.
+
+        Raises:
+            InvalidValue: There is no such limit, or the value is not valid for it.
+        """
+        refuse_limits(changes, self._known)
+        super().retune(changes)
 
     def made(self, plan: Plan) -> None:
         """Record the plan of a turn; its usage was counted when the CLI told it."""
@@ -154,6 +173,21 @@ class SessionRun(Ledger[State]):
                 self.record(given, digest=call.digest, **said)
                 return True
         return False
+
+
+def refuse_limits(limits: Collection[str], known: Collection[str]) -> None:
+    """Refuse limits that a session does not keep.
+
+    Raises:
+        InvalidValue: One of the limits is not known; it is named.
+    """
+    for name in limits:
+        if name not in known:
+            raise InvalidValue(
+                f"limits.{name}",
+                f"is not kept by a session of the Copilot CLI; use {', '.join(known)}, or run the "
+                "Task on a Loop",
+            )
 
 
 def ended(fault: TaskFailed) -> End:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, Final, Unpack
+from typing import Any, ClassVar, Final, Unpack
 
 from copilot.session import MCPServerConfig, ProviderConfig, SystemMessageConfig
 
 from agentic_kernel_engine import Host, HostOptions, Limits, Store
+from agentic_kernel_engine.inputs import Inputs
 from agentic_kernel_engine.loop import Principal
 from agentic_kernel_engine.principal import NOBODY
 from agentic_kernel_engine.seams import Policy, Tool
 
-from .substrate import CopilotSubstrate, OnKill
+from .substrate import INPUTS, CopilotSubstrate, OnKill
 
 RUNTIME_KIND: Final = "copilot"
 """The ``runtime_kind`` of the Tasks that this runtime serves."""
@@ -32,6 +33,9 @@ class CopilotRuntime(Host):
         ...     )
         ...     print(done.result)
     """
+
+    inputs: ClassVar[Inputs] = INPUTS
+    """The parts of a Task that it takes; it refuses the others at dispatch."""
 
     def __init__(
         self,

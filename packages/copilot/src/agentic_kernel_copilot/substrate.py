@@ -21,8 +21,8 @@ from copilot.session import (
 
 from agentic_kernel import CannotStart, InvalidValue, Task
 from agentic_kernel_engine import Event, Job, Limits, TaskFailed
+from agentic_kernel_engine.inputs import Inputs
 from agentic_kernel_engine.loop import (
-    CONTINUES,
     STOP_REASON,
     End,
     Principal,
@@ -40,13 +40,28 @@ from . import failures
 from .calls import Calls
 from .cli import PATIENCE, Cli, default_home
 from .provider import MODEL, check_provider, keys_of, lacking, provider_of
-from .run import SessionRun, ended
+from .run import SessionRun, ended, refuse_limits
 from .session import SessionMissing, missing, offered
 from .state import VERSION, State, load
 from .turns import SessionTurns
 
 SESSION: Final = "copilot/session"
 """The note that names the CLI's session."""
+INPUTS: Final = Inputs(
+    scope="copilot",
+    limits=(
+        "max_iterations",
+        "max_tool_calls",
+        "max_failures",
+        "max_seconds",
+        "max_input_tokens",
+        "max_output_tokens",
+        "max_total_tokens",
+        "max_cost",
+    ),
+    tools=True,
+)
+"""The inputs that the substrate takes: a session of the CLI belongs to one Task."""
 LET_GO_SECONDS: Final = 2 * PATIENCE
 """Seconds that a run may take to let go of its session: it ends the turn, then leaves."""
 OnKill = Literal["keep", "delete"]
@@ -85,7 +100,7 @@ class CopilotSubstrate:
             call that the CLI asks about; `AllowAll` by default. A call of an MCP server's tool
             counts as a write, whatever the server declares.
         limits: The limits of a Task: answers, calls, failures, seconds, tokens and cost. The other
-            limits are for the Loop only.
+            limits are for the Loop only, and are refused.
         principal: The user or program that a Task runs for.
         on_kill: ``keep`` or ``delete`` the session of a killed Task.
         working_directory: The folder in which the CLI works; None for the current one.
@@ -143,6 +158,7 @@ class CopilotSubstrate:
             raise InvalidValue("tools", "has an agent; only the engine's Loop delegates")
         self._policy: Policy = AllowAll() if policy is None else policy
         self._limits = Limits() if limits is None else limits
+        refuse_limits(msgspec.to_builtins(self._limits), INPUTS.limits)
         self._principal = principal
         self._on_kill = on_kill
         where = None if working_directory is None else Path(working_directory)
@@ -176,22 +192,16 @@ class CopilotSubstrate:
         self._live: dict[str, asyncio.Event] = {}
 
     async def accept(self, task: Task) -> None:
-        """Refuse a Task if the CLI cannot start, or if the Task continues another one.
+        """Refuse a Task if the CLI cannot start, or if the Task has an input that is not taken.
 
         Raises:
             CannotStart: The CLI is missing, has another version, or does not start; it has no
-                provider that it may reach, or no model; the Task continues another Task's
-                conversation; or the metadata has a key that only this substrate may note. The
-                message says what to do.
+                provider that it may reach, or no model; the Task has an input that is not in
+                `INPUTS`; or the metadata has a key that only this substrate may note. The message
+                says what to do.
         """
         refuse_notes(task, SESSION, STOP_REASON, WAITING_FOR)
-        if CONTINUES in task.metadata:
-            raise CannotStart(
-                f"a session of the Copilot CLI belongs to one Task and cannot begin with another "
-                f"one's conversation; leave {CONTINUES!r} out, and say in the instructions what "
-                "was said before",
-                task.id,
-            )
+        INPUTS.check(task)
         if self._lacks:
             raise CannotStart(self._lacks, task.id)
         await self.cli.open()
@@ -212,7 +222,7 @@ class CopilotSubstrate:
             state = load(job.state) if begun else State(VERSION, str(uuid.uuid4()))
         except InvalidValue as error:
             await job.pause(job.state, reason=str(error))
-        entry = SessionRun(job, state, self._limits, self._principal)
+        entry = SessionRun(job, state, self._limits, self._principal, INPUTS.limits)
         if not begun:
             job.note(SESSION, state.session)
             entry.record(vocabulary.RUN_STARTED, limits=msgspec.to_builtins(self._limits))

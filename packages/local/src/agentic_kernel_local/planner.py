@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Sequence
 
-from agentic_kernel import CannotStart, InvalidValue
+from agentic_kernel import CannotStart, InvalidValue, Task
 from agentic_kernel_engine import TaskFailed, edges
 from agentic_kernel_engine.loop import NOTHING_USED, Context, Delta, Plan, PlannerError, Usage
 
@@ -13,7 +13,7 @@ from . import failures
 from .engine import Engine, Request
 from .generation import End, Piece, Prompt
 from .loading import LocalModel
-from .options import AnswerOptions, of_answers
+from .options import PLANNER_INPUTS, AnswerOptions, of_answers
 from .prompting import Example, action_in, action_schema, messages
 
 
@@ -64,6 +64,14 @@ class LocalPlanner:
             CannotStart: There is no model, or it cannot be loaded; the error says what to do.
         """
         return await self._model.open()
+
+    async def accept(self, task: Task) -> None:
+        """Refuse a Task with an input that is not taken, or with an option that is not valid.
+
+        Raises:
+            CannotStart: The error names the input.
+        """
+        self._answer.accept(task, PLANNER_INPUTS)
 
     async def close(self) -> None:
         """Give the model back; the last user in this process frees it."""

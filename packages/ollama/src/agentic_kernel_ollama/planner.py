@@ -25,6 +25,7 @@ from agentic_kernel_engine.providers import (
     check_prices,
     check_seconds,
     input_bound,
+    loop_inputs,
     offered,
     price_of,
 )
@@ -41,6 +42,8 @@ from .stream import Reply
 if TYPE_CHECKING:
     from ollama import AsyncClient
 
+INPUTS: Final = loop_inputs(IMPL, "by content")
+"""The inputs that the planner takes."""
 PROGRESS: Final = "progress"
 """The channel of the pieces that report the progress of pulling a model."""
 REST_SECONDS: Final = 1.0
@@ -148,13 +151,14 @@ class OllamaPlanner:
         self._client = Client(client, host, api_key, timeout)
 
     async def accept(self, task: Task) -> None:
-        """Refuse a Task if one of its options is not valid, or if no server answers.
+        """Refuse a Task if one of its options is not valid or unknown, or if no server answers.
 
         The planner checks the server once; a server that stops later is ``ollama/connection``.
 
         Raises:
             CannotStart: The error says what to do.
         """
+        INPUTS.check(task)
         self._answer.accept(task, IMPL)
         try:
             check_images(task)

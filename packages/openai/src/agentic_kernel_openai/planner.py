@@ -33,6 +33,7 @@ from agentic_kernel_engine.providers import (
     functions,
     input_bound,
     instructions,
+    loop_inputs,
     offered,
     price_of,
 )
@@ -48,6 +49,8 @@ if TYPE_CHECKING:
     from openai import AsyncOpenAI
 
 T = TypeVar("T")
+INPUTS: Final = loop_inputs(IMPL, "by content or address")
+"""The inputs that both planners take."""
 _END: Final = object()
 _DRAIN_SECONDS: Final = 0.1
 """Seconds to read the rest of a response after its last event: only a response that was read to its
@@ -191,8 +194,9 @@ class APIPlanner(ABC):
         """Refuse a Task that this planner cannot serve.
 
         Raises:
-            CannotStart: An option of the Task is not valid, or there is no valid API key.
+            CannotStart: An option of the Task is unknown or not valid, or there is no valid key.
         """
+        INPUTS.check(task)
         self.options.accept(task, self.impl)
         await self._client.load()
         self._client.open()
