@@ -41,7 +41,7 @@ from .compaction import compact
 from .ledger import Clock
 from .planning import PlannerCalls
 from .progress import judge
-from .remembering import Remembering, seeds
+from .remembering import Remembering, seeds, session_of
 from .run import LoopRun
 from .state import load
 
@@ -181,8 +181,8 @@ class Loop:
         refuse_notes(task, STOP_REASON, WAITING_FOR)
         try:
             await self._equipped(task)
-            if self._remembering is not None:
-                self._remembering.scope(task)
+            if self._remembering is not None or continuation.SESSION in task.metadata:
+                session_of(task)
         except TaskFailed as refused:
             raise CannotStart(str(refused), task.id) from refused
         if self._accepts is not None:
