@@ -290,6 +290,37 @@ async def test_time_runs_out_in_the_middle_of_an_answer(
 
 
 @pytest.mark.torture
+async def test_time_runs_out_in_the_middle_of_a_call(
+    scripted: Mapping[str, Any], aimock: Aimock
+) -> None:
+    """Although the tool swallows its cancellation; the record says what became of the call."""
+    gone = asyncio.Event()
+
+    @tool(effect="write")
+    async def hang() -> str:
+        """Hang."""
+        while True:
+            try:
+                await gone.wait()
+                return "gone"
+            except asyncio.CancelledError:
+                await asyncio.sleep(0)
+
+    aimock.load([after(0, calls(("hang", {}))), after(1, says("done"))])
+    limits = Limits(max_seconds=1.5)
+    async with asyncio.timeout(60), CopilotRuntime(
+        **scripted, tools=[hang], limits=limits
+    ) as runtime:  # fmt: skip
+        task = await runtime.run(asked("Hang."))
+        outcome = await runtime.outcome(task.id)
+        gone.set()
+    assert task.failure is not None
+    assert task.failure.code == "engine/timeout"
+    (step,) = [event for event in outcome.events if event.type == "step.observed"]
+    assert [each["error"] for each in step.data["observations"]] == ["timeout"]
+
+
+@pytest.mark.torture
 async def test_a_model_whose_calls_the_cli_does_not_tell_of_is_bounded_as_well(
     scripted: Mapping[str, Any],
 ) -> None:

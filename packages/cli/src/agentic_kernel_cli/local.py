@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from agentic_kernel import CannotStart, InvalidValue, Task
+from agentic_kernel import CannotStart, Task
 from agentic_kernel_engine import Job, Limits, Loop
 from agentic_kernel_engine.loop import ToolCall
 
@@ -73,9 +73,9 @@ class LocalWork:
 
         path = None if model is None else Path(model)
         self._talk = LocalSubstrate(model_path=path)
-        self._options = AnswerOptions(max_tokens=1024)
+        options = AnswerOptions(max_tokens=1024)
         examples = [Example(*parts) for parts in _EXAMPLES]
-        self._planner = LocalPlanner(model_path=path, answer=self._options, examples=examples)
+        self._planner = LocalPlanner(model_path=path, answer=options, examples=examples)
 
     async def accept(self, task: Task, box: Toolbox | None) -> None:
         """Refuse a Task whose options are not valid, or for which no model can be loaded."""
@@ -87,10 +87,7 @@ class LocalWork:
                 "it names no tools, and its runtime kind needs some; run a new Task with --tools",
                 task.id,
             )
-        try:
-            self._options.of(task)
-        except InvalidValue as error:
-            raise CannotStart(str(error), task.id) from error
+        await self._planner.accept(task)
         await self._planner.open()
 
     async def execute(self, job: Job, box: Toolbox | None) -> Any:

@@ -31,6 +31,7 @@ from agentic_kernel_engine.loop import (
 )
 from agentic_kernel_engine.plans import vocabulary
 from agentic_kernel_engine.seams import (
+    DeadlinePassed,
     Invocation,
     Policy,
     SideEffect,
@@ -127,9 +128,12 @@ class Calls:
             entry.task.id, entry.state.step, index, self._key(call, tool), entry.job.principal,
             partial(entry.progress, call.action.tool, index), validator=self._validator,
         )  # fmt: skip
-        return await perform(
-            Invocation(tool, call.action.arguments, call.action, told, call.action.arguments)
-        )
+        timed = None if entry.limits.max_seconds is None else entry
+        called = Invocation(tool, call.action.arguments, call.action, told, call.action.arguments)
+        try:
+            return await perform(called, timed)
+        except DeadlinePassed:
+            raise entry.end_at(StopReason.TIMEOUT) from None
 
     async def _permit(self, session: Session, pending: Pending, call: Call) -> bool:
         """Answer a permission request of the CLI for one of its own tools."""

@@ -160,6 +160,7 @@ class Reading:
         match data:
             case AssistantUsageData():
                 self._usage = added(self._usage, data)
+                self._state.spent.bank(added(Usage(), data))
                 self._finish, self._failed = data.finish_reason or "", None
                 self._answered = self._answered or not event.agent_id
             case PermissionRequestedData() if not data.resolved_by_hook:
@@ -265,7 +266,6 @@ class Reading:
         if not requests:
             fault = failures.unfit(self._finish, text, self._refusal)
             if fault is not None:
-                self._state.spent.bank(self._usage)
                 raise ended(fault)
             self.answer = text
         self._state.calls = [

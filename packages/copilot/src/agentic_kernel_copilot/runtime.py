@@ -5,16 +5,17 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, Final, Unpack
+from typing import Any, ClassVar, Final, Unpack
 
 from copilot.session import MCPServerConfig, ProviderConfig, SystemMessageConfig
 
 from agentic_kernel_engine import Host, HostOptions, Limits, Store
+from agentic_kernel_engine.inputs import Inputs
 from agentic_kernel_engine.loop import Principal
 from agentic_kernel_engine.principal import NOBODY
 from agentic_kernel_engine.seams import Policy, Tool, Validator
 
-from .substrate import CopilotSubstrate, OnKill, new_uuid
+from .substrate import INPUTS, CopilotSubstrate, OnKill, new_uuid
 
 RUNTIME_KIND: Final = "copilot"
 """The ``runtime_kind`` of the Tasks that this runtime serves."""
@@ -33,6 +34,9 @@ class CopilotRuntime(Host):
         ...     )
         ...     print(done.result)
     """
+
+    inputs: ClassVar[Inputs] = INPUTS
+    """The parts of a Task that it takes; it refuses the others at dispatch."""
 
     def __init__(
         self,

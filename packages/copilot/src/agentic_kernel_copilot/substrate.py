@@ -22,8 +22,8 @@ from copilot.session import (
 
 from agentic_kernel import CannotStart, InvalidValue, Task
 from agentic_kernel_engine import Event, Job, Limits, StateUnreadable, TaskFailed, edges
+from agentic_kernel_engine.inputs import Inputs
 from agentic_kernel_engine.loop import (
-    CONTINUES,
     STOP_REASON,
     End,
     Principal,
@@ -42,13 +42,28 @@ from . import failures
 from .calls import Calls
 from .cli import PATIENCE, Cli, default_home
 from .provider import MODEL, check_provider, keys_of, lacking, provider_of
-from .run import SessionRun, ended
+from .run import SessionRun, ended, refuse_limits
 from .session import SessionMissing, missing, offered
 from .state import VERSION, State, load
 from .turns import SessionTurns
 
 SESSION: Final = "copilot/session"
 """The note that names the CLI's session."""
+INPUTS: Final = Inputs(
+    scope="copilot",
+    limits=(
+        "max_iterations",
+        "max_tool_calls",
+        "max_failures",
+        "max_seconds",
+        "max_input_tokens",
+        "max_output_tokens",
+        "max_total_tokens",
+        "max_cost",
+    ),
+    tools=True,
+)
+"""The inputs that the substrate takes: a session of the CLI belongs to one Task."""
 LET_GO_SECONDS: Final = 2 * PATIENCE
 """Seconds that a run may take to let go of its session: it ends the turn, then leaves."""
 OnKill = Literal["keep", "delete"]
@@ -92,7 +107,7 @@ class CopilotSubstrate:
             call that the CLI asks about; `AllowAll` by default. A call of an MCP server's tool
             counts as a write, whatever the server declares.
         limits: The limits of a Task: answers, calls, failures, seconds, tokens and cost. The other
-            limits are for the Loop only.
+            limits are for the Loop only, and are refused.
         principal: The principal of the Tasks whose dispatch names none; see `Host.dispatch`.
         validator: Makes the checks of each of our tools that has no validator of its own.
         timer: Returns seconds, never running backwards, for ``max_seconds``.
@@ -157,6 +172,7 @@ class CopilotSubstrate:
             raise InvalidValue("tools", "has an agent; only the engine's Loop delegates")
         self._policy: Policy = AllowAll() if policy is None else policy
         self._limits = Limits() if limits is None else limits
+        refuse_limits(msgspec.to_builtins(self._limits), INPUTS.limits)
         self.principal = edges.instance(principal, "principal", Principal)
         self._validator = None if validator is None else edges.function(validator, "validator")
         self._timer = edges.function(timer, "timer")
@@ -192,23 +208,22 @@ class CopilotSubstrate:
             self._options["hooks"] = {"on_pre_tool_use": _asking(mcp_servers)}
         self._live: dict[str, asyncio.Event] = {}
 
+    @property
+    def limit_names(self) -> Collection[str]:
+        """The limits that a Task may have."""
+        return INPUTS.limits
+
     async def accept(self, task: Task) -> None:
-        """Refuse a Task if the CLI cannot start, or if the Task continues another one.
+        """Refuse a Task if the CLI cannot start, or if the Task has an input that is not taken.
 
         Raises:
             CannotStart: The CLI is missing, has another version, or does not start; it has no
-                provider that it may reach, or no model; the Task continues another Task's
-                conversation; or the metadata has a key that only this substrate may note. The
-                message says what to do.
+                provider that it may reach, or no model; the Task has an input that is not in
+                `INPUTS`; or the metadata has a key that only this substrate may note. The message
+                says what to do.
         """
         refuse_notes(task, SESSION, STOP_REASON, WAITING_FOR)
-        if CONTINUES in task.metadata:
-            raise CannotStart(
-                f"a session of the Copilot CLI belongs to one Task and cannot begin with another "
-                f"one's conversation; leave {CONTINUES!r} out, and say in the instructions what "
-                "was said before",
-                task.id,
-            )
+        INPUTS.check(task)
         if self._lacks:
             raise CannotStart(self._lacks, task.id)
         await self.cli.open()
@@ -230,7 +245,7 @@ class CopilotSubstrate:
             state = load(job.state) if begun else State(VERSION, self._ids())
         except InvalidValue as error:
             raise StateUnreadable(str(error)) from error
-        entry = SessionRun(job, state, self._limits, self._timer)
+        entry = SessionRun(job, state, self._limits, self._timer, INPUTS.limits)
         if not begun:
             job.note(SESSION, state.session)
             entry.record(

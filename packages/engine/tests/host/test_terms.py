@@ -383,6 +383,14 @@ async def test_the_limits_of_a_task_hold_where_it_goes_on(new_task: NewTask) -> 
     assert ended.failure.code == "engine/max_iterations"
 
 
+async def test_limits_that_a_substrate_does_not_keep_are_refused(new_task: NewTask) -> None:
+    async with Host(Named(), **BRISK) as host:
+        task = new_task()
+        with pytest.raises(CannotStart, match="does not keep the limit max_cost; it keeps none"):
+            await host.dispatch(task, limits=Limits(max_cost=1.0))
+        assert await host.get_many([task.id]) == {}
+
+
 # States that cannot be read here (R23)
 
 

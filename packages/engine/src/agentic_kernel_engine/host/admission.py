@@ -22,7 +22,7 @@ from ..plans.limits import stated
 from ..principal import NOBODY, Principal
 from ..record import Record
 from ..store import Store
-from ..substrate import Acting, Reading, Substrate
+from ..substrate import Acting, Limiting, Reading, Substrate
 from ..terms import Terms
 
 if TYPE_CHECKING:
@@ -105,6 +105,8 @@ class Admission:
         """The binding of a dispatch without arguments; None if the resolver must be asked."""
         if acts_for is None or self._own.named:
             self.default = bound_to(self._own, terms.terms_for(self._own))
+        limiting: Limiting | None = edges.optional(substrate, "substrate", Limiting)
+        self._limits = frozenset() if limiting is None else frozenset(limiting.limit_names)
         self._reads = frozenset() if reading is None else frozenset(reading.reads)
         self._store = store
         self._resolver = None if acts_for is None else edges.function(acts_for, "acts_for")
@@ -132,9 +134,9 @@ class Admission:
 
         Raises:
             InvalidValue: An argument has the wrong type, or a limit is not valid.
-            CannotStart: This Host could not run the Task again after a pause or a crash: the
-                principal's tenant is not among its realms, or no principal was given and the
-                resolver names none for such Tasks.
+            CannotStart: The substrate does not keep a limit. Or this Host could not run the Task
+                again after a pause or a crash: the principal's tenant is not among its realms, or
+                no principal was given and the resolver names none for such Tasks.
         """
         named = principal
         if principal is None:
@@ -161,6 +163,8 @@ class Admission:
         assert named is not None
         self._check_realm(named.tenant, task_id)
         given = None if limits is None else stated(limits)
+        if given is not None:
+            self._check_limits(given, task_id)
         return bound_to(
             principal, terms.terms_for(named, given, None if grant is None else dict(grant))
         )
@@ -190,6 +194,16 @@ class Admission:
     def cannot_read(self, record: Record) -> None:
         """Take the Task no more until its state has changed: the substrate cannot read it (R23)."""
         _remember(self._unreadable, record.task.id, record.step)
+
+    def _check_limits(self, given: Collection[str], task_id: str) -> None:
+        for name in given:
+            if name not in self._limits:
+                known = ", ".join(sorted(self._limits)) or "none"
+                raise CannotStart(
+                    f"the substrate of this Host does not keep the limit {name}; it keeps {known}; "
+                    "leave the limit out, or run the Task on a Loop",
+                    task_id,
+                )
 
     def _check_realm(self, realm: str, task_id: str) -> None:
         if self.realms is not None and realm not in self.realms:

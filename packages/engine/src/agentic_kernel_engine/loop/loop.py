@@ -42,7 +42,7 @@ from .compaction import compact
 from .ledger import Clock
 from .planning import PlannerCalls
 from .progress import judge
-from .remembering import Remembering, seeds
+from .remembering import Remembering, seeds, session_of
 from .run import LoopRun
 from .state import load
 
@@ -178,6 +178,11 @@ class Loop:
         accepting: Accepting | None = edges.optional(planner, "planner", Accepting)
         self._accepts = None if accepting is None else accepting.accept
 
+    @property
+    def limit_names(self) -> Sequence[str]:
+        """The limits that a Task may have: all."""
+        return Limits.__struct_fields__
+
     async def accept(self, task: Task) -> None:
         """Refuse a Task that cannot be worked on here, before anything is written.
 
@@ -189,8 +194,8 @@ class Loop:
         refuse_notes(task, STOP_REASON, WAITING_FOR)
         try:
             await self._equipped(task)
-            if self._remembering is not None:
-                self._remembering.scope(task, self.principal)
+            if self._remembering is not None or continuation.SESSION in task.metadata:
+                session_of(task)
         except TaskFailed as refused:
             raise CannotStart(str(refused), task.id) from refused
         if self._accepts is not None:

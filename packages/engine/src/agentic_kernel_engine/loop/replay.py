@@ -76,7 +76,8 @@ def replay(events: Iterable[Event]) -> Replay:
                 run.spent.iterations += 1
                 run.spent.bank(msgspec.convert(event.data["forfeited"], Usage))
             case vocabulary.RUN_CUT | vocabulary.PLAN_FAILED:
-                run.spent.bank(msgspec.convert(event.data.get("forfeited", {}), Usage))
+                for counted in ("forfeited", "usage"):
+                    run.spent.bank(msgspec.convert(event.data.get(counted, {}), Usage))
             case vocabulary.STEP_OBSERVED if plan is not None:
                 _observe(run, plan, event.data["observations"])
                 run.steps += 1

@@ -14,7 +14,7 @@ from ..faults import report
 from ..host.job import Job
 from ..plans import vocabulary
 from ..plans.limits import Limits
-from ..plans.plan import Plan
+from ..plans.plan import Plan, Usage
 from ..plans.reasons import STOP_REASON, WAITING_FOR
 from ..plans.transcript import Transcript, UserMessage, read
 from .ledger import Clock, Ledger
@@ -37,7 +37,8 @@ class LoopRun(Ledger[State]):
     """
 
     __slots__ = (
-        "after", "ending", "instructions", "opening", "refused", "scope", "tools", "transcript",
+        "after", "ending", "instructions", "known", "opening", "refused", "scope", "tools",
+        "transcript",
     )  # fmt: skip
 
     def __init__(self, job: Job, limits: Limits, clock: Clock, *, compacts: bool) -> None:
@@ -55,6 +56,9 @@ class LoopRun(Ledger[State]):
         """The instructions of the capabilities of the Task's Agent."""
         self.scope: Scope | None = None
         """The scope of the Task's memory; None until the first use."""
+        self.known: Usage | None = None
+        """The most that the planner's call under way has used up so far; None if that is unknown.
+        """
         self.refused = ""
         """The reason, for the planner, why no part of its answer is done; "" if it is done."""
         if compacts:

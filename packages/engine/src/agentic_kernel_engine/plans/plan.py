@@ -35,6 +35,10 @@ class Delta(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     text: str
     channel: str = ""
     """Empty for the answer itself; else ``reasoning``, ``arguments``, or ``progress``."""
+    usage: Usage | None = None
+    """The most that the call has used up if it ends after this piece; None if this piece tells
+    nothing about it. The Loop counts the last one if the call gives no plan. A piece with a usage
+    may have no text."""
 
 
 class Plan(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):

@@ -3,6 +3,7 @@
 from ..host.approvals import Approvals, InMemoryApprovals, Request
 from ..plans.lineage import DEPTH, LINEAGE, PARENT
 from ..tools.registry import (
+    DeadlinePassed,
     Invocation,
     SideEffect,
     Tool,
@@ -69,7 +70,8 @@ from .policy import AllowAll, Hiding, Policy
 __all__ = [
     "DEPTH", "LINEAGE", "MAX_TEXT", "PARENT", "STRICTNESS", "AgentTool", "AllowAll", "Approvals",
     "AsksModel", "BasicPolicy", "CapabilityRegistry", "ChildTasks", "Compaction", "Compactor",
-    "Context", "Deciding", "Delegation", "DelegationRefused", "DuplicateTool", "EndsChildren",
+    "Context", "DeadlinePassed", "Deciding", "Delegation", "DelegationRefused", "DuplicateTool",
+    "EndsChildren",
     "Export", "Forecast", "Hiding", "Hit", "InMemoryApprovals", "InMemoryCapabilities",
     "Invocation", "Item", "Memory", "MemoryGovernor", "Middleware", "NotCurrent", "OnRuntime",
     "Origin", "ParallelScheduler", "PermissionPolicy", "Planner", "Policy", "PolicyPipeline",
