@@ -46,7 +46,10 @@ RESULT_DROPPED: Final = "run.result_dropped"
 RUN_ABANDONED: Final = "run.abandoned"
 """A run did not unwind in time and keeps its slot. Live only. Data: ``by``."""
 RUN_DELTA: Final = "run.delta"
-"""Text in progress. Data: ``text``. Deltas emitted one after the other are stored as one."""
+"""Text in progress. Data: ``text``; ``at``, the number of characters of the turn's text before it
+on its channel; ``channel``, if it is not the answer itself. `texts.Texts` joins deltas to the text.
+Deltas emitted one after the other are stored as one, and may be stored before the next commit of
+the run. Versions before 0.2 wrote no ``at``."""
 RUN_TURN: Final = "run.turn"
 """The text so far is a finished turn; deltas that follow begin a new text."""
 

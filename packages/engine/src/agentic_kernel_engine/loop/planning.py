@@ -16,7 +16,6 @@ import msgspec
 from agentic_kernel import InvalidValue
 
 from .. import edges, values
-from .. import events as host
 from ..errors import TaskFailed
 from ..faults import is_a, report, text_of
 from ..plans import vocabulary
@@ -28,6 +27,7 @@ from ..plans.reasons import StopReason
 from ..seams.middleware import Hooks, Recovery, storable
 from ..seams.planner import Context, Forecast, Planner
 from .run import LoopRun
+from .streams import Stream
 
 RETRIES: Final = 10
 """The most attempts of one call; middleware asks for each one after the first."""
@@ -129,6 +129,8 @@ class PlannerCalls:
         own: Exception | None = None
         for _ in range(RETRIES):
             try:
+                if run.spoken:
+                    run.fade()
                 answer = (context.planner or self._planner).plan(context)
                 if hasattr(answer, "__aiter__"):
                     answer = self._stream(run, cast("AsyncIterator[Any]", answer))
@@ -218,25 +220,20 @@ class PlannerCalls:
         A pause that waits ends the stream at its next piece: the text so far is kept, for a planner
         that can continue it. If the pause is withdrawn meanwhile, the result is `_CUT`.
         """
-        job, said = run.job, [run.state.said]
+        job, stream = run.job, Stream(run)
         length = len(_encode(run.state.said))
         try:
             async for piece in pieces:
                 if not isinstance(piece, Delta):
                     return piece
-                data = {"text": piece.text}
-                if piece.channel:
-                    data["channel"] = piece.channel
                 try:
                     length += max(_length(piece), 1)
                     if length <= LENGTH:
-                        job.emit({"type": host.RUN_DELTA, **data})
+                        stream.tell(piece)
                 except InvalidValue as error:
                     raise PlannerError(
                         "engine/bad_plan", f"the planner's stream gave a bad Delta: {error}"
                     ) from error
-                if not piece.channel:
-                    said.append(piece.text)
                 if length > LENGTH:
                     raise PlannerError(
                         "engine/endless_answer",
@@ -244,10 +241,10 @@ class PlannerCalls:
                         "output tokens",
                     )
                 if run.out_of_time:
-                    _cut(run, "".join(said))
+                    _cut(run, stream.text)
                     raise run.end_at(StopReason.TIMEOUT)
                 if job.stopping:
-                    run.state.said = _cut(run, "".join(said))
+                    run.state.said = _cut(run, stream.text)
                     await run.checkpoint()
                     return _CUT
         finally:
@@ -296,11 +293,13 @@ def _length(piece: Delta) -> int:
     Raises:
         InvalidValue: A part of it is not text, or cannot be stored.
     """
-    for name in Delta.__struct_fields__:
+    for name in ("text", "channel"):
         text = getattr(piece, name)
         if type(text) is not str:
             raise InvalidValue(f"Delta.{name}", f"is a {kind_of_value(text)}; give a string")
         values.check_text(text, f"Delta.{name}")
+    if piece.at is not None:
+        edges.whole(piece.at, "Delta.at", 0, LARGEST)
     return len(_encode(piece.text)) - 2
 
 

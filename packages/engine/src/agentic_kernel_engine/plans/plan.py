@@ -35,6 +35,10 @@ class Delta(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     text: str
     channel: str = ""
     """Empty for the answer itself; else ``reasoning``, ``arguments``, or ``progress``."""
+    at: int | None = None
+    """The number of characters of the channel's text before this piece. None for the end of the
+    text; the first piece of a call begins the text anew. A planner that continues
+    ``Context.continuation`` gives the length of that text with its first piece."""
 
 
 class Plan(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
