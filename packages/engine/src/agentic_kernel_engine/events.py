@@ -121,7 +121,7 @@ def make(event: Any, at: datetime, path: str = "event") -> tuple[Event, bytes]:
     if not text.startswith(b"{"):
         raise InvalidValue(f"{path}.data", "must be a mapping")
     moment = at if event.at is None else moments.aware(f"{path}.at", event.at)
-    line = b'{"type":%b,"at":%d,"data":%b}' % (kind, _stamp(moment), text)
+    line = b'{"type":%b,"at":%d,"data":%b}' % (kind, stamp(moment), text)
     return Event(event.type, event.data, moment), line
 
 
@@ -133,11 +133,11 @@ def stored(events: Sequence[Any], at: datetime) -> list[bytes]:
     """
     if not events:
         return []
-    stamp = _stamp(at)
+    moment = stamp(at)
     others = False
     for event in events:
         if type(event) is Checked:
-            event.at = stamp
+            event.at = moment
         else:
             others = True
     if not others:
@@ -155,7 +155,8 @@ def by_act(type: str, data: Mapping[str, Any], act: int, at: datetime) -> bytes:
     return stored([Checked(type, {**data, "act": act})], at)[0]
 
 
-def _stamp(at: datetime) -> int:
+def stamp(at: datetime) -> int:
+    """A moment in microseconds since 1970, as it is stored."""
     since = at - _EPOCH
     return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
 
@@ -165,8 +166,8 @@ _types: dict[str, bytes] = {}
 _MOST_TYPES = 1_000
 
 
-_FIRST: Final = _stamp(moments.EARLIEST)
-_LAST: Final = _stamp(moments.LATEST)
+_FIRST: Final = stamp(moments.EARLIEST)
+_LAST: Final = stamp(moments.LATEST)
 
 
 def _type_text(type: Any, path: str) -> bytes:

@@ -46,8 +46,8 @@ class Texts:
             return False
         if event.type != RUN_DELTA:
             return False
-        text, channel = event.data.get("text"), channel_of(event)
-        if not isinstance(text, str) or channel is None:
+        text, channel = event.data.get("text"), event.data.get("channel", "")
+        if not isinstance(text, str) or not isinstance(channel, str):
             return False
         if self._over:
             self._over = False
@@ -104,12 +104,6 @@ class _Text:
         if len(self.pieces) > 1:
             self.pieces = ["".join(self.pieces)]
         return self.pieces[0] if self.pieces else ""
-
-
-def channel_of(event: Event) -> str | None:
-    """The channel of a delta, "" for the answer itself; None if it is not a name."""
-    channel = event.data.get("channel", "")
-    return channel if isinstance(channel, str) else None
 
 
 def is_place(at: Any) -> bool:

@@ -56,7 +56,7 @@ class Flushing:
         self._closed = False
         self._failing = False
         """True since a flush failed; the first failure in a row is logged."""
-        self.interval = SHORTEST
+        self.interval: float = SHORTEST
         """Seconds between the last round and the next one."""
 
     def add(self, run: Flushed) -> None:

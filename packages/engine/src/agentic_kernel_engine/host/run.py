@@ -27,11 +27,10 @@ from ..events import Checked, Event
 from ..readback import landed
 from ..record import Record
 from ..store import EventId
-from ..texts import FURTHEST, channel_of
 from ..waiting import PAUSE as PAUSE
 from ..waiting import pause_waits, without_pause
 from .change import LOOKS, acknowledged
-from .emitted import Emitted
+from .emitted import Emitted, Piece, checked, plain
 from .flushing import Flushing
 from .history import history
 from .news import News
@@ -114,7 +113,7 @@ class Run(FifoLock):
         self._unwritten = 0
         """The number of bytes that were emitted and noted since the last commit."""
         self._places: dict[str, int] | None = None
-        """The length of the turn's text by channel; None before the run's first text."""
+        """The length of the turn's text, by channel; None before its first text."""
 
     @property
     def now(self) -> datetime:
@@ -185,54 +184,66 @@ class Run(FifoLock):
 
     def emit(self, event: EventLike) -> None:
         self.check_alive()
-        now = self._home.parts.clock()
-        made, text = vocabulary.make(event, now)
-        size = len(text)
-        self._make_room(size, "event")
-        if made.type != vocabulary.RUN_DELTA:
-            if made.type == vocabulary.RUN_TURN:
-                self._places = None
-            self._home.news.tell(self.task_id, made)
-            self._emit(text)
+        piece = plain(event)
+        if piece is not None:
+            self._say(piece, None)
             return
-        made, text, place = self._placed(made, text)
+        made, text = vocabulary.make(event, self._home.parts.clock())
+        if made.type == vocabulary.RUN_DELTA:
+            piece = checked(made)
+            if piece is not None:
+                self._say(piece, made)
+                return
+        self._make_room(len(text), "event")
+        if made.type == vocabulary.RUN_TURN:
+            self._places = None
         self._home.news.tell(self.task_id, made)
+        self._emit(text)
+
+    def _say(self, piece: Piece, made: Event | None) -> None:
+        """Emit a delta at its place in the turn's text.
+
+        Args:
+            made: Its event; None if it has only a text, a channel and a place.
+        """
+        self._make_room(piece.size, "event")
+        place = self._place(piece)
+        home = self._home
+        if home.news.observed:
+            if made is None:
+                data: dict[str, Any] = {"channel": piece.channel} if piece.rest else {}
+                made = Event(vocabulary.RUN_DELTA, {"text": piece.text, **data}, home.parts.clock())
+            if place is not None:
+                made = Event(made.type, {**made.data, "at": place}, made.at)
+            home.news.tell(self.task_id, made)
         # A commit in flight writes the first `_sealed` entries: they must not grow any more.
         last = self._emitted[-1] if len(self._emitted) > self._sealed else None
-        if not isinstance(last, Emitted) or not last.extend(made, size, place):
-            self._emit(Emitted(made, text, size, place))
-            self._home.flushing.add(self)
+        if not isinstance(last, Emitted) or not last.extend(piece, place):
+            at = home.parts.clock() if made is None or made.at is None else made.at
+            self._emit(Emitted(piece, place, vocabulary.stamp(at)))
+            home.flushing.add(self)
 
-    def _placed(self, event: Event, line: bytes) -> tuple[Event, bytes, int | None]:
-        """A delta with its place in the turn's text, which is given or counted here (R20).
-
-        Returns:
-            The event, its stored form, and the place; None if it has no text, or no channel.
-
-        Raises:
-            InvalidValue: The place that was given is not a place.
-        """
-        data = event.data
-        text, channel = data.get("text"), channel_of(event)
-        if not isinstance(text, str) or channel is None:
-            return event, line, None
+    def _place(self, piece: Piece) -> int | None:
+        """The place of a delta in the turn's text, which is given or counted here (R20)."""
+        channel = piece.channel
+        if channel is None:
+            return None
         if self._places is None:
             self._places = {}
-        if "at" in data:
-            place = edges.whole(data["at"], "event.data.at", 0, FURTHEST)
-        else:
-            place = self._places.get(channel, 0)
-            line = b'%b,"at":%d}}' % (line[:-2], place)
-            event = Event(event.type, {**data, "at": place}, event.at)
-        self._places[channel] = place + len(text)
-        return event, line, place
+        place = self._places.get(channel, 0) if piece.at is None else piece.at
+        self._places[channel] = place + len(piece.text)
+        return place
 
     def _told(self, line: bytes) -> bytes:
         """The stored form of an event of a commit; a delta gets its place, as in `emit`."""
         if line.startswith(_TURN):
             self._places = None
         elif line.startswith(_DELTA):
-            return self._placed(vocabulary.from_stored(None, line), line)[1]
+            event = vocabulary.from_stored(None, line)
+            piece = checked(event)
+            if piece is not None:
+                assert event.at is not None
+                return Emitted(piece, self._place(piece), vocabulary.stamp(event.at)).stored()
         return line
 
     def report(self, events: Sequence[Checked], heeded: Collection[int]) -> None:

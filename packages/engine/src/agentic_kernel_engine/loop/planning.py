@@ -297,7 +297,8 @@ def _length(piece: Delta) -> int:
         text = getattr(piece, name)
         if type(text) is not str:
             raise InvalidValue(f"Delta.{name}", f"is a {kind_of_value(text)}; give a string")
-        values.check_text(text, f"Delta.{name}")
+        if text and not (text.isascii() and "\0" not in text):
+            values.check_text(text, f"Delta.{name}")
     if piece.at is not None:
         edges.whole(piece.at, "Delta.at", 0, LARGEST)
     return len(_encode(piece.text)) - 2
