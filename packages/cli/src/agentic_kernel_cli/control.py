@@ -110,7 +110,7 @@ async def watch(host: Host, task: Task, screen: Screen, stop: Stop) -> int:
     A stop request ends this earlier, and the Task goes on.
     """
     task_id = task.id
-    screen.begin([(task, "")])
+    screen.begin([(task, [])])
 
     async def follow() -> None:
         async for event in _until_rest(host, task_id):

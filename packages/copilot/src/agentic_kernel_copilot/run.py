@@ -23,11 +23,13 @@ from agentic_kernel_engine.loop import (
     Plan,
     Principal,
     StopReason,
+    TurnText,
     failed_too_often,
     unaffordable,
 )
 from agentic_kernel_engine.plans import vocabulary
 from agentic_kernel_engine.seams import Tool
+from agentic_kernel_engine.texts import Texts
 from agentic_kernel_engine.waiting import WAITING_FOR, field_text
 
 from .state import Call, State, dump
@@ -46,14 +48,20 @@ class SessionRun(Ledger[State]):
         principal: The user or service that the Task runs for.
     """
 
-    __slots__ = ("_first", "principal")
+    __slots__ = ("_first", "principal", "text")
 
     def __init__(self, job: Job, state: State, limits: Limits, principal: Principal) -> None:
         super().__init__(job, state, limits, time.monotonic, dump)
         self.principal = principal
         self._first = state.step
+        self.text = TurnText(job)
+        """The text of the message on its way."""
         if self.task.metadata.get(WAITING_FOR) is not None:
             job.note(WAITING_FOR, None)  # The run asks again for what it still waits for.
+
+    async def read_text(self) -> None:
+        """Read which text an earlier entry has begun; call it at each entry but the first."""
+        self.text = TurnText(self.job, Texts(await self.job.history()).open())
 
     def made(self, plan: Plan) -> None:
         """Record the plan of a turn, and count its usage."""

@@ -213,6 +213,8 @@ class CopilotSubstrate:
         except InvalidValue as error:
             await job.pause(job.state, reason=str(error))
         entry = SessionRun(job, state, self._limits, self._principal)
+        if not job.fresh:
+            await entry.read_text()
         if not begun:
             job.note(SESSION, state.session)
             entry.record(vocabulary.RUN_STARTED, limits=msgspec.to_builtins(self._limits))

@@ -129,8 +129,8 @@ class PlannerCalls:
         own: Exception | None = None
         for _ in range(RETRIES):
             try:
-                if run.spoken:
-                    run.fade()
+                if run.turn_text is not None:
+                    run.turn_text.fade()
                 answer = (context.planner or self._planner).plan(context)
                 if hasattr(answer, "__aiter__"):
                     answer = self._stream(run, cast("AsyncIterator[Any]", answer))

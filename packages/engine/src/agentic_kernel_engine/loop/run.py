@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-
-from agentic_kernel.frozen import EMPTY_DICT
 
 from .. import events as host
 from ..events import Checked, Event
@@ -22,6 +20,7 @@ from ..store import EventId
 from ..texts import Texts
 from .ledger import Clock, Ledger
 from .state import VERSION, AtHand, State, dump, load
+from .streams import TurnText
 
 if TYPE_CHECKING:
     from ..plans.ending import End
@@ -40,8 +39,8 @@ class LoopRun(Ledger[State]):
     """
 
     __slots__ = (
-        "after", "ending", "instructions", "opening", "refused", "scope", "spoken", "tools",
-        "transcript",
+        "after", "ending", "instructions", "opening", "refused", "scope", "tools", "transcript",
+        "turn_text",
     )  # fmt: skip
 
     def __init__(self, job: Job, limits: Limits, clock: Clock, *, compacts: bool) -> None:
@@ -61,9 +60,8 @@ class LoopRun(Ledger[State]):
         """The scope of the Task's memory; None until the first use."""
         self.refused = ""
         """The reason, for the planner, why no part of its answer is done; "" if it is done."""
-        self.spoken: Mapping[str, bool] = EMPTY_DICT
-        """The channels on which the turn in progress has text; True if it is of the call at hand,
-        False if it is of a call that failed, was cut short, or was made by an earlier entry."""
+        self.turn_text: TurnText | None = None
+        """The streamed text of the turn in progress; None before its first piece."""
         if compacts:
             self.landed = self._note_cut
 
@@ -84,7 +82,9 @@ class LoopRun(Ledger[State]):
             self.job.note(STOP_REASON, None)
         history = await self.job.history(state.cursor)
         self.transcript = read(history, [self.opening])
-        self.spoken = dict.fromkeys(Texts(history).open(), False)
+        left = Texts(history).open()
+        if left:
+            self.turn_text = TurnText(self.job, left)
         if self.job.state is None:
             return True
         if state.waiting is not None:
@@ -109,26 +109,14 @@ class LoopRun(Ledger[State]):
         state.spent.bank(plan.usage)
         state.reserved = None
         state.said = ""
-        if self.spoken:
-            self._end_turn()
+        if self.turn_text is not None:
+            self.turn_text.settle()
+            self.turn_text.end()
         made = Checked(vocabulary.PLAN_MADE, form)
         self.events = [*self.events, made] if self.events else [made]
         if self.ending is not None:
             raise self.ending
         return AtHand(plan, [])
-
-    def fade(self) -> None:
-        """The planner is asked again: the text so far is not of the call at hand."""
-        self.spoken = dict.fromkeys(self.spoken, False)
-
-    def _end_turn(self) -> None:
-        """End the turn's text, after the planner has answered; drop text of other calls."""
-        for channel, current in self.spoken.items():
-            if not current:
-                data: dict[str, Any] = {"channel": channel} if channel else {}
-                self.job.emit(Event(host.RUN_DELTA, {"text": "", "at": 0, **data}))
-        self.spoken = EMPTY_DICT
-        self.job.emit(Event(host.RUN_TURN))
 
     def log(self, end: End) -> None:
         """Log the bug that ends the run, if one does, with the step in which it happened."""
