@@ -17,10 +17,11 @@ from agentic_kernel_openai import OpenAIRuntime
 
 from .peers.aimock import Aimock
 from .peers.llama import LlamaServer
+from .watched import Watched
 
 pytestmark = pytest.mark.slow
 
-FEATURES = RuntimeFeatures(pauses=True, keeps_partial_output=True, refuses=True)
+FEATURES = RuntimeFeatures(pauses=True, keeps_partial_output=True, streams=True, refuses=True)
 LONG = "and so on " * 4_000
 """With a piece every 10 ms it takes minutes."""
 # Told apart by what stays the same whatever a resumed Task is told.
@@ -112,7 +113,7 @@ def real() -> Iterator[LlamaServer]:
         yield peer
 
 
-class _OpenAI:
+class _OpenAI(Watched):
     patience = 60.0
 
     @pytest.fixture
