@@ -74,7 +74,7 @@ class OpenAIWork:
         return _asked("Fail.", max_tokens=16, text="word " * 4_000)
 
     def run_until_stopped(self) -> Task:
-        text = "Count from one to ten thousand in words."
+        text = "List one hundred reasons to visit Paris, numbered."
         return _asked("Go on.", max_tokens=1_500, text=text)
 
     def pass_safe_points(self) -> Task:
