@@ -93,6 +93,15 @@ class SaysItAgain(Answering):
         yield FinalAnswer(whole)
 
 
+class SaysNoPlace(Answering):
+    """It goes on with an answer that was cut, and its pieces replace the beginning."""
+
+    async def plan(self, context: Context) -> AsyncIterator[Delta | PlanLike]:  # type: ignore[override]
+        rest = last(context)
+        yield Delta(rest)
+        yield FinalAnswer(f"{context.continuation}{rest}")
+
+
 class NeverTheSame(Answering):
     """A count of its own answers is in every answer."""
 

@@ -115,7 +115,7 @@ async def watch(
         after: Only events after this one; None for all of them.
     """
     task_id = task.id
-    screen.begin([(task, "")])
+    screen.begin([(task, [])])
 
     async def follow() -> None:
         async for event in _until_rest(host, task_id, after):

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from agentic_kernel import CannotStart, IllegalTransition, Task, TaskStatus
-from agentic_kernel_engine import Host, Observer, Record
+from agentic_kernel_engine import Event, Host, Observer, Record
 
 from .kinds import KINDS, serves, taker
-from .place import history, text_of
+from .place import history
 from .stop import Stop
 from .streaming import Screen
 from .user import check_mine, myself
@@ -171,10 +171,8 @@ def check_served(task: Task) -> None:
         )
 
 
-async def _kept(host: Host, task: Task) -> str:
-    if task.status is TaskStatus.NOT_STARTED:
-        return ""
-    return text_of(await history(host, task.id))
+async def _kept(host: Host, task: Task) -> list[Event]:
+    return [] if task.status is TaskStatus.NOT_STARTED else await history(host, task.id)
 
 
 def _exit_code(tasks: Sequence[Task], stop: Stop) -> int:

@@ -23,11 +23,13 @@ from agentic_kernel_engine.loop import (
     Observation,
     Plan,
     StopReason,
+    TurnText,
     failed_too_often,
     unaffordable,
 )
 from agentic_kernel_engine.plans import vocabulary
 from agentic_kernel_engine.seams import Tool
+from agentic_kernel_engine.texts import Texts
 from agentic_kernel_engine.waiting import WAITING_FOR, field_text
 
 from .state import Call, State, dump
@@ -47,7 +49,7 @@ class SessionRun(Ledger[State]):
         known: Names of the limits that a session keeps.
     """
 
-    __slots__ = ("_first", "_known")
+    __slots__ = ("_first", "_known", "text")
 
     def __init__(
         self,
@@ -60,6 +62,8 @@ class SessionRun(Ledger[State]):
         super().__init__(job, state, limits, clock, dump)
         self._known = known
         self._first = state.step
+        self.text = TurnText(job)
+        """The text of the message on its way."""
         if self.task.metadata.get(WAITING_FOR) is not None:
             job.note(WAITING_FOR, None)  # The run asks again for what it still waits for.
 
@@ -71,6 +75,10 @@ class SessionRun(Ledger[State]):
         """
         refuse_limits(changes, self._known)
         super().retune(changes)
+
+    async def read_text(self) -> None:
+        """Read which text an earlier entry has begun; call it at each entry but the first."""
+        self.text = TurnText(self.job, Texts(await self.job.history()).open())
 
     def made(self, plan: Plan) -> None:
         """Record the plan of a turn; its usage was counted when the CLI told it."""

@@ -246,6 +246,8 @@ class CopilotSubstrate:
         except InvalidValue as error:
             raise StateUnreadable(str(error)) from error
         entry = SessionRun(job, state, self._limits, self._timer, INPUTS.limits)
+        if not job.fresh:
+            await entry.read_text()
         if not begun:
             job.note(SESSION, state.session)
             entry.record(

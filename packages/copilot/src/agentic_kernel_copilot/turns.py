@@ -192,7 +192,7 @@ class SessionTurns:
         texts += read.reminders
         state.offered = len(task.supplements)
         read.answer = NOTHING
-        read.begin_text()
+        read.end_text()
         await self._entry.checkpoint(progress=False)
         read.talking = True
         read.reminders = []

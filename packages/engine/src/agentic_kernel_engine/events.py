@@ -50,7 +50,10 @@ RUN_BEGUN: Final = "run.begun"
 """A run of the Task begins on this Host, at its first entry or a later one. Live only; told only if
 it names an Agent or a model. Data: ``agent``, ``model`` (the name by which requests ask for it)."""
 RUN_DELTA: Final = "run.delta"
-"""Text in progress. Data: ``text``. Deltas emitted one after the other are stored as one."""
+"""Text in progress. Data: ``text``; ``at``, the number of characters of the turn's text before it
+on its channel; ``channel``, if it is not the answer itself. `texts.Texts` joins deltas to the text.
+Deltas emitted one after the other are stored as one, and may be stored before the next commit of
+the run. Versions before 0.2 wrote no ``at``."""
 RUN_TURN: Final = "run.turn"
 """The text so far is a finished turn; deltas that follow begin a new text."""
 
@@ -129,7 +132,7 @@ def make(event: Any, at: datetime, path: str = "event") -> tuple[Event, bytes]:
     if not text.startswith(b"{"):
         raise InvalidValue(f"{path}.data", "must be a mapping")
     moment = at if event.at is None else moments.aware(f"{path}.at", event.at)
-    line = b'{"type":%b,"at":%d,"data":%b}' % (kind, _stamp(moment), text)
+    line = b'{"type":%b,"at":%d,"data":%b}' % (kind, stamp(moment), text)
     return Event(event.type, event.data, moment), line
 
 
@@ -141,11 +144,11 @@ def stored(events: Sequence[Any], at: datetime) -> list[bytes]:
     """
     if not events:
         return []
-    stamp = _stamp(at)
+    moment = stamp(at)
     others = False
     for event in events:
         if type(event) is Checked:
-            event.at = stamp
+            event.at = moment
         else:
             others = True
     if not others:
@@ -163,7 +166,8 @@ def by_act(type: str, data: Mapping[str, Any], act: int, at: datetime) -> bytes:
     return stored([Checked(type, {**data, "act": act})], at)[0]
 
 
-def _stamp(at: datetime) -> int:
+def stamp(at: datetime) -> int:
+    """A moment in microseconds since 1970, as it is stored."""
     since = at - _EPOCH
     return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
 
@@ -173,8 +177,8 @@ _types: dict[str, bytes] = {}
 _MOST_TYPES = 1_000
 
 
-_FIRST: Final = _stamp(moments.EARLIEST)
-_LAST: Final = _stamp(moments.LATEST)
+_FIRST: Final = stamp(moments.EARLIEST)
+_LAST: Final = stamp(moments.LATEST)
 
 
 def _type_text(type: Any, path: str) -> bytes:

@@ -87,7 +87,11 @@ class Job:
 
     @property
     def fresh(self) -> bool:
-        """True if the record has not changed since the dispatch."""
+        """True if the record has not changed since the dispatch.
+
+        It is False at the next entry even if the first one committed nothing: a flush of its text
+        changes the record, and so does a claim.
+        """
         return self._run.record.version == 1
 
     @property
@@ -250,11 +254,15 @@ class Job:
     def emit(self, event: EventLike) -> None:
         """Tell observers at once; the next commit, or a kill by this Host, stores the event.
 
-        Neighbouring ``run.delta`` events are stored as one, so text may be emitted in small
-        pieces (R11).
+        Text in progress, that is ``run.delta`` events, may be emitted in small pieces: neighbouring
+        ones are stored as one, and they are stored while the run goes on, unless another event
+        came before them (R20). The Host gives each delta its place in the turn's text, ``at``: a
+        run's first delta begins the text anew, each further one follows the one before, and
+        ``run.turn`` ends the turn. A run that continues the text of an earlier one gives ``at``
+        with its first delta: the number of characters before it.
 
         Raises:
-            InvalidValue: The event is not JSON.
+            InvalidValue: The event is not JSON, or ``at`` is not a place.
             RunEnded: This run no longer owns the Task.
         """
         self._run.emit(event)

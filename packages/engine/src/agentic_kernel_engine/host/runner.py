@@ -34,6 +34,7 @@ from .admission import Admission
 from .change import STALLED, Change, change, successor
 from .complaints import Complaints
 from .ending import fault_of, mutation_of, unstorable
+from .flushing import Flushing
 from .history import history
 from .job import Job
 from .news import News
@@ -82,6 +83,7 @@ class LiveRuns:
         self.live: set[Run] = set()
         self.current: dict[str, Run] = {}
         self.in_a_row = 0
+        self.flushing = Flushing(parts)
         self._complaints = complaints
         self._substrate = substrate
         self.accepting: Accepting | None = edges.optional(substrate, "substrate", Accepting)
@@ -164,7 +166,8 @@ class LiveRuns:
             self._asking.discard(caller)
 
     def turn_away(self) -> None:
-        """End every `ask` with `HostClosed`, because the Host closes."""
+        """End every `ask` with `HostClosed`, and flush no more, because the Host closes."""
+        self.flushing.stop()
         while self._asking:
             self._asking.pop().cancel()
 

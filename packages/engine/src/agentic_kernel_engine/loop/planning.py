@@ -17,7 +17,6 @@ import msgspec
 from agentic_kernel import InvalidValue
 
 from .. import edges, values
-from .. import events as host
 from ..errors import TaskFailed
 from ..faults import is_a, report, text_of
 from ..plans import vocabulary
@@ -30,6 +29,7 @@ from ..seams.middleware import Hooks, Recovery, storable
 from ..seams.planner import Context, Forecast, Planner
 from ..tools.deadline import BoundedStream, DeadlinePassed, bounded
 from .run import LoopRun
+from .streams import Stream
 
 RETRIES: Final = 10
 """The most attempts of one call; middleware asks for each one after the first."""
@@ -132,6 +132,8 @@ class PlannerCalls:
         for _ in range(RETRIES):
             run.known = None
             try:
+                if run.turn_text is not None:
+                    run.turn_text.fade()
                 answer = (context.planner or self._planner).plan(context)
                 if hasattr(answer, "__aiter__"):
                     answer = self._stream(run, cast("AsyncIterator[Any]", answer))
@@ -246,7 +248,7 @@ class PlannerCalls:
         Raises:
             End: The run's time is over before the plan; the stream was ended.
         """
-        job, said = run.job, [run.state.said]
+        job, stream = run.job, Stream(run)
         length = len(_encode(run.state.said))
         if run.limits.max_seconds is not None:
             pieces = BoundedStream(pieces, run, f"a planner's stream for task {run.task.id}")
@@ -254,22 +256,17 @@ class PlannerCalls:
             async for piece in pieces:
                 if not isinstance(piece, Delta):
                     return piece
-                data = {"text": piece.text}
-                if piece.channel:
-                    data["channel"] = piece.channel
                 if piece.usage is not None:
                     _check_usage(piece.usage, "engine/bad_plan")
                     run.known = piece.usage
                 try:
                     length += max(_length(piece), 1)
                     if length <= LENGTH and (piece.text or piece.usage is None):
-                        job.emit({"type": host.RUN_DELTA, **data})
+                        stream.tell(piece)
                 except InvalidValue as error:
                     raise PlannerError(
                         "engine/bad_plan", f"the planner's stream gave a bad Delta: {error}"
                     ) from error
-                if not piece.channel:
-                    said.append(piece.text)
                 if length > LENGTH:
                     raise PlannerError(
                         "engine/endless_answer",
@@ -277,14 +274,14 @@ class PlannerCalls:
                         "output tokens",
                     )
                 if run.out_of_time:
-                    _cut(run, "".join(said))
+                    _cut(run, stream.text)
                     raise run.end_at(StopReason.TIMEOUT)
                 if job.stopping:
-                    run.state.said = _cut(run, "".join(said))
+                    run.state.said = _cut(run, stream.text)
                     await run.checkpoint()
                     return _CUT
         except DeadlinePassed:
-            _cut(run, "".join(said))
+            _cut(run, stream.text)
             raise run.end_at(StopReason.TIMEOUT) from None
         finally:
             close = getattr(pieces, "aclose", None)
@@ -367,7 +364,10 @@ def _length(piece: Delta) -> int:
         text = getattr(piece, name)
         if type(text) is not str:
             raise InvalidValue(f"Delta.{name}", f"is a {kind_of_value(text)}; give a string")
-        values.check_text(text, f"Delta.{name}")
+        if text and not (text.isascii() and "\0" not in text):
+            values.check_text(text, f"Delta.{name}")
+    if piece.at is not None:
+        edges.whole(piece.at, "Delta.at", 0, LARGEST)
     return len(_encode(piece.text)) - 2
 
 

@@ -17,8 +17,10 @@ from ..plans.limits import Limits
 from ..plans.plan import Plan, Usage
 from ..plans.reasons import STOP_REASON, WAITING_FOR
 from ..plans.transcript import Transcript, UserMessage, read
+from ..texts import Texts
 from .ledger import Clock, Ledger
 from .state import VERSION, AtHand, State, dump, load
+from .streams import TurnText
 
 if TYPE_CHECKING:
     from ..plans.ending import End
@@ -38,7 +40,7 @@ class LoopRun(Ledger[State]):
 
     __slots__ = (
         "after", "ending", "instructions", "known", "opening", "refused", "scope", "tools",
-        "transcript",
+        "transcript", "turn_text",
     )  # fmt: skip
 
     def __init__(self, job: Job, limits: Limits, clock: Clock, *, compacts: bool) -> None:
@@ -61,6 +63,8 @@ class LoopRun(Ledger[State]):
         """
         self.refused = ""
         """The reason, for the planner, why no part of its answer is done; "" if it is done."""
+        self.turn_text: TurnText | None = None
+        """The streamed text of the turn in progress; None before its first piece."""
         if compacts:
             self.landed = self._note_cut
 
@@ -81,6 +85,9 @@ class LoopRun(Ledger[State]):
             self.job.note(STOP_REASON, None)
         history = await self.job.history(state.cursor)
         self.transcript = read(history, [self.opening])
+        left = Texts(history).open()
+        if left:
+            self.turn_text = TurnText(self.job, left)
         if self.job.state is None:
             return True
         if state.waiting is not None:
@@ -105,6 +112,9 @@ class LoopRun(Ledger[State]):
         state.spent.bank(plan.usage)
         state.reserved = None
         state.said = ""
+        if self.turn_text is not None:
+            self.turn_text.settle()
+            self.turn_text.end()
         made = Checked(vocabulary.PLAN_MADE, form)
         self.events = [*self.events, made] if self.events else [made]
         if self.ending is not None:
