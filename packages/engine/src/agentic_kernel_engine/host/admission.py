@@ -110,8 +110,8 @@ class Admission:
         self._reads = frozenset() if reading is None else frozenset(reading.reads)
         self._store = store
         self._resolver = None if acts_for is None else edges.function(acts_for, "acts_for")
-        self._given: dict[tuple[str, str], Principal] = {}
-        """The principals of this Host's own dispatches."""
+        self._given: dict[tuple[str, str], Binding] = {}
+        """By name and tenant: the bindings of the principals of this Host's own dispatches."""
         self._complained: dict[tuple[str, str], None] = {}
         self._unreadable: dict[str, int] = {}
         """By Task: the step whose state the substrate could not read."""
@@ -138,6 +138,10 @@ class Admission:
                 again after a pause or a crash: the principal's tenant is not among its realms, or
                 no principal was given and the resolver names none for such Tasks.
         """
+        if type(principal) is Principal and limits is None and grant is None:
+            before = self._given.get((principal.name, principal.tenant))
+            if before is not None and before.principal is principal:
+                return before
         named = principal
         if principal is None:
             principal = named = self._own
@@ -158,13 +162,19 @@ class Admission:
                     "has neither a name nor a tenant, so a later run of the Task could not find it "
                     "again; give it a name, e.g. 'user:42'",
                 )
-            if principal.named and self._resolver is None:
-                _remember(self._given, (principal.name, principal.tenant), principal)
         assert named is not None
         self._check_realm(named.tenant, task_id)
         given = None if limits is None else stated(limits)
         if given is not None:
             self._check_limits(given, task_id)
+        who = named.name, named.tenant
+        known = self._given.get(who)
+        if known is None or known.principal is not principal:
+            known = bound_to(principal, terms.terms_for(named))
+            if named.named:
+                _remember(self._given, who, known)
+        if given is None and grant is None:
+            return known
         return bound_to(
             principal, terms.terms_for(named, given, None if grant is None else dict(grant))
         )
@@ -251,7 +261,8 @@ class Admission:
             return await self._resolved(name, tenant)
         if (name, tenant) == (self._own.name, self._own.tenant):
             return self._own
-        return self._given.get((name, tenant))
+        given = self._given.get((name, tenant))
+        return None if given is None else given.principal
 
     async def _resolved(self, name: str, tenant: str) -> Principal | None:
         """The answer of the resolver; a fault of the resolver, and a wrong answer, count as None.
