@@ -26,6 +26,7 @@ PLANNERS = {
     "CannotBeCancelled": "unwind",
     "PumpsOn": "unwind",
     "ForgetsReasoning": "budget",
+    "AddsUpTheTotals": "budget",
     "SubtractsTheCached": "budget",
 }
 FEATURES = {
