@@ -185,6 +185,18 @@ class ForgetsReasoning(Answering):
         return Plan((FinalAnswer(""),), usage=Usage(10, 300, reasoning_tokens=290))
 
 
+class AddsUpTheTotals(Answering):
+    """Each piece of its stream tells a sum of the vendor's counts, which are totals already."""
+
+    async def plan(self, context: Context) -> AsyncIterator[Delta | PlanLike]:  # type: ignore[override]
+        total = told = 0
+        for word in last(context).split():
+            total += 2
+            told += total
+            yield Delta(word, usage=Usage(10, told))
+        yield Plan((FinalAnswer(last(context)),), usage=Usage(10, total))
+
+
 class SubtractsTheCached(Answering):
     """The cached tokens are taken from the input once too often."""
 

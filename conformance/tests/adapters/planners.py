@@ -27,6 +27,7 @@ PLANNERS = {
     "CannotBeCancelled": "unwind",
     "PumpsOn": "unwind",
     "ForgetsReasoning": "budget",
+    "AddsUpTheTotals": "budget",
     "SubtractsTheCached": "budget",
 }
 FEATURES = {

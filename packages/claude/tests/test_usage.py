@@ -73,6 +73,11 @@ async def test_no_bound_is_told_if_the_server_runs_tools_of_its_own() -> None:
     own = {"tools": [{"type": "web_search_20250305", "name": "web_search"}]}
     with FaultyServer("cut") as server:
         assert (await failed(server, extra_body=own)).usage is None
+    with FaultyServer("closed", times=0) as server:
+        planner = ClaudePlanner("m", api_key=KEY, base_url=server.url, extra_body=own)
+        answer = await ask(planner, context(QUESTION, tools()))
+        await planner.close()
+    assert [piece.text for piece in answer.pieces] == ["All ", "is ", "well."]
 
 
 async def test_a_server_that_is_not_there_used_nothing() -> None:

@@ -218,7 +218,9 @@ class ClaudePlanner:
                 delta = reply.take(event)
                 if not told_use and reply.counts:
                     told_use = True
-                    yield Delta("", usage=self._used(reply, request))
+                    used = self._used(reply, request)
+                    if used is not None:
+                        yield Delta("", usage=used)
                 told = None if delta is None else redactor.take(delta)
                 if told is not None:
                     yield told
