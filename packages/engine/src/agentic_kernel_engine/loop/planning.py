@@ -22,11 +22,12 @@ from ..faults import is_a, report, text_of
 from ..plans import vocabulary
 from ..plans.action import ACTIONS, TEXTS, FinalAnswer, ToolCall
 from ..plans.ending import End, PlannerError
-from ..plans.limits import shortfall, unaffordable
+from ..plans.limits import unaffordable
 from ..plans.plan import LARGEST, NOTHING_USED, Delta, Plan, Usage
 from ..plans.reasons import StopReason
 from ..seams.middleware import Hooks, Recovery, storable
 from ..seams.planner import Context, Forecast, Planner
+from .grants import reclaim
 from .run import LoopRun
 
 RETRIES: Final = 10
@@ -96,9 +97,11 @@ class PlannerCalls:
             End: The call could pass a limit.
         """
         worst, reserved = self.forecast(context), run.state.reserved
-        reason = unaffordable(run.limits, run.state.spent, worst)
-        if reason is not None:
-            raise End(reason, shortfall(run.limits, run.state.spent, worst))
+        end = run.unaffordable(worst)
+        if end is not None and await reclaim(run, fence=True):
+            end = run.unaffordable(worst)
+        if end is not None:
+            raise end
         if reserved is not worst and (reserved is None or not _covers(reserved, worst)):
             run.state.reserved = worst
             await run.commit()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -13,15 +13,16 @@ from ..faults import report
 from ..host.job import Job
 from ..plans import vocabulary
 from ..plans.limits import Limits
-from ..plans.plan import Plan
+from ..plans.plan import NOTHING_USED, Plan
 from ..plans.reasons import STOP_REASON, WAITING_FOR
 from ..plans.transcript import Transcript, UserMessage, read
 from ..store import EventId
 from .ledger import Clock, Ledger
-from .state import VERSION, AtHand, State, dump, load
+from .state import WITHOUT_SHARES, AtHand, State, dump, load
 
 if TYPE_CHECKING:
     from ..plans.ending import End
+    from ..seams.delegation import Metering
     from ..seams.memory import Scope
     from ..tools.registry import ToolRegistry
 
@@ -37,11 +38,12 @@ class LoopRun(Ledger[State]):
     """
 
     __slots__ = (
-        "after", "ending", "instructions", "opening", "refused", "scope", "tools", "transcript",
+        "after", "delegation", "ending", "instructions", "opened", "opening", "refused", "scope",
+        "tools", "transcript", "worst",
     )  # fmt: skip
 
     def __init__(self, job: Job, limits: Limits, clock: Clock, *, compacts: bool) -> None:
-        state = State(VERSION) if job.state is None else load(job.state)
+        state = State(WITHOUT_SHARES) if job.state is None else load(job.state)
         super().__init__(job, state, limits, clock, dump)
         self.opening = UserMessage(self.task.instructions)
         self.transcript = Transcript([self.opening])
@@ -55,6 +57,12 @@ class LoopRun(Ledger[State]):
         """The instructions of the capabilities of the Task's Agent."""
         self.scope: Scope | None = None
         """The scope of the Task's memory; None until the first use."""
+        self.delegation: Metering | None = None
+        """The place of the children of the Loop's own Delegation, if it meters; set at entry."""
+        self.opened: Collection[str] = ()
+        """The children that got their grant in this entry of the run."""
+        self.worst = NOTHING_USED
+        """The worst case of the last call of the planner."""
         self.refused = ""
         """The reason, for the planner, why no part of its answer is done; "" if it is done."""
         if compacts:
@@ -99,7 +107,8 @@ class LoopRun(Ledger[State]):
         state = self.state
         state.spent.iterations += 1
         state.spent.bank(plan.usage)
-        state.reserved = None
+        if state.reserved is not None:
+            self.worst, state.reserved = state.reserved, None
         state.said = ""
         made = Checked(vocabulary.PLAN_MADE, form)
         self.events = [*self.events, made] if self.events else [made]
