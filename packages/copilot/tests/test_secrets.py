@@ -22,7 +22,6 @@ from agentic_kernel_copilot.run import SessionRun
 from agentic_kernel_copilot.state import VERSION, State
 from agentic_kernel_copilot.translation import action_of, storable
 from agentic_kernel_engine import Limits
-from agentic_kernel_engine.loop import Principal
 from integration.peers.quotes import FORMS, KEY, leaks
 
 PROVIDER: Any = {"type": "openai", "base_url": "http://127.0.0.1:1/v1", "api_key": KEY}
@@ -50,7 +49,7 @@ def test_a_quoted_key_is_told_nobody(form: str) -> None:
     CopilotSubstrate(model="m", provider=PROVIDER)
     said = FORMS[form](KEY)
     job: Any = Heard()
-    entry = SessionRun(job, State(VERSION, "s"), Limits(), Principal())
+    entry = SessionRun(job, State(VERSION, "s"), Limits())
     reading = Reading(entry)
     whole = f"it is {said}"
     for at in range(0, len(whole), 3):

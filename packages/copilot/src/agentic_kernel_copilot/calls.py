@@ -115,7 +115,7 @@ class Calls:
         await self._begin(call, tool)
         entry, index = self._entry, self._index(call)
         told = ToolContext(
-            entry.task.id, entry.state.step, index, self._key(call, tool), entry.principal,
+            entry.task.id, entry.state.step, index, self._key(call, tool), entry.job.principal,
             partial(entry.progress, call.action.tool, index),
         )  # fmt: skip
         return await perform(

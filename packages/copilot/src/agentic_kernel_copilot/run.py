@@ -21,7 +21,6 @@ from agentic_kernel_engine.loop import (
     Limits,
     Observation,
     Plan,
-    Principal,
     StopReason,
     failed_too_often,
     unaffordable,
@@ -43,14 +42,12 @@ class SessionRun(Ledger[State]):
         job: The Host's handle on the Task.
         state: The state of the last commit, or a new one.
         limits: The configured limits; limits that were changed on the running Task replace them.
-        principal: The user or service that the Task runs for.
     """
 
-    __slots__ = ("_first", "principal")
+    __slots__ = ("_first",)
 
-    def __init__(self, job: Job, state: State, limits: Limits, principal: Principal) -> None:
+    def __init__(self, job: Job, state: State, limits: Limits) -> None:
         super().__init__(job, state, limits, time.monotonic, dump)
-        self.principal = principal
         self._first = state.step
         if self.task.metadata.get(WAITING_FOR) is not None:
             job.note(WAITING_FOR, None)  # The run asks again for what it still waits for.
@@ -91,8 +88,8 @@ class SessionRun(Ledger[State]):
     def context(self, tools: list[Tool]) -> Context:
         """The context for a policy; it lacks the conversation, because the CLI keeps that."""
         return Context(
-            self.task, self.state.step, (), tools, (), self.remaining, self.principal, {}, (), (),
-            None, "",
+            self.task, self.state.step, (), tools, (), self.remaining, self.job.principal, {}, (),
+            (), None, "",
         )  # fmt: skip
 
     def came_to(self, call: Call, observation: Observation) -> None:

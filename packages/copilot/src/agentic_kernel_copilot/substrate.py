@@ -20,13 +20,14 @@ from copilot.session import (
 )
 
 from agentic_kernel import CannotStart, InvalidValue, Task
-from agentic_kernel_engine import Event, Job, Limits, TaskFailed
+from agentic_kernel_engine import Event, Job, Limits, StateUnreadable, TaskFailed, edges
 from agentic_kernel_engine.loop import (
     CONTINUES,
     STOP_REASON,
     End,
     Principal,
     StopReason,
+    on_behalf,
     refuse_notes,
     unhandled,
 )
@@ -86,7 +87,7 @@ class CopilotSubstrate:
             counts as a write, whatever the server declares.
         limits: The limits of a Task: answers, calls, failures, seconds, tokens and cost. The other
             limits are for the Loop only.
-        principal: The user or program that a Task runs for.
+        principal: The principal of the Tasks whose dispatch names none; see `Host.dispatch`.
         on_kill: ``keep`` or ``delete`` the session of a killed Task.
         working_directory: The folder in which the CLI works; None for the current one.
         home: The folder in which the CLI keeps its sessions; None for ``COPILOT_HOME``, or
@@ -143,7 +144,7 @@ class CopilotSubstrate:
             raise InvalidValue("tools", "has an agent; only the engine's Loop delegates")
         self._policy: Policy = AllowAll() if policy is None else policy
         self._limits = Limits() if limits is None else limits
-        self._principal = principal
+        self.principal = edges.instance(principal, "principal", Principal)
         self._on_kill = on_kill
         where = None if working_directory is None else Path(working_directory)
         self.cli = Cli(
@@ -199,11 +200,11 @@ class CopilotSubstrate:
     async def execute(self, job: Job) -> Any:
         """Run the Task's session from its present point to its answer.
 
-        If the CLI, its provider or the session is missing on this Host, or if the state cannot be
-        read here, the Task is paused with that reason and not failed, because another Host may go
-        on with it.
+        If the CLI, its provider or the session is missing on this Host, the Task is paused with
+        that reason and not failed, because another Host may go on with it.
 
         Raises:
+            StateUnreadable: Another substrate or another version wrote the state.
             TaskFailed: With a code of `agentic_kernel_copilot.failures`, or ``engine/<limit>``.
         """
         await self._alone(job)
@@ -211,11 +212,14 @@ class CopilotSubstrate:
         try:
             state = load(job.state) if begun else State(VERSION, str(uuid.uuid4()))
         except InvalidValue as error:
-            await job.pause(job.state, reason=str(error))
-        entry = SessionRun(job, state, self._limits, self._principal)
+            raise StateUnreadable(str(error)) from error
+        entry = SessionRun(job, state, self._limits)
         if not begun:
             job.note(SESSION, state.session)
-            entry.record(vocabulary.RUN_STARTED, limits=msgspec.to_builtins(self._limits))
+            entry.record(
+                vocabulary.RUN_STARTED, limits=msgspec.to_builtins(entry.limits),
+                **on_behalf(job.principal),
+            )  # fmt: skip
         over = self._live[job.task.id] = asyncio.Event()
         try:
             if self._lacks:

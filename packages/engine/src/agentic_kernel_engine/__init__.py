@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         HostClosed,
         HostGone,
         InboxFull,
+        StateUnreadable,
         StoreError,
         TaskFailed,
         UnknownOutcome,
@@ -37,28 +38,31 @@ if TYPE_CHECKING:
     )
     from .plans.limits import Limits
     from .plans.reasons import StopReason
+    from .principal import Principal
     from .receipt import Receipt
     from .record import Record, host_of, owner_name
     from .router import Router
     from .seams import tool
     from .search import Search, SearchOptions
     from .store import EventId, Store, StoreTraits
-    from .substrate import Accepting, Cleaning, Substrate
+    from .substrate import Accepting, Acting, Cleaning, Metered, Reading, Substrate
+    from .terms import Terms
 
 __all__ = [
-    "Accepting", "Cleaning", "CompositeObserver", "Conflict", "ConsoleObserver", "Event", "EventId",
-    "Host", "HostClosed", "HostGone", "HostOptions", "InMemoryObserver", "InboxFull", "Job",
-    "Limits", "Loop", "MemoryStore", "Observer", "Outcome", "Receipt", "Record", "Router",
-    "RunEnded", "Search", "SearchOptions", "StopReason", "Store", "StoreError", "StoreTraits",
-    "StreamingObserver", "Substrate", "TaskFailed", "UnknownOutcome", "Unreadable",
-    "agent_from_json", "agent_to_json", "drain_on_signals", "host_of", "owner_name", "rerun",
-    "task_from_json", "task_to_json", "tool",
+    "Accepting", "Acting", "Cleaning", "CompositeObserver", "Conflict", "ConsoleObserver", "Event",
+    "EventId", "Host", "HostClosed", "HostGone", "HostOptions", "InMemoryObserver", "InboxFull",
+    "Job", "Limits", "Loop", "MemoryStore", "Metered", "Observer", "Outcome", "Principal",
+    "Reading", "Receipt", "Record", "Router", "RunEnded", "Search", "SearchOptions",
+    "StateUnreadable", "StopReason", "Store", "StoreError", "StoreTraits", "StreamingObserver",
+    "Substrate", "TaskFailed", "Terms", "UnknownOutcome", "Unreadable", "agent_from_json", "agent_to_json",
+    "drain_on_signals", "host_of", "owner_name", "rerun", "task_from_json", "task_to_json", "tool",
 ]  # fmt: skip
 
 _NAMES = {
     "codec": "agent_from_json agent_to_json task_from_json task_to_json",
     "errors": (
-        "Conflict HostClosed HostGone InboxFull StoreError TaskFailed UnknownOutcome Unreadable"
+        "Conflict HostClosed HostGone InboxFull StateUnreadable StoreError TaskFailed "
+        "UnknownOutcome Unreadable"
     ),
     "events": "Event",
     "host.host": "Host HostOptions",
@@ -72,13 +76,15 @@ _NAMES = {
     "observer": "CompositeObserver ConsoleObserver InMemoryObserver Observer StreamingObserver",
     "plans.limits": "Limits",
     "plans.reasons": "StopReason",
+    "principal": "Principal",
     "receipt": "Receipt",
     "record": "Record host_of owner_name",
     "router": "Router",
     "seams": "tool",
     "search": "Search SearchOptions",
     "store": "EventId Store StoreTraits",
-    "substrate": "Accepting Cleaning Substrate",
+    "substrate": "Accepting Acting Cleaning Metered Reading Substrate",
+    "terms": "Terms",
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
 

@@ -31,6 +31,24 @@ class TaskFailed(KernelError):
         return f"{self.code}: {self.message}"
 
 
+class StateUnreadable(KernelError):
+    """Raised by a substrate's ``execute`` that does not understand the Task's state (R23).
+
+    The Host lets the Task go as it was, without counting the attempt, and takes it no more until
+    its state has changed. Another Host may read it.
+
+    Attributes:
+        reason: The reason, and what reads the state.
+    """
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(reason)
+
+    def __str__(self) -> str:
+        return self.reason
+
+
 class HostClosed(KernelError, RuntimeError):
     """The Host was closed: its verbs do nothing any more, and every wait on it ends."""
 

@@ -44,8 +44,11 @@ class Router:
         self._runtimes = dict(runtimes)
         self._distinct = list({id(runtime): runtime for runtime in runtimes.values()}.values())
 
-    async def dispatch(self, task: Task) -> object:
+    async def dispatch(self, task: Task, **terms: Any) -> object:
         """Dispatch on the Runtime of the Task's kind.
+
+        Args:
+            **terms: ``principal`` and ``limits``, if the Runtime takes them, as a Host does.
 
         Raises:
             CannotStart: No Runtime serves the kind; nothing is written.
@@ -59,7 +62,7 @@ class Router:
                 f"no Runtime is registered for the kind {task.runtime_kind!r}; known: {known}",
                 task.id,
             )
-        return await runtime.dispatch(task)
+        return await runtime.dispatch(task, **terms)
 
     async def pause(self, task_id: str) -> object:
         return await (await self._runtime_of(task_id)).pause(task_id)

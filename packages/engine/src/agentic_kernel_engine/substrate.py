@@ -1,22 +1,24 @@
-"""Substrate: the port that the author of a new Runtime implements, and its two optional parts."""
+"""Substrate: the port that the author of a new Runtime implements, and its optional parts."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Protocol
 
 from agentic_kernel import Task
 
 from .events import Event
 from .host.job import Job
+from .principal import Principal
 
 
 class Substrate(Protocol):
     """The part of a Runtime that does a Task's work.
 
-    A substrate may also be `Accepting` or `Cleaning`. Name these as base classes: a method that is
-    misspelled then fails in the type checker, and when the substrate is made.
+    A substrate may also be `Accepting`, `Cleaning`, `Acting`, `Reading` or `Metered`. Name these as
+    base classes: a method that is misspelled then fails in the type checker, and when the
+    substrate is made.
     """
 
     @abstractmethod
@@ -32,6 +34,8 @@ class Substrate(Protocol):
 
         Raises:
             TaskFailed: The work failed; the Task ends in ``failure`` with this code.
+            StateUnreadable: The substrate does not understand ``job.state``. Raise it before
+                anything else is done: the Host lets the Task go and leaves it to another (R23).
         """
         ...
 
@@ -64,4 +68,40 @@ class Cleaning(Protocol):
             state: The state of the Task's last commit; None if there was none.
             events: All durable events of the Task.
         """
+        ...
+
+
+class Acting(Protocol):
+    """A substrate that acts for one principal if a dispatch names no other."""
+
+    @property
+    @abstractmethod
+    def principal(self) -> Principal:
+        """The principal; it never changes."""
+        ...
+
+
+class Reading(Protocol):
+    """A substrate that reads states which carry a form; see `Job.tag`.
+
+    A Host with a substrate that is not `Reading` takes only Tasks whose state has no form.
+    """
+
+    @property
+    @abstractmethod
+    def reads(self) -> Collection[str]:
+        """The forms that it reads, such as ``acme/2``; they never change."""
+        ...
+
+
+class Metered(Protocol):
+    """A substrate whose runs keep within the grant in `Job.terms` (R18), as a `Ledger` does.
+
+    Its state says what a Task has used, and the note ``engine/used`` says so at the Task's end.
+    """
+
+    @property
+    @abstractmethod
+    def meters(self) -> bool:
+        """True if it does; it never changes."""
         ...

@@ -345,7 +345,7 @@ async def test_a_transport_that_will_not_be_interrupted_keeps_no_host_open(
 
 async def test_what_others_ask_for_costs_a_commit_nothing(desks: Desks) -> None:
     """However many requests are open."""
-    desk = Desk(InMemoryApprovals(), desks.store, None)
+    desk = Desk(InMemoryApprovals(), desks.store, None, None)
     async with desks.host(None) as host:
         tasks = [new_task() for _ in range(3)]
         for task in tasks:

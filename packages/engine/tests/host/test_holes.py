@@ -16,6 +16,7 @@ from agentic_kernel import Complete, Dispatch, Kill, Pause, Task, TaskStatus, ap
 from agentic_kernel_engine import (
     Job,
     MemoryStore,
+    Principal,
     Record,
     StoreError,
     TaskFailed,
@@ -363,8 +364,11 @@ async def test_no_commit_of_a_run_and_no_end_drops_what_is_written_once(
     def written_once(record: Record) -> tuple[Any, ...]:
         return record.parent, record.terms, record.realm, record.form
 
+    class Reader(acting):  # type: ignore[misc, valid-type]
+        reads = ("loop/3",)
+
     kept: list[tuple[Any, ...]] = []
-    async with Host(acting(act), store) as host:
+    async with Host(Reader(act), store, acts_for=Principal) as host:
         assert (await host.wait(task.id)).result == "done"
     assert [*kept, written_once(await store.load(task.id))] == 2 * [written_once(given)]
 

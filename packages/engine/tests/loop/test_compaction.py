@@ -113,7 +113,9 @@ async def test_a_run_that_enters_again_reads_only_what_is_behind_the_cursor(
     async with runner.host(planner=planner, compactor=SHORT) as host:
         await host.resume(task.id)
         assert (await host.wait(task.id)).result == steps
-    ((after, count),) = store.reads
+    # The first read looks for the principal of a Task that a version before 0.2 may have begun.
+    (first, (after, count)) = store.reads
+    assert first[1] <= 16
     assert after is not None
     assert after[0] > 100
     assert count <= 4 * 12

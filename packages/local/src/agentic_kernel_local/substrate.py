@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 from agentic_kernel import CannotStart, InvalidValue, Task
-from agentic_kernel_engine import Job, TaskFailed, edges
+from agentic_kernel_engine import Job, StateUnreadable, TaskFailed, edges
 
 from . import failures
 from .engine import Engine, Request
@@ -89,10 +89,11 @@ class LocalSubstrate:
     async def execute(self, job: Job) -> dict[str, Any]:
         """Answer the Task, from the state of its last commit.
 
-        If this process has no model or does not understand the Task's state, the run pauses the
-        Task with that reason instead of failing it: another process can continue it.
+        If this process has no model, the run pauses the Task with that reason instead of failing
+        it: another process can continue it.
 
         Raises:
+            StateUnreadable: Another substrate or another version wrote the state.
             TaskFailed: The failure has a code of `agentic_kernel_local.failures`.
         """
         try:
@@ -102,7 +103,9 @@ class LocalSubstrate:
         try:
             engine = await self.open()
             transcript = await Transcript.of(job)
-        except (CannotStart, UnknownState) as error:
+        except UnknownState as error:
+            raise StateUnreadable(str(error)) from error
+        except CannotStart as error:
             await job.pause(job.state, reason=str(error))
         if (turn := transcript.hear()) is not None:
             job.emit(turn)

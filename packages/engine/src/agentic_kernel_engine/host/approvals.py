@@ -115,12 +115,20 @@ class Desk:
         approvals: The transport.
         store: The store of the Tasks.
         kinds: The runtime kinds that the Host serves; None for every kind.
+        realms: The realms that the Host looks at; None for all.
     """
 
-    def __init__(self, approvals: Approvals, store: Store, kinds: Collection[str] | None) -> None:
+    def __init__(
+        self,
+        approvals: Approvals,
+        store: Store,
+        kinds: Collection[str] | None,
+        realms: Collection[str] | None,
+    ) -> None:
         self._approvals = approvals
         self._store = store
         self._kinds = kinds
+        self._realms = realms
         self._open: dict[str, _Open] = {}
         """The open requests, by digest."""
         self._asked: dict[str, set[str]] = {}
@@ -153,6 +161,8 @@ class Desk:
         task = record.task
         if self._kinds is not None and task.runtime_kind not in self._kinds:
             return
+        if self._realms is not None and record.realm not in self._realms:
+            return
         for request in requests(task):
             if _waits(record, request):
                 self._want(_Open(request, depth(task), record.version))
@@ -173,8 +183,9 @@ class Desk:
         after: str | None = None
         while True:
             page = await self._store.find(
-                status=TaskStatus.PAUSED, kinds=self._kinds, after=after, limit=_PAGE
-            )
+                status=TaskStatus.PAUSED, kinds=self._kinds, realms=self._realms, after=after,
+                limit=_PAGE,
+            )  # fmt: skip
             for record in page:
                 paused.add(record.task.id)
                 self._look_at(record)

@@ -8,7 +8,7 @@ missing, and makes up for it.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from agentic_kernel import (
     Complete,
@@ -26,6 +26,7 @@ from ..errors import Unreadable
 from ..receipt import Receipt
 from ..record import Record
 from ..waiting import asked, children_asking, pause_waits, waits_in_vain
+from .admission import Binding, inherited
 from .complaints import Complaints
 from .ending import exhausted
 from .news import News
@@ -33,6 +34,10 @@ from .parts import Parts
 from .run import Run
 from .runner import Arrival, LiveRuns
 from .verbs import Verbs
+
+if TYPE_CHECKING:
+    from ..plans.accounts import Account
+    from ..plans.limits import Limits
 
 _PAGE: Final = 100
 
@@ -115,23 +120,55 @@ class Family:
 
     # The verbs of a run for its own children
 
-    async def spawn(self, run: Run, task: Task) -> Receipt:
+    async def spawn(
+        self,
+        run: Run,
+        task: Task,
+        limits: Limits | Mapping[str, Any] | None = None,
+        grant: Mapping[str, Any] | None = None,
+    ) -> Receipt:
         """Dispatch a child in its parent's slot; a child that is stored already counts as spawned
-        (R13).
+        (R13). It acts for its parent's principal.
         """
         run.check_alive()
         self._verbs.check_start(task)
-        return await self._parts.shielded.run(self._spawn(run, task))
+        bound = inherited(run.record, run.principal, limits, grant)
+        return await self._parts.shielded.run(self._spawn(run, task, bound))
 
-    async def _spawn(self, run: Run, task: Task) -> Receipt:
+    async def _spawn(self, run: Run, task: Task, bound: Binding) -> Receipt:
         run.delegates = True
         try:
-            return await self._verbs.dispatch(task, run.task_id, self._live.arrival(task.id))
+            return await self._verbs.dispatch(task, run.task_id, self._live.arrival(task.id), bound)
         except TaskExists:
             record = await self._store.load(task.id)
             if record.parent != run.task_id:
                 raise
             return Receipt(record.task, False, record.version)
+
+    async def account(self, run: Run, task_id: str) -> Account:
+        """What a Task of the run's family has used, as its record says."""
+        run.check_alive()
+        return await self.account_of(task_id)
+
+    async def account_of(self, task_id: str) -> Account:
+        """What a Task has used, as its record says (R18).
+
+        Raises:
+            TaskNotFound: No such Task is stored.
+        """
+        from ..plans.accounts import account_of  # Loads the plans' data, which few Hosts need.
+
+        return account_of(await self._store.load(task_id))
+
+    async def fence(self, run: Run, task_id: str) -> None:
+        """Make sure that a child of this run's Task that is not stored never begins."""
+        run.check_alive()
+        await self._parts.shielded.run(self._verbs.fence(task_id, run.record.task))
+
+    async def regrant(self, run: Run, task_id: str, grant: Mapping[str, Any], seq: int) -> None:
+        """Tell a Task of the run's family its new grant."""
+        run.check_alive()
+        await self._parts.shielded.run(self._verbs.regrant(task_id, grant, seq))
 
     async def cancel(self, run: Run, task_id: str) -> Task:
         """Kill a child; return its terminal snapshot."""

@@ -16,10 +16,12 @@ from ..errors import HostClosed
 from ..events import Event
 from ..memory_store import MemoryStore
 from ..observer import Observer, observing
+from ..principal import Principal
 from ..receipt import Receipt
 from ..store import EventId, Store
-from ..substrate import Substrate
+from ..substrate import Metered, Substrate
 from . import inbox
+from .admission import Admission, Resolver
 from .approvals import Approvals, Desk
 from .complaints import Complaints
 from .decisions import Decisions
@@ -38,6 +40,8 @@ from .watch import Watch
 
 if TYPE_CHECKING:
     from ..loop.replay import Outcome
+    from ..plans.accounts import Account
+    from ..plans.limits import Limits
     from ..seams.agent_tool import AgentTool
 
 T = TypeVar("T")
@@ -54,6 +58,8 @@ class HostOptions(TypedDict, total=False):
     observer: Observer | None
     approvals: Approvals | None
     claims: bool
+    realms: Collection[str] | None
+    acts_for: Resolver | None
     interval: float
     unwind_timeout: float
     grace: float
@@ -90,6 +96,13 @@ class Host(Decisions, Queries):
         unwind_timeout: Seconds after which a run that was told to unwind is reported abandoned.
         grace: Seconds that `close` gives runs to reach a safe point; call `drain` for longer.
         clock: Returns the time, as an aware datetime.
+        realms: The realms whose Tasks this Host takes and asks people about; None for all. A
+            Task's realm is the tenant of its principal.
+        acts_for: A function ``(name, tenant) -> Principal | None``, plain or async. The Host asks
+            it before it takes a stored Task, and runs the Task for the principal that it returns,
+            with the scopes and roles of that moment. On None it leaves the Task as it is, for a
+            Host that may act for the principal, and says so once. Without it, a Host acts for its
+            substrate's own principal and for those of its own dispatches (R19).
 
     Raises:
         InvalidValue: An argument has the wrong type or range; its name is the path.
@@ -110,6 +123,8 @@ class Host(Decisions, Queries):
         unwind_timeout: float = 5.0,
         grace: float = 2.0,
         clock: Callable[[], datetime] = _now,
+        realms: Collection[str] | None = None,
+        acts_for: Resolver | None = None,
     ) -> None:
         kinds = edges.kinds(runtime_kinds, "runtime_kinds")
         edges.part_or_none(substrate, "substrate", Substrate)
@@ -117,14 +132,20 @@ class Host(Decisions, Queries):
             MemoryStore() if store is None else edges.part(store, "store", Store),
             clock if clock is _now else edges.clock(clock, "clock"),
         )
+        metered: Metered | None = edges.optional(substrate, "substrate", Metered)
+        self._meters = metered is not None and metered.meters is True
         self._desk: Desk | None = None
         if approvals is not None:
-            self._desk = Desk(edges.part(approvals, "approvals", Approvals), parts.store, kinds)
+            self._desk = Desk(
+                edges.part(approvals, "approvals", Approvals), parts.store, kinds,
+                None if realms is None else edges.names(realms, "realms"),
+            )  # fmt: skip
         watcher = None if observer is None else observing(observer, "observer")
         complaints = Complaints()
         self._news = news = News(parts, complaints, watcher, self._desk)
         self._live = live = LiveRuns(
             parts, news, complaints, substrate, kinds, self._job, self._follow,
+            admission=Admission(substrate, parts.store, realms, acts_for),
             max_in_flight=edges.whole_or_none(max_in_flight, "max_in_flight", 1),
             unwind_timeout=edges.seconds(unwind_timeout, "unwind_timeout"),
         )  # fmt: skip
@@ -167,40 +188,111 @@ class Host(Decisions, Queries):
 
     # Runtime
 
-    async def dispatch(self, task: Task) -> Receipt:
+    async def dispatch(
+        self,
+        task: Task,
+        *,
+        principal: Principal | None = None,
+        limits: Limits | Mapping[str, Any] | None = None,
+    ) -> Receipt:
         """Enter ``running``, or raise and leave no trace.
 
         It never queues: it takes a slot before anything is durable (R9), or raises; `run` waits for
         a slot. If the caller is cancelled before the substrate has accepted the Task, no trace is
         left either.
 
+        Args:
+            principal: The user or service that the Task acts for; None for the substrate's own.
+                Its name and tenant are stored with the Task: only a Host that acts for this
+                principal runs the Task after a pause or a crash (R19).
+            limits: Limits of this Task. They replace those of the `Loop`, one by one; a mapping may
+                also remove a limit (None).
+
         Raises:
-            InvalidValue: A part of the Task may not be stored; the message names its path.
+            InvalidValue: A part of the Task may not be stored, or a limit is not valid; the message
+                names it.
             TaskExists: The id is already stored.
             IllegalTransition: The Task is not ``not_started``.
-            CannotStart: The Host has no substrate, does not serve the kind, has no free slot or is
-                draining, or the substrate refuses the Task.
+            CannotStart: The Host has no substrate, does not serve the kind or the principal's
+                tenant, has no free slot or is draining, or the substrate refuses the Task.
         """
         self._check_start(task)
+        bound = self._live.admission.default
+        if principal is not None or limits is not None or bound is None:
+            bound = await self._live.admission.bind(principal, limits, task.id)
         await self._join()
         arrival = self._live.arrival(task.id)
         arrival.take()
-        return await self._verbs.dispatch(task, None, arrival)
+        return await self._verbs.dispatch(task, None, arrival, bound)
 
-    async def spawn(self, task: Task, parent: str) -> Receipt:
+    async def spawn(
+        self,
+        task: Task,
+        parent: str,
+        *,
+        principal: Principal | None = None,
+        limits: Limits | Mapping[str, Any] | None = None,
+        grant: Mapping[str, Any] | None = None,
+    ) -> Receipt:
         """`dispatch` a Task as a child; a kill of the parent kills it too (R13).
 
         Args:
             parent: The id of the Task that gives this one its work. Another Host may run it, and
                 it may be missing from this Host's store.
+            principal: The principal of the parent's run. None for the principal that the parent's
+                record names, if the parent is in this Host's store, or else the substrate's own.
+            grant: The part of the parent's budget that the child gets (R18).
 
         Raises:
             As `dispatch`.
         """
         self._check_start(task)
         checked_id(parent)
+        if principal is None:
+            above = (await self.store.load_many([parent])).get(parent)
+            if above is not None and above.terms is not None:
+                principal = await self._live.admission.admit(above)
+        bound = await self._live.admission.bind(principal, limits, task.id, grant)
         await self._join()
-        return await self._verbs.dispatch(task, parent, self._live.seat(task.id, parent))
+        seat = self._live.seat(task.id, parent)
+        return await self._verbs.dispatch(task, parent, seat, bound)
+
+    @property
+    def meters(self) -> bool:
+        """True if the substrate keeps a Task within its grant, and records what it used (R18)."""
+        return self._meters
+
+    async def account(self, task_id: str) -> Account:
+        """What a Task has used of its grant, as its record says (R18).
+
+        Raises:
+            TaskNotFound: No such Task is stored.
+        """
+        return await self._verb(task_id, lambda key: self._family.account_of(key))
+
+    async def fence(self, task_id: str, parent: Task) -> None:
+        """Store a Task that is not stored as cancelled, so that no process can begin it (R18).
+
+        Nothing is done if the Task is stored already.
+
+        Args:
+            parent: The Task that was to give it its work.
+        """
+        edges.instance(parent, "parent", Task)
+        await self._verb(task_id, lambda key: self._verbs.fence(key, parent))
+
+    async def regrant(self, task_id: str, grant: Mapping[str, Any], seq: int) -> None:
+        """Change the part of its parent's budget that a Task may use; for the parent's run (R18).
+
+        Args:
+            grant: Amounts by name.
+            seq: The number of the change; a Task ignores an older change than the last one.
+
+        Raises:
+            InvalidValue: An amount is not valid.
+            TaskNotFound: No such Task is stored.
+        """
+        await self._verb(task_id, lambda key: self._verbs.regrant(key, grant, seq))
 
     async def pause(self, task_id: str) -> Receipt:
         """Ask for a pause; it takes effect at the owner's next safe point.
@@ -273,7 +365,13 @@ class Host(Decisions, Queries):
         task = await self.get(task_id)
         return outcome(task, await history(self.store, task_id))
 
-    async def run(self, task: Task) -> Task:
+    async def run(
+        self,
+        task: Task,
+        *,
+        principal: Principal | None = None,
+        limits: Limits | Mapping[str, Any] | None = None,
+    ) -> Task:
         """Dispatch the Task as soon as a slot is free, and wait for its terminal snapshot.
 
         If the caller is cancelled after the substrate has accepted the Task, the Task runs on; kill
@@ -283,14 +381,23 @@ class Host(Decisions, Queries):
             As `dispatch`, except that a full Host does not raise.
         """
         self._check_start(task)
+        bound = self._live.admission.default
+        if principal is not None or limits is not None or bound is None:
+            bound = await self._live.admission.bind(principal, limits, task.id)
         await self._join()
         await self._live.slots.wait(task.id)
         arrival = self._live.arrival(task.id, in_slot=True)
         task_id = task.id
         end = self._news.end_of(task_id)
         try:
-            await self._verbs.dispatch(task, None, arrival)
-            del task, arrival  # A caller that waits holds little (memory in benchmarks/loop.py).
+            await self._verbs.dispatch(task, None, arrival, bound)
+            del (
+                task,
+                arrival,
+                bound,
+                principal,
+                limits,
+            )  # A caller that waits holds little (memory in benchmarks/loop.py).
             ended = await end
         finally:
             self._news.leave(end)
@@ -303,22 +410,37 @@ class Host(Decisions, Queries):
         description: str,
         runtime_kind: str | None = None,
         agent: str | None = None,
+        unmetered: bool = False,
     ) -> AgentTool:
         """This Runtime as a tool that the runs of a `Loop` may call; see `AgentTool`.
 
         Args:
             runtime_kind: The kind of the Tasks that its calls dispatch. None for the one kind that
                 this Host serves, or for the caller's kind if it serves several or all.
+            unmetered: True if its Tasks are outside the caller's budget; see `OnRuntime`.
         """
         from ..seams.agent_tool import AgentTool  # Loads the seams, as above.
 
         kind = runtime_kind or self._only_kind()
-        return AgentTool(self, name=name, description=description, runtime_kind=kind, agent=agent)
+        return AgentTool(
+            self, name=name, description=description, runtime_kind=kind, agent=agent,
+            unmetered=unmetered,
+        )  # fmt: skip
 
-    async def rerun(self, task: Task | str, scope: str = "engine") -> Task:
-        """Dispatch a new Task with the input of an earlier one (a Task or its id); see `rerun`."""
+    async def rerun(
+        self,
+        task: Task | str,
+        scope: str = "engine",
+        *,
+        principal: Principal | None = None,
+        limits: Limits | Mapping[str, Any] | None = None,
+    ) -> Task:
+        """Dispatch a new Task with the input of an earlier one (a Task or its id); see `rerun`.
+
+        The new Task acts for the principal that is given here, and never for the earlier Task's.
+        """
         again = rerun(task if isinstance(task, Task) else await self.get(task), scope)
-        return (await self.dispatch(again)).snapshot
+        return (await self.dispatch(again, principal=principal, limits=limits)).snapshot
 
     async def wait(self, task_id: str, *statuses: TaskStatus) -> Task:
         """Wait until the Task is in one of these statuses, or terminal; return that snapshot."""

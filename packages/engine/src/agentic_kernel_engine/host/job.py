@@ -5,22 +5,38 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
-from typing import Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
-from agentic_kernel import Task, TaskStatus
+from agentic_kernel import InvalidValue, Task, TaskStatus
+from agentic_kernel.frozen import EMPTY_DICT
 
 from .. import edges, values
 from ..events import Checked, Event
+from ..principal import Principal
 from ..receipt import Receipt
 from ..store import EventId
+from ..terms import NONE, Terms, decoded
 from ..waiting import without_pause
 from .run import EventLike, Run
+
+if TYPE_CHECKING:
+    from ..plans.accounts import Account
+    from ..plans.limits import Limits
 
 
 class Children(Protocol):
     """The verbs by which a Job reaches the children of its run."""
 
-    async def spawn(self, run: Run, task: Task) -> Receipt: ...
+    async def spawn(
+        self,
+        run: Run,
+        task: Task,
+        limits: Limits | Mapping[str, Any] | None = None,
+        grant: Mapping[str, Any] | None = None,
+    ) -> Receipt: ...
+    async def account(self, run: Run, task_id: str) -> Account: ...
+    async def fence(self, run: Run, task_id: str) -> None: ...
+    async def regrant(self, run: Run, task_id: str, grant: Mapping[str, Any], seq: int) -> None: ...
     async def cancel(self, run: Run, task_id: str) -> Task: ...
     async def join(self, run: Run, task_id: str, statuses: Collection[TaskStatus]) -> Task: ...
     async def tell(
@@ -36,12 +52,19 @@ class Job:
     cancelling the asyncio task that `execute` runs in, also if a child of that task made the call.
     """
 
-    __slots__ = ("_children", "_run", "state", "task")
+    __slots__ = ("_children", "_run", "grants", "principal", "state", "task", "terms")
 
     task: Task
     """The snapshot at entry, supplements included."""
     state: Any
     """The state of the last commit; None at the first entry."""
+    principal: Principal
+    """The principal that this run acts for, as it was resolved at entry (R19)."""
+    terms: Terms
+    """What was set at dispatch: the principal's name and tenant, limits, and the grant."""
+    grants: Mapping[str, Mapping[str, Any]]
+    """The grants of children by id, as the run has recorded them; `spawn` stores a child's grant
+    with the child (R18)."""
 
     def __init__(self, run: Run, children: Children) -> None:
         self._run = run
@@ -49,6 +72,9 @@ class Job:
         record = run.record
         self.task = record.task
         self.state = None if record.state is None else values.decode(record.state)
+        self.principal = run.principal
+        self.grants = EMPTY_DICT
+        self.terms = NONE if record.terms is None else decoded(record.terms)
 
     @property
     def stopping(self) -> bool:
@@ -86,6 +112,23 @@ class Job:
         """
         inbox = self._run.record.inbox
         return without_pause(inbox) if inbox else inbox
+
+    def tag(self, form: str) -> None:
+        """Name the form of the states of all commits to come, so that readers can tell (R23).
+
+        A Host takes a Task whose state has a form only if its substrate is `Reading` and names
+        that form. So tag a state whose reader must know more than an older version does.
+
+        Args:
+            form: The substrate's name and the oldest version that reads the state, such as
+                ``acme/2``.
+
+        Raises:
+            InvalidValue: It is not a text of 1 to 64 characters.
+        """
+        if not 0 < len(edges.text(form, "form")) <= 64:
+            raise InvalidValue("form", f"has {len(form)} characters; use 1 to 64, as in 'acme/2'")
+        self._run.form = form
 
     def check(self) -> None:
         """Raise if this run was told to end; call it just before an effect.
@@ -228,17 +271,57 @@ class Job:
         """
         self._run.report(events, heeded)
 
-    async def spawn(self, task: Task) -> Receipt:
+    async def spawn(
+        self,
+        task: Task,
+        *,
+        limits: Limits | Mapping[str, Any] | None = None,
+        grant: Mapping[str, Any] | None = None,
+    ) -> Receipt:
         """Dispatch a child of this Task on the same Host; it uses this Task's slot (R9).
 
-        Record the child's id by a commit first: a child that is already stored with this Task as
-        its parent counts as spawned, so spawning again after a crash is safe (R13).
+        The child acts for the principal of this Task (R19). Record the child's id by a commit
+        first: a child that is already stored with this Task as its parent counts as spawned, so
+        spawning again after a crash is safe (R13).
+
+        Args:
+            limits: The child's own limits.
+            grant: The part of this Task's budget that the child gets (R18); None for the one in
+                `grants`, if there is one.
 
         Raises:
             TaskExists: The id belongs to a Task with another parent.
             CannotStart: The substrate refuses the child.
         """
-        return await self._children.spawn(self._run, task)
+        grant = self.grants.get(task.id) if grant is None else grant
+        return await self._children.spawn(self._run, task, limits, grant)
+
+    async def account(self, task_id: str) -> Account:
+        """What a Task of the same family has used of its grant, as its record says (R18).
+
+        Raises:
+            TaskNotFound: No such Task is stored.
+        """
+        return await self._children.account(self._run, task_id)
+
+    async def fence(self, task_id: str) -> None:
+        """Store a child that is not stored as cancelled, so that no process can begin it (R18).
+
+        Nothing is done if the child is stored already.
+        """
+        await self._children.fence(self._run, task_id)
+
+    async def regrant(self, task_id: str, grant: Mapping[str, Any], seq: int) -> None:
+        """Tell a Task of the same family its new grant; a Task that has ended hears nothing (R18).
+
+        Args:
+            grant: Amounts by name.
+            seq: The number of the change; a Task ignores an older change than the last one.
+
+        Raises:
+            TaskNotFound: No such Task is stored.
+        """
+        await self._children.regrant(self._run, task_id, grant, seq)
 
     async def cancel(self, task_id: str) -> Task:
         """Kill a child of this Task, and return its terminal snapshot.

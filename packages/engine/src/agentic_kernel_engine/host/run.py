@@ -24,6 +24,7 @@ from .. import edges, moments, values
 from .. import events as vocabulary
 from ..errors import Conflict, StoreError, UnknownOutcome
 from ..events import Checked, Event
+from ..principal import Principal
 from ..readback import landed
 from ..record import Record
 from ..store import EventId
@@ -82,14 +83,17 @@ class Run(FifoLock):
 
     __slots__ = (
         "_emitted", "_home", "_news", "_notes", "_sealed", "_unwritten", "delegates", "ended",
-        "heeded", "in_slot", "leaving", "owner", "record", "root", "task_id",
+        "form", "heeded", "in_slot", "leaving", "owner", "principal", "record", "root", "task_id",
     )  # fmt: skip
 
-    def __init__(self, home: Home, record: Record, *, in_slot: bool) -> None:
+    def __init__(self, home: Home, record: Record, principal: Principal, *, in_slot: bool) -> None:
         super().__init__()
         assert record.owner is not None
         self._home = home
         self.record = record
+        self.principal = principal
+        self.form = record.form
+        """The form of the states of the commits to come; see `Job.tag`."""
         self.task_id = record.task.id
         self.owner: str = record.owner
         self.in_slot = in_slot
@@ -340,7 +344,7 @@ class Run(FifoLock):
         attempts = 0 if draft.progress or owner is None else before.attempts
         record = Record(
             task, before.version + 1, draft.state, inbox, owner, before.step + 1, attempts,
-            draft.due, before.parent, before.terms, before.realm, before.form,
+            draft.due, before.parent, before.terms, before.realm, self.form,
         )  # fmt: skip
         return record, leaving, departure
 

@@ -9,18 +9,28 @@ from contextlib import asynccontextmanager
 from contextvars import copy_context
 from typing import Any, Self
 
-from agentic_kernel import Mutation, Pause, Task, TaskNotFound, apply
+from agentic_kernel import CannotStart, Mutation, Pause, Task, TaskNotFound, apply
 
 from .. import edges, values
 from .. import events as vocabulary
-from ..errors import Conflict, HostClosed, StoreError, TaskFailed, UnknownOutcome, Unreadable
+from ..errors import (
+    Conflict,
+    HostClosed,
+    StateUnreadable,
+    StoreError,
+    TaskFailed,
+    UnknownOutcome,
+    Unreadable,
+)
 from ..events import Checked, Event
 from ..faults import Stray, contained, is_a, passes, report, said, strays
+from ..principal import NOBODY
 from ..readback import landed
 from ..record import Record
 from ..substrate import Accepting, Cleaning, Substrate
 from ..waiting import pause_waits, without_pause
 from . import inbox
+from .admission import Admission
 from .change import STALLED, Change, change, successor
 from .complaints import Complaints
 from .ending import fault_of, mutation_of, unstorable
@@ -44,6 +54,7 @@ class LiveRuns:
         kinds: The runtime kinds that this Host serves; None for every kind.
         job: Makes the substrate's handle on a run.
         follow: Called when a run is gone that ended for a reason from outside.
+        admission: Decides which stored Tasks this Host may take.
         max_in_flight: The number of slots; None for no limit.
         unwind_timeout: Seconds after which a run that was told to unwind is reported abandoned.
     """
@@ -58,9 +69,11 @@ class LiveRuns:
         job: Callable[[Run], Job],
         follow: Callable[[Run], None],
         *,
+        admission: Admission,
         max_in_flight: int | None,
         unwind_timeout: float,
     ) -> None:
+        self.admission = admission
         self.parts = parts
         self.news = news
         self.kinds = kinds
@@ -103,13 +116,23 @@ class LiveRuns:
             arrival.take()
         return arrival
 
-    def takes(self, record: Record, arrival: Arrival) -> bool:
-        """True if this Host can run a Task now; the arrival has then taken the slot it needs."""
+    async def takes(self, record: Record, arrival: Arrival) -> bool:
+        """True if this Host can run a Task now and may take it.
+
+        The arrival has then taken the slot that it needs, and knows the principal.
+        """
+        if not self.serves(record.task.runtime_kind):
+            return False
+        try:
+            principal = await self.admission.admit(record)
+        except CannotStart:
+            return False
         housed = self._houses(record.parent)
-        if not self.serves(record.task.runtime_kind) or not (housed or self.slots.free):
+        if not (housed or self.slots.free):
             return False
         if not housed:
             arrival.take()
+        arrival.principal = principal
         return True
 
     def _houses(self, parent: str | None) -> bool:
@@ -187,7 +210,7 @@ class LiveRuns:
         if self.slots.closed:
             self.parts.shielded.start(self._let_go_of(record))
             return
-        run = Run(self, record, in_slot=arrival.hand_on())
+        run = Run(self, record, arrival.principal, in_slot=arrival.hand_on())
         self.live.add(run)
         self.current[run.task_id] = run
         around = copy_context()
@@ -240,6 +263,8 @@ class LiveRuns:
                 self.parts.shielded.start(self._drop_result(run))
             else:
                 report(fault, run.task_id, run.record.step, f"the unwinding of a {run.ended} run")
+        elif fault is not None and run.record.state is not None and is_a(fault, StateUnreadable):
+            self.parts.shielded.start(self._leave_unread(run, said(fault)))
         elif root.cancelled() and root.cancelling():
             # Cancelled, and not by this Host: the event loop is stopping. The attempt stays
             # counted, because the same cancellation may come at every attempt.
@@ -357,6 +382,20 @@ class LiveRuns:
         if isinstance(done, Change):
             self.news.published(done.after, done.events)
 
+    async def _leave_unread(self, run: Run, reason: str) -> None:
+        """Release a Task whose state the substrate cannot read, for another Host (R23)."""
+        record = run.record
+        self.admission.cannot_read(record)
+        _log.warning(
+            "task %r is left for another host, because this one cannot read its state: %s; kill "
+            "the Task if no other host can",
+            run.task_id, reason,
+        )  # fmt: skip
+        try:
+            await self._let_go_of(record, anew=False, uncounted=True)
+        finally:
+            self._forget(run)
+
     async def _let_go(self, run: Run, *, pause: bool = False, anew: bool = False) -> None:
         """Leave a Task whose run is gone: claimable, or paused with its last state.
 
@@ -368,15 +407,23 @@ class LiveRuns:
         finally:
             self._forget(run)
 
-    async def _let_go_of(self, record: Record, *, pause: bool = False, anew: bool = True) -> None:
+    async def _let_go_of(
+        self, record: Record, *, pause: bool = False, anew: bool = True, uncounted: bool = False
+    ) -> None:
         try:
-            await self.leave(record, pause=pause, anew=anew)
+            await self.leave(record, pause=pause, anew=anew, uncounted=uncounted)
         except StoreError as fault:
             reason = said(fault)
             _log.warning("task %r stays owned by this host for now: %s", record.task.id, reason)
 
-    async def leave(self, record: Record, *, pause: bool, anew: bool = True) -> None:
-        """Commit that this Host lets a Task go, if the Task still has the same owner."""
+    async def leave(
+        self, record: Record, *, pause: bool, anew: bool = True, uncounted: bool = False
+    ) -> None:
+        """Commit that this Host lets a Task go, if the Task still has the same owner.
+
+        Args:
+            uncounted: True to take back the attempt that this Host's acquisition counted.
+        """
         owner = record.owner
 
         async def leave(before: Record) -> tuple[Record, Sequence[Event]] | None:
@@ -390,7 +437,7 @@ class LiveRuns:
                     inbox=without_pause(before.inbox),
                 ), [Event(vocabulary.TASK_PAUSED, {"by": owner, "reason": "requested"})]
             released = Event(vocabulary.TASK_RELEASED, {"by": owner})
-            attempts = 0 if anew else before.attempts
+            attempts = 0 if anew else max(before.attempts - uncounted, 0)
             return successor(before, owner=None, attempts=attempts), [released]
 
         done = await change(self.parts, record.task.id, leave)
@@ -434,9 +481,12 @@ class Arrival:
     """A context in which a run is being set up; meanwhile the watch leaves its Task alone.
 
     The end of the ``with`` gives the slot back, unless the run has started and holds it.
+
+    Attributes:
+        principal: The principal that the run will act for.
     """
 
-    __slots__ = ("_counts", "_slots", "_task_id", "in_slot")
+    __slots__ = ("_counts", "_slots", "_task_id", "in_slot", "principal")
 
     def __init__(
         self, counts: dict[str, int], slots: Slots, task_id: str, *, in_slot: bool
@@ -445,6 +495,7 @@ class Arrival:
         self._slots = slots
         self._task_id = task_id
         self.in_slot = in_slot
+        self.principal = NOBODY
 
     def take(self) -> None:
         """Take a slot.

@@ -45,6 +45,10 @@ class TakeOver:
         self._complaints = complaints
         self._live = live
         self._family = family
+        self._searched: str | None = None
+        """The last Task that a patient `recover` has met; None for the beginning."""
+        self._due: str | None = None
+        """The last due Task that `wake` has met; None for the beginning."""
         self._looked: str | None = None
         """The last Task that `look_again` has looked at."""
         self.backoff = Backoff(parts.clock)
@@ -53,14 +57,19 @@ class TakeOver:
         """Take up a running Task that no living Host owns, and run it here.
 
         Raises:
-            CannotStart: This Host does not serve the Task's kind, or has no free slot.
+            CannotStart: This Host does not serve the Task's kind, has no free slot, or may not take
+                the Task: it does not act for its principal, or cannot read its state.
         """
         record = await self._store.load(task_id)
         if not self._live.serves(record.task.runtime_kind):
             raise CannotStart(
                 f"this Host does not run Tasks of kind {record.task.runtime_kind!r}", task_id
             )
+        if record.task.status is not TaskStatus.RUNNING:
+            return Receipt(record.task, False, record.version)
+        principal = await self._live.admission.admit(record)
         with self._live.seat(task_id, record.parent) as arrival:
+            arrival.principal = principal
             claimed = await self._claim(task_id)
             if claimed is None:
                 record = await self._store.load(task_id)
@@ -94,14 +103,17 @@ class TakeOver:
         """Take up every claimable Task of the kinds served, as long as there are free slots.
 
         Args:
-            patient: True if a Task whose runs died waits for its `Backoff`.
+            patient: True if a Task whose runs died waits for its `Backoff`, and if the search stops
+                after a page of which nothing was taken, to go on there at the next call.
         """
         taken: list[str] = []
-        after: str | None = None
+        after = self._searched if patient else None
         while self._live.can_run and self._live.slots.free:
             page = await self._store.find(
-                claimable=True, kinds=self._live.kinds, after=after, limit=_PAGE
-            )
+                claimable=True, kinds=self._live.kinds, realms=self._live.admission.realms,
+                after=after, limit=_PAGE,
+            )  # fmt: skip
+            before = len(taken)
             for record in page:
                 if not self._live.slots.free:
                     break
@@ -111,9 +123,10 @@ class TakeOver:
                     receipt = await self.claim(record.task.id)
                     if receipt.effect == "claimed":
                         taken.append(record.task.id)
-            if len(page) < _PAGE:
-                break
-            after = page[-1].task.id
+            after = page[-1].task.id if len(page) == _PAGE else None
+            self._searched = after
+            if after is None or (patient and len(taken) == before):
+                break  # A page of Tasks that are not for this Host: look further next time.
         return taken
 
     async def adopt(self) -> None:
@@ -134,32 +147,40 @@ class TakeOver:
 
     async def wake(self) -> None:
         """Resume the paused Tasks of the kinds served that are due, while slots are free."""
-        after: str | None = None
         while self._live.slots.free:
-            page = await self._wake(after=after)
-            if len(page) < _PAGE:
+            page, woken = await self._wake(after=self._due)
+            self._due = page[-1].task.id if len(page) == _PAGE else None
+            if self._due is None or not woken:
                 return
-            after = page[-1].task.id
 
-    async def _wake(self, **which: Any) -> Sequence[Record]:
-        """Resume one page of the Tasks that are due."""
+    async def _wake(self, **which: Any) -> tuple[Sequence[Record], int]:
+        """Resume the Tasks of one page of those that are due, if this Host may take them.
+
+        Returns:
+            The page, and the number of Tasks that went on.
+        """
         page = await self._store.find(
             status=TaskStatus.PAUSED,
             due=self._parts.clock(),
             kinds=self._live.kinds,
+            realms=self._live.admission.realms,
             limit=_PAGE,
             **which,
         )
+        woken = 0
         for record in page:
             with self._complaints.sparing(record.task.id, record.version):
-                await self._family.resume(record.task.id, None, record.version)
-        return page
+                await self._live.admission.admit(record)
+                receipt = await self._family.resume(record.task.id, None, record.version)
+                woken += receipt.changed
+        return page, woken
 
     async def look_again(self) -> None:
         """Look at one page of the paused Tasks of the kinds served; see `Family.look_again`."""
         page = await self._store.find(
-            status=TaskStatus.PAUSED, kinds=self._live.kinds, after=self._looked, limit=_PAGE
-        )
+            status=TaskStatus.PAUSED, kinds=self._live.kinds, realms=self._live.admission.realms,
+            after=self._looked, limit=_PAGE,
+        )  # fmt: skip
         self._looked = page[-1].task.id if len(page) == _PAGE else None
         await self._family.look_again(page)
 
@@ -177,7 +198,15 @@ class TakeOver:
         if not self.backoff.over(latest):
             return
         task_id = record.task.id
+        try:
+            principal = await self._live.admission.admit(latest)
+        except CannotStart:
+            # This Host may not act for the principal any more. While it lives, no other Host can
+            # claim the Task, so it lets the Task go.
+            await self._live.leave(latest, pause=False, anew=False)
+            return
         with self._live.seat(task_id, latest.parent) as arrival:
+            arrival.principal = principal
             acquired = await self._acquire_anew(latest)
             if acquired is not None:
                 await self._family.enter(acquired, arrival)

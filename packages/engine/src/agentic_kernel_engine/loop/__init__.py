@@ -86,6 +86,7 @@ from .continuation import (
     SESSION,
     continued,
     lineage,
+    on_behalf,
 )
 from .effects import (
     key,
@@ -108,6 +109,6 @@ __all__ = [
     "Loop", "Notice", "Observation", "Outcome", "Plan", "PlannerError", "Principal", "PushGoal",
     "Remaining", "Replay", "Route", "Schedule", "Spent", "Stop", "StopReason", "Summary", "Thought",
     "ToolCall", "Transcript", "Turn", "Usage", "UserMessage", "continued", "deny", "digest",
-    "failed_too_often", "key", "lineage", "outcome", "plan_of", "refuse_notes", "replay",
-    "require_approval", "stop", "unaffordable", "unhandled",
+    "failed_too_often", "key", "lineage", "on_behalf", "outcome", "plan_of", "refuse_notes",
+    "replay", "require_approval", "stop", "unaffordable", "unhandled",
 ]  # fmt: skip

@@ -94,7 +94,10 @@ async def _spawn(
         await run.commit()
     try:
         await delegation.spawn(run.job, child)
-    except BaseException:
+    except TaskExists:
+        grants.drop(run, child.id)  # The id belongs to a Task of another parent.
+        raise
+    except (CannotStart, DelegationRefused):
         await grants.close_grant(run, child.id)
         raise
     grants.begun(run, child.id)
@@ -126,7 +129,7 @@ async def _join(
     def leaving() -> bool:
         return run.job.stopping or run.reallotted
 
-    await grants.tell(run)
+    await grants.announce(run)
     while (task := await unless(run.job, leaving, delegation.join(run.job, child))) is None:
         if run.reallotted:
             apply_decisions(run)

@@ -25,6 +25,7 @@ from ..seams.agent_tool import AgentTool
 from ..seams.delegation import DelegationRefused, Metering
 from .run import LoopRun
 
+
 async def open_grant(
     run: LoopRun,
     child: str,
@@ -105,7 +106,7 @@ def begun(run: LoopRun, child: str) -> None:
 async def close_grant(run: LoopRun, child: str, ended: Task | None = None) -> Amounts | None:
     """Settle a child of this run that has ended, or that was not started; return what it used.
 
-    A child that runs keeps its grant, and so does one that another run of this Task may still
+    A child that runs keeps its grant, and so does a child that another run of this Task may still
     start. A child without an open grant is settled already: nothing returns twice.
 
     Args:
@@ -129,6 +130,12 @@ async def close_grant(run: LoopRun, child: str, ended: Task | None = None) -> Am
     if account is not None and not account.ended:
         return None
     return _settle(run, child, account)
+
+
+def drop(run: LoopRun, child: str) -> None:
+    """Close the grant of a child that does not exist and never will."""
+    if run.state.shares is not None and child in run.state.shares.grants:
+        _settle(run, child, Account(NONE_USED, {}, True))
 
 
 async def reclaim(run: LoopRun, *, fence: bool = False) -> bool:
@@ -171,11 +178,16 @@ async def reclaim(run: LoopRun, *, fence: bool = False) -> bool:
 
 async def attend(run: LoopRun) -> None:
     """At the beginning of a step: tell children of changed grants, and reclaim at a limit."""
+    await announce(run)
+    if run.state.at_hand is None and run.exceeded() is not None:
+        await reclaim(run, fence=True)
+
+
+async def announce(run: LoopRun) -> None:
+    """Commit changed grants, and tell the children; nothing is done if no grant has changed."""
     if run.untold:
         await run.commit()
         await tell(run)
-    if run.state.at_hand is None and run.exceeded() is not None:
-        await reclaim(run, fence=True)
 
 
 async def tell(run: LoopRun) -> None:

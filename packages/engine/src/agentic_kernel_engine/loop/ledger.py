@@ -85,7 +85,8 @@ class Ledger(Generic[S]):
     Args:
         job: The Host's handle on the Task.
         state: The state of the last commit, or a new one.
-        limits: The configured limits; limits that were changed on the running Task replace them.
+        limits: The configured limits. The Task's own limits replace them, and limits that were
+            changed on the running Task replace both.
         clock: Measures how long the run works.
         dump: Returns the JSON form of the state.
     """
@@ -122,7 +123,8 @@ class Ledger(Generic[S]):
         self.landed: Callable[[EventId], None] | None = None
         """Called after each commit, with a cursor after its last event."""
         self._dump = dump
-        self._base = limits
+        terms = job.terms
+        self._base = limits = limits.changed(terms.limits) if terms.limits else limits
         self.caps = limits
         """The limits of the Task: those configured, as changed, within the Task's grant."""
         self.limits = limits
@@ -134,9 +136,8 @@ class Ledger(Generic[S]):
         """True if children may not have heard of a change of their grants."""
         self._clock = clock
         self._began = clock()
-        grant, shares = job.grant, state.shares
-        if grant is not None or shares is not None or state.limits:
-            self._take_up(grant, shares)
+        if terms.grant is not None or state.shares is not None or state.limits:
+            self._take_up(terms.grant, state.shares)
 
     def record(self, type: str, **data: Any) -> None:
         """Add an event to the next commit."""
@@ -333,9 +334,7 @@ class Ledger(Generic[S]):
         """Compute the limits again after a grant was opened, changed or closed."""
         shares = self.state.shares
         taken = NONE_USED if shares is None else shares.taken
-        self.limits = (
-            self.caps if taken == NONE_USED else without(self.caps, taken, self.granted)
-        )
+        self.limits = self.caps if taken == NONE_USED else without(self.caps, taken, self.granted)
 
     def _take_up(self, grant: Mapping[str, Any] | None, shares: Shares | None) -> None:
         """Compute the limits at the entry of a run."""
@@ -378,7 +377,7 @@ class Ledger(Generic[S]):
 
     def hand(self, child: str, amounts: Amounts) -> None:
         """Have a child's Task get its grant when it is spawned; a grant counts once, by its id."""
-        grant = {name: value for name, value in msgspec.to_builtins(amounts).items()}
+        grant: dict[str, Any] = msgspec.to_builtins(amounts)
         if self.caps.max_seconds is not None:
             grant[SECONDS] = max(self.caps.max_seconds - self.seconds, 0.0)
         if grant:

@@ -14,7 +14,7 @@ from agentic_kernel import CannotStart, InvalidValue, Task
 from agentic_kernel.ids import new_id
 
 from .. import edges
-from ..errors import TaskFailed
+from ..errors import StateUnreadable, TaskFailed
 from ..events import Event
 from ..faults import passes, report
 from ..host.job import Job
@@ -78,11 +78,13 @@ class Loop:
         delegation: Decides which Task may delegate to which Agent, and where children run;
             `ChildTasks` by default.
         output_schema: The JSON Schema that a final answer must fit.
-        principal: The user or program that the Tasks run for.
+        principal: The principal of the Tasks whose dispatch names none; see `Host.dispatch`.
         should_cancel: Is asked before every step; if it returns True, the Task is paused.
         clock: Returns seconds, never running backwards, for ``max_seconds``.
         ids: Issues the ids of children; each id must be unique.
     """
+
+    meters = True
 
     def __init__(
         self,
@@ -161,7 +163,7 @@ class Loop:
         self.output_schema = output_schema
         self.fits = None if output_schema is None else compile_schema(output_schema, checked=True)
         self.principal = principal
-        self._remembering = None if memory is None else Remembering(memory, governor, principal)
+        self._remembering = None if memory is None else Remembering(memory, governor)
         self._seeds = seeds(seed_memory)
         self._should_cancel = (
             None if should_cancel is None else edges.function(should_cancel, "should_cancel")
@@ -184,7 +186,7 @@ class Loop:
         try:
             await self._equipped(task)
             if self._remembering is not None:
-                self._remembering.scope(task)
+                self._remembering.scope(task, self.principal)
         except TaskFailed as refused:
             raise CannotStart(str(refused), task.id) from refused
         if self._accepts is not None:
@@ -199,16 +201,19 @@ class Loop:
     async def execute(self, job: Job) -> Any:
         """Run the Task from its last commit, step by step, to its end."""
         compacts = self.compactor is not None
-        run = LoopRun(job, self.limits, self._clock, compacts=compacts)
+        try:
+            run = LoopRun(job, self.limits, self._clock, compacts=compacts)
+        except InvalidValue as unreadable:
+            raise StateUnreadable(str(unreadable)) from unreadable
         try:
             if await run.enter():
                 run.record(
                     vocabulary.RUN_STARTED,
                     limits=run.limits,
-                    **continuation.on_behalf(self.principal),
+                    **continuation.on_behalf(job.principal),
                 )
                 if continuation.CONTINUES in run.task.metadata:
-                    await continuation.carry_over(run, self.principal, self.compactor)
+                    await continuation.carry_over(run, job.principal, self.compactor)
                 for hook in self.hooks.on_run_start:
                     await hook(run.state)
             if run.state.ended is not None:
@@ -327,7 +332,7 @@ class Loop:
         state = run.state
         context = Context(
             run.task, state.step, run.transcript, run.tools.tools(), state.goals, run.remaining,
-            self.principal, state.variables, run.instructions, self._seeds, self.output_schema,
+            run.job.principal, state.variables, run.instructions, self._seeds, self.output_schema,
             state.said,
         )  # fmt: skip
         if self._visible is not None:

@@ -55,18 +55,16 @@ class Remembering:
     Args:
         memory: The memory to recall from and to write to.
         governor: Decides which items are remembered; without one, no new item is.
-        principal: The owner of the memory.
     """
 
-    def __init__(
-        self, memory: Memory, governor: MemoryGovernor | None, principal: Principal
-    ) -> None:
+    def __init__(self, memory: Memory, governor: MemoryGovernor | None) -> None:
         self._memory = memory
         self._governor = governor
-        self._principal = principal
 
-    def scope(self, task: Task) -> Scope:
-        """The scope of a Task's items; a Task that names no session is a session of its own.
+    def scope(self, task: Task, principal: Principal) -> Scope:
+        """The scope of a Task's items: those of its principal in the session that it names.
+
+        A Task that names no session is a session of its own.
 
         Raises:
             TaskFailed: The name of the Task's session is not valid.
@@ -77,10 +75,10 @@ class Remembering:
                 "engine/bad_session",
                 f"metadata[{SESSION!r}] must be a string of 1 to {MAX_NAME} characters",
             )
-        return Scope(self._principal.tenant, self._principal.name, session)
+        return Scope(principal.tenant, principal.name, session)
 
     def _scope_of(self, run: LoopRun) -> Scope:
-        run.scope = self.scope(run.task)
+        run.scope = self.scope(run.task, run.job.principal)
         return run.scope
 
     async def inject(self, run: LoopRun, context: Context) -> None:

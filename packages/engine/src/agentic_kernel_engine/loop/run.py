@@ -89,9 +89,12 @@ class LoopRun(Ledger[State]):
             return True
         if state.waiting is not None:
             self.job.note(WAITING_FOR, None)
-        if state.reserved is not None and not _let_go(history):
-            self.spend(state.reserved)
-            self.record(vocabulary.RUN_ENTERED, forfeited=msgspec.to_builtins(state.reserved))
+        if state.reserved is not None:
+            if not _let_go(history):
+                self.spend(state.reserved)
+                self.record(vocabulary.RUN_ENTERED, forfeited=msgspec.to_builtins(state.reserved))
+            # A call that follows is reserved by a commit of this entry: the history would still say
+            # that the run was let go, if a crash came during the call.
             state.reserved = None
         return False
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from ..principal import Principal
 from ..seams.delegation import Delegation
 from ..seams.middleware import Hooks
 from ..seams.policy import Policy
@@ -21,7 +20,6 @@ class Wiring(Protocol):
     scheduler: ToolScheduler
     threads: ToolThreads
     delegation: Delegation
-    principal: Principal
     ids: Callable[[], str]
     on_deny: str
     fits: Callable[[Any], str | None] | None

@@ -31,8 +31,6 @@ MOST_OPEN: Final = 64
 MOST_ADOPTED: Final = 256
 """The most open grants in one state, those of ended children included. If an ended child leaves
 more, the rest counts as used."""
-FENCED: Final = b'{"spent":{}}'
-"""The state of a child that was ended before it began: it has used nothing."""
 
 
 class Grant(msgspec.Struct, gc=False, omit_defaults=True):

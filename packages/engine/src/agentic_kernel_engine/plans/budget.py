@@ -76,11 +76,16 @@ def share(left: Amounts, parts: int) -> Amounts:
 
     A whole number is rounded down, but a part is at least 1 as long as 1 is left.
     """
-    *whole, cost = amounts_of(left)
     return Amounts(
-        *(None if each is None else min(max(each // parts, 1), max(each, 0)) for each in whole),
-        None if cost is None else max(cost / parts, 0.0),
-    )
+        _part(left.iterations, parts), _part(left.tool_calls, parts),
+        _part(left.input_tokens, parts), _part(left.output_tokens, parts),
+        _part(left.total_tokens, parts),
+        None if left.cost is None else max(left.cost / parts, 0.0),
+    )  # fmt: skip
+
+
+def _part(left: int | None, parts: int) -> int | None:
+    return None if left is None else min(max(left // parts, 1), max(left, 0))
 
 
 def lacking(grant: Amounts) -> str:

@@ -85,6 +85,25 @@ class Limits(msgspec.Struct, frozen=True, omit_defaults=True):
         return Limits(**{**known, **changes})
 
 
+def stated(limits: Limits | Mapping[str, Any]) -> dict[str, Any]:
+    """The limits that a caller gives for one Task, by name.
+
+    Of `Limits` these are the fields that differ from their defaults; of a mapping all, so that a
+    mapping can also remove a limit (None).
+
+    Raises:
+        InvalidValue: It is neither, there is no such limit, or a value is not valid for it.
+    """
+    if isinstance(limits, Limits):
+        found: dict[str, Any] = msgspec.to_builtins(limits)
+        return found
+    if not isinstance(limits, Mapping):
+        raise InvalidValue("limits", f"is {edges.came(limits)}; give Limits, or a mapping by name")
+    found = dict(edges.entries(limits, "limits"))
+    Limits().changed(found)
+    return found
+
+
 class Spent(msgspec.Struct, gc=False, omit_defaults=True):
     """Counts of what a run has used up so far; part of its durable state."""
 

@@ -1,0 +1,288 @@
+"""Admission: which stored Tasks one Host may take, and for which principal (R19, R23).
+
+A Host asks before it acquires a Task. If it may not take the Task, it writes nothing, and another
+Host that may take it finds the Task as it was.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from agentic_kernel import CannotStart, InvalidValue
+
+from .. import edges, terms
+from ..events import from_stored
+from ..faults import contained, passes, report
+from ..plans import vocabulary
+from ..plans.limits import stated
+from ..principal import NOBODY, Principal
+from ..record import Record
+from ..store import Store
+from ..substrate import Acting, Reading, Substrate
+from ..terms import Terms
+
+if TYPE_CHECKING:
+    from ..plans.limits import Limits
+
+_log = logging.getLogger(__name__)
+Resolver = Callable[[str, str], "Awaitable[Principal | None] | Principal | None"]
+"""A function from a principal's name and tenant to the principal as it is now, or to None if this
+Host may not act for it. For a Task that is bound to no principal, it is called with empty texts."""
+RESOLVING: Final = 10.0
+"""Seconds that a resolver may take; a longer wait counts as None."""
+_REMEMBERED: Final = 10_000
+"""The most principals, complaints and unreadable states that are remembered; the oldest go first.
+"""
+_FIRST_EVENTS: Final = 16
+"""The events of an older Task among which its ``run.started`` is searched."""
+
+
+class Binding(NamedTuple):
+    """The principal of a Task that is being dispatched, and the record's fields that name it."""
+
+    principal: Principal
+    terms: bytes | None
+    realm: str
+
+
+def bound_to(principal: Principal, given: Terms) -> Binding:
+    """The binding with these terms."""
+    return Binding(principal, given.encoded(), given.realm)
+
+
+def inherited(
+    parent: Record,
+    principal: Principal,
+    limits: Limits | Mapping[str, Any] | None,
+    grant: Mapping[str, Any] | None,
+) -> Binding:
+    """The binding of a child, which acts for the principal in its parent's record.
+
+    Args:
+        principal: The principal of the parent's run.
+
+    Raises:
+        InvalidValue: A limit is not valid, or the parent's terms are damaged.
+    """
+    if parent.terms is None and limits is None and grant is None:
+        return Binding(principal, None, parent.realm)
+    above = terms.decoded(parent.terms)
+    given = Terms(
+        above.name, above.tenant, None if limits is None else stated(limits),
+        None if grant is None else dict(grant),
+    )  # fmt: skip
+    return Binding(principal, given.encoded(), parent.realm)
+
+
+class Admission:
+    """Decides for one Host which Tasks it may take, and for which principal it runs them.
+
+    Args:
+        substrate: Its own principal, if it is `Acting`, is the default of a dispatch. The forms of
+            state that it reads, if it is `Reading`, limit what the Host takes.
+        store: Read for the principal of a Task that an older version dispatched.
+        realms: The realms whose Tasks the Host takes; None for all.
+        acts_for: The resolver. Without one, the Host acts for the substrate's own principal and for
+            those that were given to its own dispatches.
+    """
+
+    def __init__(
+        self,
+        substrate: Substrate | None,
+        store: Store,
+        realms: Collection[str] | None,
+        acts_for: Resolver | None,
+    ) -> None:
+        acting: Acting | None = edges.optional(substrate, "substrate", Acting)
+        reading: Reading | None = edges.optional(substrate, "substrate", Reading)
+        self.realms = None if realms is None else edges.names(realms, "realms")
+        self._own = NOBODY if acting is None else acting.principal
+        self.default: Binding | None = None
+        """The binding of a dispatch without arguments; None if the resolver must be asked."""
+        if acts_for is None or self._own.named:
+            self.default = bound_to(self._own, terms.terms_for(self._own))
+        self._reads = frozenset() if reading is None else frozenset(reading.reads)
+        self._store = store
+        self._resolver = None if acts_for is None else edges.function(acts_for, "acts_for")
+        self._given: dict[tuple[str, str], Principal] = {}
+        """The principals of this Host's own dispatches."""
+        self._complained: dict[tuple[str, str], None] = {}
+        self._unreadable: dict[str, int] = {}
+        """By Task: the step whose state the substrate could not read."""
+
+    # Tasks that this Host dispatches
+
+    async def bind(
+        self,
+        principal: Principal | None,
+        limits: Limits | Mapping[str, Any] | None,
+        task_id: str,
+        grant: Mapping[str, Any] | None = None,
+    ) -> Binding:
+        """The binding of a Task that this Host dispatches.
+
+        Args:
+            principal: The principal that the host's code gives; None for the substrate's own.
+            limits: The Task's own limits, or None.
+            grant: The part of its parent's budget that a child gets, or None (R18).
+
+        Raises:
+            InvalidValue: An argument has the wrong type, or a limit is not valid.
+            CannotStart: This Host could not run the Task again after a pause or a crash: the
+                principal's tenant is not among its realms, or no principal was given and the
+                resolver names none for such Tasks.
+        """
+        named = principal
+        if principal is None:
+            principal = named = self._own
+            if self._resolver is not None and not principal.named:
+                found = await self._resolved("", "")
+                if found is None:
+                    raise CannotStart(
+                        "this Host has a resolver (acts_for), and it names no principal for a Task "
+                        "that has none; pass principal= to the dispatch",
+                        task_id,
+                    )
+                principal, named = found, NOBODY
+        else:
+            edges.instance(principal, "principal", Principal)
+            if not principal.named and principal not in (NOBODY, self._own):
+                raise InvalidValue(
+                    "principal",
+                    "has neither a name nor a tenant, so a later run of the Task could not find it "
+                    "again; give it a name, e.g. 'user:42'",
+                )
+            if principal.named and self._resolver is None:
+                _remember(self._given, (principal.name, principal.tenant), principal)
+        assert named is not None
+        self._check_realm(named.tenant, task_id)
+        given = None if limits is None else stated(limits)
+        return bound_to(
+            principal, terms.terms_for(named, given, None if grant is None else dict(grant))
+        )
+
+    # Tasks that are stored
+
+    async def admit(self, record: Record) -> Principal:
+        """The principal for which this Host runs a stored Task.
+
+        Raises:
+            CannotStart: The Host may not take the Task. A refusal because of a principal is logged
+                once.
+        """
+        task_id = record.task.id
+        self._check_realm(record.realm, task_id)
+        self._check_form(record)
+        try:
+            bound = terms.decoded(record.terms)
+            who = (bound.name, bound.tenant) if bound.bound else await self._of_older(record)
+        except InvalidValue as damaged:
+            raise CannotStart(f"its terms cannot be read: {damaged}", task_id) from None
+        principal = await self._principal(*who)
+        if principal is None:
+            raise self._refused(task_id, *who)
+        return principal
+
+    def cannot_read(self, record: Record) -> None:
+        """Take the Task no more until its state has changed: the substrate cannot read it (R23)."""
+        _remember(self._unreadable, record.task.id, record.step)
+
+    def _check_realm(self, realm: str, task_id: str) -> None:
+        if self.realms is not None and realm not in self.realms:
+            raise CannotStart(
+                f"its realm {realm!r} is not one of this Host's: "
+                f"{', '.join(map(repr, sorted(self.realms))) or 'none'}; add it to realms",
+                task_id,
+            )
+
+    def _check_form(self, record: Record) -> None:
+        form, task_id = record.form, record.task.id
+        if form and form not in self._reads:
+            known = ", ".join(sorted(self._reads)) or "states without a form"
+            raise CannotStart(
+                f"its state has the form {form!r}, and the substrate of this Host reads {known}; "
+                "run it on a Host of the version or the substrate that wrote it",
+                task_id,
+            )
+        if self._unreadable and self._unreadable.get(task_id) == record.step:
+            raise CannotStart("the substrate of this Host cannot read its state", task_id)
+
+    async def _of_older(self, record: Record) -> tuple[str, str]:
+        """The principal in the ``run.started`` of a Task without terms; empty if there is none.
+
+        Versions before 0.2 stored no terms. A Task that has no state yet has started nothing, and a
+        state with a form was written by a later version.
+        """
+        if record.terms is not None or record.state is None or record.form:
+            return "", ""
+        for event_id, text in await self._store.events(record.task.id, None, _FIRST_EVENTS):
+            event = from_stored(event_id, text)
+            if event.type == vocabulary.RUN_STARTED:
+                who = event.data.get("principal")
+                if isinstance(who, Mapping):
+                    name, tenant = who.get("name"), who.get("tenant")
+                    return (
+                        name if isinstance(name, str) else "",
+                        tenant if isinstance(tenant, str) else "",
+                    )
+                break
+        return "", ""
+
+    async def _principal(self, name: str, tenant: str) -> Principal | None:
+        if self._resolver is not None:
+            return await self._resolved(name, tenant)
+        if (name, tenant) == (self._own.name, self._own.tenant):
+            return self._own
+        return self._given.get((name, tenant))
+
+    async def _resolved(self, name: str, tenant: str) -> Principal | None:
+        """The answer of the resolver; a fault of the resolver, and a wrong answer, count as None.
+
+        A named principal must come back with its own name and tenant.
+        """
+        assert self._resolver is not None
+        try:
+            async with asyncio.timeout(RESOLVING):
+                answer = self._resolver(name, tenant)
+                found: Any = await contained(answer) if inspect.isawaitable(answer) else answer
+            if found is None:
+                return None
+            principal = edges.instance(found, "acts_for()", Principal)
+            if (name or tenant) and (principal.name, principal.tenant) != (name, tenant):
+                raise InvalidValue(
+                    "acts_for()",
+                    f"gave {principal.name!r} of tenant {principal.tenant!r} for {name!r} of "
+                    f"{tenant!r}; give the same principal, or None",
+                )
+        except asyncio.CancelledError:
+            raise
+        except BaseException as fault:
+            passes(fault)
+            report(fault, f"{name}@{tenant}", 0, "acts_for (the Task is left for another host)")
+            return None
+        return principal
+
+    def _refused(self, task_id: str, name: str, tenant: str) -> CannotStart:
+        whom = "a Task without a principal"
+        if name or tenant:
+            whom = f"{name!r} of tenant {tenant!r}" if tenant else f"{name!r}"
+        if (name, tenant) not in self._complained:
+            _remember(self._complained, (name, tenant), None)
+            _log.warning(
+                "task %r is left for another host: this Host does not act for %s; give it "
+                "acts_for= if it should (this is logged once)",
+                task_id, whom,
+            )  # fmt: skip
+        return CannotStart(f"this Host does not act for {whom}; give it acts_for=", task_id)
+
+
+def _remember(known: dict, key: object, value: object) -> None:  # type: ignore[type-arg]
+    """Add an entry as the newest one, and drop the oldest if there are too many."""
+    known.pop(key, None)
+    known[key] = value
+    if len(known) > _REMEMBERED:
+        del known[next(iter(known))]
