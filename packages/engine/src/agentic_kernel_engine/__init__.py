@@ -54,8 +54,9 @@ __all__ = [
     "Job", "Limits", "Loop", "MemoryStore", "Metered", "Observer", "Outcome", "Principal",
     "Reading", "Receipt", "Record", "Router", "RunEnded", "Search", "SearchOptions",
     "StateUnreadable", "StopReason", "Store", "StoreError", "StoreTraits", "StreamingObserver",
-    "Substrate", "TaskFailed", "Terms", "UnknownOutcome", "Unreadable", "agent_from_json", "agent_to_json",
-    "drain_on_signals", "host_of", "owner_name", "rerun", "task_from_json", "task_to_json", "tool",
+    "Substrate", "TaskFailed", "Terms", "UnknownOutcome", "Unreadable", "agent_from_json",
+    "agent_to_json", "drain_on_signals", "host_of", "owner_name", "rerun", "task_from_json",
+    "task_to_json", "tool",
 ]  # fmt: skip
 
 _NAMES = {

@@ -49,7 +49,7 @@ async def test_the_public_names_are_these() -> None:
         "Accepting", "Acting", "Cleaning",
         "CompositeObserver", "Conflict", "ConsoleObserver", "Event", "EventId", "Host",
         "HostClosed", "HostGone", "HostOptions", "InMemoryObserver", "InboxFull", "Job", "Limits",
-        "Loop", "MemoryStore",
+        "Loop", "MemoryStore", "Metered",
         "Observer", "Outcome", "Principal", "Reading", "Receipt", "Record", "Router", "RunEnded",
         "Search", "SearchOptions", "StateUnreadable", "StopReason", "Store",
         "StoreError", "StoreTraits", "StreamingObserver", "Substrate", "TaskFailed", "Terms",

@@ -1,4 +1,4 @@
-"""One budget for a family (R18): what the children of a Task may use comes out of the Task's own."""
+"""One budget for a family (R18): children use a part of what their parent has left."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ async def test_children_of_the_loop_spend_from_their_parents_budget() -> None:
     async with Host(loop, interval=0.01, grace=0) as host:
         task = await host.run(new_task())
         events = (await host.outcome(task.id)).events
-    assert task.status == "success", (task.failure, [e for e in events])
+    assert task.status == "success", (task.failure, list(events))
     assert planner.cost <= 7.0
     assert len(planner.spent) > 4
     (ended,) = [event for event in events if event.type == "child.ended"]

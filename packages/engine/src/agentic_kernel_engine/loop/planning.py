@@ -97,11 +97,11 @@ class PlannerCalls:
             End: The call could pass a limit.
         """
         worst, reserved = self.forecast(context), run.state.reserved
-        end = run.unaffordable(worst)
-        if end is not None and await reclaim(run, fence=True):
+        if unaffordable(run.limits, run.state.spent, worst) is not None:
+            await reclaim(run, fence=True)
             end = run.unaffordable(worst)
-        if end is not None:
-            raise end
+            if end is not None:
+                raise end
         if reserved is not worst and (reserved is None or not _covers(reserved, worst)):
             run.state.reserved = worst
             await run.commit()
