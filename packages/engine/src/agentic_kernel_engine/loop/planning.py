@@ -86,6 +86,8 @@ class PlannerCalls:
     def next(self, run: LoopRun, context: Context) -> Usage | None:
         """The reservation for the next call, for this step's commit; None if no call may follow."""
         worst = self.forecast(context)
+        if run.state.spent.iterations >= run.limits.max_iterations:
+            return None
         if worst is NOTHING_USED or unaffordable(run.limits, run.state.spent, worst) is None:
             return worst
         return None

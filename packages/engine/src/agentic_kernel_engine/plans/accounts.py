@@ -90,6 +90,9 @@ class Account(msgspec.Struct, gc=False):
     grants: Mapping[str, Grant]
     """Its open grants."""
     ended: bool
+    begun: int = 0
+    """Tool calls that were prepared and not settled. As many of them as its grant left may have
+    been made."""
     heard: int = 0
     """The number of the last change of its grant that it has heard of."""
     known: bool = True
@@ -97,8 +100,15 @@ class Account(msgspec.Struct, gc=False):
 
     @property
     def total(self) -> Amounts:
-        """The most that the Task and its children have used and may use under their grants."""
+        """What the Task has used and reserved, and its open grants."""
         return plus(self.spent, *(grant.amounts for grant in self.grants.values()))
+
+    def begun_within(self, cap: int | None) -> Amounts:
+        """The tool calls that were prepared and that a cap of tool calls left room for."""
+        begun = self.begun
+        if begun and cap is not None:
+            begun = max(min(begun, cap - (self.total.tool_calls or 0)), 0)
+        return Amounts(tool_calls=begun)
 
 
 def settle(shares: Shares, child: str, account: Account | None) -> Amounts:
@@ -115,6 +125,7 @@ def settle(shares: Shares, child: str, account: Account | None) -> Amounts:
         used = plus(NONE_USED, grant.amounts)
         shares.used = plus(shares.used, used)
         return used
+    used = plus(account.spent, account.begun_within(grant.amounts.tool_calls))
     for id, left in account.grants.items():
         if id in shares.grants:
             continue
@@ -123,8 +134,8 @@ def settle(shares: Shares, child: str, account: Account | None) -> Amounts:
             shares.grants[id] = msgspec.structs.replace(left, via=grant.via, adopted=True)
         else:
             shares.used = plus(shares.used, left.amounts)
-    shares.used = plus(shares.used, account.spent)
-    return account.spent
+    shares.used = plus(shares.used, used)
+    return used
 
 
 def follow(grant: Grant, account: Account) -> bool:
@@ -136,7 +147,8 @@ def follow(grant: Grant, account: Account) -> bool:
         return False
     reached = each(
         lambda held, told, total: held if told is None else lower(held, max(told, total)),
-        grant.amounts, grant.told, account.total,
+        grant.amounts, grant.told,
+        plus(account.total, account.begun_within(grant.amounts.tool_calls)),
     )  # fmt: skip
     changed = reached != grant.amounts
     grant.amounts = reached
@@ -216,15 +228,14 @@ def account_of(record: Record) -> Account:
         state = _durable(record.state)
     except msgspec.MsgspecError:
         return Account(NONE_USED, {}, ended, known=False)
-    spent, shares = used_by(state.spent, state.reserved), state.shares or Shares()
+    shares, begun = state.shares or Shares(), 0
     if state.at_hand is not None and state.at_hand.prepared:
         begun = sum(
             action.get("type") == "tool_call" and str(index) not in state.at_hand.done
             for index, action in enumerate(state.at_hand.plan.actions)
         )
-        spent = plus(spent, Amounts(tool_calls=begun))
-    spent = plus(spent, shares.used)
-    return Account(spent, shares.grants, ended, shares.seq, not shares.blind)
+    spent = plus(used_by(state.spent, state.reserved), shares.used)
+    return Account(spent, shares.grants, ended, begun, shares.seq, not shares.blind)
 
 
 def noted_by(task: Task) -> Account | None:
