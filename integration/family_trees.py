@@ -62,7 +62,7 @@ from agentic_kernel_engine.loop import (
     Turn,
     Usage,
 )
-from agentic_kernel_engine.plans.accounts import Account, Grant, account_of
+from agentic_kernel_engine.plans.accounts import USED, Account, Grant, account_of
 from agentic_kernel_engine.plans.budget import (
     NAMES,
     NONE_USED,
@@ -305,7 +305,9 @@ class Tree:
         task_id = record.task.id
         self.counts["versions"] += 1
         account, earlier = account_of(record), self.accounts.get(task_id)
-        before = NONE_USED if earlier is None else earlier.total
+        before = NONE_USED
+        if earlier is not None:
+            before = plus(earlier.total, Amounts(tool_calls=earlier.begun))
         cap = self.cap_of(record)
         if not account.ended:
             self._check(account.total, cap, f"of {task_id} at version {record.version}", before)
@@ -494,21 +496,25 @@ class Tree:
         """Check what is left when all Tasks have ended."""
         if self.broken is not None:
             raise self.broken
-        booked = self.booked(self.root.id, self._cap(self.highest))
-        self._check(booked, self._cap(self.highest), "booked at the end, of the root's limits")
-        self._check(self.real, booked, "really used, of what is booked")
-        if self.calm and self.counts["failed"] == 0:
-            paid = {"input_tokens", "output_tokens", "total_tokens", "cost", "iterations"}
-            for name in paid:
+        most = self._cap(self.highest)
+        booked = self.booked(self.root.id, most)
+        self._check(booked, most, "booked at the end, of the root's limits")
+        known = [name for name in NAMES if getattr(most, name) is not None]
+        limited = Amounts(**{name: getattr(booked, name) for name in known})
+        self._check(self.real, limited, "really used, of what is booked")
+        if self.forgot_nothing():
+            self.counts["all came back"] += 1
+            for name in known:
                 missing = getattr(booked, name) - getattr(self.real, name)
-                if missing > ROUNDING and not self.counts["cuts"] and not self.forfeited():
+                if name != "tool_calls" and missing > ROUNDING:
                     self.broken = self.broken or Broken(f"{name}: {missing} has not come back")
         if self.broken is not None:
             raise self.broken
 
-    def forfeited(self) -> bool:
-        """True if a call failed or was cut short, so that its reservation counts as used."""
-        return self.calls != self.real.iterations
+    def forgot_nothing(self) -> bool:
+        """True if every run said at its end what it used, and no reservation counts as used."""
+        whole = self.calm and self.calls == self.real.iterations and self.other is self.store
+        return whole and all(USED in record.task.noted for record in self.records.values())
 
     def booked(self, task_id: str, cap: Amounts) -> Amounts:
         """What a Task and its family have used, by their accounts; all of them have ended.

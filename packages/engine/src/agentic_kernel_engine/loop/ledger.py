@@ -92,7 +92,7 @@ class Ledger(Generic[S]):
     """
 
     __slots__ = (
-        "_base", "_began", "_clock", "_dump", "_seconds", "caps", "consumed", "events", "granted",
+        "_base", "_began", "_clock", "_dump", "_kept", "_seconds", "caps", "consumed", "events", "granted",
         "heeded", "job", "landed", "limits", "one_step", "outcome_unknown", "progress_room",
         "state", "task", "untold",
     )  # fmt: skip
@@ -132,6 +132,8 @@ class Ledger(Generic[S]):
         self.granted: Amounts | None = None
         """The Task's own grant; None if it has no part in the budget of a parent."""
         self._seconds: float | None = None
+        self._kept: tuple[Amounts, dict[str, tuple[Amounts, Amounts | None]]] | None = None
+        """The shared limits and the grants as of the last commit, if they have changed since."""
         self.untold = False
         """True if children may not have heard of a change of their grants."""
         self._clock = clock
@@ -294,10 +296,11 @@ class Ledger(Generic[S]):
         Raises:
             InvalidValue: There is no such limit, or the value is not valid for it.
         """
-        wanted, before = {**(self.state.limits or {}), **changes}, self.shared
+        wanted = {**(self.state.limits or {}), **changes}
         self._base.changed(wanted)
+        self._keep()
         self.state.limits = wanted
-        self._changed(before)
+        self._changed()
 
     # The budget of the family (R18)
 
@@ -355,24 +358,41 @@ class Ledger(Generic[S]):
         self.caps = caps
         self.refit()
 
-    def _changed(self, before: Amounts) -> None:
-        """Compute the limits after a change, and carry the change on to the children's grants."""
+    def _keep(self) -> None:
+        """Keep the limits and the grants as of the last commit, before they change."""
+        if self._kept is None:
+            shares = self.state.shares
+            grants = {} if shares is None else shares.grants
+            self._kept = self.shared, {id: (each.amounts, each.told) for id, each in grants.items()}
+
+    def _changed(self) -> None:
+        """Compute the limits after a change, and carry the change on to the children's grants.
+
+        Several changes before one commit count as one: no child has heard of those between.
+        """
+        assert self._kept is not None
+        before, kept = self._kept
         self._cap()
         shares = self.state.shares
-        if shares is not None and shares.grants and self.shared != before:
+        if shares is None or not shares.grants:
+            return
+        for id, (amounts, told) in kept.items():
+            if id in shares.grants:
+                shares.grants[id].amounts, shares.grants[id].told = amounts, told
+        if self.shared != before:
             self.untold = regrant(shares, before, self.shared, self.own) or self.untold
-            self.refit()
+        self.refit()
 
     def _regrant(self, entry: Mapping[str, Any]) -> None:
         """Take a changed grant; an older change than the last one does nothing."""
         shares = self.shares()
         if entry["seq"] <= shares.seq:
             return
-        before = self.shared
+        self._keep()
         amounts, _ = granted_to(entry["grant"])
         shares.granted, shares.seq = amounts or UNLIMITED, entry["seq"]
         self.granted = amounts
-        self._changed(before)
+        self._changed()
         self.record(vocabulary.RUN_RETUNED, grant=entry["grant"], by="")
 
     def hand(self, child: str, amounts: Amounts) -> None:
@@ -450,6 +470,7 @@ class Ledger(Generic[S]):
         self.state.spent.seconds += now - self._began
         self._began = now
         self.progress_room = PROGRESS
+        self._kept = None
         return self._dump(self.state), events, consumed
 
     def progress(self, tool: str, index: int, report: Any) -> None:
