@@ -91,7 +91,7 @@ async def call_tools(
             room = min(room, (limits.max_tool_calls or 0) - spent.tool_calls)
             if room <= 0:
                 run.ending = run.end_at(StopReason.MAX_TOOL_CALLS)
-                return False
+                break
         if limits.max_failures is not None:
             room = min(room, max(limits.max_failures - spent.failures, 1))
         if run.limits.max_seconds is not None and _too_late(run):
@@ -124,6 +124,11 @@ async def call_tools(
             run.ending = run.end_at(StopReason.MAX_FAILURES)
         elif UNFINISHED in results:
             return True
+    for each in made if opened else ():  # These are not called.
+        if isinstance(each, Invocation):
+            child = child_id(each.tool.name, each.context.key)
+            if child in opened:
+                grants.drop(run, child)
     return False
 
 

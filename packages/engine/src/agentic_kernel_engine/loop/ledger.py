@@ -92,7 +92,8 @@ class Ledger(Generic[S]):
     """
 
     __slots__ = (
-        "_base", "_began", "_clock", "_dump", "_kept", "_seconds", "caps", "consumed", "events", "granted",
+        "_base", "_began", "_clock", "_dump", "_kept", "_seconds", "caps", "consumed", "events",
+        "granted",
         "heeded", "job", "landed", "limits", "one_step", "outcome_unknown", "progress_room",
         "state", "task", "untold",
     )  # fmt: skip
