@@ -496,7 +496,7 @@ class Tree:
         async with AsyncExitStack() as stack:
             for control in controls:
                 await stack.enter_async_context(control)
-            while not all(each.task.status.terminal for each in self.records.values()):
+            while not await self.quiet(hosts):
                 if self.broken is not None:
                     raise self.broken
                 for control in controls:
@@ -504,6 +504,16 @@ class Tree:
                         with suppress(KernelError):
                             await control.resume(task.id)
                 await asyncio.sleep(0.002)
+
+    async def quiet(self, hosts: Sequence[Host]) -> bool:
+        """True if all Tasks have ended, and no stalled Host can still store one."""
+        for _ in range(2):
+            lines: list[Any] = [host.store for host in hosts]
+            ended = all(each.task.status.terminal for each in self.records.values())
+            if not ended or not all(line.open.is_set() for line in lines):
+                return False
+            await asyncio.sleep(0.005)
+        return True
 
     async def grow(self) -> Counter[str]:
         """Play the tree, and check it.

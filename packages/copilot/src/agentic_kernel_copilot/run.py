@@ -23,7 +23,6 @@ from agentic_kernel_engine.loop import (
     Plan,
     StopReason,
     failed_too_often,
-    unaffordable,
 )
 from agentic_kernel_engine.plans import vocabulary
 from agentic_kernel_engine.seams import Tool
@@ -48,6 +47,8 @@ class SessionRun(Ledger[State]):
 
     def __init__(self, job: Job, state: State, limits: Limits) -> None:
         super().__init__(job, state, limits, time.monotonic, dump)
+        if self.granted is not None:
+            self.shares().blind = True  # The CLI makes its calls without a reservation.
         self._first = state.step
         if self.task.metadata.get(WAITING_FOR) is not None:
             job.note(WAITING_FOR, None)  # The run asks again for what it still waits for.
@@ -59,11 +60,10 @@ class SessionRun(Ledger[State]):
 
     def reached(self) -> End | None:
         """The end of a run that may not have a further turn; None if it may."""
-        limits, spent = self.limits, self.state.spent
-        if failed_too_often(limits, spent):
+        if failed_too_often(self.limits, self.state.spent):
             return self.end_at(StopReason.MAX_FAILURES)
-        reason = self.exceeded() or unaffordable(limits, spent, NOTHING_USED)
-        return None if reason is None else self.end_at(reason)
+        reason = self.exceeded()
+        return self.unaffordable(NOTHING_USED) if reason is None else self.end_at(reason)
 
     @property
     def stopping(self) -> bool:

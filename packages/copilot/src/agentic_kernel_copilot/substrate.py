@@ -24,6 +24,7 @@ from agentic_kernel_engine import Event, Job, Limits, StateUnreadable, TaskFaile
 from agentic_kernel_engine.loop import (
     CONTINUES,
     STOP_REASON,
+    USED,
     End,
     Principal,
     StopReason,
@@ -98,6 +99,8 @@ class CopilotSubstrate:
     Raises:
         InvalidValue: An argument is not accepted; the message names it.
     """
+
+    meters = True
 
     def __init__(
         self,
@@ -185,7 +188,7 @@ class CopilotSubstrate:
                 conversation; or the metadata has a key that only this substrate may note. The
                 message says what to do.
         """
-        refuse_notes(task, SESSION, STOP_REASON, WAITING_FOR)
+        refuse_notes(task, SESSION, STOP_REASON, WAITING_FOR, USED)
         if CONTINUES in task.metadata:
             raise CannotStart(
                 f"a session of the Copilot CLI belongs to one Task and cannot begin with another "
