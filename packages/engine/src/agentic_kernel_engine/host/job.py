@@ -100,6 +100,11 @@ class Job:
         return self._run.record.version == 1
 
     @property
+    def attempts(self) -> int:
+        """The number of runs, this one included, since one made progress or let the Task go."""
+        return self._run.record.attempts
+
+    @property
     def now(self) -> datetime:
         """The time, by the Host's clock."""
         return self._run.now

@@ -31,6 +31,7 @@ from ..plans.budget import (
     used_by,
     within,
     without,
+    worst_case,
 )
 from ..plans.ending import End
 from ..plans.limits import (
@@ -43,7 +44,7 @@ from ..plans.limits import (
     shortfall,
     unaffordable,
 )
-from ..plans.plan import Usage
+from ..plans.plan import NOTHING_USED, Usage
 from ..plans.reasons import STOP_REASON, WAITING_FOR, StopReason
 from ..store import EventId
 from ..waiting import field_text
@@ -95,7 +96,7 @@ class Ledger(Generic[S]):
         "_base", "_began", "_clock", "_dump", "_kept", "_seconds", "caps", "consumed", "events",
         "granted",
         "heeded", "job", "landed", "limits", "one_step", "outcome_unknown", "progress_room",
-        "state", "task", "untold",
+        "state", "task", "untold", "worst",
     )  # fmt: skip
 
     def __init__(
@@ -133,6 +134,8 @@ class Ledger(Generic[S]):
         self.granted: Amounts | None = None
         """The Task's own grant; None if it has no part in the budget of a parent."""
         self._seconds: float | None = None
+        self.worst = NOTHING_USED
+        """The worst case of the last call of a model, which is kept back for the next one."""
         self._kept: tuple[Amounts, dict[str, tuple[Amounts, Amounts | None]]] | None = None
         """The shared limits and the grants as of the last commit, if they have changed since."""
         self.untold = False
@@ -381,7 +384,8 @@ class Ledger(Generic[S]):
             if id in shares.grants:
                 shares.grants[id].amounts, shares.grants[id].told = amounts, told
         if self.shared != before:
-            self.untold = regrant(shares, before, self.shared, self.own) or self.untold
+            own = plus(self.own, worst_case(self.worst))
+            self.untold = regrant(shares, before, self.shared, own) or self.untold
         self.refit()
 
     def _regrant(self, entry: Mapping[str, Any]) -> None:

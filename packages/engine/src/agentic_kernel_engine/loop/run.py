@@ -13,7 +13,7 @@ from ..faults import report
 from ..host.job import Job
 from ..plans import vocabulary
 from ..plans.limits import Limits
-from ..plans.plan import NOTHING_USED, Plan
+from ..plans.plan import Plan
 from ..plans.reasons import STOP_REASON, WAITING_FOR
 from ..plans.transcript import Transcript, UserMessage, read
 from ..store import EventId
@@ -39,7 +39,7 @@ class LoopRun(Ledger[State]):
 
     __slots__ = (
         "after", "delegation", "ending", "instructions", "opened", "opening", "refused", "scope",
-        "tools", "transcript", "worst",
+        "tools", "transcript",
     )  # fmt: skip
 
     def __init__(self, job: Job, limits: Limits, clock: Clock, *, compacts: bool) -> None:
@@ -61,8 +61,6 @@ class LoopRun(Ledger[State]):
         """The place of the children of the Loop's own Delegation, if it meters; set at entry."""
         self.opened: Collection[str] = ()
         """The children that got their grant in this entry of the run."""
-        self.worst = NOTHING_USED
-        """The worst case of the last call of the planner."""
         self.refused = ""
         """The reason, for the planner, why no part of its answer is done; "" if it is done."""
         if compacts:
@@ -90,11 +88,11 @@ class LoopRun(Ledger[State]):
         if state.waiting is not None:
             self.job.note(WAITING_FOR, None)
         if state.reserved is not None:
-            if not _let_go(history):
+            if self.job.attempts > 1 or not _let_go(history):
                 self.spend(state.reserved)
                 self.record(vocabulary.RUN_ENTERED, forfeited=msgspec.to_builtins(state.reserved))
-            # A call that follows is reserved by a commit of this entry: the history would still say
-            # that the run was let go, if a crash came during the call.
+            # The next call is reserved by a commit of this entry, which counts the attempt. The
+            # history alone would still say that the run was let go, if that call never ended.
             state.reserved = None
         return False
 

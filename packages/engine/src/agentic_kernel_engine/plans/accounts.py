@@ -166,7 +166,7 @@ def regrant(shares: Shares, before: Amounts, after: Amounts, own: Amounts) -> bo
     Args:
         before: The limits so far.
         after: The new limits.
-        own: What the Task itself has spent and reserved.
+        own: What the Task itself has spent and reserved, and keeps back for its next call.
     """
     grants = list(shares.grants.values())
     left, room = minus(after, own, shares.used), minus(after, own, shares.taken)

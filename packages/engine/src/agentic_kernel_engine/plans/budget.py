@@ -201,6 +201,16 @@ def _rounded(amount: float, whole: bool) -> Any:
     return math.floor(amount) if whole else amount
 
 
+def checked_grant(grant: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """A grant as it is stored with a child.
+
+    Raises:
+        InvalidValue: As `granted_to`.
+    """
+    granted_to(grant)
+    return None if grant is None else dict(grant)
+
+
 def granted_to(
     grant: Mapping[str, Any] | None, path: str = "grant"
 ) -> tuple[Amounts | None, float | None]:
