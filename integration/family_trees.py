@@ -597,7 +597,6 @@ async def play(
     Args:
         tell: Called with the seed and the exception of a broken tree; None to raise the exception.
     """
-    logging.getLogger("agentic_kernel_engine").setLevel(logging.CRITICAL)  # Lines are cut.
     counts: Counter[str] = Counter()
     waiting = iter(seeds)
 
@@ -616,9 +615,15 @@ async def play(
                 counts.update(found)
                 counts["deepest"] = deepest
 
-    async with asyncio.TaskGroup() as group:
-        for _ in range(AT_ONCE):
-            group.create_task(player())
+    log = logging.getLogger("agentic_kernel_engine")
+    level = log.level
+    log.setLevel(logging.CRITICAL)  # Hosts say that their lines are cut.
+    try:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(AT_ONCE):
+                group.create_task(player())
+    finally:
+        log.setLevel(level)
     return counts
 
 

@@ -329,7 +329,7 @@ async def test_metadata_and_callers_cannot_forge_what_was_used_or_granted() -> N
 async def test_verbs_check_a_grant() -> None:
     async with host(Costly(once), MemoryStore(), generous()) as parent:
         task = await parent.run(new_task())
-        with pytest.raises(InvalidValue, match="bananas.*is not shared"):
+        with pytest.raises(InvalidValue, match=r"bananas.*is not shared"):
             await parent.spawn(new_task(), task.id, grant={"bananas": 1})
         with pytest.raises(InvalidValue, match=r"grant\.cost"):
             await parent.spawn(new_task(), task.id, grant={"cost": -1})
