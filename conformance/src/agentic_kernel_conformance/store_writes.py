@@ -6,8 +6,9 @@ import asyncio
 
 import pytest
 
-from agentic_kernel import Pause, Resume, TaskExists, TaskNotFound, TaskStatus
+from agentic_kernel import Kill, Pause, Resume, TaskExists, TaskNotFound, TaskStatus
 from agentic_kernel_engine import Conflict, Record, Store
+from agentic_kernel_engine.record import FENCED
 
 from .level import Level
 from .reading import TERMINAL
@@ -33,6 +34,24 @@ class StoreWrites(StoreSuite):
         )
         await store.insert(record)
         expect_same("C6", await store.load(record.task.id), record)
+
+    @pytest.mark.rule("C6")
+    async def test_a_task_may_be_stored_as_ended(self, store: Store) -> None:
+        """A Host stores a child that must never begin as cancelled; nothing is written to it (R1).
+
+        No Host may claim it, and its id stays taken.
+        """
+        now = after(running("never begun"), Kill()).task
+        record = Record(now, state=FENCED, parent="the parent")
+        await store.insert(record, [b'{"n":1}'])
+        expect_same("C6", await store.load("never begun"), record)
+        found = await store.find(status=TaskStatus.CANCELLED, parent="the parent")
+        expect([each.task.id for each in found] == ["never begun"], "C6", f"found {found!a}")
+        await store.join(HOST)
+        claimed = await store.claim("never begun", HOST)
+        expect(claimed is None, "R1", f"an ended Task was claimed: {claimed!a}")
+        with refused("R1", Conflict, "a commit on an ended record"):
+            await store.commit(record, record.changed(version=2))
 
     @pytest.mark.rule("edges")
     async def test_a_taken_id_is_refused_and_stays_as_it_is(self, store: Store) -> None:

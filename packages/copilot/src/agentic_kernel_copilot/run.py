@@ -25,7 +25,6 @@ from agentic_kernel_engine.loop import (
     StopReason,
     TurnText,
     failed_too_often,
-    unaffordable,
 )
 from agentic_kernel_engine.plans import vocabulary
 from agentic_kernel_engine.seams import Tool
@@ -61,6 +60,8 @@ class SessionRun(Ledger[State]):
     ) -> None:
         super().__init__(job, state, limits, clock, dump)
         self._known = known
+        if self.granted is not None:
+            self.shares().blind = True  # The CLI makes its calls without a reservation.
         self._first = state.step
         self.text = TurnText(job)
         """The text of the message on its way."""
@@ -87,11 +88,10 @@ class SessionRun(Ledger[State]):
 
     def reached(self) -> End | None:
         """The end of a run that may not have a further turn; None if it may."""
-        limits, spent = self.limits, self.state.spent
-        if failed_too_often(limits, spent):
+        if failed_too_often(self.limits, self.state.spent):
             return self.end_at(StopReason.MAX_FAILURES)
-        reason = self.exceeded() or unaffordable(limits, spent, NOTHING_USED)
-        return None if reason is None else self.end_at(reason)
+        reason = self.exceeded()
+        return self.unaffordable(NOTHING_USED) if reason is None else self.end_at(reason)
 
     @property
     def stopping(self) -> bool:

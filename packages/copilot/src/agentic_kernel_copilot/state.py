@@ -12,7 +12,7 @@ import msgspec
 
 from agentic_kernel import InvalidValue
 from agentic_kernel_engine import values
-from agentic_kernel_engine.loop import Decision, Observation, Plan, Spent, ToolCall
+from agentic_kernel_engine.loop import Decision, Observation, Plan, Shares, Spent, ToolCall
 
 VERSION: Final = 1
 """The version of the state's schema."""
@@ -66,6 +66,8 @@ class State(msgspec.Struct, omit_defaults=True):
     """The calls of the turn, in the order of the plan's actions."""
     limits: dict[str, Any] | None = None
     """Limits that were changed while the Task ran."""
+    shares: Shares | None = None
+    """The Task's part in the budget of a parent; None for a Task that has none."""
 
     @property
     def heard(self) -> int:

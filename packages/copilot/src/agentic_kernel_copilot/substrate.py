@@ -25,6 +25,7 @@ from agentic_kernel_engine import Event, Job, Limits, StateUnreadable, TaskFaile
 from agentic_kernel_engine.inputs import Inputs
 from agentic_kernel_engine.loop import (
     STOP_REASON,
+    USED,
     End,
     Principal,
     StopReason,
@@ -122,6 +123,8 @@ class CopilotSubstrate:
     Raises:
         InvalidValue: An argument is not accepted; the message names it.
     """
+
+    meters = True
 
     def __init__(
         self,
@@ -222,7 +225,7 @@ class CopilotSubstrate:
                 `INPUTS`; or the metadata has a key that only this substrate may note. The message
                 says what to do.
         """
-        refuse_notes(task, SESSION, STOP_REASON, WAITING_FOR)
+        refuse_notes(task, SESSION, STOP_REASON, WAITING_FOR, USED)
         INPUTS.check(task)
         if self._lacks:
             raise CannotStart(self._lacks, task.id)

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from .seams import tool
     from .search import Search, SearchOptions
     from .store import Store, StoreTraits
-    from .substrate import Accepting, Acting, Cleaning, Limiting, Reading, Substrate
+    from .substrate import Accepting, Acting, Cleaning, Limiting, Metered, Reading, Substrate
     from .terms import Terms
     from .waiting import WaitingFor, waiting_for
 
@@ -61,10 +61,10 @@ __all__ = [
     "Accepting", "Acting", "Cleaning", "CompositeObserver", "Conflict", "ConsoleObserver",
     "Cursor", "Event", "EventId", "Host", "HostClosed", "HostGone", "HostOptions",
     "InMemoryObserver", "InboxFull", "Job", "Limiting", "Limits", "Loop", "MemoryStore",
-    "Observer", "Outcome", "Principal", "Reading", "Receipt", "Record", "Router", "RunEnded",
-    "Search", "SearchOptions", "StateUnreadable", "StopReason", "Store", "StoreError",
-    "StoreTraits", "StreamingObserver", "Substrate", "TaskEvent", "TaskFailed", "Terms",
-    "UnknownOutcome", "Unreadable", "WaitingFor", "agent_from_json", "agent_to_json",
+    "Metered", "Observer", "Outcome", "Principal", "Reading", "Receipt", "Record", "Router",
+    "RunEnded", "Search", "SearchOptions", "StateUnreadable", "StopReason", "Store",
+    "StoreError", "StoreTraits", "StreamingObserver", "Substrate", "TaskEvent", "TaskFailed",
+    "Terms", "UnknownOutcome", "Unreadable", "WaitingFor", "agent_from_json", "agent_to_json",
     "drain_on_signals", "event_from_json", "event_to_json", "host_of", "owner_name", "rerun",
     "task_from_json", "task_to_json", "tool", "waiting_for",
 ]  # fmt: skip
@@ -97,7 +97,7 @@ _NAMES = {
     "seams": "tool",
     "search": "Search SearchOptions",
     "store": "Store StoreTraits",
-    "substrate": "Accepting Acting Cleaning Limiting Reading Substrate",
+    "substrate": "Accepting Acting Cleaning Limiting Metered Reading Substrate",
     "terms": "Terms",
     "waiting": "WaitingFor waiting_for",
 }

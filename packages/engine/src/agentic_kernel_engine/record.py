@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from agentic_kernel import Task
+
+FENCED: Final = b'{"spent":{}}'
+"""The state of a child that was ended before it could begin: it has used nothing (R18)."""
 
 
 class Record(msgspec.Struct, frozen=True, gc=False):

@@ -16,9 +16,9 @@ from .principal import Principal
 class Substrate(Protocol):
     """The part of a Runtime that does a Task's work.
 
-    A substrate may also be `Accepting`, `Cleaning`, `Acting`, `Limiting` or `Reading`. Name these
-    as base classes: a method that is misspelled then fails in the type checker, and when the
-    substrate is made.
+    A substrate may also be `Accepting`, `Cleaning`, `Acting`, `Limiting`, `Metered` or `Reading`.
+    Name these as base classes: a method that is misspelled then fails in the type checker, and
+    when the substrate is made.
     """
 
     @abstractmethod
@@ -101,4 +101,17 @@ class Reading(Protocol):
     @abstractmethod
     def reads(self) -> Collection[str]:
         """The forms that it reads, such as ``acme/2``; they never change."""
+        ...
+
+
+class Metered(Protocol):
+    """A substrate whose runs keep within the grant in `Job.terms` (R18), as a `Ledger` does.
+
+    Its state says what a Task has used, and the note ``engine/used`` says so at the Task's end.
+    """
+
+    @property
+    @abstractmethod
+    def meters(self) -> bool:
+        """True if it does; it never changes."""
         ...

@@ -46,6 +46,11 @@ class TracedSubstrate:
         if on_killed is not None:
             await on_killed(task, state, events)
 
+    @property
+    def meters(self) -> bool:
+        """True if the wrapped substrate keeps within a grant, and says what it used."""
+        return getattr(self._substrate, "meters", False) is True
+
     async def execute(self, job: Job) -> Any:
         stretch = self._entered(job)
         if stretch is None:

@@ -18,6 +18,7 @@ from .. import edges, terms
 from ..events import from_stored
 from ..faults import contained, passes, report
 from ..plans import vocabulary
+from ..plans.budget import checked_grant
 from ..plans.limits import stated
 from ..principal import NOBODY, Principal
 from ..record import Record
@@ -73,7 +74,7 @@ def inherited(
     above = terms.decoded(parent.terms)
     given = Terms(
         above.name, above.tenant, None if limits is None else stated(limits),
-        None if grant is None else dict(grant),
+        checked_grant(grant),
     )  # fmt: skip
     return Binding(principal, given.encoded(), parent.realm)
 
@@ -175,9 +176,7 @@ class Admission:
                 _remember(self._given, who, known)
         if given is None and grant is None:
             return known
-        return bound_to(
-            principal, terms.terms_for(named, given, None if grant is None else dict(grant))
-        )
+        return bound_to(principal, terms.terms_for(named, given, checked_grant(grant)))
 
     # Tasks that are stored
 

@@ -36,6 +36,7 @@ from .runner import Arrival, LiveRuns
 from .verbs import Verbs
 
 if TYPE_CHECKING:
+    from ..plans.accounts import Account
     from ..plans.limits import Limits
 
 _PAGE: Final = 100
@@ -143,6 +144,31 @@ class Family:
             if record.parent != run.task_id:
                 raise
             return Receipt(record.task, False, record.version)
+
+    async def account(self, run: Run, task_id: str) -> Account:
+        """What a Task of the run's family has used, as its record says."""
+        run.check_alive()
+        return await self.account_of(task_id)
+
+    async def account_of(self, task_id: str) -> Account:
+        """What a Task has used, as its record says (R18).
+
+        Raises:
+            TaskNotFound: No such Task is stored.
+        """
+        from ..plans.accounts import account_of  # Loads the plans' data, which few Hosts need.
+
+        return account_of(await self._store.load(task_id))
+
+    async def fence(self, run: Run, task_id: str) -> None:
+        """Make sure that a child of this run's Task that is not stored never begins."""
+        run.check_alive()
+        await self._parts.shielded.run(self._verbs.fence(task_id, run.record.task))
+
+    async def regrant(self, run: Run, task_id: str, grant: Mapping[str, Any], seq: int) -> None:
+        """Tell a Task of the run's family its new grant."""
+        run.check_alive()
+        await self._parts.shielded.run(self._verbs.regrant(task_id, grant, seq))
 
     async def cancel(self, run: Run, task_id: str) -> Task:
         """Kill a child; return its terminal snapshot."""

@@ -22,7 +22,7 @@ from ..plans.vocabulary import STEP
 from ..principal import Principal
 from ..receipt import Receipt
 from ..store import Store
-from ..substrate import Substrate
+from ..substrate import Metered, Substrate
 from . import inbox
 from .admission import Admission, Resolver
 from .approvals import Approvals, Desk
@@ -44,6 +44,7 @@ from .watch import Watch
 
 if TYPE_CHECKING:
     from ..loop.replay import Outcome
+    from ..plans.accounts import Account
     from ..plans.limits import Limits
     from ..seams.agent_tool import AgentTool
 
@@ -135,6 +136,8 @@ class Host(Decisions, Queries):
             MemoryStore() if store is None else edges.part(store, "store", Store),
             clock if clock is _now else edges.clock(clock, "clock"),
         )
+        metered: Metered | None = edges.optional(substrate, "substrate", Metered)
+        self._meters = metered is not None and metered.meters is True
         self._desk: Desk | None = None
         if approvals is not None:
             self._desk = Desk(
@@ -264,6 +267,43 @@ class Host(Decisions, Queries):
         await self._join()
         seat = self._live.seat(task.id, parent)
         return await self._verbs.dispatch(task, parent, seat, bound)
+
+    @property
+    def meters(self) -> bool:
+        """True if the substrate keeps a Task within its grant, and records what it used (R18)."""
+        return self._meters
+
+    async def account(self, task_id: str) -> Account:
+        """What a Task has used of its grant, as its record says (R18).
+
+        Raises:
+            TaskNotFound: No such Task is stored.
+        """
+        return await self._verb(task_id, lambda key: self._family.account_of(key))
+
+    async def fence(self, task_id: str, parent: Task) -> None:
+        """Store a Task that is not stored as cancelled, so that no process can begin it (R18).
+
+        Nothing is done if the Task is stored already.
+
+        Args:
+            parent: The Task that was to give it its work.
+        """
+        edges.instance(parent, "parent", Task)
+        await self._verb(task_id, lambda key: self._verbs.fence(key, parent))
+
+    async def regrant(self, task_id: str, grant: Mapping[str, Any], seq: int) -> None:
+        """Change the part of its parent's budget that a Task may use; for the parent's run (R18).
+
+        Args:
+            grant: Amounts by name.
+            seq: The number of the change; a Task ignores an older change than the last one.
+
+        Raises:
+            InvalidValue: An amount is not valid.
+            TaskNotFound: No such Task is stored.
+        """
+        await self._verb(task_id, lambda key: self._verbs.regrant(key, grant, seq))
 
     async def pause(self, task_id: str) -> Receipt:
         """Ask for a pause; it takes effect at the owner's next safe point.
@@ -423,17 +463,22 @@ class Host(Decisions, Queries):
         description: str,
         runtime_kind: str | None = None,
         agent: str | None = None,
+        unmetered: bool = False,
     ) -> AgentTool:
         """This Runtime as a tool that the runs of a `Loop` may call; see `AgentTool`.
 
         Args:
             runtime_kind: The kind of the Tasks that its calls dispatch. None for the one kind that
                 this Host serves, or for the caller's kind if it serves several or all.
+            unmetered: True if its Tasks are outside the caller's budget; see `OnRuntime`.
         """
         from ..seams.agent_tool import AgentTool  # Loads the seams, as above.
 
         kind = runtime_kind or self._only_kind()
-        return AgentTool(self, name=name, description=description, runtime_kind=kind, agent=agent)
+        return AgentTool(
+            self, name=name, description=description, runtime_kind=kind, agent=agent,
+            unmetered=unmetered,
+        )  # fmt: skip
 
     async def rerun(
         self,

@@ -32,13 +32,17 @@ _TEXTS: Final[Mapping[str, tuple[str, ...]]] = {
     vocabulary.ANSWER: ("text", "digest", "by", "why"),
     vocabulary.RETUNE: ("by", "why"),
     vocabulary.STEP: ("by", "why"),
+    vocabulary.GRANT: (),
 }
 """The engine's decisions, and their fields that hold text; their other fields are free."""
 _REQUIRED: Final[Mapping[str, tuple[str, ...]]] = {
     vocabulary.APPROVAL: ("digest", "granted"),
     vocabulary.ANSWER: ("text",),
     vocabulary.RETUNE: ("limits",),
+    vocabulary.GRANT: ("grant", "seq"),
 }
+_POSTED: Final = tuple(sorted(kind for kind in _TEXTS if kind != vocabulary.GRANT))
+"""The engine's decisions that a caller may post; the run of a parent alone changes a grant."""
 
 
 def check(decision: Any, path: str = "decision") -> Entry:
@@ -70,9 +74,9 @@ def check(decision: Any, path: str = "decision") -> Entry:
             "and keep a reference",
         )
     if kind.startswith(_SCOPE):
-        if kind not in _TEXTS:
+        if kind not in _POSTED:
             raise InvalidValue(
-                f"{name}.type", f"is {edges.came(kind)}; use one of {', '.join(sorted(_TEXTS))}"
+                f"{name}.type", f"is {edges.came(kind)}; use one of {', '.join(_POSTED)}"
             )
         _check_fields(decision, kind, f"{path}." if path else "")
     checked: Entry = decision
@@ -105,7 +109,7 @@ def left_over(before: Record, heeded: Collection[int]) -> list[Event]:
             {"digest": field_text(entry, "digest"), "by": field_text(entry, "by"), "why": why},
         )
         for entry in before.inbox
-        if entry["type"] != PAUSE and entry["id"] not in heeded
+        if entry["type"] not in (PAUSE, vocabulary.GRANT) and entry["id"] not in heeded
     ]
 
 
@@ -134,6 +138,24 @@ def added(decision: Entry | None, before: Record, inbox: tuple[Entry, ...]) -> t
     return (*inbox, entry)
 
 
+def regranted(grant: Mapping[str, Any], seq: int, before: Record) -> tuple[Entry, ...] | None:
+    """An inbox with a changed grant in place of an older one; None if it has a newer one.
+
+    Raises:
+        InvalidValue: An amount is not valid.
+    """
+    from ..plans.budget import granted_to  # Loads the plans' data, which few Hosts need.
+
+    granted_to(grant)
+    edges.whole(seq, "seq", 1)
+    for entry in before.inbox:
+        if entry["type"] == vocabulary.GRANT and entry["seq"] >= seq:
+            return None
+    rest = tuple(entry for entry in before.inbox if entry["type"] != vocabulary.GRANT)
+    entry = {"type": vocabulary.GRANT, "grant": dict(grant), "seq": seq, "id": before.version + 1}
+    return (*rest, freeze(entry))
+
+
 def _wanted(entry: Entry, before: Record, inbox: tuple[Entry, ...]) -> bool:
     waiting = asked(before.task)
     if waiting is None:
@@ -158,6 +180,11 @@ def _check_fields(entry: Entry, kind: str, path: str) -> None:
             entry["digest"], f"{path}digest", empty=False,
             remedy="use the digest of the action, as the Task's note says",
         )  # fmt: skip
+    elif kind == vocabulary.GRANT:
+        from ..plans.budget import granted_to
+
+        granted_to(entry["grant"], f"{path}grant")
+        edges.whole(entry["seq"], f"{path}seq", 1)
     elif kind == vocabulary.RETUNE:
         if not isinstance(entry["limits"], Mapping):
             raise InvalidValue(

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from agentic_kernel import InvalidValue, Task, TaskStatus
+from agentic_kernel.frozen import EMPTY_DICT
 
 from .. import edges, values
 from ..cursor import Cursor
@@ -19,6 +20,7 @@ from ..waiting import without_pause
 from .run import EventLike, Run
 
 if TYPE_CHECKING:
+    from ..plans.accounts import Account
     from ..plans.limits import Limits
 
 
@@ -32,6 +34,9 @@ class Children(Protocol):
         limits: Limits | Mapping[str, Any] | None = None,
         grant: Mapping[str, Any] | None = None,
     ) -> Receipt: ...
+    async def account(self, run: Run, task_id: str) -> Account: ...
+    async def fence(self, run: Run, task_id: str) -> None: ...
+    async def regrant(self, run: Run, task_id: str, grant: Mapping[str, Any], seq: int) -> None: ...
     async def cancel(self, run: Run, task_id: str) -> Task: ...
     async def join(self, run: Run, task_id: str, statuses: Collection[TaskStatus]) -> Task: ...
     async def tell(
@@ -47,7 +52,7 @@ class Job:
     cancelling the asyncio task that `execute` runs in, also if a child of that task made the call.
     """
 
-    __slots__ = ("_children", "_run", "principal", "state", "task", "terms")
+    __slots__ = ("_children", "_run", "grants", "principal", "state", "task", "terms")
 
     task: Task
     """The snapshot at entry, supplements included."""
@@ -57,6 +62,9 @@ class Job:
     """The principal that this run acts for, as it was resolved at entry (R19)."""
     terms: Terms
     """What was set at dispatch: the principal's name and tenant, limits, and the grant."""
+    grants: Mapping[str, Mapping[str, Any]]
+    """The grants of children by id, as the run has recorded them; `spawn` stores a child's grant
+    with the child (R18)."""
 
     def __init__(self, run: Run, children: Children) -> None:
         self._run = run
@@ -65,6 +73,7 @@ class Job:
         self.task = record.task
         self.state = None if record.state is None else values.decode(record.state)
         self.principal = run.principal
+        self.grants = EMPTY_DICT
         self.terms = NONE if record.terms is None else decoded(record.terms)
 
     @property
@@ -93,6 +102,11 @@ class Job:
         changes the record, and so does a claim.
         """
         return self._run.record.version == 1
+
+    @property
+    def attempts(self) -> int:
+        """The number of runs, this one included, since one made progress or let the Task go."""
+        return self._run.record.attempts
 
     @property
     def now(self) -> datetime:
@@ -295,13 +309,42 @@ class Job:
 
         Args:
             limits: The child's own limits.
-            grant: The part of this Task's budget that the child gets (R18).
+            grant: The part of this Task's budget that the child gets (R18); None for the one in
+                `grants`, if there is one.
 
         Raises:
             TaskExists: The id belongs to a Task with another parent.
             CannotStart: The substrate refuses the child.
         """
+        grant = self.grants.get(task.id) if grant is None else grant
         return await self._children.spawn(self._run, task, limits, grant)
+
+    async def account(self, task_id: str) -> Account:
+        """What a Task of the same family has used of its grant, as its record says (R18).
+
+        Raises:
+            TaskNotFound: No such Task is stored.
+        """
+        return await self._children.account(self._run, task_id)
+
+    async def fence(self, task_id: str) -> None:
+        """Store a child that is not stored as cancelled, so that no process can begin it (R18).
+
+        Nothing is done if the child is stored already.
+        """
+        await self._children.fence(self._run, task_id)
+
+    async def regrant(self, task_id: str, grant: Mapping[str, Any], seq: int) -> None:
+        """Tell a Task of the same family its new grant; a Task that has ended hears nothing (R18).
+
+        Args:
+            grant: Amounts by name.
+            seq: The number of the change; a Task ignores an older change than the last one.
+
+        Raises:
+            TaskNotFound: No such Task is stored.
+        """
+        await self._children.regrant(self._run, task_id, grant, seq)
 
     async def cancel(self, task_id: str) -> Task:
         """Kill a child of this Task, and return its terminal snapshot.

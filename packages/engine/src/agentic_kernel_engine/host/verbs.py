@@ -6,6 +6,7 @@ The module `family` adds the consequences for the Task's parent and children.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from agentic_kernel import (
@@ -32,9 +33,11 @@ from .. import edges, values
 from .. import events as vocabulary
 from ..errors import Conflict, StoreError, UnknownOutcome, Unreadable
 from ..events import Event, from_stored
+from ..plans import vocabulary as plans
+from ..plans.lineage import DEPTH, PARENT, depth
 from ..readback import landed, read_back
 from ..receipt import Effect, Receipt
-from ..record import Record, owner_name
+from ..record import FENCED, Record, owner_name
 from ..search import check_labels
 from ..waiting import PAUSE, WAITING_FOR, pause_waits, without_pause
 from . import inbox
@@ -384,6 +387,36 @@ class Verbs:
         data = {"by": self._parts.name, "decision": decision["type"]}
         after = successor(before, inbox=inbox.added(decision, before, before.inbox))
         return after, [Event(vocabulary.TASK_DECISION_POSTED, data)]
+
+    async def regrant(self, task_id: str, grant: Mapping[str, Any], seq: int) -> None:
+        """Put a changed grant into the inbox of a child, unless the child has ended (R18)."""
+
+        async def decide(before: Record) -> Decided:
+            if before.task.status.terminal:
+                return None
+            waiting = inbox.regranted(grant, seq, before)
+            if waiting is None:
+                return None
+            data = {"by": self._parts.name, "decision": plans.GRANT}
+            posted = Event(vocabulary.TASK_DECISION_POSTED, data)
+            return successor(before, inbox=waiting), [posted]
+
+        await self._change(task_id, decide)
+
+    async def fence(self, task_id: str, parent: Task) -> None:
+        """Store a Task that is not stored as cancelled, so that no process can begin it (R18)."""
+        now = self._parts.clock()
+        task = Task.new(
+            summary="(never begun)", instructions="", runtime_kind=parent.runtime_kind, id=task_id,
+            metadata={PARENT: parent.id, DEPTH: depth(parent) + 1},
+        )  # fmt: skip
+        ended = apply(apply(task, _DISPATCH, now), Kill(), now)
+        record = Record(ended, state=FENCED, parent=parent.id)
+        by = {"by": self._parts.name}
+        made = vocabulary.by_act(vocabulary.TASK_KILLED, by, next(self._parts.acts), now)
+        with suppress(TaskExists):
+            await self._insert(record, made)
+            self._news.published(record, [made])
 
     async def _change(self, task_id: str, decide: Decide) -> Change | Record:
         """Call `change`, then tell the local run and the waiting callers."""

@@ -23,8 +23,9 @@ One step goes from the decisions that wait to one durable write. `Loop.step` sho
    the step, the index and the digest of the arguments, so it is the same after a crash. R14: this
    commit also proves, just before the effect, that the Host still owns the Task.
    A delegation commits the child's id before it spawns the child (R13: a crash does not spawn it
-   twice). A join waits for the child and passes the child's requests on to people. A pause takes
-   effect during the wait.
+   twice). R18: the same commit reserves the child's grant, a part of what the Task has left. A join
+   waits for the child and passes the child's requests on to people. A pause takes effect during
+   the wait. The step then settles the child: what it used counts, and the rest comes back.
 8. Observation. The step records its observations and counts progress. The governor may propose
    items for the memory.
 9. Commit. One checkpoint carries the state, the events, the consumed decisions and the reservation
@@ -42,13 +43,16 @@ A crash leaves the run at its last commit. The next entry finds there, if the cr
 - after the prepare: prepared effects without a settled outcome. A tool that reads or is idempotent
   is called again with the same key. For any other tool the observation is ``indeterminate``: a
   planner or a person has to find out what happened;
-- between the child's id and its spawn: the id. The same child is spawned again, which is safe;
+- between the child's id and its spawn: the id and the grant. The same child is spawned again with
+  the same grant, which is safe;
+- between a child's end and the commit that settles it: the open grant. The run settles it then;
 - while a child runs: the plan at hand with its finished observations. The run waits again;
 - after the last answer, while memory is written: the end itself. The run ends in the same way, and
   the same items are written again under the same ids;
 - after the step's commit: the next step, as if there had been no crash.
 """
 
+from ..plans.accounts import USED, Shares
 from ..plans.action import (
     Action,
     AskUser,
@@ -105,11 +109,12 @@ from .streams import TurnText
 __all__ = [
     "ALLOW", "CONTINUES", "HANDLER_ERROR", "INDETERMINATE", "LARGEST", "LENGTH", "NOTHING_USED",
     "OUTPUT_SCHEMA_FAILED", "POLICY_DENIED", "ROUTES", "SCHEMA_VALIDATION_FAILED", "SESSION",
-    "SKIPPED", "STOP_REASON", "TIMEOUT", "UNKNOWN_TOOL", "Action", "AskUser", "CompleteGoal",
-    "Context", "Decision", "Delegate", "Delta", "End", "Entry", "FinalAnswer", "Ledger", "Limits",
-    "Loop", "Notice", "Observation", "Outcome", "Plan", "PlannerError", "Principal", "PushGoal",
-    "Remaining", "Replay", "Route", "Schedule", "Spent", "Stop", "StopReason", "Summary", "Thought",
-    "ToolCall", "Transcript", "Turn", "TurnText", "Usage", "UserMessage", "continued", "deny",
-    "digest", "failed_too_often", "key", "lineage", "on_behalf", "outcome", "plan_of",
-    "refuse_notes", "replay", "require_approval", "stop", "unaffordable", "unhandled",
+    "SKIPPED", "STOP_REASON", "TIMEOUT", "UNKNOWN_TOOL", "USED", "Action", "AskUser",
+    "CompleteGoal", "Context", "Decision", "Delegate", "Delta", "End", "Entry", "FinalAnswer",
+    "Ledger", "Limits", "Loop", "Notice", "Observation", "Outcome", "Plan", "PlannerError",
+    "Principal", "PushGoal", "Remaining", "Replay", "Route", "Schedule", "Shares", "Spent", "Stop",
+    "StopReason", "Summary", "Thought", "ToolCall", "Transcript", "Turn", "TurnText", "Usage",
+    "UserMessage", "continued", "deny", "digest", "failed_too_often", "key", "lineage",
+    "on_behalf", "outcome", "plan_of", "refuse_notes", "replay", "require_approval", "stop",
+    "unaffordable", "unhandled",
 ]  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import msgspec
 
@@ -12,9 +12,11 @@ from .. import values
 from ..events import Event
 from ..plans import vocabulary
 from ..plans.action import ToolCall
+from ..plans.budget import Amounts
 from ..plans.ending import End
 from ..plans.limits import failed_too_often
 from ..plans.observation import (
+    CHILD_FAILED,
     INDETERMINATE,
     OUTPUT_SCHEMA_FAILED,
     SCHEMA_VALIDATION_FAILED,
@@ -23,13 +25,14 @@ from ..plans.observation import (
     Observation,
 )
 from ..plans.reasons import StopReason
-from ..seams.agent_tool import AgentTool
+from ..seams.agent_tool import AgentTool, child_id
+from ..seams.delegation import DelegationRefused
 from ..seams.planner import Context
 from ..tools.caller import Caller
 from ..tools.deadline import DeadlinePassed
 from ..tools.registry import Invocation, ToolContext, Unfinished, perform
 from ..tools.scheduler import Call
-from . import children, effects
+from . import children, effects, grants
 from .approvals import ask_for_children
 from .reauthorize import held_back
 from .run import LoopRun
@@ -62,27 +65,34 @@ async def call_tools(
     Returns:
         True if some calls must be made again, because their tools are not done.
     """
-    spent, limits = run.state.spent, run.limits
+    spent = run.state.spent
     again = at_hand.prepared
     made: list[Invocation | Observation] = []
-    effect = False
+    effect = agents = False
     for index in calls:
         each = _invocation(wiring, run, at_hand, index, context)
         made.append(each)
-        effect = effect or (isinstance(each, Invocation) and each.tool.has_effect)
+        if isinstance(each, Invocation) and each.tool.has_effect:
+            effect = True
+            agents = agents or isinstance(each.tool, AgentTool)
     if run.ending is not None:
         return False
     if at_hand.awaited:
         at_hand.awaited = {}
-    if effect and not again:
-        await effects.prepare(run, at_hand, made)
+    if agents:
+        await grants.announce(run)
+    opened = await _grant(run, made) if agents else {}
+    if effect and (opened or not again):
+        await effects.prepare(run, at_hand, made, opened)
     while made and run.ending is None:
-        room = len(made)
+        room, limits = len(made), run.limits
         if limits.max_tool_calls is not None:
-            room = min(room, limits.max_tool_calls - spent.tool_calls)
+            if limits.max_tool_calls <= spent.tool_calls and await grants.reclaim(run):
+                limits = run.limits
+            room = min(room, (limits.max_tool_calls or 0) - spent.tool_calls)
             if room <= 0:
                 run.ending = run.end_at(StopReason.MAX_TOOL_CALLS)
-                return False
+                break
         if limits.max_failures is not None:
             room = min(room, max(limits.max_failures - spent.failures, 1))
         if run.limits.max_seconds is not None and _too_late(run):
@@ -115,6 +125,11 @@ async def call_tools(
             run.ending = run.ending or run.end_at(StopReason.MAX_FAILURES)
         elif UNFINISHED in results:
             return True
+    for each in made if opened else ():  # These are not called.
+        if isinstance(each, Invocation):
+            child = child_id(each.tool.name, each.context.key)
+            if child in opened:
+                grants.drop(run, child)
     return False
 
 
@@ -155,6 +170,50 @@ async def make_way(run: LoopRun, at_hand: AtHand, found: dict[int, Observation])
     if await ask_for_children(run, at_hand):
         return
     await run.checkpoint()
+    await grants.tell(run)
+
+
+async def _grant(run: LoopRun, made: list[Invocation | Observation]) -> dict[str, Amounts]:
+    """Open a grant for each call of an agent; a call that cannot have one becomes a refusal.
+
+    Returns:
+        The grants that were opened, by the child's id.
+    """
+    opened: dict[str, Amounts] = {}
+    open_ = sum(isinstance(each, Invocation) for each in made)
+    held = () if run.state.shares is None else run.state.shares.grants
+    wanted = [
+        (at, each.tool, child_id(each.tool.name, each.context.key))
+        for at, each in enumerate(made)
+        if isinstance(each, Invocation) and isinstance(each.tool, AgentTool)
+    ]
+    wanted = [each for each in wanted if each[2] not in held]
+    for done, (at, tool, child) in enumerate(wanted):
+        try:
+            grant = await grants.open_grant(
+                run, child, tool.delegation, via=tool.name,
+                parts=partial(int, len(wanted) - done), calls=open_,
+            )  # fmt: skip
+        except DelegationRefused as refused:
+            call = cast("Invocation", made[at]).call
+            made[at] = Observation(
+                error=CHILD_FAILED, message=str(refused), call=call.id, tool=call.tool
+            )
+            continue
+        if grant is not None:
+            opened[child] = grant
+    return opened
+
+
+async def _settle(run: LoopRun, each: Invocation, observation: Observation) -> None:
+    """Settle the child of an agent's call that is over; a child that may still run stays open."""
+    caller, shares = each.context.caller, run.state.shares
+    if caller is None or shares is None or observation.error == TIMEOUT:
+        return
+    child = child_id(each.tool.name, each.context.key)
+    if child in shares.grants:
+        shares.grants[child].begun = caller.joined is not None
+        await grants.close_grant(run, child, caller.joined)
 
 
 def _invocation(
@@ -208,7 +267,7 @@ def _caller(wiring: Wiring, run: LoopRun, at_hand: AtHand, index: int) -> Caller
         run.job,
         wiring.delegation.admit,
         decisions,
-        lambda: run.job.stopping or bool(at_hand.awaited),
+        lambda: run.job.stopping or bool(at_hand.awaited) or run.reallotted,
     )
 
 
@@ -245,6 +304,8 @@ async def _performed(
     if hooks.before_tool and observation is None:
         refused = await held_back(wiring, run, at_hand, context, each)
         if refused is not None:
+            if run.state.shares is not None:
+                await _settle(run, each, refused)
             return refused
     if observation is None:
         try:
@@ -265,6 +326,8 @@ async def _performed(
         finally:
             if at_hand.decided:
                 at_hand.decided.pop(str(each.context.index), None)
+    if run.state.shares is not None:
+        await _settle(run, each, observation)
     try:
         for hook in hooks.after_tool:
             observation = await hook(each, observation) or observation

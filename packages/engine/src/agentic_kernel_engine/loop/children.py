@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Final, cast
+from functools import partial
+from typing import Any, Final, cast
 
 from agentic_kernel import CannotStart, InvalidValue, Task, TaskExists, TaskNotFound, TaskStatus
 
@@ -21,8 +22,8 @@ from ..seams.agent_tool import AgentTool, failed, unless
 from ..seams.delegation import Delegation, DelegationRefused, EndsChildren, child_of
 from ..tools.registry import ToolRegistry, stored
 from ..waiting import asked, surfaced
-from . import effects
-from .approvals import ask_for_children
+from . import effects, grants
+from .approvals import apply_decisions, ask_for_children
 from .run import LoopRun
 from .state import AtHand, State
 
@@ -43,6 +44,7 @@ async def delegate(
                 return await _join(delegation, run, at_hand, index, action.child)
             case "cancel":
                 await delegation.cancel(run.job, action.child)
+                await grants.close_grant(run, action.child)
                 return Observation(output={"child": action.child, "status": "cancelled"})
     except (CannotStart, DelegationRefused, TaskExists, TaskNotFound) as refused:
         return Observation(error=CHILD_FAILED, message=str(refused)[:_LONGEST])
@@ -82,12 +84,31 @@ async def _spawn(
         ),
     )  # fmt: skip
     if known is None:
+        said: dict[str, Any] = {"child": child.id, "agent": action.agent}
+        place, parts = run.delegation, partial(_to_spawn, at_hand, index)
+        grant = await grants.open_grant(run, child.id, place, parts=parts)
+        if grant is not None:
+            said["grant"] = grant
         at_hand.children[slot] = child.id
         run.state.at_hand = at_hand
-        run.record(vocabulary.CHILD_SPAWNED, child=child.id, agent=action.agent)
+        run.record(vocabulary.CHILD_SPAWNED, **said)
         await run.commit()
-    await delegation.spawn(run.job, child)
+    try:
+        await delegation.spawn(run.job, child)
+    except TaskExists:
+        grants.drop(run, child.id)  # The id belongs to a Task of another parent.
+        raise
+    except (CannotStart, DelegationRefused):
+        await grants.close_grant(run, child.id)
+        raise
+    grants.begun(run, child.id)
     return Observation(output={"child": child.id})
+
+
+def _to_spawn(at_hand: AtHand, index: int) -> int:
+    """The number of children that the plan spawns from this action on."""
+    actions = at_hand.plan.actions[index:]
+    return sum(isinstance(action, Delegate) and action.verb == "spawn" for action in actions)
 
 
 async def _join(
@@ -107,8 +128,9 @@ async def _join(
     run.state.at_hand = at_hand
 
     def leaving() -> bool:
-        return run.job.stopping or run.out_of_time
+        return run.job.stopping or run.out_of_time or run.reallotted
 
+    await grants.announce(run)
     with _woken_in_time(run):
         while (task := await unless(run.job, leaving, delegation.join(run.job, child))) is None:
             if run.out_of_time:
@@ -117,13 +139,20 @@ async def _join(
                     {"child": child}, TIMEOUT,
                     "the child did not end before the run's limit of time; it goes on",
                 )  # fmt: skip
+            if run.reallotted:
+                apply_decisions(run)
             await run.checkpoint()
+            await grants.tell(run)
     waiting = asked(task)
     if waiting is not None:
         at_hand.awaited[slot] = surfaced(task, waiting)
         await ask_for_children(run, at_hand)
         return await _join(delegation, run, at_hand, index, child)
-    run.record(vocabulary.CHILD_ENDED, child=child, status=task.status.value)
+    said: dict[str, Any] = {"child": child, "status": task.status.value}
+    used = await grants.close_grant(run, child, task)
+    if used is not None:
+        said["used"] = used
+    run.record(vocabulary.CHILD_ENDED, **said)
     if task.status is not TaskStatus.SUCCESS:
         return failed(task)
     try:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from ..plans import vocabulary
 from ..plans.action import ToolCall, digest
+from ..plans.budget import Amounts
 from ..plans.observation import Observation
 from ..tools.registry import Invocation, Tool
 from .run import LoopRun
@@ -24,15 +26,25 @@ def key(tool: Tool, task_id: str, step: int, index: int, call: ToolCall) -> str:
     return f"{place}:{digest(call, place)[:16]}"
 
 
-async def prepare(run: LoopRun, at_hand: AtHand, made: Sequence[Invocation | Observation]) -> None:
+async def prepare(
+    run: LoopRun,
+    at_hand: AtHand,
+    made: Sequence[Invocation | Observation],
+    opened: Mapping[str, Amounts],
+) -> None:
     """Commit that these effects are about to begin; none has begun when this returns.
 
     The commit also proves that this Host still owns the Task (R14).
+
+    Args:
+        opened: The grants of the agents that are called, by the child's id.
     """
     at_hand.prepared = True
     run.state.at_hand = at_hand
-    run.record(
-        vocabulary.EFFECTS_PREPARED,
-        keys={str(e.context.index): e.context.key for e in made if isinstance(e, Invocation)},
-    )
+    said: dict[str, Any] = {
+        "keys": {str(e.context.index): e.context.key for e in made if isinstance(e, Invocation)}
+    }
+    if opened:
+        said["grants"] = opened
+    run.record(vocabulary.EFFECTS_PREPARED, **said)
     await run.commit()

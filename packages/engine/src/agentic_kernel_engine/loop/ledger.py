@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Generic, Protocol, TypeVar
 
+import msgspec
+
 from agentic_kernel import InvalidValue, Task
 
 from .. import values
@@ -18,9 +20,32 @@ from ..events import Checked, Event
 from ..host import inbox
 from ..host.job import Job
 from ..plans import vocabulary
+from ..plans.accounts import USED, Shares, note_of, regrant
+from ..plans.budget import (
+    NONE_USED,
+    SECONDS,
+    UNLIMITED,
+    Amounts,
+    granted_to,
+    plus,
+    shared,
+    used_by,
+    within,
+    without,
+    worst_case,
+)
 from ..plans.ending import End
-from ..plans.limits import Limits, Remaining, Spent, failed_too_often, reached, remaining
-from ..plans.plan import Usage
+from ..plans.limits import (
+    Limits,
+    Remaining,
+    Spent,
+    failed_too_often,
+    reached,
+    remaining,
+    shortfall,
+    unaffordable,
+)
+from ..plans.plan import NOTHING_USED, Usage
 from ..plans.reasons import STOP_REASON, WAITING_FOR, StopReason
 from ..waiting import field_text
 
@@ -30,6 +55,14 @@ PROGRESS: Final = 1_000_000
 """The most bytes of JSON that the tools of a step may report between two commits."""
 IF_PAUSED: Final = {STOP_REASON: StopReason.INTERRUPT.value}
 """The notes that a pause at a safe point leaves."""
+_SHARED: Final[Mapping[StopReason, tuple[str, ...]]] = {
+    StopReason.MAX_ITERATIONS: ("max_iterations",),
+    StopReason.MAX_TOOL_CALLS: ("max_tool_calls",),
+    StopReason.MAX_TOKENS: ("max_input_tokens", "max_output_tokens", "max_total_tokens"),
+    StopReason.MAX_COST: ("max_cost",),
+}
+"""The limits that a family shares, by the stop reason."""
+_BUDGET: Final = (vocabulary.RETUNE, vocabulary.GRANT)
 
 
 class Durable(Protocol):
@@ -40,6 +73,8 @@ class Durable(Protocol):
     spent: Spent
     limits: dict[str, Any] | None
     """Limits that were changed while the Task ran."""
+    shares: Shares | None
+    """The part of the state about the budget of the Task's family."""
 
 
 S = TypeVar("S", bound=Durable)
@@ -58,8 +93,10 @@ class Ledger(Generic[S]):
     """
 
     __slots__ = (
-        "_base", "_began", "_clock", "_dump", "consumed", "events", "heeded", "job", "landed",
-        "limits", "one_step", "outcome_unknown", "progress_room", "state", "task",
+        "_base", "_began", "_clock", "_dump", "_kept", "_seconds", "caps", "consumed", "events",
+        "granted",
+        "heeded", "job", "landed", "limits", "one_step", "outcome_unknown", "progress_room",
+        "state", "task", "untold", "worst",
     )  # fmt: skip
 
     def __init__(
@@ -88,11 +125,25 @@ class Ledger(Generic[S]):
         self.landed: Callable[[Cursor], None] | None = None
         """Called after each commit, with a cursor after its last event."""
         self._dump = dump
-        own = job.terms.limits
-        self._base = limits = limits.changed(own) if own else limits
-        self.limits = limits.changed(state.limits) if state.limits else limits
+        terms = job.terms
+        self._base = limits = limits.changed(terms.limits) if terms.limits else limits
+        self.caps = limits
+        """The limits of the Task: those configured, as changed, within the Task's grant."""
+        self.limits = limits
+        """The same without what the children hold and used."""
+        self.granted: Amounts | None = None
+        """The Task's own grant; None if it has no part in the budget of a parent."""
+        self._seconds: float | None = None
+        self.worst = NOTHING_USED
+        """The worst case of the last call of a model, which is kept back for the next one."""
+        self._kept: tuple[Amounts, dict[str, tuple[Amounts, Amounts | None]]] | None = None
+        """The shared limits and the grants as of the last commit, if they have changed since."""
+        self.untold = False
+        """True if children may not have heard of a change of their grants."""
         self._clock = clock
         self._began = clock()
+        if terms.grant is not None or state.shares is not None or state.limits:
+            self._take_up(terms.grant, state.shares)
 
     def record(self, type: str, **data: Any) -> None:
         """Add an event to the next commit."""
@@ -157,7 +208,26 @@ class Ledger(Generic[S]):
 
     def end_at(self, reason: StopReason) -> End:
         """The end of a run that has reached the limit with this stop reason."""
-        return End(reason, reached(reason, self.limits, self.state.spent, self.seconds))
+        message = reached(reason, self.limits, self.state.spent, self.seconds)
+        return End(reason, message + self._family(reason))
+
+    def unaffordable(self, worst: Usage) -> End | None:
+        """The end of a run whose next call could pass a limit; None if the call may be made."""
+        reason = unaffordable(self.limits, self.state.spent, worst)
+        if reason is None:
+            return None
+        return End(reason, shortfall(self.limits, self.state.spent, worst) + self._family(reason))
+
+    def _family(self, reason: StopReason) -> str:
+        """The part of a limit's message that says why the limit is lower than it was set."""
+        said = ""
+        for name in _SHARED.get(reason, ()):
+            cap, left = getattr(self.caps, name), getattr(self.limits, name)
+            if cap != left:
+                said += f"; children hold or used {cap - left:,.6g} of {name} {cap:,.6g}"
+            if self.granted is not None and cap == getattr(self.granted, name[4:]) is not None:
+                said += f"; the parent granted {name} {cap:,.6g}, so raise it there"
+        return said
 
     def exceeded(self) -> StopReason | None:
         """The stop reason of a limit that forbids a further step; None if none is reached."""
@@ -193,6 +263,8 @@ class Ledger(Generic[S]):
             match entry["type"]:
                 case vocabulary.RETUNE:
                     self._retune(entry)
+                case vocabulary.GRANT:
+                    self._regrant(entry)
                 case _ if (wrong := inbox.fault(entry)) is not None:
                     fits = False
                 case vocabulary.APPROVAL | vocabulary.ANSWER:
@@ -229,8 +301,120 @@ class Ledger(Generic[S]):
             InvalidValue: There is no such limit, or the value is not valid for it.
         """
         wanted = {**(self.state.limits or {}), **changes}
-        self.limits = self._base.changed(wanted)
+        self._base.changed(wanted)
+        self._keep()
         self.state.limits = wanted
+        self._changed()
+
+    # The budget of the family (R18)
+
+    @property
+    def shared(self) -> Amounts:
+        """The limits of the Task that its children share."""
+        return shared(self.caps, self.granted)
+
+    @property
+    def own(self) -> Amounts:
+        """What the Task itself has spent and reserved; its children are not counted."""
+        return used_by(self.state.spent, getattr(self.state, "reserved", None))
+
+    @property
+    def reallotted(self) -> bool:
+        """True if a decision waits that changes limits, and children have to hear of that."""
+        shares = self.state.shares
+        return (
+            shares is not None
+            and bool(shares.grants)
+            and any(
+                entry["type"] in _BUDGET and entry["id"] not in self.heeded
+                for entry in self.job.inbox
+            )
+        )
+
+    def shares(self) -> Shares:
+        """The part of the state about the family's budget; made at the first use."""
+        if self.state.shares is None:
+            self.state.shares = Shares()
+        return self.state.shares
+
+    def refit(self) -> None:
+        """Compute the limits again after a grant was opened, changed or closed."""
+        shares = self.state.shares
+        taken = NONE_USED if shares is None else shares.taken
+        self.limits = self.caps if taken == NONE_USED else without(self.caps, taken, self.granted)
+
+    def _take_up(self, grant: Mapping[str, Any] | None, shares: Shares | None) -> None:
+        """Compute the limits at the entry of a run."""
+        self.granted, self._seconds = granted_to(grant)
+        if shares is not None:
+            if shares.granted is not None:
+                self.granted = None if shares.granted == UNLIMITED else shares.granted
+            self.untold = any(each.seq for each in shares.grants.values())
+            for child, each in shares.grants.items():
+                self.hand(child, each.cap)
+        self._cap()
+
+    def _cap(self) -> None:
+        changes = self.state.limits
+        caps = self._base.changed(changes) if changes else self._base
+        if self.granted is not None or self._seconds is not None:
+            caps = within(caps, self.granted, self._seconds)
+        self.caps = caps
+        self.refit()
+
+    def _keep(self) -> None:
+        """Keep the limits and the grants as of the last commit, before they change."""
+        if self._kept is None:
+            shares = self.state.shares
+            grants = {} if shares is None else shares.grants
+            self._kept = self.shared, {id: (each.amounts, each.told) for id, each in grants.items()}
+
+    def _changed(self) -> None:
+        """Compute the limits after a change, and carry the change on to the children's grants.
+
+        Several changes before one commit count as one: no child has heard of those between.
+        """
+        assert self._kept is not None
+        before, kept = self._kept
+        self._cap()
+        shares = self.state.shares
+        if shares is None or not shares.grants:
+            return
+        for id, (amounts, told) in kept.items():
+            if id in shares.grants:
+                shares.grants[id].amounts, shares.grants[id].told = amounts, told
+        if self.shared != before:
+            own = plus(self.own, worst_case(self.worst))
+            self.untold = regrant(shares, before, self.shared, own) or self.untold
+        self.refit()
+
+    def _regrant(self, entry: Mapping[str, Any]) -> None:
+        """Take a changed grant; an older change than the last one does nothing."""
+        shares = self.shares()
+        if entry["seq"] <= shares.seq:
+            return
+        self._keep()
+        amounts, _ = granted_to(entry["grant"])
+        shares.granted, shares.seq = amounts or UNLIMITED, entry["seq"]
+        self.granted = amounts
+        self._changed()
+        self.record(vocabulary.RUN_RETUNED, grant=entry["grant"], by="")
+
+    def hand(self, child: str, amounts: Amounts) -> None:
+        """Have a child's Task get its grant when it is spawned; a grant counts once, by its id."""
+        grant: dict[str, Any] = msgspec.to_builtins(amounts)
+        if self.caps.max_seconds is not None:
+            grant[SECONDS] = max(self.caps.max_seconds - self.seconds, 0.0)
+        if grant:
+            self.job.grants = {**self.job.grants, child: grant}
+
+    def used(self, reason: StopReason) -> Amounts:
+        """What the Task and its settled children have used when the run ends for this reason.
+
+        After an error the last call may have been made, so its reservation counts as used.
+        """
+        spent = self.own if reason is StopReason.ERROR else used_by(self.state.spent)
+        return spent if self.state.shares is None else plus(spent, self.state.shares.used)
 
     # Commits
 
@@ -291,6 +475,7 @@ class Ledger(Generic[S]):
         self.state.spent.seconds += now - self._began
         self._began = now
         self.progress_room = PROGRESS
+        self._kept = None
         return self._dump(self.state), events, consumed
 
     def progress(self, tool: str, index: int, report: Any) -> None:
@@ -318,6 +503,10 @@ class Ledger(Generic[S]):
         self.job.note(STOP_REASON, end.reason.value)
         if self.task.metadata.get(WAITING_FOR) is not None:
             self.job.note(WAITING_FOR, None)
+        shares = self.state.shares
+        if self.granted is not None or shares is not None:
+            grants = {} if shares is None else shares.grants
+            self.job.note(USED, note_of(self.used(end.reason), grants))
         if end.reason is StopReason.FINAL:
             return end.output
         raise TaskFailed(end.code, end.message or end.reason.value, end.metadata)

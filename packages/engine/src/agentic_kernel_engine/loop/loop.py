@@ -20,13 +20,14 @@ from ..events import Event
 from ..faults import passes, report
 from ..host.job import Job
 from ..plans import vocabulary
+from ..plans.accounts import USED
 from ..plans.ending import End, failed, unhandled
 from ..plans.limits import Limits
 from ..plans.reasons import STOP_REASON, WAITING_FOR, StopReason, refuse_notes
 from ..principal import NOBODY, Principal
 from ..seams.capabilities import AgentTools, CapabilityRegistry
 from ..seams.compactor import Compactor
-from ..seams.delegation import ChildTasks, Delegation
+from ..seams.delegation import ChildTasks, Delegation, Metering
 from ..seams.governor import MemoryGovernor
 from ..seams.memory import Memory
 from ..seams.middleware import Hooks
@@ -37,7 +38,7 @@ from ..tools.registry import Tool, ToolRegistry, Tools
 from ..tools.scheduler import ParallelScheduler, SequentialScheduler, ToolScheduler
 from ..tools.schema import Validator, compile_schema
 from ..tools.threads import SHARED, ToolThreads
-from . import approvals, children, continuation, routing
+from . import approvals, children, continuation, grants, routing
 from .compaction import compact
 from .ledger import Clock
 from .planning import PlannerCalls
@@ -85,6 +86,8 @@ class Loop:
         clock: Returns seconds, never running backwards, for ``max_seconds``.
         ids: Issues the ids of children; each id must be unique.
     """
+
+    meters = True
 
     def __init__(
         self,
@@ -159,6 +162,7 @@ class Loop:
         self.on_non_progress = on_non_progress
         self.capabilities = capabilities
         self.delegation: Delegation = delegation or ChildTasks()
+        self._metering: Metering | None = edges.optional(self.delegation, "delegation", Metering)
         self.compactor = compactor
         self.output_schema = output_schema
         self.validator = None if validator is None else edges.function(validator, "validator")
@@ -191,7 +195,7 @@ class Loop:
                 name, the name of the Task's session is not valid, the metadata has a key that only
                 the Loop may note, or the planner refuses the Task.
         """
-        refuse_notes(task, STOP_REASON, WAITING_FOR)
+        refuse_notes(task, STOP_REASON, WAITING_FOR, USED)
         try:
             await self._equipped(task)
             if self._remembering is not None or continuation.SESSION in task.metadata:
@@ -230,6 +234,7 @@ class Loop:
             if run.state.ended is not None:
                 raise run.state.ended.end()
             run.tools, run.instructions = await self._equipped(run.task)
+            run.delegation = self._metering
             await self._ready(run)
             while True:
                 await self.step(run)
@@ -253,6 +258,8 @@ class Loop:
         """
         if run.job.inbox or self._should_cancel is not None:
             await self._heed(run)
+        if run.state.shares is not None:
+            await grants.attend(run)
         self._reflect(run)
         self._check_limits(run)
         if self.compactor is not None:

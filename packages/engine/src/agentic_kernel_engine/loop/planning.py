@@ -22,12 +22,13 @@ from ..faults import is_a, report, text_of
 from ..plans import vocabulary
 from ..plans.action import ACTIONS, TEXTS, FinalAnswer, ToolCall
 from ..plans.ending import End, PlannerError
-from ..plans.limits import shortfall, unaffordable
+from ..plans.limits import unaffordable
 from ..plans.plan import LARGEST, NOTHING_USED, Delta, Plan, Usage
 from ..plans.reasons import StopReason
 from ..seams.middleware import Hooks, Recovery, storable
 from ..seams.planner import Context, Forecast, Planner
 from ..tools.deadline import BoundedStream, DeadlinePassed, bounded
+from .grants import reclaim
 from .run import LoopRun
 from .streams import Stream
 
@@ -87,6 +88,8 @@ class PlannerCalls:
     def next(self, run: LoopRun, context: Context) -> Usage | None:
         """The reservation for the next call, for this step's commit; None if no call may follow."""
         worst = self.forecast(context)
+        if run.state.spent.iterations >= run.limits.max_iterations:
+            return None
         if worst is NOTHING_USED or unaffordable(run.limits, run.state.spent, worst) is None:
             return worst
         return None
@@ -98,9 +101,11 @@ class PlannerCalls:
             End: The call could pass a limit.
         """
         worst, reserved = self.forecast(context), run.state.reserved
-        reason = unaffordable(run.limits, run.state.spent, worst)
-        if reason is not None:
-            raise End(reason, shortfall(run.limits, run.state.spent, worst))
+        if unaffordable(run.limits, run.state.spent, worst) is not None:
+            await reclaim(run, fence=True)
+            end = run.unaffordable(worst)
+            if end is not None:
+                raise end
         if reserved is not worst and (reserved is None or not _covers(reserved, worst)):
             run.state.reserved = worst
             await run.commit()

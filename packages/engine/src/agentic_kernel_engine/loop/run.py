@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -19,11 +19,12 @@ from ..plans.reasons import STOP_REASON, WAITING_FOR
 from ..plans.transcript import Transcript, UserMessage, read
 from ..texts import Texts
 from .ledger import Clock, Ledger
-from .state import VERSION, AtHand, State, dump, load
+from .state import WITHOUT_SHARES, AtHand, State, dump, load
 from .streams import TurnText
 
 if TYPE_CHECKING:
     from ..plans.ending import End
+    from ..seams.delegation import Metering
     from ..seams.memory import Scope
     from ..tools.registry import ToolRegistry
 
@@ -39,12 +40,12 @@ class LoopRun(Ledger[State]):
     """
 
     __slots__ = (
-        "after", "ending", "instructions", "known", "opening", "refused", "scope", "tools",
-        "transcript", "turn_text",
+        "after", "delegation", "ending", "instructions", "known", "opened", "opening", "refused",
+        "scope", "tools", "transcript", "turn_text",
     )  # fmt: skip
 
     def __init__(self, job: Job, limits: Limits, clock: Clock, *, compacts: bool) -> None:
-        state = State(VERSION) if job.state is None else load(job.state)
+        state = State(WITHOUT_SHARES) if job.state is None else load(job.state)
         super().__init__(job, state, limits, clock, dump)
         self.opening = UserMessage(self.task.instructions)
         self.transcript = Transcript([self.opening])
@@ -61,6 +62,10 @@ class LoopRun(Ledger[State]):
         self.known: Usage | None = None
         """The most that the planner's call under way has used up so far; None if that is unknown.
         """
+        self.delegation: Metering | None = None
+        """The place of the children of the Loop's own Delegation, if it meters; set at entry."""
+        self.opened: Collection[str] = ()
+        """The children that got their grant in this entry of the run."""
         self.refused = ""
         """The reason, for the planner, why no part of its answer is done; "" if it is done."""
         self.turn_text: TurnText | None = None
@@ -92,9 +97,12 @@ class LoopRun(Ledger[State]):
             return True
         if state.waiting is not None:
             self.job.note(WAITING_FOR, None)
-        if state.reserved is not None and not _let_go(history):
-            self.spend(state.reserved)
-            self.record(vocabulary.RUN_ENTERED, forfeited=msgspec.to_builtins(state.reserved))
+        if state.reserved is not None:
+            if self.job.attempts > 1 or not _let_go(history):
+                self.spend(state.reserved)
+                self.record(vocabulary.RUN_ENTERED, forfeited=msgspec.to_builtins(state.reserved))
+            # The next call is reserved by a commit of this entry, which counts the attempt. The
+            # history alone would still say that the run was let go, if that call never ended.
             state.reserved = None
         return False
 
@@ -110,7 +118,8 @@ class LoopRun(Ledger[State]):
         state = self.state
         state.spent.iterations += 1
         state.spent.bank(plan.usage)
-        state.reserved = None
+        if state.reserved is not None:
+            self.worst, state.reserved = state.reserved, None
         state.said = ""
         if self.turn_text is not None:
             self.turn_text.settle()

@@ -13,6 +13,7 @@ from agentic_kernel import InvalidValue
 
 from .. import edges, values
 from ..host import inbox
+from ..plans.accounts import Shares
 from ..plans.decision import Decision
 from ..plans.ending import End
 from ..plans.limits import Spent
@@ -21,11 +22,15 @@ from ..plans.plan import Plan, Usage
 from ..plans.reasons import StopReason
 from ..seams.memory import Item
 
-VERSION: Final = 2
+VERSION: Final = 3
 """The version of this schema. A state of an older version is migrated when it is read.
 
 Version 2 added ``cursor``. A state of version 1 has none: its history is read from the beginning.
+Version 3 added ``shares``. A state without shares is written as version 2, because an engine of
+that version can go on with it.
 """
+WITHOUT_SHARES: Final = 2
+"""The version of a state without `Shares`."""
 
 
 NOT_BEGUN: Final = Observation(error=SKIPPED, message="the run ended before it was begun")
@@ -109,6 +114,9 @@ class State(msgspec.Struct, gc=False, omit_defaults=True):
     ended: Ended | None = None
     cursor: tuple[int, int] | None = None
     """The last event that a compaction replaced; an entry reads the history after it (R15)."""
+    shares: Shares | None = None
+    """The grants of the children, what they used, and changes of the Task's own grant (R18); None
+    for a Task that has had none of these."""
 
 
 _FIELDS: Final = frozenset(State.__struct_fields__)
@@ -138,7 +146,7 @@ def load(stored: Any) -> State:
         state = msgspec.convert(stored, State)
     except msgspec.ValidationError as error:
         raise InvalidValue("state", f"is not a state of the Loop: {error}") from error
-    state.version = VERSION
+    state.version = WITHOUT_SHARES if state.shares is None else VERSION
     if state.at_hand is not None and state.at_hand.decided:
         # An earlier version kept what a child would refuse now; the child asks again.
         state.at_hand.decided = {
@@ -154,6 +162,8 @@ def dump(state: State) -> values.Encoded:
     Raises:
         InvalidValue: A variable may not be stored.
     """
+    if state.shares is not None:
+        state.version = VERSION
     if state.variables:
         values.check(state.variables, "variables")
     return values.Encoded(values.encode_checked(state, "state"))

@@ -17,7 +17,8 @@ RUN_ENTERED: Final = "run.entered"
 """The run was entered again after a crash or a take-over, which left a reservation. Data:
 ``forfeited`` (that reservation, now spent)."""
 RUN_RETUNED: Final = "run.retuned"
-"""Limits were changed. Data: ``by``, and ``limits``, or why they were ``refused``."""
+"""Limits were changed. Data: ``by``, and ``limits``, or why they were ``refused``; or ``grant``, if
+the parent changed the Task's grant."""
 RUN_REFLECTED: Final = "run.reflected"
 """The run stalled, and the planner is told so. Data: ``text``, ``round``."""
 RUN_CONTINUED: Final = "run.continued"
@@ -42,7 +43,8 @@ most that the call has used up, if it is known; ``forfeited``, its reservation, 
 PLAN_DECIDED: Final = "plan.decided"
 """The policy decided. Data: ``decisions`` in the order of the actions."""
 EFFECTS_PREPARED: Final = "effects.prepared"
-"""Calls with effects are about to begin. Data: ``keys`` by the index of the action."""
+"""Calls with effects are about to begin. Data: ``keys`` by the index of the action; ``grants`` by
+the child's id, if calls of agents get parts of the budget."""
 APPROVAL_GIVEN: Final = "approval.given"
 """A person approved an action. Data: ``digest``, ``by``, ``why``."""
 APPROVAL_REFUSED: Final = "approval.refused"
@@ -60,11 +62,13 @@ TOOL_ABANDONED: Final = "tool.abandoned"
 """A tool's time is over, but its thread still runs. Data: ``tool``, ``index``, ``abandoned``
 (number of such threads now), ``limit``."""
 CHILD_SPAWNED: Final = "child.spawned"
-"""A child is about to be spawned under this id. Data: ``child``, ``agent``."""
+"""A child is about to be spawned under this id. Data: ``child``, ``agent``; ``grant``, if it gets a
+part of the budget."""
 DECISION_HANDED_ON: Final = "decision.handed_on"
 """A person's decision goes to the child that asked for it. Data: ``child``, ``digest``, ``by``."""
 CHILD_ENDED: Final = "child.ended"
-"""A child that was waited for has ended. Data: ``child``, ``status``."""
+"""A child that was waited for has ended. Data: ``child``, ``status``; ``used``, if it had a grant.
+"""
 MEMORY_RECALLED: Final = "memory.recalled"
 """The planner is shown items from memory. Data: ``hits``, each with ``id`` and ``score``."""
 MEMORY_NOTED: Final = "memory.noted"
@@ -92,3 +96,6 @@ RETUNE: Final = "engine/retune"
 """A decision in the inbox that changes limits. Data: ``limits``, ``by``."""
 STEP: Final = "engine/step"
 """A decision in the inbox: do one step, then pause."""
+GRANT: Final = "engine/grant"
+"""A decision in the inbox of a child: its parent changed its grant. Only the run of a parent sends
+it. Data: ``grant`` (amounts by name), ``seq`` (an older change does nothing)."""

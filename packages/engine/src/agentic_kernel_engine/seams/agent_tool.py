@@ -48,12 +48,16 @@ class AgentTool(Tool):
         description: For the planner: what the agent is good at.
         runtime_kind: The child's runtime kind; None for the caller's.
         agent: The child's Agent, ``<scope>/<name>``.
+        unmetered: As for `OnRuntime`.
 
     Raises:
         InvalidValue: The name is not valid for a tool.
     """
 
-    __slots__ = ("_agent", "_delegation", "_kind")
+    __slots__ = ("_agent", "_kind", "delegation")
+
+    delegation: OnRuntime
+    """The place where the children of the calls run."""
 
     def __init__(
         self,
@@ -63,12 +67,13 @@ class AgentTool(Tool):
         description: str,
         runtime_kind: str | None = None,
         agent: str | None = None,
+        unmetered: bool = False,
     ) -> None:
         super().__init__(
             name, self._work, input_schema=_ARGUMENTS, description=description, effect="write",
             idempotent=True,
         )  # fmt: skip
-        self._delegation = OnRuntime(runtime)
+        self.delegation = OnRuntime(runtime, unmetered=unmetered)
         self._kind = runtime_kind
         self._agent = agent
 
@@ -76,7 +81,7 @@ class AgentTool(Tool):
         caller = context.caller
         if caller is None:
             return Observation(error=CHILD_FAILED, message="only a run of a Loop can call an agent")
-        job, there = caller.job, self._delegation
+        job, there = caller.job, self.delegation
         child = child_of(
             job.task, id=child_id(self.name, context.key),
             summary=arguments.get("summary", self.name), instructions=arguments["instructions"],
@@ -89,6 +94,7 @@ class AgentTool(Tool):
                 await there.tell(job, child.id, caller.decisions)
                 caller.decisions.clear()
             task = await unless(job, caller.leaving, there.join(job, child.id))
+            caller.joined = task
         except (CannotStart, DelegationRefused, TaskExists, TaskNotFound) as refused:
             return Observation(error=CHILD_FAILED, message=str(refused)[:LONGEST])
         if task is None:
@@ -100,7 +106,7 @@ class AgentTool(Tool):
 
     async def on_killed(self, caller: Task, key: str) -> None:
         """Kill the child, if any, of the call with this key; called after the caller was killed."""
-        await self._delegation.on_killed(caller, child_id(self.name, key))
+        await self.delegation.on_killed(caller, child_id(self.name, key))
 
 
 def child_id(tool: str, key: str) -> str:

@@ -9,6 +9,8 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+import msgspec
+
 from agentic_kernel import (
     CannotStart,
     IllegalTransition,
@@ -21,6 +23,8 @@ from agentic_kernel import (
 )
 
 from .. import edges
+from ..plans.accounts import Account
+from ..plans.budget import Amounts
 from ..plans.lineage import DEPTH as DEPTH
 from ..plans.lineage import LINEAGE as LINEAGE
 from ..plans.lineage import PARENT as PARENT
@@ -121,12 +125,67 @@ class Delegation(Protocol):
         ...
 
 
+class Metering(Protocol):
+    """A Delegation that can share a budget with its children (R18). Name it as a base class.
+
+    Under limits that a family shares, the Loop refuses work to a child of a Delegation that is not
+    Metering or does not meter. `Job.grants` has the grant of a child that is to be spawned: store
+    it with the child, as `Job.spawn` and `Host.spawn` do.
+    """
+
+    @property
+    @abstractmethod
+    def meters(self) -> bool:
+        """True if the children keep within their grants, and their records say what they used."""
+        ...
+
+    @property
+    @abstractmethod
+    def unmetered(self) -> bool:
+        """True if the children are declared to be outside the budget: they get no grant."""
+        ...
+
+    @property
+    @abstractmethod
+    def away(self) -> bool:
+        """True if the children may be in another store than their parent."""
+        ...
+
+    @abstractmethod
+    async def account(self, job: Job, child: str) -> Account:
+        """What the child has used, as its record says.
+
+        Raises:
+            TaskNotFound: No such Task is stored there.
+        """
+        ...
+
+    @abstractmethod
+    async def fence(self, job: Job, child: str) -> None:
+        """Make sure that a child that is not stored never begins; nothing is done if it is stored.
+
+        A process that lost the parent may be about to start the child.
+        """
+        ...
+
+    @abstractmethod
+    async def regrant(self, job: Job, child: str, grant: Amounts, seq: int) -> None:
+        """Tell a child its new grant, under the number of the change; a child that ended hears
+        nothing.
+        """
+        ...
+
+
 class ChildTasks:
     """Runs children on the Host of their parent, in its store and its slot.
 
     Args:
         cycles: True if an Agent may give work to itself, or to one that the work came through.
     """
+
+    meters = True
+    unmetered = False
+    away = False
 
     def __init__(self, *, cycles: bool = False) -> None:
         self.cycles = cycles
@@ -151,6 +210,15 @@ class ChildTasks:
     async def cancel(self, job: Job, child: str) -> None:
         await job.cancel(child)
 
+    async def account(self, job: Job, child: str) -> Account:
+        return await job.account(child)
+
+    async def fence(self, job: Job, child: str) -> None:
+        await job.fence(child)
+
+    async def regrant(self, job: Job, child: str, grant: Amounts, seq: int) -> None:
+        await job.regrant(child, msgspec.to_builtins(grant), seq)
+
 
 class EndsChildren(Protocol):
     """A Delegation that ends a child that a killed parent did not join. Name it as a base class."""
@@ -167,6 +235,43 @@ class Spawning(Protocol):
     @abstractmethod
     async def spawn(self, task: Task, parent: str, *, principal: Principal | None = None) -> object:
         """Dispatch a Task as the child of another one; it acts for the given principal."""
+        ...
+
+
+class Granting(Protocol):
+    """A Runtime whose Tasks can have a part of a budget, as a Host's can (R18)."""
+
+    @property
+    @abstractmethod
+    def meters(self) -> bool:
+        """True if its Tasks keep within their grants, and their records say what they used."""
+        ...
+
+    @abstractmethod
+    async def spawn(
+        self,
+        task: Task,
+        parent: str,
+        *,
+        principal: Principal | None = None,
+        grant: Mapping[str, Any] | None = None,
+    ) -> object:
+        """Dispatch a Task as the child of another one, with a part of its budget."""
+        ...
+
+    @abstractmethod
+    async def account(self, task_id: str) -> Account:
+        """What a Task has used, as its record says."""
+        ...
+
+    @abstractmethod
+    async def fence(self, task_id: str, parent: Task) -> None:
+        """Store a Task that is not stored as ended, so that it never begins."""
+        ...
+
+    @abstractmethod
+    async def regrant(self, task_id: str, grant: Mapping[str, Any], seq: int) -> None:
+        """Change the grant of a Task that has not ended."""
         ...
 
 
@@ -204,12 +309,24 @@ class OnRuntime:
         runtime: The Runtime of the children.
         runtime_kind: The children's runtime kind; None for the parent's.
         cycles: As for `ChildTasks`.
+        unmetered: True if what the children use does not count for the parent's limits, and does
+            not keep within them. Otherwise a parent with limits that a family shares gives work
+            only to a Runtime that meters, such as a Host with a Loop (R18).
     """
 
+    away = True
+
     def __init__(
-        self, runtime: Served, *, runtime_kind: str | None = None, cycles: bool = False
+        self,
+        runtime: Served,
+        *,
+        runtime_kind: str | None = None,
+        cycles: bool = False,
+        unmetered: bool = False,
     ) -> None:
         self._runtime = runtime
+        self._granting: Granting | None = edges.optional(runtime, "runtime", Granting)
+        self.unmetered = edges.flag(unmetered, "unmetered")
         self._spawning: Spawning | None = edges.optional(runtime, "runtime", Spawning)
         self._waiting: Waiting | None = edges.optional(runtime, "runtime", Waiting)
         self._deciding: Deciding | None = edges.optional(runtime, "runtime", Deciding)
@@ -221,10 +338,18 @@ class OnRuntime:
             refuse_cycle(parent, child)
         return child if self._kind is None else replace(child, runtime_kind=self._kind)
 
+    @property
+    def meters(self) -> bool:
+        """True if the Runtime meters and the children are not declared unmetered."""
+        return self._granting is not None and self._granting.meters and not self.unmetered
+
     async def spawn(self, job: Job, child: Task) -> None:
+        grant = job.grants.get(child.id)
+        principal = job.principal if job.principal.named else None
         try:
-            if self._spawning is not None:
-                principal = job.principal if job.principal.named else None
+            if grant is not None and self._granting is not None:
+                await self._granting.spawn(child, job.task.id, principal=principal, grant=grant)
+            elif self._spawning is not None:
                 await self._spawning.spawn(child, job.task.id, principal=principal)
             else:
                 await self._runtime.dispatch(child)
@@ -264,6 +389,22 @@ class OnRuntime:
     async def cancel(self, job: Job, child: str) -> None:
         await self._own(job, child)
         await self._runtime.kill(child)
+
+    async def account(self, job: Job, child: str) -> Account:
+        return await self._grants().account(child)
+
+    async def fence(self, job: Job, child: str) -> None:
+        await self._grants().fence(child, job.task)
+
+    async def regrant(self, job: Job, child: str, grant: Amounts, seq: int) -> None:
+        await self._grants().regrant(child, msgspec.to_builtins(grant), seq)
+
+    def _grants(self) -> Granting:
+        if self._granting is None:
+            raise DelegationRefused(
+                f"a {type(self._runtime).__name__} does not say what its Tasks use"
+            )
+        return self._granting
 
     async def on_killed(self, parent: Task, child: str) -> None:
         """Kill a child of the parent; called after the parent was killed."""

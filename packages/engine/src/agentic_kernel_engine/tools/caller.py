@@ -23,7 +23,10 @@ class Caller:
             to pause.
     """
 
-    __slots__ = ("admit", "decisions", "job", "leaving")
+    __slots__ = ("admit", "decisions", "job", "joined", "leaving")
+
+    joined: Task | None
+    """The child's snapshot after the call has waited for it."""
 
     def __init__(
         self,
@@ -36,3 +39,4 @@ class Caller:
         self.admit = admit
         self.decisions = decisions
         self.leaving = leaving
+        self.joined = None

@@ -1,0 +1,237 @@
+"""Budget: the limits that the Tasks of a family share, and the arithmetic of its parts (R18).
+
+*Shared* are the limits that add up: iterations (if a limit is given, because the backstop is not
+one), tool calls, tokens and cost. A Task reserves a part of what it has left for each child: a
+*grant*. See `accounts` for the grants in a Task's state.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
+from typing import Any, Final
+
+import msgspec
+
+from agentic_kernel import InvalidValue
+
+from .. import edges
+from .limits import BACKSTOP, Limits, Spent
+from .plan import LARGEST, NOTHING_USED, Usage
+
+SECONDS: Final = "seconds"
+"""In a grant as it is stored with a child: the seconds that the parent had left."""
+
+
+class Amounts(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """A number for each shared limit. In a grant and in limits, None means no limit."""
+
+    iterations: int | None = None
+    tool_calls: int | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    total_tokens: int | None = None
+    cost: float | None = None
+
+
+NAMES: Final = Amounts.__struct_fields__
+UNLIMITED: Final = Amounts()
+NONE_USED: Final = Amounts(0, 0, 0, 0, 0, 0.0)
+_LIMITS: Final = tuple(f"max_{name}" for name in NAMES)
+amounts_of = msgspec.structs.astuple
+
+
+def plus(first: Amounts, *others: Amounts) -> Amounts:
+    """The sum. An amount without a limit counts as 0, because it cannot be added up."""
+    columns = zip(*map(amounts_of, (first, *others)), strict=True)
+    return Amounts(*(sum(each for each in column if each is not None) for column in columns))
+
+
+def minus(limits: Amounts, *taken: Amounts) -> Amounts:
+    """The rest of the limits; it may be negative. No limit stays no limit."""
+    gone = plus(NONE_USED, *taken)
+    return each(lambda limit, less: None if limit is None else limit - less, limits, gone)
+
+
+def most(first: Amounts, second: Amounts) -> Amounts:
+    """The higher one of each amount; None is higher than every number."""
+    return each(lambda a, b: None if a is None or b is None else max(a, b), first, second)
+
+
+def each(work: Callable[..., Any], *amounts: Amounts) -> Amounts:
+    """The amounts that ``work`` returns for those of the same name."""
+    return Amounts(*map(work, *map(amounts_of, amounts)))
+
+
+def lower(first: Any, second: Any) -> Any:
+    """The lower one of two limits; None is no limit."""
+    if first is None:
+        return second
+    return first if second is None else min(first, second)
+
+
+def share(left: Amounts, parts: int) -> Amounts:
+    """One of so many equal parts of what is left.
+
+    A whole number is rounded down, but a part is at least 1 as long as 1 is left.
+    """
+    return Amounts(
+        _part(left.iterations, parts), _part(left.tool_calls, parts),
+        _part(left.input_tokens, parts), _part(left.output_tokens, parts),
+        _part(left.total_tokens, parts),
+        None if left.cost is None else max(left.cost / parts, 0.0),
+    )  # fmt: skip
+
+
+def _part(left: int | None, parts: int) -> int | None:
+    return None if left is None else min(max(left // parts, 1), max(left, 0))
+
+
+def lacking(grant: Amounts) -> str:
+    """The limit of which a grant has nothing for a call of a model; "" if it has enough."""
+    for name in NAMES:
+        amount = getattr(grant, name)
+        if amount is not None and amount <= 0 and name != "tool_calls":
+            return f"max_{name}"
+    return ""
+
+
+def worst_case(usage: Usage) -> Amounts:
+    """One call of a model that uses up this much."""
+    given, made = usage.input_tokens, usage.output_tokens
+    return Amounts(1, 0, given, made, given + made, usage.cost)
+
+
+def used_by(spent: Spent, reserved: Usage | None = None) -> Amounts:
+    """What a run has used itself, with a reservation if a call may be under way."""
+    more, calls = (NOTHING_USED, 0) if reserved is None else (reserved, 1)
+    given = spent.input_tokens + more.input_tokens
+    made = spent.output_tokens + more.output_tokens
+    cost = spent.cost + more.cost
+    return Amounts(spent.iterations + calls, spent.tool_calls, given, made, given + made, cost)
+
+
+def shared(limits: Limits, granted: Amounts | None) -> Amounts:
+    """The shared part of a run's limits.
+
+    Args:
+        granted: The grant that the limits are within; None for a Task without one.
+    """
+    counted = limits.max_iterations != BACKSTOP
+    if granted is not None and granted.iterations is not None:
+        counted = True
+    return Amounts(
+        limits.max_iterations if counted else None, limits.max_tool_calls,
+        limits.max_input_tokens, limits.max_output_tokens, limits.max_total_tokens,
+        limits.max_cost,
+    )  # fmt: skip
+
+
+def within(limits: Limits, granted: Amounts | None, seconds: float | None = None) -> Limits:
+    """These limits, none of them higher than the grant."""
+    capped = copy(limits)
+    amounts = amounts_of(granted or UNLIMITED)
+    for name, amount in zip((*_LIMITS, "max_seconds"), (*amounts, seconds), strict=True):
+        if amount is not None:
+            msgspec.structs.force_setattr(capped, name, lower(getattr(limits, name), amount))
+    return capped
+
+
+def without(limits: Limits, taken: Amounts, granted: Amounts | None) -> Limits:
+    """These limits without what the children hold and used; 0 if nothing is left.
+
+    Args:
+        granted: As for `shared`.
+    """
+    rest = copy(limits)
+    amounts = amounts_of(minus(shared(limits, granted), taken))
+    for name, amount in zip(_LIMITS, amounts, strict=True):
+        if amount is not None:
+            msgspec.structs.force_setattr(rest, name, max(amount, 0))
+    return rest
+
+
+def divide(
+    caps: Sequence[Amounts], before: Amounts, after: Amounts, left: Amounts, room: Amounts
+) -> list[Amounts]:
+    """The new caps of the open children of a Task whose limits change.
+
+    Of a raise, each child and the Task itself get an equal part. Of a cut, each child bears a part
+    in proportion to its cap, as far as the Task itself has too little left.
+
+    Args:
+        caps: The caps of the children so far.
+        before: The limits so far.
+        after: The new limits.
+        left: What the new limits leave for the children together.
+        room: What they leave beside the children's grants; negative if it is too little.
+    """
+    columns = [
+        _divided(list(held), *values, whole=name != "cost")
+        for name, held, *values in zip(
+            NAMES, zip(*map(amounts_of, caps), strict=True), *map(amounts_of, (before, after, left,
+            room)), strict=True,
+        )
+    ]  # fmt: skip
+    return [Amounts(*row) for row in zip(*columns, strict=True)]
+
+
+def _divided(held: list[Any], old: Any, new: Any, left: Any, room: Any, *, whole: bool) -> Any:
+    """The new caps of all children for one limit that changes from ``old`` to ``new``."""
+    parts = len(held) + 1
+    if new == old:
+        return held
+    if new is None:
+        return [None] * len(held)
+    if old is None:
+        part = _rounded(max(left, 0) / parts, whole)
+        return [lower(cap, part) for cap in held]
+    if new > old:
+        more = _rounded(max(min(new - old, room), 0) / parts, whole)
+        return [None if cap is None else cap + more for cap in held]
+    total = sum(cap for cap in held if cap is not None)
+    if room >= 0 or not total:
+        return held
+    kept = min(max(left, 0) / total, 1)
+    return [None if cap is None else _rounded(cap * kept, whole) for cap in held]
+
+
+def _rounded(amount: float, whole: bool) -> Any:
+    return math.floor(amount) if whole else amount
+
+
+def checked_grant(grant: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """A grant as it is stored with a child.
+
+    Raises:
+        InvalidValue: As `granted_to`.
+    """
+    granted_to(grant)
+    return None if grant is None else dict(grant)
+
+
+def granted_to(
+    grant: Mapping[str, Any] | None, path: str = "grant"
+) -> tuple[Amounts | None, float | None]:
+    """Check a stored grant; return its amounts, and the seconds that the parent had left.
+
+    Raises:
+        InvalidValue: It has a name that no shared limit has, or a value that no limit may have.
+    """
+    if grant is None:
+        return None, None
+    if not isinstance(grant, Mapping):
+        raise InvalidValue(path, f"is {edges.came(grant)}; give a mapping of amounts by name")
+    for name, value in grant.items():
+        if name not in NAMES and name != SECONDS:
+            raise InvalidValue(
+                f"{path}.{edges.came(name)}", f"is not shared; use one of {', '.join(NAMES)}"
+            )
+        kinds = (int, float) if name in ("cost", SECONDS) else (int,)
+        if type(value) not in kinds or not 0 <= value <= LARGEST:
+            raise InvalidValue(
+                f"{path}.{name}", f"is {edges.came(value)}; use a number from 0 to {LARGEST:,}"
+            )
+    amounts = Amounts(**{name: grant[name] for name in NAMES if name in grant})
+    return (None if amounts == UNLIMITED else amounts), grant.get(SECONDS)
