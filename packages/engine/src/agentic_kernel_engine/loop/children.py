@@ -137,7 +137,7 @@ async def _join(
                 run.ending = run.end_at(StopReason.TIMEOUT)
                 return Observation(
                     {"child": child}, TIMEOUT,
-                    "the child did not end before the run's limit of time; it goes on",
+                    "the child did not end before the run's limit of time; it may go on",
                 )  # fmt: skip
             if run.reallotted:
                 apply_decisions(run)
