@@ -212,8 +212,8 @@ class Reading:
                 if self._state.calls:
                     self._entry.settle_turn()
             case AssistantMessageStartData():
-                self._tell(self._redactor.rest())
-                self._text.fade()  # If a text was begun, the CLI has asked the model again.
+                self.tell_rest()
+                self._text.fade()  # A text that was begun was given up: the model is asked again.
                 self._text.settle()
             case AssistantMessageDeltaData():
                 self._emit(data.delta_content)
@@ -235,10 +235,9 @@ class Reading:
         kind = getattr(pending.request, "kind", "tool")
         return self._known_call(pending.call or request_id, kind, None)
 
-    def end_text(self) -> None:
-        """End the text of the last message: it is complete, or the session is given a new one."""
+    def tell_rest(self) -> None:
+        """Emit the text that was held back, because no more of its message comes."""
         self._tell(self._redactor.rest())
-        self._text.end()
 
     def _grow(self, text: str) -> None:
         """Count the characters of an answer; end the run if the answer does not end."""
@@ -263,7 +262,8 @@ class Reading:
 
     def _message(self, data: AssistantMessageData) -> None:
         """Handle the model's answer: calls, or the final text."""
-        self.end_text()
+        self.tell_rest()
+        self._text.end()
         self.unsaid = self.losses = 0
         text = storable(data.content)
         requests = data.tool_requests or []

@@ -192,7 +192,7 @@ class SessionTurns:
         texts += read.reminders
         state.offered = len(task.supplements)
         read.answer = NOTHING
-        read.end_text()
+        read.tell_rest()
         await self._entry.checkpoint(progress=False)
         read.talking = True
         read.reminders = []

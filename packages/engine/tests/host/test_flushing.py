@@ -134,9 +134,14 @@ async def test_a_kill_and_a_stream_from_another_host_see_what_was_flushed(
 async def test_a_host_whose_runs_say_nothing_sets_no_timer(
     new_task: NewTask, acting: type[Acting], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rung: list[object] = []
+    rung: list[Flushing] = []
     ring = Flushing._ring
-    monkeypatch.setattr(Flushing, "_ring", lambda self: (rung.append(self), ring(self)))
+
+    def counted(self: Flushing) -> None:
+        rung.append(self)
+        ring(self)
+
+    monkeypatch.setattr(Flushing, "_ring", counted)
     spoken = asyncio.Event()
 
     async def act(job: Job) -> Any:
@@ -317,7 +322,7 @@ async def test_a_flush_comes_on_top_of_a_decision_and_never_over_another_owner(
 async def test_a_flush_does_not_wait_for_a_commit_and_a_commit_waits_for_a_flush(
     new_task: NewTask, acting: type[Acting], tapped: TappedStore
 ) -> None:
-    tapped.traits = StoreTraits()  # type: ignore[misc]
+    tapped.traits = StoreTraits()
     order: list[str] = []
     gate = asyncio.Event()
 
