@@ -48,7 +48,9 @@ class Terms(msgspec.Struct, frozen=True, omit_defaults=True):
         if self is NONE or self == NONE:
             return None
         for name in ("limits", "grant"):
-            values.check(getattr(self, name), name)
+            value = getattr(self, name)
+            if value is not None:
+                values.check(value, name)
         return _encode(self)
 
 

@@ -154,11 +154,11 @@ async def reclaim(run: LoopRun, *, fence: bool = False) -> bool:
     shares = run.state.shares
     if shares is None:
         return False
-    before = shares.taken
+    before, at_hand = shares.taken, run.state.at_hand is not None
     for child, grant in list(shares.grants.items()):
         place = _place(run, grant)
-        if place is None:
-            continue
+        if place is None or (at_hand and grant.via and not grant.adopted):
+            continue  # A call at hand that is made again must not open a second grant.
         try:
             account = await place.account(run.job, child)
             if account.ended:

@@ -15,11 +15,22 @@ from typing import Any, Final
 
 import msgspec
 
-from agentic_kernel import InvalidValue, Task
+from agentic_kernel import Task
 
-from .. import values
 from ..record import Record
-from .budget import NONE_USED, Amounts, divide, each, lower, minus, most, plus, used_by
+from .budget import (
+    NAMES,
+    NONE_USED,
+    Amounts,
+    amounts_of,
+    divide,
+    each,
+    lower,
+    minus,
+    most,
+    plus,
+    used_by,
+)
 from .limits import Spent
 from .plan import Usage
 
@@ -209,7 +220,6 @@ class _Noted(msgspec.Struct, gc=False):
 
 
 _durable = msgspec.json.Decoder(_Durable).decode
-_noted = msgspec.json.Decoder(_Noted).decode
 
 
 def account_of(record: Record) -> Account:
@@ -244,15 +254,16 @@ def noted_by(task: Task) -> Account | None:
     if note is None:
         return None
     try:
-        noted = _noted(values.encode(note, USED))
-    except (InvalidValue, msgspec.MsgspecError):
+        noted = msgspec.convert(note, _Noted)
+    except msgspec.MsgspecError:
         return None
     return Account(noted.spent, noted.grants, True)
 
 
 def note_of(spent: Amounts, grants: Mapping[str, Grant]) -> dict[str, Any]:
-    """The note `USED` of a Task that ends."""
-    note: dict[str, Any] = {"spent": msgspec.to_builtins(spent)}
+    """The note `USED` of a Task that ends; an amount of 0 is left out."""
+    used = zip(NAMES, amounts_of(spent), strict=True)
+    note: dict[str, Any] = {"spent": {name: amount for name, amount in used if amount}}
     if grants:
         note["grants"] = msgspec.to_builtins(grants)
     return note

@@ -44,14 +44,31 @@ amounts_of = msgspec.structs.astuple
 
 def plus(first: Amounts, *others: Amounts) -> Amounts:
     """The sum. An amount without a limit counts as 0, because it cannot be added up."""
-    columns = zip(*map(amounts_of, (first, *others)), strict=True)
-    return Amounts(*(sum(each for each in column if each is not None) for column in columns))
+    # Written out, because each child costs several sums (benchmarks/family.py).
+    steps, calls, given, made, total, cost = amounts_of(first)
+    for other in others:
+        more = amounts_of(other)
+        steps = (steps or 0) + (more[0] or 0)
+        calls = (calls or 0) + (more[1] or 0)
+        given = (given or 0) + (more[2] or 0)
+        made = (made or 0) + (more[3] or 0)
+        total = (total or 0) + (more[4] or 0)
+        cost = (cost or 0) + (more[5] or 0)
+    return Amounts(steps or 0, calls or 0, given or 0, made or 0, total or 0, cost or 0.0)
 
 
 def minus(limits: Amounts, *taken: Amounts) -> Amounts:
     """The rest of the limits; it may be negative. No limit stays no limit."""
-    gone = plus(NONE_USED, *taken)
-    return each(lambda limit, less: None if limit is None else limit - less, limits, gone)
+    steps, calls, given, made, total, cost = amounts_of(limits)
+    gone = amounts_of(plus(*taken))
+    return Amounts(
+        None if steps is None else steps - gone[0],
+        None if calls is None else calls - gone[1],
+        None if given is None else given - gone[2],
+        None if made is None else made - gone[3],
+        None if total is None else total - gone[4],
+        None if cost is None else cost - gone[5],
+    )
 
 
 def most(first: Amounts, second: Amounts) -> Amounts:
@@ -131,10 +148,13 @@ def shared(limits: Limits, granted: Amounts | None) -> Amounts:
 def within(limits: Limits, granted: Amounts | None, seconds: float | None = None) -> Limits:
     """These limits, none of them higher than the grant."""
     capped = copy(limits)
-    amounts = amounts_of(granted or UNLIMITED)
-    for name, amount in zip((*_LIMITS, "max_seconds"), (*amounts, seconds), strict=True):
+    for index, amount in enumerate(amounts_of(granted or UNLIMITED)):
         if amount is not None:
+            name = _LIMITS[index]
             msgspec.structs.force_setattr(capped, name, lower(getattr(limits, name), amount))
+    if seconds is not None:
+        seconds = lower(limits.max_seconds, seconds)
+        msgspec.structs.force_setattr(capped, "max_seconds", seconds)
     return capped
 
 
@@ -145,10 +165,10 @@ def without(limits: Limits, taken: Amounts, granted: Amounts | None) -> Limits:
         granted: As for `shared`.
     """
     rest = copy(limits)
-    amounts = amounts_of(minus(shared(limits, granted), taken))
-    for name, amount in zip(_LIMITS, amounts, strict=True):
+    left = amounts_of(minus(shared(limits, granted), taken))
+    for index, amount in enumerate(left):
         if amount is not None:
-            msgspec.structs.force_setattr(rest, name, max(amount, 0))
+            msgspec.structs.force_setattr(rest, _LIMITS[index], amount if amount > 0 else 0)
     return rest
 
 
