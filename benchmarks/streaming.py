@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -221,7 +222,7 @@ async def _many() -> list[Figure]:
     waits = [
         (after[0] - before[1])
         / min(max(flushing.SHORTEST, flushing.SHARE * (before[1] - before[0])), flushing.LONGEST)
-        for before, after in zip(rounds, rounds[1:], strict=False)
+        for before, after in pairwise(rounds)
     ]
     what = f"{MANY:,} streams at once"
     return [
