@@ -14,12 +14,8 @@ import pytest_asyncio
 from agentic_kernel import CannotStart, Task, TaskStatus
 from agentic_kernel_engine import Event, Host, MemoryStore
 from agentic_kernel_engine import events as vocabulary
-<<<<<<< HEAD
-from agentic_kernel_local import LocalRuntime, find_model
-=======
 from agentic_kernel_engine.texts import Texts
-from agentic_kernel_local import LocalRuntime
->>>>>>> w-flush
+from agentic_kernel_local import LocalRuntime, find_model
 from agentic_kernel_local import engine as engine_module
 from agentic_kernel_local.engine import Engine, EngineOptions
 
