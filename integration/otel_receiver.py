@@ -59,6 +59,8 @@ class Receiver:
     endpoint: str = ""
     spans: list[Span] = field(default_factory=list)
     logs: list[Log] = field(default_factory=list)
+    services: set[str] = field(default_factory=set)
+    """The names of the services that sent spans."""
     metrics: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     """By the name of the metric, the labels of its points."""
     _news: threading.Condition = field(default_factory=threading.Condition)
@@ -87,7 +89,9 @@ class Receiver:
         """Keep what one request brings."""
         with self._news:
             for resource in getattr(request, "resource_spans", ()):
-                process = _plain(resource.resource.attributes).get("process.pid", 0)
+                told = _plain(resource.resource.attributes)
+                self.services.add(str(told.get("service.name")))
+                process = told.get("process.pid", 0)
                 for scope in resource.scope_spans:
                     self.spans += [_span(span, process) for span in scope.spans]
             for resource in getattr(request, "resource_logs", ()):

@@ -24,7 +24,7 @@ from typing import TypeVar, Unpack
 from agentic_kernel import InvalidValue, TaskExists, TaskNotFound, TaskStatus
 from agentic_kernel_engine import (
     Conflict,
-    EventId,
+    Cursor,
     HostGone,
     Record,
     StoreError,
@@ -220,8 +220,8 @@ class SQLiteStore:
         return {each.task.id: each for each in rows if isinstance(each, Record)}
 
     async def events(
-        self, task_id: str, after: EventId | None = None, limit: int = 1000
-    ) -> Sequence[tuple[EventId, bytes]]:
+        self, task_id: str, after: Cursor | None = None, limit: int = 1000
+    ) -> Sequence[tuple[Cursor, bytes]]:
         # A Task without such events gives one row of NULLs, an unknown one gives none.
         page = """SELECT e.version, e.place, e.text FROM tasks LEFT JOIN events AS e
             ON e.task = tasks.id AND (e.version, e.place) > (?, ?)

@@ -16,10 +16,11 @@ from agentic_kernel_engine import Event, tool
 from agentic_kernel_engine.events import RUN_DELTA
 
 from .peers.aimock import Aimock
+from .watched import Watched
 
 pytestmark = pytest.mark.slow
 
-FEATURES = RuntimeFeatures(pauses=True, keeps_partial_output=True, refuses=True)
+FEATURES = RuntimeFeatures(pauses=True, keeps_partial_output=True, streams=True, refuses=True)
 STEPS = 3
 LONG = "and so on " * 4_000
 """With a piece every 10 ms it takes minutes."""
@@ -101,7 +102,7 @@ def scripted() -> Iterator[Aimock]:
         yield peer
 
 
-class _Claude:
+class _Claude(Watched):
     patience = 60.0
 
     @pytest.fixture

@@ -15,9 +15,11 @@ from agentic_kernel_local import LocalRuntime
 from agentic_kernel_local.engine import Engine, EngineOptions
 from agentic_kernel_local.model import find_model
 
+from .watched import Watched
+
 pytestmark = pytest.mark.slow
 
-FEATURES = RuntimeFeatures(pauses=True, keeps_partial_output=True, refuses=True)
+FEATURES = RuntimeFeatures(pauses=True, keeps_partial_output=True, streams=True, refuses=True)
 SLOTS = 4
 CONTEXT_TOKENS = 2048
 
@@ -72,7 +74,7 @@ def model() -> Iterator[Engine]:
     asyncio.run(engine.close())
 
 
-class _Local:
+class _Local(Watched):
     patience = 60.0
 
     @pytest.fixture

@@ -19,10 +19,11 @@ from agentic_kernel_engine.events import RUN_DELTA
 from agentic_kernel_ollama import OllamaRuntime
 
 from .peers.aimock import Aimock
+from .watched import Watched
 
 pytestmark = pytest.mark.slow
 
-FEATURES = RuntimeFeatures(pauses=True, keeps_partial_output=True, refuses=True)
+FEATURES = RuntimeFeatures(pauses=True, keeps_partial_output=True, streams=True, refuses=True)
 STEPS = 3
 LONG = "and so on " * 4_000
 """With a piece every 10 ms it takes minutes."""
@@ -100,7 +101,7 @@ def scripted() -> Iterator[Aimock]:
         yield peer
 
 
-class _Ollama:
+class _Ollama(Watched):
     patience = 60.0
 
     @pytest.fixture

@@ -17,10 +17,11 @@ from agentic_kernel_openai import OpenAIRuntime
 
 from .peers.aimock import Aimock
 from .peers.llama import LlamaServer
+from .watched import Watched
 
 pytestmark = pytest.mark.slow
 
-FEATURES = RuntimeFeatures(pauses=True, keeps_partial_output=True, refuses=True)
+FEATURES = RuntimeFeatures(pauses=True, keeps_partial_output=True, streams=True, refuses=True)
 LONG = "and so on " * 4_000
 """With a piece every 10 ms it takes minutes."""
 # Told apart by what stays the same whatever a resumed Task is told.
@@ -73,7 +74,7 @@ class OpenAIWork:
         return _asked("Fail.", max_tokens=16, text="word " * 4_000)
 
     def run_until_stopped(self) -> Task:
-        text = "Count from one to ten thousand in words."
+        text = "List one hundred reasons to visit Paris, numbered."
         return _asked("Go on.", max_tokens=1_500, text=text)
 
     def pass_safe_points(self) -> Task:
@@ -112,7 +113,7 @@ def real() -> Iterator[LlamaServer]:
         yield peer
 
 
-class _OpenAI:
+class _OpenAI(Watched):
     patience = 60.0
 
     @pytest.fixture

@@ -28,12 +28,13 @@ from agentic_kernel_engine.seams import (
     Tool,
 )
 from agentic_kernel_engine.seams.memories import (
+    Embedder,
     EmbeddingMemory,
     HashingEmbedder,
     InMemoryMemory,
     NoMemory,
 )
-from agentic_kernel_file import FileStore
+from agentic_kernel_file import FileMemory, FileStore
 
 PASSENGER = Scope("acme", "ann", "trip")
 BOOK = "Book a seat to Lyon."
@@ -120,6 +121,24 @@ async def test_the_second_task_finds_in_memory_what_the_first_one_was_told(
     (hit, *_) = await memory.recall(Query(PASSENGER, "reference of the seat to Lyon"))
     known = await memory.explain(PASSENGER, hit.item.id)
     assert known.origin.task in (booked.id, cancelled.id)
+
+
+@pytest.mark.parametrize("embedder", [None, HashingEmbedder()], ids=["words", "vectors"])
+async def test_the_second_task_finds_it_in_a_folder_that_is_opened_again(
+    embedder: Embedder | None, tmp_path: Path
+) -> None:
+    """Tasks and memory in two folders; each Task has a memory of its own, as in a new process."""
+    railway = Railway()
+    for instructions, result in (
+        (BOOK, "The seat to Lyon has the reference LYS-4711."),
+        (CANCEL, "The seat to Lyon is cancelled."),
+    ):
+        store = FileStore(tmp_path / "state")
+        memory = FileMemory(tmp_path / "memory", embedder=embedder)
+        assert (await serve(railway, memory, instructions, store)).result == result
+        memory.close()
+        store.close()
+    assert railway.seats == {}
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from .adapters import (
     policies,
     runtimes,
     stores,
+    streams,
     tools,
 )
 
@@ -26,5 +27,6 @@ ADAPTERS = {
     **memories.ADAPTERS,
     **approvals.ADAPTERS,
     **delegations.ADAPTERS,
+    **streams.ADAPTERS,
 }
 globals().update(ADAPTERS)

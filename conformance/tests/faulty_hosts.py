@@ -187,3 +187,11 @@ class GuessedReceipt(Host):
 
 def _runs(task: Task) -> bool:
     return task.status is TaskStatus.RUNNING
+
+
+class SpeaksAtCommits(Host):
+    """Keeps the text in progress to itself until the next commit."""
+
+    def __init__(self, *parts: Any, **options: Any) -> None:
+        super().__init__(*parts, **options)
+        self._live.flushing.stop()

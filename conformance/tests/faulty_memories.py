@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from typing import Any
 
 import msgspec
@@ -194,3 +195,12 @@ class TakesAnyVersion(InMemoryMemory):
         if isinstance(exported, Mapping):
             exported = {**exported, "version": 1}
         return await super().restore(scope, exported)
+
+
+class ReadsOnce(InMemoryMemory):
+    """A handle reads the items of its place when it is opened, and never again."""
+
+    async def another(self) -> ReadsOnce:
+        opened = ReadsOnce()
+        opened._ledger = deepcopy(self._ledger)
+        return opened

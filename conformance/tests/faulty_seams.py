@@ -93,6 +93,15 @@ class SaysItAgain(Answering):
         yield FinalAnswer(whole)
 
 
+class SaysNoPlace(Answering):
+    """It goes on with an answer that was cut, and its pieces replace the beginning."""
+
+    async def plan(self, context: Context) -> AsyncIterator[Delta | PlanLike]:  # type: ignore[override]
+        rest = last(context)
+        yield Delta(rest)
+        yield FinalAnswer(f"{context.continuation}{rest}")
+
+
 class NeverTheSame(Answering):
     """A count of its own answers is in every answer."""
 
@@ -174,6 +183,18 @@ class ForgetsReasoning(Answering):
 
     async def plan(self, context: Context) -> PlanLike:
         return Plan((FinalAnswer(""),), usage=Usage(10, 300, reasoning_tokens=290))
+
+
+class AddsUpTheTotals(Answering):
+    """Each piece of its stream tells a sum of the vendor's counts, which are totals already."""
+
+    async def plan(self, context: Context) -> AsyncIterator[Delta | PlanLike]:  # type: ignore[override]
+        total = told = 0
+        for word in last(context).split():
+            total += 2
+            told += total
+            yield Delta(word, usage=Usage(10, told))
+        yield Plan((FinalAnswer(last(context)),), usage=Usage(10, total))
 
 
 class SubtractsTheCached(Answering):

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from agentic_kernel import Task, TaskNotFound, TaskStatus
-from agentic_kernel_engine import Conflict, EventId, MemoryStore, Record
+from agentic_kernel_engine import Conflict, Cursor, MemoryStore, Record
 from agentic_kernel_engine.record import host_of, owner_name
 
 from .fragile_store import FragileStore
@@ -257,11 +257,11 @@ class SharedEvents(MemoryStore):
 
     def __init__(self) -> None:
         super().__init__()
-        self._read: dict[str, list[tuple[EventId, bytes]]] = {}
+        self._read: dict[str, list[tuple[Cursor, bytes]]] = {}
 
     async def events(
-        self, task_id: str, after: EventId | None = None, limit: int = 1000
-    ) -> Sequence[tuple[EventId, bytes]]:
+        self, task_id: str, after: Cursor | None = None, limit: int = 1000
+    ) -> Sequence[tuple[Cursor, bytes]]:
         if after is not None:
             return await super().events(task_id, after, limit)
         if task_id not in self._read:

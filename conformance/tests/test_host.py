@@ -21,6 +21,11 @@ from agentic_kernel_conformance.system import Hold
 from agentic_kernel_engine import CompositeObserver, Event, Host, InMemoryObserver, MemoryStore
 from agentic_kernel_engine.record import Record
 
+from .speaking import Speaking
+
+SPEAKS = RuntimeFeatures(
+    pauses=True, keeps_partial_output=True, streams=True, refuses=True, holdable=True
+)
 FEATURES = RuntimeFeatures(pauses=True, keeps_partial_output=True, refuses=True, holdable=True)
 
 
@@ -66,6 +71,20 @@ class _HostFixtures:
 
 class TestHost(_HostFixtures, RuntimeContract):
     features = FEATURES
+
+
+class TestHostThatSpeaks(_HostFixtures, RuntimeContract):
+    features = SPEAKS
+
+    @pytest_asyncio.fixture
+    async def runtime(self, work: ScriptedWork, held_store: HeldStore) -> AsyncIterator[Host]:
+        async with Host(Speaking(work), held_store, interval=0.01) as host:
+            yield host
+
+    @pytest_asyncio.fixture
+    async def elsewhere(self, held_store: HeldStore) -> AsyncIterator[Host]:
+        async with Host(store=held_store, interval=0.01) as host:
+            yield host
 
 
 class TestHostAsQuery(_HostFixtures, QueryContract):

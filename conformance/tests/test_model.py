@@ -20,7 +20,7 @@ from agentic_kernel_conformance.model import (
 )
 from agentic_kernel_conformance.rules import RuleError
 from agentic_kernel_conformance.traces import Trace
-from agentic_kernel_engine import Event
+from agentic_kernel_engine import Event, EventId
 from agentic_kernel_engine import events as vocabulary
 
 R, P = TaskStatus.RUNNING, TaskStatus.PAUSED
@@ -66,7 +66,7 @@ def test_the_size_of_the_model() -> None:
 
 def commits(*told: tuple[str, str]) -> list[Event]:
     return [
-        Event(kind, {"by": by, "extra": "x"}, None, (version, 0))
+        Event(kind, {"by": by, "extra": "x"}, None, EventId(version, 0))
         for version, (kind, by) in enumerate(told, 1)
     ]
 

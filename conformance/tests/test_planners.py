@@ -69,8 +69,8 @@ class ContinuingPlanner:
         said = context.continuation
         for word in ("and ", "so ", "on"):
             await asyncio.sleep(0)
+            yield Delta(word, at=len(said))
             said += word
-            yield Delta(word)
         yield Plan((FinalAnswer(said),), usage=Usage(len(context.transcript), 3))
 
 

@@ -1,6 +1,8 @@
 """Memory: a second Task knows what the first one was told; and the seam swapped for another."""
 
 import asyncio
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from agentic_kernel import Task
 from agentic_kernel_engine import Host, Loop
@@ -19,6 +21,7 @@ from agentic_kernel_engine.seams.memories import (
     InMemoryMemory,
     NoMemory,
 )
+from agentic_kernel_file import FileMemory
 
 ANN = Principal("ann", tenant="acme")
 SESSION = Scope(ANN.tenant, ANN.name, "monday")
@@ -57,3 +60,9 @@ async def main(memory: Memory) -> None:
 
 for memory in (NoMemory(), InMemoryMemory(), EmbeddingMemory(HashingEmbedder())):
     asyncio.run(main(memory))
+
+with TemporaryDirectory() as folder:
+    kept = FileMemory(Path(folder) / "memory", embedder=HashingEmbedder())  # outlives the process
+    asyncio.run(main(kept))
+    again = FileMemory(kept.folder)  # as another process opens it
+    print(asyncio.run(again.recall(Query(SESSION, "invoice", limit=1)))[0].item.text)

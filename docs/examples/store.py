@@ -11,7 +11,7 @@ from typing import Unpack
 from agentic_kernel import InvalidValue, Task, TaskExists, TaskNotFound
 from agentic_kernel_engine import (
     Conflict,
-    EventId,
+    Cursor,
     Host,
     HostGone,
     Job,
@@ -35,7 +35,7 @@ class TextStore:
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.rows: dict[str, tuple[int, str | None, bytes]] = {}  # version, owner, text
-        self.log: dict[str, list[tuple[EventId, bytes]]] = {}
+        self.log: dict[str, list[tuple[Cursor, bytes]]] = {}
         self.hosts: set[str] = set()
         self.left: set[str] = set()
 
@@ -88,8 +88,8 @@ class TextStore:
             return claimed
 
     async def events(
-        self, task_id: str, after: EventId | None = None, limit: int = 1000
-    ) -> Sequence[tuple[EventId, bytes]]:
+        self, task_id: str, after: Cursor | None = None, limit: int = 1000
+    ) -> Sequence[tuple[Cursor, bytes]]:
         self._row(task_id)
         found = [each for each in self.log[task_id] if after is None or each[0] > tuple(after)]
         return found[: page_size(limit)]

@@ -13,8 +13,9 @@ from typing import Any, Final
 
 from agentic_kernel import Task
 from agentic_kernel_engine import Event, StopReason
-from agentic_kernel_engine.events import RUN_DELTA
+from agentic_kernel_engine.events import RUN_DELTA, RUN_TURN
 from agentic_kernel_engine.plans.vocabulary import RUN_CUT, RUN_STOPPED
+from agentic_kernel_engine.texts import Texts
 
 from .script import LONG
 
@@ -65,7 +66,7 @@ def trace(task: Task, events: Sequence[Event]) -> Trace:
             for key, value in _masked(task.metadata, kind).items()
         },
     }
-    kept = [_event(event, kind) for event in events if event.type != RUN_DELTA]
+    kept = [_event(event, kind) for event in events if event.type not in (RUN_DELTA, RUN_TURN)]
     return Trace(shown, kept, [_masked(text, kind) for text in _texts(events)])
 
 
@@ -80,17 +81,15 @@ def without_text_in_progress(traced: Trace) -> Trace:
 
 
 def _texts(events: Sequence[Event]) -> list[str]:
-    texts: list[str] = []
-    going_on = False
+    """The text of each turn that has any."""
+    texts, turns = Texts(), list[str]()
     for event in events:
-        if event.type != RUN_DELTA:
-            going_on = False
-        elif "channel" not in event.data:
-            if not going_on:
-                texts.append("")
-            texts[-1] += event.data["text"]
-            going_on = True
-    return texts
+        if event.type == RUN_TURN and texts.open():
+            turns.append(texts.text())
+        texts.take(event)
+    if texts.open():
+        turns.append(texts.text())
+    return [turn for turn in turns if turn]
 
 
 def _event(event: Event, kind: str) -> dict[str, Any]:

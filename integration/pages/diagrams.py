@@ -1,5 +1,5 @@
 """Draws what code says in tables: the states of a Task, the kit's model of them, the Loop's routes
-and limits.
+and limits, the inputs of each ready runtime.
 
 python -m integration.pages.diagrams            rewrite what is between the marks
 python -m integration.pages.diagrams --check    fail if it has drifted
@@ -13,11 +13,23 @@ from agentic_kernel import TaskStatus
 from agentic_kernel.transitions import ILLEGAL, NO_OP, TABLE
 
 from .hidden import arrows, drawn_states, picture
+from .inputs import inputs
 from .routes import events, routes
-from .sections import DOCS, renewed, settle
+from .sections import DOCS, kept, renewed, settle
 from .spending import spending
 
 SCRIPT = "diagrams.py"
+MADE_BY_THE_KIT = "matrix.md"
+"""The page that the kit's report replaces; our section is then added again at its end."""
+INTRODUCTION = """## What each ready runtime takes of a Task
+
+A ready runtime refuses a Task with an input that it does not take: `dispatch` raises `CannotStart`,
+names the input and the remedy, and writes nothing. The tests `integration/test_inputs.py` and
+`packages/copilot/tests/test_inputs.py` check the cells. An Agent is only a name if the runtime has
+no `CapabilityRegistry`, and a session is only a name if the runtime has no `Memory`. No runtime
+looks at metadata under a scope that is not its own. A `Loop` of your own takes the same as
+`OpenAIRuntime`, except that its planner decides about options and images.
+"""
 
 
 def diagram() -> str:
@@ -52,6 +64,7 @@ def table() -> str:
 PAGES = {
     "kernel.md": {"diagram": diagram, "table": table},
     "loop.md": {"routes": routes, "spending": spending, "events": events},
+    "matrix.md": {"inputs": inputs},
     "model.md": {"picture": picture, "states": drawn_states, "moves": arrows},
 }
 
@@ -61,6 +74,8 @@ def main(arguments: list[str]) -> None:
     pages = {}
     for name, sections in PAGES.items():
         text = (DOCS / name).read_text(encoding="utf-8")
+        if name == MADE_BY_THE_KIT:
+            text = kept(text, INTRODUCTION, SCRIPT, "inputs")
         for section, draw in sections.items():
             text = renewed(text, section, SCRIPT, draw())
         pages[DOCS / name] = text

@@ -23,6 +23,14 @@ def renewed(page: str, name: str, script: str, content: str) -> str:
     return before + start + content + end + after
 
 
+def kept(page: str, introduction: str, script: str, name: str) -> str:
+    """The page with an empty section at its end, if it has no such section."""
+    start = f"<!-- {name}: drawn by {script} -->"
+    if start in page:
+        return page
+    return f"{page.rstrip()}\n\n{introduction}\n{start}\n\n\n\n<!-- end of {name} -->\n"
+
+
 def settle(pages: Mapping[Path, str], script: str, *, check: bool) -> None:
     """Write the pages, or with ``check`` fail if that would change one of them."""
     drifted = [path for path, text in pages.items() if path.read_text(encoding="utf-8") != text]

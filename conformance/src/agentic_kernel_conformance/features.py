@@ -34,6 +34,9 @@ class RuntimeFeatures(Features):
     keeps_partial_output: bool = False
     """A killed Task that has produced output keeps it in a note ``<impl>/partial_output``.
     Needs `OutputWork`."""
+    streams: bool = False
+    """Text in progress can be read from elsewhere while a Task says it, and a kill from there keeps
+    it. Needs `OutputWork`, the ``elsewhere`` fixture and the engine."""
     refuses: bool = False
     """The Runtime refuses some Tasks with `CannotStart`. Needs `RefusingWork`."""
     holdable: bool = False
@@ -106,6 +109,8 @@ class MemoryFeatures(Features):
     durable: bool = False
     """Remembered items are there after the memory is opened again. Needs the ``reopen``
     fixture."""
+    shared: bool = False
+    """Several handles share one place, as several processes do. Needs the ``another`` fixture."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

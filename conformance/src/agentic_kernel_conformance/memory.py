@@ -14,13 +14,14 @@ from __future__ import annotations
 from .memory_export import MemoryExport
 from .memory_items import MemoryItems
 from .memory_recall import MemoryRecall
+from .memory_shared import MemoryShared
 
 
-class MemoryContract(MemoryItems, MemoryRecall, MemoryExport):
+class MemoryContract(MemoryItems, MemoryRecall, MemoryExport, MemoryShared):
     """A memory keeps items in scopes; a query finds only live items of its own scope.
 
-    Fixtures: ``memory``, empty for each test; ``reopen`` for the feature ``durable``. Features:
-    `MemoryFeatures`.
+    Fixtures: ``memory``, empty for each test; ``reopen`` for the feature ``durable``; ``another``
+    for ``shared``. Features: `MemoryFeatures`.
     """
 
     contract = "MemoryContract"

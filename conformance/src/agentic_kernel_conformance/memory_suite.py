@@ -15,6 +15,8 @@ from .rules import expect
 
 Reopen = Callable[[Memory], Awaitable[Memory]]
 """Closes the given memory, or drops it as a crash would, and opens its place again."""
+Another = Callable[[], Awaitable[Memory]]
+"""Opens one more handle on the memory's place, as another process would; the adapter closes it."""
 
 HERE: Final = Scope("acme", "ann", "monday")
 THERE: Final = Scope("acme", "ann", "tuesday")
@@ -40,12 +42,14 @@ class MemorySuite(Contract):
     """One memory, empty at the start of every test."""
 
     features: ClassVar[MemoryFeatures] = MemoryFeatures()
-    fixtures = frozenset({"memory", "reopen"})
+    fixtures = frozenset({"memory", "reopen", "another"})
 
     memory: Any = supplied("memory")
     """An empty `Memory` for each test. Supplied by the adapter."""
     reopen: Any = supplied("reopen", "durable")
     """A `Reopen`. Supplied by the adapter for the feature ``durable``."""
+    another: Any = supplied("another", "shared")
+    """An `Another`. Supplied by the adapter for the feature ``shared``."""
 
     @pytest.mark.rule("kit")
     @pytest.mark.parametrize("harness", ["one", "another"])

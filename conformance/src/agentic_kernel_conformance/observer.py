@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from agentic_kernel_engine import Event, Observer
+from agentic_kernel_engine import Event, EventId, Observer
 from agentic_kernel_engine.events import HOST_EVENTS, RUN_DELTA
 
 from .contract import Contract, supplied
@@ -58,7 +58,7 @@ class ObserverContract(Contract):
     @pytest.mark.parametrize("kind", sorted(HOST_EVENTS))
     @pytest.mark.parametrize("place", [None, (3, 1)], ids=["live", "durable"])
     async def test_every_event_of_the_host_is_taken(
-        self, observer: Observer, kind: str, place: tuple[int, int] | None
+        self, observer: Observer, kind: str, place: EventId | None
     ) -> None:
         """Live and durable events, with the data of the Host and without data."""
         told = {
@@ -86,7 +86,7 @@ class ObserverContract(Contract):
     @pytest.mark.parametrize("task_id", IDS.values(), ids=IDS)
     async def test_an_id_is_opaque(self, observer: Observer, task_id: str) -> None:
         """``observe`` takes every id."""
-        _tell(observer, task_id, Event("task.dispatched", {"by": task_id}, _AT, (1, 0)))
+        _tell(observer, task_id, Event("task.dispatched", {"by": task_id}, _AT, EventId(1, 0)))
         _tell(observer, task_id, Event(task_id, {task_id: task_id}, None))
 
     @pytest.mark.rule("observer")
@@ -94,7 +94,7 @@ class ObserverContract(Contract):
         """Mixed events of several Tasks, without a turn of the event loop between them."""
         for n in range(_MANY):
             _tell(observer, f"task {n % 7}", Event(RUN_DELTA, {"text": f"{n} "}, _AT))
-        _tell(observer, "task 0", Event("task.completed", {"by": "host"}, _AT, (9, 0)))
+        _tell(observer, "task 0", Event("task.completed", {"by": "host"}, _AT, EventId(9, 0)))
 
     @pytest.mark.feature("keeps_events")
     @pytest.mark.rule("observer")
@@ -103,7 +103,7 @@ class ObserverContract(Contract):
     ) -> None:
         """The ids of the events are unchanged, None included."""
         told = [
-            (f"task {n % 3}", Event(f"acme.{n}", {"n": n}, _AT, (n, 0) if n % 2 else None))
+            (f"task {n % 3}", Event(f"acme.{n}", {"n": n}, _AT, EventId(n, 0) if n % 2 else None))
             for n in range(50)
         ]
         for task_id, event in told:

@@ -141,7 +141,10 @@ class PlannerContract(PlannerPromises, Contract):
     async def test_no_call_passes_its_worst_case(
         self, planner: Any, question: str, tools: Sequence[Tool], name: str
     ) -> None:
-        """No call uses more input tokens, output tokens or cost than ``worst_case`` says."""
+        """No call uses more input tokens, output tokens or cost than ``worst_case`` says.
+
+        The same holds for the use that the pieces of a stream tell, and for that of a failure.
+        """
         seen = CONTEXTS[name](question, tools)
         before = fingerprint(seen)
         worst = planner.worst_case(seen)
@@ -150,12 +153,16 @@ class PlannerContract(PlannerPromises, Contract):
         _expect_unchanged(before, fingerprint(seen), name)
         async with in_time("budget", self.patience, f"{name}: the answer"):
             try:
-                used = (await ask(planner, seen)).plan.usage
-            except PlannerError:
-                return
-        for part in ("input_tokens", "output_tokens", "cost"):
-            most, was = getattr(worst, part), getattr(used, part)
-            expect(was <= most, "budget", f"{name}: {part} was {was}, and {most} at the worst")
+                answer = await ask(planner, seen)
+                told = [answer.plan.usage, *(piece.usage for piece in answer.pieces)]
+            except PlannerError as error:
+                told = [error.usage]
+        for used in told:
+            if used is None:
+                continue
+            for part in ("input_tokens", "output_tokens", "cost"):
+                most, was = getattr(worst, part), getattr(used, part)
+                expect(was <= most, "budget", f"{name}: {part} was {was}, and {most} at the worst")
 
 
 def _expect_unchanged(before: str, after: str, name: str) -> None:

@@ -70,6 +70,8 @@ async def ask(planner: Planner, context: Context) -> Answer:
         right = bool(slash and name) and not error.code.startswith("engine/")
         expect(right, "plan", f"the code {error.code!a}; use one of your own, <impl>/<code>")
         expect(bool(error.message), "plan", f"{error.code} says nothing to people")
+        if error.usage is not None:
+            expect_usage(error.usage, f"the usage of {error.code}")
         raise
     except (AssertionError, Warning):
         raise
@@ -91,6 +93,8 @@ async def _streamed(stream: AsyncIterator[Any]) -> Answer:
                 continue
             for part in (piece.text, piece.channel):
                 _expect_text(part, "a piece")
+            if piece.usage is not None:
+                expect_usage(piece.usage, "the usage of a piece")
             pieces.append(piece)
             length += len(piece.text)
             endless = length > LENGTH or len(pieces) > _PIECES

@@ -61,7 +61,7 @@ class PlannerPromises:
     async def test_an_answer_that_was_cut_is_gone_on_with(
         self, planner: Planner, question: str, tools: Sequence[Tool]
     ) -> None:
-        """The beginning and the new pieces together are the text of the plan."""
+        """The beginning and the new pieces are the text of the plan; the first says its place."""
         begun = "The beginning of an answer that "
         async with in_time("plan", self.patience, "the rest of an answer"):
             answer = await ask(planner, context(question, tools, continuation=begun))
@@ -69,6 +69,13 @@ class PlannerPromises:
             begun + answer.said == answer.text,
             "plan",
             f"to {begun!a} it added {answer.said!a:.100}, and its plan says {answer.text!a:.200}",
+        )
+        places = [piece.at for piece in answer.pieces if not piece.channel][:1]
+        expect(
+            places == [len(begun)] or not answer.said,
+            "plan",
+            f"its first piece says at={places[0] if places else None}, so it replaces the text and "
+            f"does not go on after its {len(begun)} characters",
         )
 
     @pytest.mark.rule("plan")

@@ -74,6 +74,11 @@ _ALL = (
     Rule("R14", "liveness", "a claim tests the owner's liveness and takes over in one atomic act"),
     Rule("R15", "events", "events are ordered by (version, index) and kept with their commit"),
     Rule(
+        "R20",
+        "text in progress",
+        "text is stored while it is said: others read it meanwhile, and a kill by them keeps it",
+    ),
+    Rule(
         "R22",
         "one bad record",
         "a record that cannot be read hides no other, is listed, and can be buried",

@@ -19,16 +19,23 @@ from .runtime_histories import RuntimeHistories
 from .runtime_pauses import RuntimePauses
 from .runtime_races import RuntimeRaces
 from .runtime_sequences import RuntimeSequences
+from .runtime_streams import RuntimeStreams
 from .runtime_verbs import RuntimeVerbs
 
 
 class RuntimeContract(
-    RuntimeVerbs, RuntimePauses, RuntimeEnds, RuntimeRaces, RuntimeHistories, RuntimeSequences
+    RuntimeVerbs,
+    RuntimePauses,
+    RuntimeEnds,
+    RuntimeStreams,
+    RuntimeRaces,
+    RuntimeHistories,
+    RuntimeSequences,
 ):
     """Tests of the six verbs of a Runtime; each test observes its Tasks through the Query.
 
     Fixtures: ``runtime`` (a `System`) and ``work`` (a `Work`); ``hold`` for the feature
-    ``holdable``. Features: `RuntimeFeatures`.
+    ``holdable``, ``elsewhere`` for ``streams``. Features: `RuntimeFeatures`.
     """
 
     contract = "RuntimeContract"

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from agentic_kernel_engine import EventId, Record, Store
+from agentic_kernel_engine import Cursor, Record, Store
 
 from .records import after, owned
 from .rules import expect
@@ -32,8 +32,8 @@ class StoreEvents(StoreSuite):
     async def test_pages_of_events_follow_each_other(self, store: Store, limit: int) -> None:
         """``after`` is exclusive, also within the events of one commit."""
         _, wanted = await _history(store)
-        found: list[tuple[EventId, bytes]] = []
-        place: EventId | None = None
+        found: list[tuple[Cursor, bytes]] = []
+        place: Cursor | None = None
         for _ in range(len(wanted) + 1):
             page = list(await store.events("told", place, limit))
             expect(len(page) <= limit, "R15", f"a page of {len(page)}, limit {limit}")
@@ -88,7 +88,7 @@ class StoreEvents(StoreSuite):
         wanted = [((1, 0), b'"1.0"')]
         wanted += [((v, n), b'"%d.%d"' % (v, n)) for v in range(2, 52) for n in range(v % 4)]
         writing = asyncio.create_task(write())
-        found: list[tuple[EventId, bytes]] = []
+        found: list[tuple[Cursor, bytes]] = []
         while len(found) <= len(wanted):
             last = writing.done()
             page = await store.events("told", found[-1][0] if found else None, limit=3)
@@ -100,10 +100,10 @@ class StoreEvents(StoreSuite):
         expect(found == wanted, "R15", f"{len(found)} events of {len(wanted)}, or out of order")
 
 
-async def _history(store: Store) -> tuple[Record, list[tuple[EventId, bytes]]]:
+async def _history(store: Store) -> tuple[Record, list[tuple[Cursor, bytes]]]:
     """Write a Task with some commits; two in a row never have the same number of events."""
     record = owned("told")
-    wanted: list[tuple[EventId, bytes]] = []
+    wanted: list[tuple[Cursor, bytes]] = []
 
     def texts(version: int) -> list[bytes]:
         made = [b'{"version":%d,"index":%d}' % (version, n) for n in range(version * 2 % 5)]

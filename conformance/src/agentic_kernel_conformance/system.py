@@ -31,7 +31,7 @@ class SystemSuite(Contract):
     """
 
     features: ClassVar[RuntimeFeatures] = RuntimeFeatures()
-    fixtures = frozenset({"runtime", "work", "hold"})
+    fixtures = frozenset({"runtime", "work", "hold", "elsewhere"})
 
     runtime: Any = supplied("runtime")
     """The system under test, a `System`. Supplied by the adapter."""
@@ -39,6 +39,8 @@ class SystemSuite(Contract):
     """A `Work`: makes Tasks whose course a test can rely on. Supplied by the adapter."""
     hold: Any = supplied("hold", "holdable")
     """A `Hold`. Supplied by the adapter for the feature ``holdable``."""
+    elsewhere: Any = supplied("elsewhere", "streams")
+    """A Host on the store of ``runtime`` that runs no Task. Supplied for ``streams``."""
 
     @pytest_asyncio.fixture
     async def bench(self, runtime: System, work: Work) -> AsyncIterator[Workbench]:
@@ -57,10 +59,9 @@ class SystemSuite(Contract):
             raise broken("kit", f"`work` is a {type(work).__name__}, no Work")
         if self.features.refuses and not isinstance(work, RefusingWork):
             raise broken("kit", "refuses is open, but `work` is no RefusingWork")
-        if self.features.keeps_partial_output and not isinstance(work, OutputWork):
-            raise broken(
-                "kit", "keeps_partial_output is declared open, but `work` is no OutputWork"
-            )
+        for feature in ("keeps_partial_output", "streams"):
+            if self.features.is_open(feature) and not isinstance(work, OutputWork):
+                raise broken("kit", f"{feature} is declared open, but `work` is no OutputWork")
         made: list[Task] = []
         for make in (work.succeed, work.fail, work.run_until_stopped, work.pass_safe_points):
             made += [make(), make()]

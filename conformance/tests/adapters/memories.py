@@ -25,7 +25,9 @@ MEMORIES = {
     "LiveOnly": "export",
     "RestoresByProposing": "export",
     "TakesAnyVersion": "export",
+    "ReadsOnce": "memory",
 }
+FEATURES = {"ReadsOnce": MemoryFeatures(keeps=True, searches=True, shared=True)}
 
 
 class _MemoryAdapter(FaultyAdapter, MemoryContract):
@@ -35,5 +37,9 @@ class _MemoryAdapter(FaultyAdapter, MemoryContract):
     def memory(self) -> Any:
         return self.faulty()
 
+    @pytest.fixture
+    def another(self, memory: Any) -> Any:
+        return memory.another
 
-ADAPTERS = adapters("Memory", _MemoryAdapter, faulty_memories, MEMORIES)
+
+ADAPTERS = adapters("Memory", _MemoryAdapter, faulty_memories, MEMORIES, FEATURES)

@@ -18,6 +18,7 @@ PLANNERS = {
     "TuplesInArguments": "plan",
     "CallsFromMemory": "plan",
     "SaysItAgain": "plan",
+    "SaysNoPlace": "plan",
     "NeverTheSame": "plan",
     "StrictSchemas": "context",
     "TrimsTranscript": "context",
@@ -26,11 +27,13 @@ PLANNERS = {
     "CannotBeCancelled": "unwind",
     "PumpsOn": "unwind",
     "ForgetsReasoning": "budget",
+    "AddsUpTheTotals": "budget",
     "SubtractsTheCached": "budget",
 }
 FEATURES = {
     "CallsFromMemory": PlannerFeatures(forecasts=True, grounded=True),
     "SaysItAgain": PlannerFeatures(forecasts=True, continues=True),
+    "SaysNoPlace": PlannerFeatures(forecasts=True, continues=True),
     "NeverTheSame": PlannerFeatures(forecasts=True, deterministic=True),
     "OneContext": PlannerFeatures(forecasts=True, deterministic=True),
     "PumpsOn": PlannerFeatures(forecasts=True, streams=True),

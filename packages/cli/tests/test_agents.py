@@ -10,8 +10,8 @@ import pytest
 
 from agentic_kernel import Task, TaskStatus
 from agentic_kernel_cli.agents import AgentHost
-from agentic_kernel_cli.deciding import process_user
 from agentic_kernel_cli.grants import grant_of
+from agentic_kernel_cli.user import process_user
 from agentic_kernel_engine import Host, InMemoryObserver, Job, MemoryStore
 
 from .terminals import Terminals

@@ -91,6 +91,52 @@ async def test_tasks_are_listed_page_by_page(terminals: Terminals, elsewhere: El
     assert rest.err == ""
 
 
+async def test_events_are_shown_and_watched_from_the_cursor_that_was_printed(
+    terminals: Terminals, elsewhere: Elsewhere
+) -> None:
+    await elsewhere.ended("it")
+    _, *told = (await call(terminals, "--json", "show", "it", "--events")).lines
+    ids = [line["id"] for line in told]
+    assert ids[0] == "1.0"
+    assert len(ids) > 1
+    printed = (await call(terminals, "show", "it", "--events")).out.splitlines()[-len(ids) :]
+    assert [line.split()[0] for line in printed] == ids
+    for verb in (["show", "--events"], ["watch"]):
+        for place, id in enumerate(ids):
+            seen = await call(terminals, "--json", verb[0], "it", *verb[1:], "--after", id)
+            later = [line["id"] for line in seen.lines if line["kind"] == "event"]
+            assert later == ids[place + 1 :]
+
+
+async def test_a_paused_task_is_not_watched_for_ever_after_its_last_event(
+    terminals: Terminals, elsewhere: Elsewhere
+) -> None:
+    await elsewhere.dispatch("it")
+    await elsewhere.host.pause("it")
+    await elsewhere.host.wait("it", TaskStatus.PAUSED)
+    *_, last = (await call(terminals, "--json", "show", "it", "--events")).lines
+    seen = await call(terminals, "--json", "watch", "it", "--after", last["id"], code=3)
+    assert [line["kind"] for line in seen.lines] == ["task"]
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("show", "it", "--events", "--after", "3"), "such as 3.1"),
+        (("watch", "it", "--after", "x\x1b[2J"), "such as 3.1"),
+        (("show", "it", "--after", "3.1"), "add --events"),
+    ],
+    ids=["show", "watch", "without events"],
+)
+def test_a_cursor_that_is_none_is_a_usage_error(
+    terminals: Terminals, words: tuple[str, ...], told: str
+) -> None:
+    refused = terminals.call(*words, code=2)
+    assert told in refused.err
+    assert refused.err.count("\n") == 1
+    assert "\x1b" not in refused.err
+
+
 async def test_a_list_may_be_of_one_status(terminals: Terminals, elsewhere: Elsewhere) -> None:
     await elsewhere.ended("over")
     await elsewhere.dispatch("alive")

@@ -15,7 +15,7 @@ import pytest
 import pytest_asyncio
 
 from agentic_kernel import Task, TaskStatus
-from agentic_kernel_cli.deciding import process_user
+from agentic_kernel_cli.user import process_user
 from agentic_kernel_engine import Host, Limits, Loop, tool
 from agentic_kernel_engine.loop import (
     ALLOW,

@@ -14,7 +14,7 @@ from agentic_kernel import Dispatch, Fail, Failure, Pause, Task, apply
 from agentic_kernel_cli import rendering
 from agentic_kernel_cli.logs import Lines
 from agentic_kernel_cli.text import command_line, visible
-from agentic_kernel_engine import Event
+from agentic_kernel_engine import Event, EventId
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 ODD = "".join(map(chr, (*range(0x20), *range(0x7F, 0xA0), 0x61C, 0x200B, 0x200E, 0x2028, 0x2029)))
@@ -69,7 +69,7 @@ def test_a_pipe_gets_one_visible_line_for_each_fact(
 
 def test_every_row_and_event_is_one_visible_line(capsys: pytest.CaptureFixture[str]) -> None:
     rendering.task_table(rendering.Paper(), [hostile(), failed()])
-    rendering.event_row(Event(f"odd{FORGED}", {"text": FORGED, FORGED: 1}, NOW, (1, 0)))
+    rendering.event_row(Event(f"odd{FORGED}", {"text": FORGED, FORGED: 1}, NOW, EventId(1, 0)))
     rendering.finding_line(rendering.Paper(width=10_000), FORGED, False, FORGED, FORGED, True)
     lines = capsys.readouterr().out.split("\n")[:-1]
     assert len(lines) == 5

@@ -11,12 +11,13 @@ import pytest
 
 from agentic_kernel import Complete, Dispatch, Fail, Failure, Kill, Mutation, Pause, Task, apply
 from agentic_kernel_cli import rendering
-from agentic_kernel_cli.place import Folder
+from agentic_kernel_cli.place import Folder, text_of
 from agentic_kernel_cli.proposals import proposal
 from agentic_kernel_cli.streaming import JsonScreen, TextScreen
-from agentic_kernel_engine import Event
+from agentic_kernel_engine import Event, EventId
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
+TURN = Event("run.turn", {}, NOW)
 PLACE = Folder(Path("my state"), named=True)
 
 
@@ -27,8 +28,8 @@ def a_task(*then: Mutation, id: str = "first", summary: str = "") -> Task:
     return task
 
 
-def delta(text: str) -> Event:
-    return Event("run.delta", {"text": text}, NOW)
+def delta(text: str, at: int | None = None) -> Event:
+    return Event("run.delta", {"text": text} if at is None else {"text": text, "at": at}, NOW)
 
 
 def text_screen() -> TextScreen:
@@ -37,7 +38,7 @@ def text_screen() -> TextScreen:
 
 def test_the_answer_alone_is_on_stdout(capsys: pytest.CaptureFixture[str]) -> None:
     screen = text_screen()
-    screen.begin([(a_task(), "")])
+    screen.begin([(a_task(), [])])
     for piece in ("one ", "two"):
         screen.observe("first", delta(piece))
     screen.end([a_task(Complete("one two"))])
@@ -48,14 +49,14 @@ def test_the_answer_alone_is_on_stdout(capsys: pytest.CaptureFixture[str]) -> No
 
 def test_a_result_that_was_not_streamed_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     screen = text_screen()
-    screen.begin([(a_task(), "")])
+    screen.begin([(a_task(), [])])
     screen.end([a_task(Complete({"n": 1}))])
     assert capsys.readouterr().out == '{"n": 1}\n'
 
 
 def test_what_was_kept_comes_before_what_is_new(capsys: pytest.CaptureFixture[str]) -> None:
     screen = text_screen()
-    screen.begin([(a_task(), "one ")])
+    screen.begin([(a_task(), [delta("one ")])])
     screen.observe("first", delta("two"))
     screen.observe("first", Event("run.turn", {}, NOW))
     screen.observe("first", delta("three"))
@@ -65,9 +66,37 @@ def test_what_was_kept_comes_before_what_is_new(capsys: pytest.CaptureFixture[st
     assert "4 characters kept" in shown.err
 
 
+def test_an_answer_that_begins_again_is_shown_again_after_a_blank_line(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    screen = text_screen()
+    screen.begin([(a_task(), [delta("Hel", 0)])])
+    screen.observe("first", delta("lo", 3))
+    screen.observe("first", Event("run.delta", {"text": "hm", "at": 0, "channel": "reasoning"}))
+    screen.observe("first", delta("Hello", 0))
+    screen.observe("first", delta(" world", 5))
+    screen.observe("first", delta(" friend", 5))
+    screen.end([a_task(Complete(None))])
+    assert capsys.readouterr().out == "Hello\n\nHello world\n\nHello friend\n"
+
+
+@pytest.mark.parametrize(
+    ("events", "text"),
+    [
+        ([delta("Hello ", 0), delta("Hello world", 0)], "Hello world"),
+        ([delta("Hello ", 0), delta("", 0)], ""),
+        ([delta("one", 0), TURN, TURN, delta("two", 0), delta("2", 0)], "one\n\n2"),
+        ([delta("one"), TURN], "one"),
+        ([delta("of 0"), delta(".1"), delta("; here", 6)], "of 0.1; here"),
+    ],
+)
+def test_the_text_of_a_task_is_that_of_its_last_attempts(events: list[Event], text: str) -> None:
+    assert text_of(events) == text
+
+
 def test_lines_of_several_tasks_do_not_mix(capsys: pytest.CaptureFixture[str]) -> None:
     screen = text_screen()
-    screen.begin([(a_task(), ""), (a_task(id="second"), "")])
+    screen.begin([(a_task(), []), (a_task(id="second"), [])])
     for task_id, piece in (("first", "a"), ("second", "x"), ("first", "b\nc"), ("second", "y")):
         screen.observe(task_id, delta(piece))
     screen.end([a_task(Complete("")), a_task(Kill(), id="second")])
@@ -79,7 +108,7 @@ def test_lines_of_several_tasks_do_not_mix(capsys: pytest.CaptureFixture[str]) -
 def test_hostile_text_moves_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     screen = text_screen()
     task = a_task(id="a\x1b[2J\nb", summary="s\x07\u202e")
-    screen.begin([(task, "")])
+    screen.begin([(task, [])])
     screen.observe(task.id, delta("\x1b[31mred\r\n"))
     screen.observe(task.id, Event("task.resumed", {"extra": "x\x1b]0;t\x07"}, NOW))
     failed = apply(task, Fail(Failure("c\n", "m\x1b[1A")), NOW)
@@ -97,7 +126,7 @@ def test_the_way_on_is_a_command_for_this_folder(
     rests: Task, verb: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     screen = text_screen()
-    screen.begin([(rests, "")])
+    screen.begin([(rests, [])])
     screen.end([rests])
     assert f"agentic-kernel --state 'my state' {verb} it" in capsys.readouterr().err
 
@@ -119,7 +148,7 @@ def test_tasks_whose_ids_differ_by_an_escape_are_shown_and_proposed_apart(
         rendering.task_table(rendering.Paper(), [task])
         assert capsys.readouterr().out.startswith(f"{shown}\t")
         screen = text_screen()
-        screen.begin([(task, "")])
+        screen.begin([(task, [])])
         screen.end([task])
         told = capsys.readouterr().err
         assert f"task {shown}  " in told
@@ -200,15 +229,15 @@ def test_a_reader_that_left_is_noticed_once(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_json_is_one_ascii_object_per_line(capsys: pytest.CaptureFixture[str]) -> None:
     screen = JsonScreen(lambda: pytest.fail("the output is open"))
-    screen.begin([(a_task(), "kept")])
+    screen.begin([(a_task(), [delta("kept")])])
     screen.observe("first", delta("é\n"))
-    screen.observe("first", Event("task.completed", {"by": "h:1"}, NOW, (3, 0)))
+    screen.observe("first", Event("task.completed", {"by": "h:1"}, NOW, EventId(3, 0)))
     screen.end([a_task(Complete(None))])
     out = capsys.readouterr().out
     assert out.isascii()
     lines: list[dict[str, Any]] = [json.loads(line) for line in out.splitlines()]
     assert [line["kind"] for line in lines] == ["event", "event", "task"]
-    assert [line.get("id") for line in lines] == [None, [3, 0], "first"]
+    assert [line.get("id") for line in lines] == [None, "3.0", "first"]
     assert lines[0]["data"] == {"text": "é\n"}
     assert lines[2]["status"] == "success"
     assert lines[2]["result"] is None

@@ -52,7 +52,7 @@ async def test_every_other_task_is_found_and_what_is_bad_can_be_buried(folder: P
     host = Host(store=store)
     good = ["a-good", "good-one", "z-good"]
     assert [task.id for task in await host.find()] == good
-    assert [task.id for task in await left_behind(host)] == good
+    assert [record.task.id for record in await left_behind(host)] == good
     assert [(each.task_id, each.newer) for each in await unreadable(host)] == [
         ("damaged", False),
         ("newer-one", True),

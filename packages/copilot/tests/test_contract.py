@@ -14,12 +14,13 @@ from agentic_kernel_conformance import QueryContract, RuntimeContract, RuntimeFe
 from agentic_kernel_copilot import CopilotRuntime
 from agentic_kernel_engine import Event
 from integration.peers.llama import LlamaServer
+from integration.watched import Watched
 
 from .conftest import asked
 
 pytestmark = pytest.mark.torture
 
-FEATURES = RuntimeFeatures(pauses=True, keeps_partial_output=True, refuses=True)
+FEATURES = RuntimeFeatures(pauses=True, keeps_partial_output=True, streams=True, refuses=True)
 
 
 class CopilotWork:
@@ -55,7 +56,7 @@ class CopilotWork:
         return self._answering.setdefault(task_id, asyncio.Event())
 
 
-class _Copilot:
+class _Copilot(Watched):
     patience = 60.0
 
     @pytest.fixture

@@ -21,7 +21,8 @@ from agentic_kernel_copilot.reading import Reading
 from agentic_kernel_copilot.run import SessionRun
 from agentic_kernel_copilot.state import VERSION, State
 from agentic_kernel_copilot.translation import action_of, storable
-from agentic_kernel_engine import Limits
+from agentic_kernel_engine import Limits, Terms
+from agentic_kernel_engine.events import RUN_DELTA
 from integration.peers.quotes import FORMS, KEY, leaks
 
 PROVIDER: Any = {"type": "openai", "base_url": "http://127.0.0.1:1/v1", "api_key": KEY}
@@ -32,6 +33,7 @@ class Heard:
 
     def __init__(self) -> None:
         self.task = Task.new(summary="", instructions="", runtime_kind="copilot")
+        self.terms = Terms()
         self.told: list[Any] = []
 
     def emit(self, event: Any) -> None:
@@ -57,7 +59,7 @@ def test_a_quoted_key_is_told_nobody(form: str) -> None:
         reading.take(event(SessionEventType.ASSISTANT_MESSAGE_DELTA, delta))
     message = AssistantMessageData(content=whole, message_id="1", model=said, reasoning_text=said)
     reading.take(event(SessionEventType.ASSISTANT_MESSAGE, message))
-    told = "".join(each.data["text"] for each in job.told)
+    told = "".join(each.data["text"] for each in job.told if each.type == RUN_DELTA)
     action = action_of(said, said, {said: [said]})
     failure = failures.failure("server_error", whole, text=whole)
     kept = [told, repr(job.told), repr(entry.state), repr(reading.answer), repr(action)]

@@ -329,7 +329,7 @@ async def test_a_run_waits_until_the_one_before_has_let_go_of_the_session(
 
 async def test_a_task_that_continues_another_one_is_refused(scripted: Mapping[str, Any]) -> None:
     async with CopilotRuntime(**scripted) as runtime:
-        with pytest.raises(CannotStart, match="belongs to one Task"):
+        with pytest.raises(CannotStart, match="does not take 'engine/continues'"):
             await runtime.dispatch(asked("And then?", **{"engine/continues": "another"}))
         assert runtime.substrate.cli.starts == 0
 

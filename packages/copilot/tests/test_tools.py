@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
+import uuid
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,7 +16,7 @@ from agentic_kernel_copilot.calls import Calls
 from agentic_kernel_copilot.run import SessionRun
 from agentic_kernel_copilot.session import Pending, Session
 from agentic_kernel_copilot.state import Call
-from agentic_kernel_engine import Limits, tool
+from agentic_kernel_engine import InMemoryObserver, Limits, tool
 from agentic_kernel_engine.loop import StopReason
 from agentic_kernel_engine.seams import BasicPolicy, InMemoryApprovals, ToolContext
 from integration.peers.aimock import Aimock
@@ -63,6 +65,33 @@ async def test_a_turn_is_a_step_and_its_usage_is_counted(
     assert told[0].body["messages"][0] == {"role": "system", "content": "Be brief."}
     assert [each["function"]["name"] for each in told[0].body["tools"]] == ["weather"]
     assert told[1].body["messages"][-1]["content"] == "sunny in Oslo"
+
+
+async def test_the_validator_the_ids_and_the_timer_are_those_given(
+    scripted: Mapping[str, Any], aimock: Aimock
+) -> None:
+    def nowhere(schema: Mapping[str, Any]) -> Any:
+        return lambda value: "that is nowhere" if value == {"city": "Oslo"} else None
+
+    given, seconds, seen = str(uuid.uuid4()), itertools.count(0, 100), InMemoryObserver()
+    aimock.load([after(0, calls(("weather", {"city": "Oslo"}))), after(1, says("Nowhere."))])
+    async with CopilotRuntime(
+        **scripted, tools=[weather], validator=nowhere, ids=lambda: given, observer=seen,
+        timer=lambda: float(next(seconds)),
+    ) as runtime:  # fmt: skip
+        task = await runtime.run(asked("How is it in Oslo?"))
+        outcome = await runtime.outcome(task.id)
+    assert (task.result, task.metadata[SESSION]) == ("Nowhere.", given)
+    observed = [event.data for event in outcome.events if event.type == "step.observed"]
+    assert observed[0]["observations"][0]["error"] == "schema_validation_failed"
+    assert outcome.state is not None
+    assert outcome.state["spent"]["seconds"] % 100 == 0
+    assert outcome.state["spent"]["seconds"] >= 100
+    (begun,) = [event for _, event in seen.events if event.type == "run.begun"]
+    assert begun.data == {"model": scripted["model"]}
+    for option in ("validator", "ids", "timer"):
+        with pytest.raises(InvalidValue, match=f"{option}: is 3; pass a function"):
+            CopilotRuntime(**{**scripted, option: 3})
 
 
 @pytest.mark.torture
@@ -258,6 +287,37 @@ async def test_time_runs_out_in_the_middle_of_an_answer(
         task = await runtime.run(asked("Talk."))
     assert task.failure is not None
     assert task.failure.code == "engine/timeout"
+
+
+@pytest.mark.torture
+async def test_time_runs_out_in_the_middle_of_a_call(
+    scripted: Mapping[str, Any], aimock: Aimock
+) -> None:
+    """Although the tool swallows its cancellation; the record says what became of the call."""
+    gone = asyncio.Event()
+
+    @tool(effect="write")
+    async def hang() -> str:
+        """Hang."""
+        while True:
+            try:
+                await gone.wait()
+                return "gone"
+            except asyncio.CancelledError:
+                await asyncio.sleep(0)
+
+    aimock.load([after(0, calls(("hang", {}))), after(1, says("done"))])
+    limits = Limits(max_seconds=1.5)
+    async with asyncio.timeout(60), CopilotRuntime(
+        **scripted, tools=[hang], limits=limits
+    ) as runtime:  # fmt: skip
+        task = await runtime.run(asked("Hang."))
+        outcome = await runtime.outcome(task.id)
+        gone.set()
+    assert task.failure is not None
+    assert task.failure.code == "engine/timeout"
+    (step,) = [event for event in outcome.events if event.type == "step.observed"]
+    assert [each["error"] for each in step.data["observations"]] == ["timeout"]
 
 
 @pytest.mark.torture

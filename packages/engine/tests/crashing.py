@@ -8,7 +8,7 @@ from contextlib import suppress
 from datetime import datetime
 from typing import Any, TypeVar
 
-from agentic_kernel_engine import EventId, Host, Record, Store, StoreError, StoreTraits
+from agentic_kernel_engine import Cursor, Host, Record, Store, StoreError, StoreTraits
 from agentic_kernel_engine.errors import Unreadable
 
 T = TypeVar("T")
@@ -82,8 +82,8 @@ class Line:
         return await self._through(self.store.claim(task_id, host, events))
 
     async def events(
-        self, task_id: str, after: EventId | None = None, limit: int = 1000
-    ) -> Sequence[tuple[EventId, bytes]]:
+        self, task_id: str, after: Cursor | None = None, limit: int = 1000
+    ) -> Sequence[tuple[Cursor, bytes]]:
         return await self._through(self.store.events(task_id, after, limit))
 
     async def changed(self, versions: Mapping[str, int]) -> Mapping[str, int]:

@@ -7,7 +7,7 @@ import random
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from agentic_kernel_engine import EventId, MemoryStore, Record, UnknownOutcome
+from agentic_kernel_engine import Cursor, MemoryStore, Record, UnknownOutcome
 
 T = TypeVar("T")
 PATIENCE = 20.0
@@ -57,8 +57,8 @@ class JitteryStore(MemoryStore):
         return await self._late(super().changed, versions)
 
     async def events(
-        self, task_id: str, after: EventId | None = None, limit: int = 1000
-    ) -> Sequence[tuple[EventId, bytes]]:
+        self, task_id: str, after: Cursor | None = None, limit: int = 1000
+    ) -> Sequence[tuple[Cursor, bytes]]:
         return await self._late(super().events, task_id, after, limit)
 
     async def find(self, **which: Any) -> Sequence[Record]:

@@ -9,6 +9,7 @@ from agentic_kernel_engine import StoreError
 def test_the_names_are_these() -> None:
     assert agentic_kernel_file.__all__ == [
         "Damaged",
+        "FileMemory",
         "FileStore",
         "Files",
         "FolderGone",

@@ -92,6 +92,23 @@ async def test_an_answer_that_a_limit_cuts_is_no_action(engine: Engine) -> None:
     assert outcome.task.failure is not None
     assert outcome.task.failure.code == "local/cut"
     assert outcome.task.failure.metadata["text"].startswith("{")
+    (failed,) = [event for event in outcome.events if event.type == "plan.failed"]
+    assert failed.data["forfeited"] == {}
+    used = outcome.usage
+    assert failed.data["usage"] == {"input_tokens": used.input_tokens, "output_tokens": 6}
+    assert 0 < outcome.usage.input_tokens < engine.options.context_tokens
+
+
+async def test_a_limit_of_time_counts_the_prompt_and_the_longest_answer(engine: Engine) -> None:
+    planner = make(engine)
+    outcome = await run(Loop(planner, limits=Limits(max_seconds=0.3)), RAMBLING)
+    await planner.close()
+    assert outcome.task.failure is not None
+    assert outcome.task.failure.code == "engine/timeout"
+    (cut,) = [event for event in outcome.events if event.type == "run.cut"]
+    if "usage" in cut.data:  # It was cut in the answer, and not while the prompt was read.
+        assert 0 < outcome.usage.input_tokens < engine.options.context_tokens
+    assert outcome.usage.output_tokens == 200
 
 
 async def test_no_call_is_made_that_could_pass_a_limit_of_tokens(

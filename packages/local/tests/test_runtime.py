@@ -14,7 +14,7 @@ import pytest_asyncio
 from agentic_kernel import CannotStart, Task, TaskStatus
 from agentic_kernel_engine import Event, Host, MemoryStore
 from agentic_kernel_engine import events as vocabulary
-from agentic_kernel_local import LocalRuntime
+from agentic_kernel_local import LocalRuntime, find_model
 from agentic_kernel_local import engine as engine_module
 from agentic_kernel_local.engine import Engine, EngineOptions
 
@@ -39,9 +39,12 @@ class Listener:
 
     def __init__(self) -> None:
         self.pieces: dict[str, list[str]] = {}
+        self.begun: list[dict[str, Any]] = []
         self._moments: list[tuple[str, int, asyncio.Event]] = []
 
     def observe(self, task_id: str, event: Event) -> None:
+        if event.type == "run.begun":
+            self.begun.append(dict(event.data))
         if event.type == "run.delta" and event.id is None:
             heard = self.pieces.setdefault(task_id, [])
             heard.append(event.data["text"])
@@ -128,6 +131,7 @@ async def test_a_task_succeeds_with_its_text_and_what_it_cost(
     assert done.result["usage"]["output_tokens"] == LENGTH
     assert done.result["usage"]["input_tokens"] > 10
     assert done.result["text"] == listener.text(done.id)
+    assert listener.begun == [{"model": find_model().stem}]
     brief = await runtime.run(task("Reply with the one word: yes"))
     assert brief.result["finish_reason"] == "stop"
 

@@ -26,6 +26,7 @@ class Entry:
     def __init__(self, task: Task, state: Any, history: Sequence[Event] = ()) -> None:
         self.task = task
         self.state = state
+        self.fresh = state is None and not history
         self._history = history
 
     async def history(self) -> Sequence[Event]:
@@ -36,11 +37,12 @@ async def restored(task: Task, state: Any, *history: Event) -> Transcript:
     return await Transcript.of(cast(Job, Entry(task, state, history)))
 
 
-def delta(text: str) -> Event:
-    return Event("run.delta", {"text": text})
+def delta(text: str, at: int | None = None) -> Event:
+    return Event("run.delta", {"text": text} if at is None else {"text": text, "at": at})
 
 
 STATE = {"v": 1, "tokens": 2, "input_tokens": 9, "output_tokens": 2}
+SAID = {**STATE, "v": 2, "said": 4}
 
 
 async def test_the_first_request_is_the_instructions() -> None:
@@ -92,7 +94,49 @@ async def test_what_is_counted_is_tokens_since_the_request_began() -> None:
     transcript.add(" upon", 2)
     transcript.add(" a time", 5)
     transcript.count_answer(6)
-    assert transcript.state() == {"v": 1, "tokens": 8, "input_tokens": 39, "output_tokens": 8}
+    assert transcript.state() == {
+        "v": 2, "said": 16, "tokens": 8, "input_tokens": 39, "output_tokens": 8,
+    }  # fmt: skip
+
+
+async def test_an_answer_goes_on_from_the_last_commit_and_says_where() -> None:
+    """Text that was flushed after the commit has no tokens in the state; it is said again."""
+    transcript = await restored(task(), SAID, delta("Once", 0), delta(" upo", 4))
+    assert transcript.hear() is None
+    assert transcript.messages(None)[-1] == {"role": "assistant", "content": "Once"}
+    assert transcript.add(" upon", 3).data == {"text": " upon", "at": 4}
+    assert transcript.state()["said"] == 9
+    assert transcript.result("stop")["text"] == "Once upon"
+
+
+async def test_a_supplement_follows_all_of_the_answer_that_was_seen() -> None:
+    history = [delta("Once", 0), delta(" upo", 4)]
+    transcript = await restored(task("Make it a cat."), SAID, *history)
+    turn = transcript.hear()
+    assert turn is not None
+    assert transcript.messages(None)[1] == {"role": "assistant", "content": "Once upo"}
+    assert transcript.add("A", 1).data == {"text": "A", "at": 0}
+    now = {**SAID, "said": 1}
+    again = await restored(task("Make it a cat."), now, *history, turn, delta("A cat", 0))
+    assert again.hear() is None
+    assert [message["content"] for message in again.messages(None)] == [
+        "Tell me.", "Once upo", "Make it a cat.", "A",
+    ]  # fmt: skip
+
+
+async def test_an_answer_that_was_flushed_and_never_committed_begins_again() -> None:
+    transcript = await restored(task(), None, delta("Once upo", 0))
+    assert transcript.hear() is None
+    assert transcript.messages(None) == [{"role": "user", "content": "Tell me."}]
+    assert transcript.add("Once", 1).data == {"text": "Once", "at": 0}
+
+
+async def test_a_state_of_version_1_has_the_text_that_its_version_stored() -> None:
+    """Another run of this version may have flushed text beside it, and committed nothing."""
+    transcript = await restored(task(), STATE, delta("Once "), delta("upon"), delta(" a time", 9))
+    assert transcript.hear() is None
+    assert transcript.messages(None)[-1] == {"role": "assistant", "content": "Once upon"}
+    assert transcript.add(" a cat", 3).data == {"text": " a cat", "at": 9}
 
 
 async def test_the_state_does_not_grow_with_the_text() -> None:
@@ -101,7 +145,9 @@ async def test_the_state_does_not_grow_with_the_text() -> None:
     assert len(str(transcript.state())) < 100
 
 
-@pytest.mark.parametrize("state", [7, [], {}, {"v": 2}, {"v": 1}, {**STATE, "tokens": "2"}])
+@pytest.mark.parametrize(
+    "state", [7, [], {}, {"v": 2}, {"v": 3}, {**STATE, "tokens": "2"}, {**SAID, "said": "4"}]
+)
 async def test_a_state_of_another_making_is_refused(state: Any) -> None:
     with pytest.raises(UnknownState, match="version of agentic-kernel-local"):
         await restored(task(), state)

@@ -33,6 +33,7 @@ EVENTS: dict[str, dict[str, Any]] = {
     "task.pause_withdrawn": {"by": "host"},
     "task.paused": {"by": "host:1", "reason": "requested"},
     "task.released": {"by": "host:1"},
+    "run.begun": {"agent": "acme/clerk", "model": "m-1"},
     "run.delta": {"text": "a"},
     "run.waits": {"kind": "approval"},
     "run.cut": {"text": "a"},

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from agentic_kernel import Task, TaskStatus
-from agentic_kernel_engine import Event, Host, Job, Loop, tool
+from agentic_kernel_engine import Event, EventId, Host, Job, Loop, tool
 from agentic_kernel_engine.loop import Plan, PlannerError, ToolCall, Usage
 from agentic_kernel_engine.seams import ScriptedPlanner
 from agentic_kernel_otel.instruments import MOST_VALUES
@@ -103,8 +103,8 @@ async def test_what_runs_is_counted_and_a_pause_and_a_kill_are_timed(
 def test_a_pause_counts_from_its_request(telemetry: Telemetry) -> None:
     otel = telemetry.observer()
     asked = datetime.now(UTC) - timedelta(hours=1)
-    otel.observe("task", Event("task.pause_requested", {"by": "host"}, asked, (2, 0)))
-    otel.observe("task", Event("task.paused", {"by": "other:1"}, datetime.now(UTC), (3, 0)))
+    otel.observe("task", Event("task.pause_requested", {"by": "host"}, asked, EventId(2, 0)))
+    otel.observe("task", Event("task.paused", {"by": "other:1"}, datetime.now(UTC), EventId(3, 0)))
     ((_, seconds),) = telemetry.points("agentic_kernel.pause.duration")
     assert 3_600 <= seconds < 3_700
 

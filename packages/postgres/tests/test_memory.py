@@ -15,7 +15,7 @@ from integration.minilm import minilm
 from .databases import plain as plain
 from .databases import vectors as vectors
 
-FEATURES = MemoryFeatures(keeps=True, searches=True, durable=True)
+FEATURES = MemoryFeatures(keeps=True, searches=True, durable=True, shared=True)
 
 
 class _Remembers(MemoryContract):
@@ -48,6 +48,20 @@ class _Remembers(MemoryContract):
             return opened[-1]
 
         yield reopen
+        for memory in opened:
+            await memory.close()
+
+    @pytest_asyncio.fixture
+    async def another(
+        self, place: str, schema: str, embedder: Embedder | None
+    ) -> AsyncIterator[Callable[[], Awaitable[PostgresMemory]]]:
+        opened: list[PostgresMemory] = []
+
+        async def another() -> PostgresMemory:
+            opened.append(PostgresMemory(place, schema=schema, embedder=embedder))
+            return opened[-1]
+
+        yield another
         for memory in opened:
             await memory.close()
 

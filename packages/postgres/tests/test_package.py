@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import agentic_kernel_postgres
 from agentic_kernel_engine import StoreError
-from agentic_kernel_postgres import SchemaTooNew, UnsafeServer
+from agentic_kernel_postgres import NoVectorIndex, SchemaTooNew, UnsafeServer
 
 
 def test_the_names_are_these() -> None:
     assert agentic_kernel_postgres.__all__ == [
+        "NoVectorIndex",
         "PostgresMemory",
         "PostgresStore",
         "SchemaTooNew",
@@ -18,5 +19,6 @@ def test_the_names_are_these() -> None:
 
 
 def test_every_error_is_a_store_error() -> None:
+    assert issubclass(NoVectorIndex, StoreError)
     assert issubclass(SchemaTooNew, StoreError)
     assert issubclass(UnsafeServer, StoreError)

@@ -103,6 +103,29 @@ def usage_of(reply: Reply, prices: Mapping[str, Price], model: str) -> Usage | N
     return msgspec.structs.replace(usage, cost=price.cost(usage, written))
 
 
+def bound_of(
+    reply: Reply, request: Request, prices: Mapping[str, Price], model: str
+) -> Usage | None:
+    """Return the most that an answer has used up so far; None if that is not known.
+
+    The API counts the input when the answer begins, and the output at its end. Before that, the
+    model may have written tokens that did not arrive, e.g. of its thinking, so `max_tokens` of the
+    request stands for the output. If the server runs tools of its own, the input may still grow.
+    """
+    used = usage_of(reply, prices, model)
+    if used is None or reply.counted:
+        return used
+    if request.served or not used.input_tokens:
+        return None  # Some servers count nothing at the beginning.
+    most = max(request.body["max_tokens"], used.output_tokens)
+    bound = msgspec.structs.replace(used, output_tokens=most)
+    price = price_for(prices, model, bound.input_tokens)
+    if price is None:
+        return bound
+    written = reply.counts.get("cache_creation_input_tokens", 0)
+    return msgspec.structs.replace(bound, cost=price.cost(bound, written))
+
+
 def _cut(reply: Reply, text: str, failures: Failures) -> Exception:
     name, message = _BEFORE_ITS_END[reply.stop]
     explained, category = (

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from agentic_kernel_engine.loop import PlannerError
-from agentic_kernel_engine.providers import Failures
+from agentic_kernel_engine.loop import NOTHING_USED, PlannerError
+from agentic_kernel_engine.providers import Failures, unsent
 from agentic_kernel_engine.providers import failures as names
 
 CODES: Final[Mapping[str, str]] = {
@@ -84,6 +84,8 @@ def translated(error: Exception, failures: Failures) -> PlannerError:
     from .transport import Refused
 
     cause = error.__cause__ or error
+    none = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout)
+    usage = NOTHING_USED if unsent(error, none) else None
     if isinstance(error, anthropic.APIStatusError):
         return _answered(error, failures)
     if isinstance(cause, Refused):
@@ -93,11 +95,12 @@ def translated(error: Exception, failures: Failures) -> PlannerError:
             names.TIMEOUT,
             "the server did not answer in time; check that it works, or raise timeout= "
             f"({_said(cause)})",
+            usage=usage,
         )
     if isinstance(error, anthropic.CredentialsError):
-        return failures.failure(names.AUTHENTICATION, _said(error))
+        return failures.failure(names.AUTHENTICATION, _said(error), usage=NOTHING_USED)
     if isinstance(error, anthropic.APIConnectionError | httpx2.TransportError | OSError):
-        return failures.failure(names.CONNECTION, _said(cause))
+        return failures.failure(names.CONNECTION, _said(cause), usage=usage)
     return failures.failure(
         names.BAD_RESPONSE, f"the server's response is not an answer: {_said(error)}"
     )

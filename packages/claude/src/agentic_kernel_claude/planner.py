@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypedDict
 import msgspec
 
 from agentic_kernel import CannotStart, InvalidValue, Task
-from agentic_kernel_engine.loop import NOTHING_USED, Context, Delta, Plan, Usage
+from agentic_kernel_engine.loop import NOTHING_USED, Context, Delta, Plan, PlannerError, Usage
 from agentic_kernel_engine.providers import (
     AnswerOptions,
     Failures,
@@ -21,11 +21,12 @@ from agentic_kernel_engine.providers import (
     check_prices,
     check_seconds,
     input_bound,
+    loop_inputs,
     offered,
 )
 from agentic_kernel_engine.providers import failures as names
 
-from .answer import plan_of, usage_of
+from .answer import bound_of, plan_of, usage_of
 from .client import Client
 from .failures import CODES, expected, translated
 from .prices import PRICES, price_for
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 
 IMPL: Final = "claude"
 """The first part of the failure codes, and of the metadata keys by which a Task sets options."""
+INPUTS: Final = loop_inputs(IMPL, "by content or address")
+"""The inputs that the planner takes."""
 PINGS: Final = 10
 """A server that sends only pings may take this many times ``timeout`` for the next event: a model
 may think for long without output."""
@@ -136,7 +139,8 @@ class ClaudePlanner:
         for name, flag in flags:
             check_flag(flag, name)
         self._answer = AnswerOptions(max_tokens, temperature, system, tool_choice)
-        self._model = model
+        self.model = model
+        """The model's name, as requests give it."""
         self._stream = stream
         self._context_tokens = context_tokens
         self._prices = PRICES if prices is None else dict(prices)
@@ -153,11 +157,12 @@ class ClaudePlanner:
         self._client = Client(client, api_key, base_url, timeout)
 
     async def accept(self, task: Task) -> None:
-        """Refuse a Task if one of its options is not valid, or if there is no API key.
+        """Refuse a Task if one of its options is not valid or unknown, or if there is no API key.
 
         Raises:
             CannotStart: The error says what to do.
         """
+        INPUTS.check(task)
         self._answer.accept(task, IMPL)
         await self._client.open()
 
@@ -177,14 +182,14 @@ class ClaudePlanner:
         if self._context_tokens is not None:
             read = min(read, self._context_tokens)
         written = options.most(context, self._shape.least)
-        price = price_for(self._prices, self._model, read)
+        price = price_for(self._prices, self.model, read)
         if price is not None:
             return Usage(read, written, cost=price.most(read, written))
         if context.remaining.cost is None:
             return Usage(read, written)
         raise self._failures().failure(
             names.NO_PRICE,
-            f"the run has a max_cost, but {self._model} has no price; give one in prices=, or "
+            f"the run has a max_cost, but {self.model} has no price; give one in prices=, or "
             "remove max_cost",
         )
 
@@ -200,7 +205,7 @@ class ClaudePlanner:
 
     async def _streamed(self, context: Context) -> AsyncIterator[Delta | Plan]:
         client, request = await self._ready(context)
-        reply, stream = Reply(), None
+        reply, stream, told_use = Reply(), None, False
         redactor = Redactor(self._client.secrets())
         caught = expected()
         try:
@@ -211,6 +216,11 @@ class ClaudePlanner:
                 if event is None:
                     break
                 delta = reply.take(event)
+                if not told_use and reply.counts:
+                    told_use = True
+                    used = self._used(reply, request)
+                    if used is not None:
+                        yield Delta("", usage=used)
                 told = None if delta is None else redactor.take(delta)
                 if told is not None:
                     yield told
@@ -221,7 +231,10 @@ class ClaudePlanner:
                     await anext(stream, None)
         except caught as error:
             # The exception quotes the server, and the server may quote the key.
-            raise translated(error, self._failures()) from None
+            raise self._failed(translated(error, self._failures()), reply, request) from None
+        except PlannerError as failure:
+            self._failed(failure, reply, request)
+            raise
         finally:
             if stream is not None:
                 await stream.close()
@@ -236,22 +249,36 @@ class ClaudePlanner:
             reply.whole(await client.messages.create(**request.body))
             return self._plan(reply, request, context)
         except expected() as error:
-            raise translated(error, self._failures()) from None
+            raise self._failed(translated(error, self._failures()), reply, request) from None
+        except PlannerError as failure:
+            self._failed(failure, reply, request)
+            raise
+
+    def _used(self, reply: Reply, request: Request) -> Usage | None:
+        return bound_of(reply, request, self._prices, self.model)
+
+    def _failed(self, failure: PlannerError, reply: Reply, request: Request) -> PlannerError:
+        """Give a failure the usage of its answer, as far as the server has told it."""
+        if failure.usage is None:
+            failure.usage = self._used(reply, request)
+        return failure
 
     async def _ready(self, context: Context) -> tuple[AsyncAnthropic, Request]:
         options = self._options(context)
         try:
             client = await self._client.open()
         except CannotStart as error:
-            raise self._failures().failure(names.AUTHENTICATION, error.reason) from error
+            raise self._failures().failure(
+                names.AUTHENTICATION, error.reason, usage=NOTHING_USED
+            ) from error
         try:
             return client, self._shape.request(context, options)
         except InvalidValue as error:
-            raise self._failures().failure(names.BAD_OPTIONS, str(error)) from error
+            raise self._bad_options(error) from error
 
     def _plan(self, reply: Reply, request: Request, context: Context) -> Plan:
         plan = plan_of(reply, request, context.output_schema, IMPL, self._failures())
-        usage = usage_of(reply, self._prices, self._model)
+        usage = usage_of(reply, self._prices, self.model)
         if usage is None:  # The server reports no usage: the worst case counts, so limits hold.
             left = context.remaining
             limited = (left.input_tokens, left.output_tokens, left.cost) != (None, None, None)
@@ -262,7 +289,10 @@ class ClaudePlanner:
         try:
             return self._answer.of(context.task, IMPL)
         except InvalidValue as error:
-            raise self._failures().failure(names.BAD_OPTIONS, str(error)) from error
+            raise self._bad_options(error) from error
+
+    def _bad_options(self, error: InvalidValue) -> PlannerError:
+        return self._failures().failure(names.BAD_OPTIONS, str(error), usage=NOTHING_USED)
 
     def _failures(self) -> Failures:
         return Failures(IMPL, CODES, self._client.secrets())

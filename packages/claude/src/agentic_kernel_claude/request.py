@@ -124,6 +124,8 @@ class Request:
         if extra:
             body["extra_body"] = extra
         self.body = body
+        self.served = len(tools) > len(self.functions)
+        """True if the server runs tools of its own for this request."""
 
 
 def _tool(function: Function) -> dict[str, Any]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, Unpack
+from typing import Any, ClassVar, Final, Unpack
 
 from agentic_kernel_engine import Store
+from agentic_kernel_engine.inputs import Inputs
 from agentic_kernel_engine.providers import ProviderRuntime, RuntimeOptions, Toolset
 
-from .planner import ClaudePlanner, PlannerOptions
+from .planner import INPUTS, ClaudePlanner, PlannerOptions
 
 RUNTIME_KIND: Final = "claude"
 """The ``runtime_kind`` of the Tasks that this runtime serves, unless it is given another."""
@@ -29,6 +30,9 @@ class ClaudeRuntime(ProviderRuntime):
         ...     )
         ...     print(done.result)
     """
+
+    inputs: ClassVar[Inputs] = INPUTS
+    """The parts of a Task that it takes; it refuses the others at dispatch."""
 
     def __init__(
         self,

@@ -42,6 +42,8 @@ class Reply:
         self.ended = False
         self.counts: dict[str, int] = {}
         """Token counts, by the API's names."""
+        self.counted = False
+        """True once the counts are those of the whole answer, and not of its beginning."""
         self.model = ""
         self._begun = False
         self._open: dict[int, list[str]] = {}
@@ -72,6 +74,7 @@ class Reply:
                 self.stop = getattr(delta, "stop_reason", None) or self.stop
                 self.refused = getattr(delta, "stop_details", None) or self.refused
                 self._count(getattr(event, "usage", None))
+                self.counted = bool(self.stop) and getattr(event, "usage", None) is not None
             case "message_stop":
                 self.ended = True
         return None
@@ -84,7 +87,7 @@ class Reply:
         """
         if getattr(message, "type", None) != "message":
             raise Inconsistent(f"the server sent {str(message)[:200]!a}, which is not a message")
-        self._begun = self.ended = True
+        self._begun = self.ended = self.counted = True
         self.model = _part(message, "model", str)
         self.blocks = [_block(each) for each in _part(message, "content", list)]
         self.stop = message.stop_reason or ""

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
 from agentic_kernel import CannotStart, Task
-from agentic_kernel_engine import Host, Job, Observer, Store
+from agentic_kernel_engine import CompositeObserver, Host, Job, Observer, Store
 
+from . import telemetry
 from .copilot import CopilotWork
 from .grants import Grants, Wish
 from .kinds import COPILOT, KINDS, LOCAL, LOCAL_TOOLS
 from .local import LocalWork, find_model
 from .place import Place
 from .toolbox import Toolbox
+from .user import acts_for
 from .vendors import VendorWork
 
 AnyWork = LocalWork | VendorWork | CopilotWork
@@ -34,18 +36,30 @@ async def open_runtime(
     if not {LOCAL, LOCAL_TOOLS}.isdisjoint(kinds):
         for model in {each.model for each in grants.values() if each.runtime == LOCAL} or {None}:
             find_model(model)
-    async with place.opened() as store, AgentHost(store, grants, observer) as host:
-        yield host
+    exported = telemetry.opened()
+    try:
+        async with (
+            place.opened() as store,
+            AgentHost(store, grants, observer, exported) as host,
+        ):
+            yield host
+    finally:
+        if exported is not None:
+            exported.close()
 
 
 class Work:
     """The substrate that passes each Task to the substrate of its runtime kind.
 
     It does not run a Task without a grant, for example a child Task that a stored record names.
+
+    Args:
+        middleware: The last middlewares of each Loop.
     """
 
-    def __init__(self, grants: Grants) -> None:
+    def __init__(self, grants: Grants, middleware: Sequence[Any] = ()) -> None:
         self._grants = grants
+        self._middleware = middleware
         self._works: dict[tuple[str, str | None], AnyWork] = {}
 
     async def accept(self, task: Task) -> None:
@@ -79,16 +93,36 @@ class Work:
         key = wish.runtime, grant.model_of(wish)
         work = self._works.get(key)
         if work is None:
-            work = self._works[key] = _new(*key)
+            work = self._works[key] = _new(*key, self._middleware)
         return work, box
 
 
 class AgentHost(Host):
-    """Runs the Tasks that this command is told to run, and no others."""
+    """Runs the Tasks that this command is told to run, and no others.
 
-    def __init__(self, store: Store, grants: Grants, observer: Observer) -> None:
-        self._work = Work(grants)
-        super().__init__(self._work, store, runtime_kinds=KINDS, observer=observer, claims=False)
+
+    Args:
+        exported: The telemetry of the command; None if it exports none.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        grants: Grants,
+        observer: Observer,
+        exported: telemetry.Telemetry | None = None,
+    ) -> None:
+        self._work = Work(grants, () if exported is None else exported.middleware)
+        super().__init__(
+            self._work if exported is None else exported.traced(self._work),
+            store,
+            runtime_kinds=KINDS,
+            observer=observer
+            if exported is None
+            else CompositeObserver(observer, exported.observer),
+            claims=False,
+            acts_for=acts_for,
+        )
 
     async def close(self) -> None:
         try:
@@ -97,10 +131,10 @@ class AgentHost(Host):
             await self._work.close()
 
 
-def _new(runtime: str, model: str | None) -> AnyWork:
+def _new(runtime: str, model: str | None, middleware: Sequence[Any]) -> AnyWork:
     if runtime == LOCAL:
-        return LocalWork(model)
-    return CopilotWork(model) if runtime == COPILOT else VendorWork(runtime, model)
+        return LocalWork(model, middleware)
+    return CopilotWork(model) if runtime == COPILOT else VendorWork(runtime, model, middleware)
 
 
 def _check_consent(job: Job, box: Toolbox | None) -> None:

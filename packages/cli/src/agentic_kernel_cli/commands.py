@@ -17,7 +17,7 @@ import typer
 from typer.core import TyperGroup
 
 from agentic_kernel import CannotStart, IllegalTransition, Task, TaskStatus
-from agentic_kernel_engine import Host, Unreadable
+from agentic_kernel_engine import Host, Record, Unreadable
 from agentic_kernel_engine import rerun as again
 
 from . import control, deciding, rendering
@@ -27,6 +27,7 @@ from .invocation import Invocation, place_of
 from .kinds import COPILOT, LOCAL, LOCAL_TOOLS
 from .parameters import (
     LARGEST,
+    After,
     Granted,
     Model,
     Runtime,
@@ -34,6 +35,7 @@ from .parameters import (
     Tools,
     Workspace,
     Yes,
+    cursor,
     finite,
     invocation,
 )
@@ -41,6 +43,7 @@ from .place import STATE_VARIABLE, find_task, history, orphaned, text_of, unread
 from .proposals import proposal
 from .stop import READER_GONE, Stop
 from .text import command_line, label, line, seconds
+from .user import check_mine
 
 
 class Commands(TyperGroup):
@@ -200,9 +203,12 @@ def show(
     events: Annotated[
         bool, typer.Option("--events", help="Also show the events of the Task.")
     ] = False,
+    after: After = None,
 ) -> int:
     """Show everything about one Task."""
-    called = invocation(context)
+    called, place = invocation(context), cursor(after)
+    if place is not None and not events:
+        raise typer.BadParameter("--after chooses events; add --events")
 
     async def showing(host: Host) -> None:
         record = await find_task(host, given)
@@ -224,6 +230,8 @@ def show(
                 else None,
             )
         for event in happened if events else ():
+            if place is not None and event.id is not None and event.id <= place:
+                continue
             if called.as_json:
                 rendering.event_line(task.id, event)
             else:
@@ -234,15 +242,15 @@ def show(
 
 
 @app.command()
-def watch(context: typer.Context, given: TaskId) -> int:
+def watch(context: typer.Context, given: TaskId, after: After = None) -> int:
     """Follow a Task that runs elsewhere, until it ends or is paused."""
-    called = invocation(context)
+    called, place = invocation(context), cursor(after)
 
     async def watching(host: Host) -> int:
         stop = Stop()
         with stop.on_signals():
             task = (await find_task(host, given)).task
-            return await control.watch(host, task, called.screen(stop), stop)
+            return await control.watch(host, task, called.screen(stop), stop, place)
 
     return called.controlled(watching)
 
@@ -325,25 +333,26 @@ def recover(
     called, grant = invocation(context), grant_of(runtime, model, tools, workspace, yes)
     lease = called.place.lease
 
-    async def finding(host: Host) -> list[Task]:
+    async def finding(host: Host) -> list[Record]:
         if given:
             return [await control.abandoned(host, name, lease) for name in given]
         return await control.left_behind(host)
 
-    tasks = called.controlled(finding)
-    if not tasks:
+    found = called.controlled(finding)
+    if not found:
         late = f" (a dead process may count as alive for {lease:g} s; try again)" if lease else ""
         _note(f"nothing to recover{late}")
         return 0
     grants: dict[str, Grant] = {}
-    for task in tasks:
+    for record in found:
         try:
-            grants |= called.granted(task, grant, named=bool(given))
+            check_mine(record)
+            grants |= called.granted(record.task, grant, named=bool(given))
         except CannotStart as left:
             _leave(called, left)
     if not grants:
         return LEFT
-    taken = [task for task in tasks if task.id in grants]
+    taken = [record.task for record in found if record.task.id in grants]
     return asyncio.run(called.foreground(grants).take_up(taken))
 
 

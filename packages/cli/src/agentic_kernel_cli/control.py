@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 
 from agentic_kernel import CannotStart, Task, TaskStatus
-from agentic_kernel_engine import Event, Host, Unreadable
+from agentic_kernel_engine import Event, EventId, Host, Record, Unreadable
 from agentic_kernel_engine.events import TASK_PAUSED
 
 from .kinds import taker
@@ -73,18 +73,18 @@ async def prune(host: Host, age: timedelta) -> int:
             return removed
 
 
-async def left_behind(host: Host) -> list[Task]:
+async def left_behind(host: Host) -> list[Record]:
     """Every Task that is running without a live process that runs it, of any runtime kind."""
-    found: list[Task] = []
+    found: list[Record] = []
     while True:
-        after = found[-1].id if found else None
+        after = found[-1].task.id if found else None
         page = await host.store.find(claimable=True, after=after, limit=_PAGE)
-        found += [record.task for record in page]
+        found += page
         if len(page) < _PAGE:
             return found
 
 
-async def abandoned(host: Host, given: str, lease: float) -> Task:
+async def abandoned(host: Host, given: str, lease: float) -> Record:
     """Return the Task with this id, if it is running and no live process runs it.
 
     Args:
@@ -97,23 +97,28 @@ async def abandoned(host: Host, given: str, lease: float) -> Task:
     record = await find_task(host, given)
     task = record.task
     if await orphaned(host, record):
-        return task
+        return record
     if task.status is TaskStatus.RUNNING:
         late = f", or recover it {lease:g} s after that process died" if lease else ""
         raise CannotStart(f"a live process runs it; watch it instead{late}", task.id)
     raise CannotStart(f"its status is {task.status.value}; there is nothing to recover", task.id)
 
 
-async def watch(host: Host, task: Task, screen: Screen, stop: Stop) -> int:
+async def watch(
+    host: Host, task: Task, screen: Screen, stop: Stop, after: EventId | None = None
+) -> int:
     """Show a Task's durable events until it ends or is paused; return the exit code.
 
     A stop request ends this earlier, and the Task goes on.
+
+    Args:
+        after: Only events after this one; None for all of them.
     """
     task_id = task.id
-    screen.begin([(task, "")])
+    screen.begin([(task, [])])
 
     async def follow() -> None:
-        async for event in _until_rest(host, task_id):
+        async for event in _until_rest(host, task_id, after):
             screen.observe(task_id, event)
 
     async def mind() -> None:
@@ -140,11 +145,17 @@ async def watch(host: Host, task: Task, screen: Screen, stop: Stop) -> int:
     return CODES[task.status]
 
 
-async def _until_rest(host: Host, task_id: str) -> AsyncIterator[Event]:
+async def _until_rest(host: Host, task_id: str, after: EventId | None) -> AsyncIterator[Event]:
     """Yield the Task's events until it has ended, or is paused and no event follows the pause."""
-    async for event in host.stream(task_id):
+    if after is not None and await _rests(host, task_id, after):
+        return
+    async for event in host.stream(task_id, after):
         yield event
-        if event.type == TASK_PAUSED and event.id is not None:
-            later = await host.store.events(task_id, event.id, limit=1)
-            if not later and (await host.get(task_id)).status is TaskStatus.PAUSED:
-                return
+        if event.type == TASK_PAUSED and await _rests(host, task_id, event.id):
+            return
+
+
+async def _rests(host: Host, task_id: str, after: EventId | None) -> bool:
+    """True if the Task is paused and no event follows this one."""
+    later = await host.store.events(task_id, after, limit=1)
+    return not later and (await host.get(task_id)).status is TaskStatus.PAUSED

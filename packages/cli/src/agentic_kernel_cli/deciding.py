@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import pwd
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -24,6 +22,7 @@ from .parameters import LARGEST, Granted, Model, TaskId, Tools, Workspace, Yes, 
 from .place import find_task
 from .running import settle
 from .text import label, visible
+from .user import process_user
 
 LONGEST_NAME: Final = 100
 """Maximum length of a name that ``--by`` claims, in characters."""
@@ -240,11 +239,3 @@ def _name(by: str | None) -> str:
             f"must be a name of 1 to {LONGEST_NAME} visible characters without parentheses",
         )
     return f"{by} (claimed by {user})"
-
-
-def process_user() -> str:
-    """The name of the user that this process runs as; environment variables do not change it."""
-    try:
-        return pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:  # A user without a name, as in some containers.
-        return f"uid {os.getuid()}"

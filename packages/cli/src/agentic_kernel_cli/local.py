@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from agentic_kernel import CannotStart, InvalidValue, Task
+from agentic_kernel import CannotStart, Task
 from agentic_kernel_engine import Job, Limits, Loop
 from agentic_kernel_engine.loop import ToolCall
 
@@ -57,20 +57,25 @@ def find_model(given: str | Path | None) -> Path:
 class LocalWork:
     """Runs Tasks on the local model: conversations, or Tasks with tools, by their runtime kind.
 
+    Args:
+        model: The model's file; None for the default one.
+        middleware: The last middlewares of each Loop.
+
     Raises:
         CannotStart: The package of the local model is not installed.
     """
 
-    def __init__(self, model: str | Path | None) -> None:
+    def __init__(self, model: str | Path | None, middleware: Sequence[Any] = ()) -> None:
+        self._middleware = middleware
         # Imported here, because the commands that need no model must work without this package.
         with _needed():
             from agentic_kernel_local import AnswerOptions, Example, LocalPlanner, LocalSubstrate
 
         path = None if model is None else Path(model)
         self._talk = LocalSubstrate(model_path=path)
-        self._options = AnswerOptions(max_tokens=1024)
+        options = AnswerOptions(max_tokens=1024)
         examples = [Example(*parts) for parts in _EXAMPLES]
-        self._planner = LocalPlanner(model_path=path, answer=self._options, examples=examples)
+        self._planner = LocalPlanner(model_path=path, answer=options, examples=examples)
 
     async def accept(self, task: Task, box: Toolbox | None) -> None:
         """Refuse a Task whose options are not valid, or for which no model can be loaded."""
@@ -82,10 +87,7 @@ class LocalWork:
                 "it names no tools, and its runtime kind needs some; run a new Task with --tools",
                 task.id,
             )
-        try:
-            self._options.of(task)
-        except InvalidValue as error:
-            raise CannotStart(str(error), task.id) from error
+        await self._planner.accept(task)
         await self._planner.open()
 
     async def execute(self, job: Job, box: Toolbox | None) -> Any:
@@ -97,7 +99,10 @@ class LocalWork:
             # Pause and do not fail: a model may be there later, or on another machine.
             await job.pause(job.state, reason=str(error))
         assert box is not None  # It was accepted with its tools.
-        return await Loop(self._planner, box.tools(), box.policy(), limits=LIMITS).execute(job)
+        loop = Loop(
+            self._planner, box.tools(), box.policy(), limits=LIMITS, middleware=self._middleware
+        )
+        return await loop.execute(job)
 
     async def close(self) -> None:
         """Close the model."""

@@ -8,6 +8,9 @@ from typing import Annotated
 
 import typer
 
+from agentic_kernel import InvalidValue
+from agentic_kernel_engine import EventId
+
 from .invocation import Invocation
 from .kinds import LOCAL, RUNTIMES
 
@@ -64,6 +67,26 @@ Workspace = Annotated[
 Yes = Annotated[
     bool, typer.Option("--yes", "-y", help="Let the tool write act without an approval.")
 ]
+
+
+After = Annotated[
+    str | None,
+    typer.Option(
+        "--after", metavar="EVENT", help="Only events after this one, e.g. 3.1: the next page."
+    ),
+]
+
+
+def cursor(given: str | None) -> EventId | None:
+    """The cursor that ``--after`` names; None for the beginning.
+
+    Raises:
+        BadParameter: It is not the id of an event.
+    """
+    try:
+        return None if given is None else EventId.parse(given)
+    except InvalidValue as error:
+        raise typer.BadParameter(f"--after {error.reason}") from None
 
 
 def invocation(context: typer.Context) -> Invocation:

@@ -12,6 +12,7 @@ from typing import ClassVar, Final, Protocol
 from agentic_kernel import InvalidValue, TaskNotFound, TaskStatus
 from agentic_kernel_engine import Event, Host, Record, Store, Unreadable
 from agentic_kernel_engine.events import RUN_DELTA, RUN_TURN, from_stored
+from agentic_kernel_engine.texts import Texts
 from agentic_kernel_file import FileStore
 
 from .text import command_line, label
@@ -131,19 +132,44 @@ async def history(host: Host, task_id: str) -> list[Event]:
 
 
 def text_of(events: Iterable[Event]) -> str:
-    """The text of a Task in these events, its turns separated by a blank line."""
-    said = ""
-    for event in events:
-        said += spoken(event, later=bool(said))
-    return said
+    """The text of a Task in these events, its turns separated by a blank line.
 
-
-def spoken(event: Event, *, later: bool) -> str:
-    """The text that an event adds to the text of its Task.
-
-    Args:
-        later: True if the Task has text before this event.
+    Text that a later attempt replaced is left out.
     """
-    if event.type == RUN_DELTA and "channel" not in event.data:
-        return str(event.data.get("text", ""))
-    return "\n\n" if event.type == RUN_TURN and later else ""
+    texts, turns = Texts(), list[str]()
+    for event in events:
+        if event.type == RUN_TURN and texts.open():
+            turns.append(texts.text())
+        texts.take(event)
+    if texts.open():
+        turns.append(texts.text())
+    return "\n\n".join(turn for turn in turns if turn)
+
+
+class Spoken:
+    """The text of one Task for a display that cannot take back what it has shown.
+
+    If a run starts over, or goes on from an earlier place, the text of the turn is shown again up
+    to there, after a blank line. So the last text that is shown is what the run has said.
+    """
+
+    def __init__(self) -> None:
+        self._texts = Texts()
+        self._shown = False
+        self._gap = False
+        """True if a blank line comes before the next text."""
+
+    def take(self, event: Event) -> str:
+        """Read the next event; return the text to show."""
+        again = self._texts.take(event)
+        if event.type == RUN_TURN:
+            self._gap = self._shown
+        if event.type != RUN_DELTA or event.data.get("channel", ""):
+            return ""
+        self._gap = self._gap or (again and self._shown)
+        text = self._texts.text() if again else str(event.data.get("text", ""))
+        if not text:
+            return ""
+        lead = "\n\n" if self._gap else ""
+        self._shown, self._gap = True, False
+        return lead + text

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from agentic_kernel import Failure, Task, TaskStatus
 from agentic_kernel_engine import Event, Unreadable
-from agentic_kernel_engine.codec import task_to_dict
+from agentic_kernel_engine.codec import event_to_dict, task_to_dict
 from agentic_kernel_engine.plans import vocabulary as loop
 from agentic_kernel_engine.waiting import WAITING_FOR
 
@@ -74,9 +74,7 @@ def unreadable_line(found: Unreadable) -> None:
 
 def event_line(task_id: str, event: Event) -> None:
     """Print an event as one JSON object; its ``id`` is null while it is not durable yet."""
-    at = None if event.at is None else event.at.isoformat()
-    fields = {"task_id": task_id, "id": event.id, "at": at, "type": event.type, "data": event.data}
-    json_line("event", fields)
+    json_line("event", {"task_id": task_id, **event_to_dict(event)})
 
 
 def task_table(console: Console, tasks: Iterable[Task]) -> None:
@@ -192,7 +190,7 @@ def _facts(
 def event_row(event: Event) -> None:
     """Print an event as one line for people."""
     at = "" if event.at is None else _here(event.at).strftime("%H:%M:%S.%f")[:-3]
-    where = "" if event.id is None else "{}.{}".format(*event.id)
+    where = "" if event.id is None else str(event.id)
     data = as_json(event.data) if event.data else ""
     typer.echo(f"{where:>8}  {at}  {label(event.type):<22} {data}")
 

@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from agentic_kernel import CannotStart, IllegalTransition, Task, TaskStatus
-from agentic_kernel_engine import Host, Observer, Record
+from agentic_kernel_engine import Event, Host, Observer, Record
 
 from .kinds import KINDS, serves, taker
-from .place import history, text_of
+from .place import history
 from .stop import Stop
 from .streaming import Screen
+from .user import check_mine, myself
 from .waiting import NotAwaited
 
 CODES: Final = {
@@ -42,7 +43,7 @@ class Foreground:
         """Dispatch a new Task and wait for it; return the exit code."""
 
         async def begin(host: Host) -> Sequence[str]:
-            await host.dispatch(task)
+            await host.dispatch(task, principal=myself())
             return [task.id]
 
         return await self._stay([task], begin)
@@ -51,8 +52,10 @@ class Foreground:
         """Resume a paused Task here and wait for it; return the exit code.
 
         Raises:
+            CannotStart: The Task acts for another user.
             IllegalTransition: The Task is not paused, or another caller resumed it first.
         """
+        check_mine(record)
         task = record.task
 
         async def begin(host: Host) -> Sequence[str]:
@@ -69,8 +72,10 @@ class Foreground:
         """Record decisions for a paused Task, run it here and wait for it; return the exit code.
 
         Raises:
+            CannotStart: The Task acts for another user.
             As `settle`.
         """
+        check_mine(record)
 
         async def begin(host: Host) -> Sequence[str]:
             await settle(host, record, decisions)
@@ -166,10 +171,8 @@ def check_served(task: Task) -> None:
         )
 
 
-async def _kept(host: Host, task: Task) -> str:
-    if task.status is TaskStatus.NOT_STARTED:
-        return ""
-    return text_of(await history(host, task.id))
+async def _kept(host: Host, task: Task) -> list[Event]:
+    return [] if task.status is TaskStatus.NOT_STARTED else await history(host, task.id)
 
 
 def _exit_code(tasks: Sequence[Task], stop: Stop) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, Protocol
 
@@ -16,7 +16,7 @@ from agentic_kernel_engine import events as vocabulary
 from agentic_kernel_engine.plans import vocabulary as loop
 
 from . import waiting
-from .place import Place, spoken
+from .place import Place, Spoken, text_of
 from .proposals import proposal
 from .rendering import Paper, event_line, failure_text, plain, state_text, task_line, told
 from .text import content, cut, label
@@ -41,8 +41,8 @@ _NEWS_WIDTH: Final = 400
 class Screen(Protocol):
     """The display of the Tasks of one command: an `Observer` with a beginning and an end."""
 
-    def begin(self, tasks: Sequence[tuple[Task, str]]) -> None:
-        """Show the Tasks that are about to run, each with its stored text."""
+    def begin(self, tasks: Sequence[tuple[Task, Sequence[Event]]]) -> None:
+        """Show the Tasks that are about to run, each with the text in its history."""
         ...
 
     def observe(self, task_id: str, event: Event) -> None:
@@ -72,7 +72,7 @@ class JsonScreen:
     def __init__(self, on_closed: Callable[[], None]) -> None:
         self._on_closed = on_closed
 
-    def begin(self, tasks: Sequence[tuple[Task, str]]) -> None: ...
+    def begin(self, tasks: Sequence[tuple[Task, Sequence[Event]]]) -> None: ...
 
     def observe(self, task_id: str, event: Event) -> None:
         try:
@@ -97,6 +97,7 @@ class _Voice:
     said: int = 0
     held: str = ""
     """An unfinished line, held back because the screen is shared."""
+    spoken: Spoken = field(default_factory=Spoken)
 
 
 class TextScreen:
@@ -122,9 +123,12 @@ class TextScreen:
         self._midline = False
         self._closed = False
 
-    def begin(self, tasks: Sequence[tuple[Task, str]]) -> None:
-        for number, (task, kept) in enumerate(tasks, 1):
-            self._voices[task.id] = _Voice(f"[{number}] " if len(tasks) > 1 else "")
+    def begin(self, tasks: Sequence[tuple[Task, Sequence[Event]]]) -> None:
+        for number, (task, history) in enumerate(tasks, 1):
+            voice = self._voices[task.id] = _Voice(f"[{number}] " if len(tasks) > 1 else "")
+            for event in history:
+                voice.spoken.take(event)
+            kept = text_of(history)
             if task.status is not TaskStatus.NOT_STARTED:
                 title = label(task.summary or task.instructions, 120)
                 self._news(task.id, f"task {label(task.id)}  {title}", 120)
@@ -135,7 +139,7 @@ class TextScreen:
             self._status.start()
 
     def observe(self, task_id: str, event: Event) -> None:
-        self._say(task_id, spoken(event, later=self._voice(task_id).said > 0))
+        self._say(task_id, self._voice(task_id).spoken.take(event))
         if event.type in _NEWS:
             detail = event.data.get("extra")
             self._news(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from agentic_kernel import CannotStart, Task
@@ -48,9 +48,11 @@ class VendorWork:
     Args:
         kind: One of `VENDORS`.
         model: The name of the model; None if none was granted.
+        middleware: The last middlewares of each Loop.
     """
 
-    def __init__(self, kind: str, model: str | None) -> None:
+    def __init__(self, kind: str, model: str | None, middleware: Sequence[Any] = ()) -> None:
+        self._middleware = middleware
         self._kind = kind
         self._model = model
         self._planners: dict[str | None, ProviderPlanner] = {}
@@ -78,7 +80,7 @@ class VendorWork:
             () if box is None else box.tools(),
             None if box is None else box.policy(),
             limits=LIMITS,
-            middleware=[patient(self._kind)],
+            middleware=[patient(self._kind), *self._middleware],
         )
 
     def _planner(self, task: Task) -> ProviderPlanner:

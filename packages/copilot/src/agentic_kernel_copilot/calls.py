@@ -31,12 +31,14 @@ from agentic_kernel_engine.loop import (
 )
 from agentic_kernel_engine.plans import vocabulary
 from agentic_kernel_engine.seams import (
+    DeadlinePassed,
     Invocation,
     Policy,
     SideEffect,
     Tool,
     ToolContext,
     Tools,
+    Validator,
     perform,
 )
 
@@ -63,9 +65,17 @@ class Calls:
         entry: The run that records the calls.
         tools: Our tools.
         policy: Decides about every call of our tools, and every call about which the CLI asks.
+        validator: Makes the checks of each tool that has no validator of its own.
     """
 
-    def __init__(self, entry: SessionRun, tools: Tools, policy: Policy) -> None:
+    def __init__(
+        self,
+        entry: SessionRun,
+        tools: Tools,
+        policy: Policy,
+        validator: Validator | None = None,
+    ) -> None:
+        self._validator = validator
         self._entry = entry
         self._tools = tools
         self._policy = policy
@@ -116,11 +126,14 @@ class Calls:
         entry, index = self._entry, self._index(call)
         told = ToolContext(
             entry.task.id, entry.state.step, index, self._key(call, tool), entry.job.principal,
-            partial(entry.progress, call.action.tool, index),
+            partial(entry.progress, call.action.tool, index), validator=self._validator,
         )  # fmt: skip
-        return await perform(
-            Invocation(tool, call.action.arguments, call.action, told, call.action.arguments)
-        )
+        timed = None if entry.limits.max_seconds is None else entry
+        called = Invocation(tool, call.action.arguments, call.action, told, call.action.arguments)
+        try:
+            return await perform(called, timed)
+        except DeadlinePassed:
+            raise entry.end_at(StopReason.TIMEOUT) from None
 
     async def _permit(self, session: Session, pending: Pending, call: Call) -> bool:
         """Answer a permission request of the CLI for one of its own tools."""

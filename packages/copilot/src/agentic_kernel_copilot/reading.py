@@ -32,9 +32,16 @@ from copilot.session_events import (
     UserMessageData,
 )
 
-from agentic_kernel_engine import Event, TaskFailed
-from agentic_kernel_engine.events import RUN_DELTA, RUN_TURN
-from agentic_kernel_engine.loop import LENGTH, Delta, End, FinalAnswer, Plan, StopReason, Usage
+from agentic_kernel_engine import TaskFailed
+from agentic_kernel_engine.loop import (
+    LENGTH,
+    Delta,
+    End,
+    FinalAnswer,
+    Plan,
+    StopReason,
+    Usage,
+)
 from agentic_kernel_engine.providers import Redactor
 
 from . import failures
@@ -92,8 +99,7 @@ class Reading:
         self._finish = ""
         """The provider's word for the reason why the model's last answer ended."""
         self._refusal = ""
-        self._said = entry.state.heard >= 0
-        """True if a text was begun, here or by an earlier entry."""
+        self._text = entry.text
         self._over: set[str] = set()
         self._known: set[Any] = set()
 
@@ -160,6 +166,7 @@ class Reading:
         match data:
             case AssistantUsageData():
                 self._usage = added(self._usage, data)
+                self._state.spent.bank(added(Usage(), data))
                 self._finish, self._failed = data.finish_reason or "", None
                 self._answered = self._answered or not event.agent_id
             case PermissionRequestedData() if not data.resolved_by_hook:
@@ -205,7 +212,9 @@ class Reading:
                 if self._state.calls:
                     self._entry.settle_turn()
             case AssistantMessageStartData():
-                self.begin_text()
+                self.tell_rest()
+                self._text.fade()  # A text that was begun was given up: the model is asked again.
+                self._text.settle()
             case AssistantMessageDeltaData():
                 self._emit(data.delta_content)
             case AssistantReasoningDeltaData():
@@ -226,12 +235,9 @@ class Reading:
         kind = getattr(pending.request, "kind", "tool")
         return self._known_call(pending.call or request_id, kind, None)
 
-    def begin_text(self) -> None:
-        """Begin a new text: the last one is finished, or given up."""
+    def tell_rest(self) -> None:
+        """Emit the text that was held back, because no more of its message comes."""
         self._tell(self._redactor.rest())
-        if self._said:
-            self._said = False
-            self._entry.job.emit(Event(RUN_TURN))
 
     def _grow(self, text: str) -> None:
         """Count the characters of an answer; end the run if the answer does not end."""
@@ -252,20 +258,18 @@ class Reading:
 
     def _tell(self, pieces: Iterable[Delta]) -> None:
         for piece in pieces:
-            self._said = True
-            data = {"channel": piece.channel} if piece.channel else {}
-            self._entry.job.emit(Event(RUN_DELTA, {"text": storable(piece.text), **data}))
+            self._text.tell(storable(piece.text), piece.channel)
 
     def _message(self, data: AssistantMessageData) -> None:
         """Handle the model's answer: calls, or the final text."""
-        self._tell(self._redactor.rest())
+        self.tell_rest()
+        self._text.end()
         self.unsaid = self.losses = 0
         text = storable(data.content)
         requests = data.tool_requests or []
         if not requests:
             fault = failures.unfit(self._finish, text, self._refusal)
             if fault is not None:
-                self._state.spent.bank(self._usage)
                 raise ended(fault)
             self.answer = text
         self._state.calls = [

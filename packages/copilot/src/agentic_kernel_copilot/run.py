@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import msgspec
 
+from agentic_kernel import InvalidValue
 from agentic_kernel_engine import Job, TaskFailed, values
 from agentic_kernel_engine.events import Checked
 from agentic_kernel_engine.loop import (
@@ -22,10 +23,12 @@ from agentic_kernel_engine.loop import (
     Observation,
     Plan,
     StopReason,
+    TurnText,
     failed_too_often,
 )
 from agentic_kernel_engine.plans import vocabulary
 from agentic_kernel_engine.seams import Tool
+from agentic_kernel_engine.texts import Texts
 from agentic_kernel_engine.waiting import WAITING_FOR, field_text
 
 from .state import Call, State, dump
@@ -41,21 +44,46 @@ class SessionRun(Ledger[State]):
         job: The Host's handle on the Task.
         state: The state of the last commit, or a new one.
         limits: The configured limits; limits that were changed on the running Task replace them.
+        clock: Returns seconds, never running backwards, for ``max_seconds``.
+        known: Names of the limits that a session keeps.
     """
 
-    __slots__ = ("_first",)
+    __slots__ = ("_first", "_known", "text")
 
-    def __init__(self, job: Job, state: State, limits: Limits) -> None:
-        super().__init__(job, state, limits, time.monotonic, dump)
+    def __init__(
+        self,
+        job: Job,
+        state: State,
+        limits: Limits,
+        clock: Callable[[], float] = time.monotonic,
+        known: Collection[str] = Limits.__struct_fields__,
+    ) -> None:
+        super().__init__(job, state, limits, clock, dump)
+        self._known = known
         if self.granted is not None:
             self.shares().blind = True  # The CLI makes its calls without a reservation.
         self._first = state.step
+        self.text = TurnText(job)
+        """The text of the message on its way."""
         if self.task.metadata.get(WAITING_FOR) is not None:
             job.note(WAITING_FOR, None)  # The run asks again for what it still waits for.
 
+    def retune(self, changes: Mapping[str, Any]) -> None:
+        """As for `Ledger`; a limit that a session does not keep is refused.
+
+        Raises:
+            InvalidValue: There is no such limit, or the value is not valid for it.
+        """
+        refuse_limits(changes, self._known)
+        super().retune(changes)
+
+    async def read_text(self) -> None:
+        """Read which text an earlier entry has begun; call it at each entry but the first."""
+        self.text = TurnText(self.job, Texts(await self.job.history()).open())
+
     def made(self, plan: Plan) -> None:
-        """Record the plan of a turn, and count its usage."""
-        self.spend(plan.usage)
+        """Record the plan of a turn; its usage was counted when the CLI told it."""
+        self.state.spent.iterations += 1
         self.events = [*self.events, Checked(vocabulary.PLAN_MADE, values.snapshot(plan))]
 
     def reached(self) -> End | None:
@@ -151,6 +179,21 @@ class SessionRun(Ledger[State]):
                 self.record(given, digest=call.digest, **said)
                 return True
         return False
+
+
+def refuse_limits(limits: Collection[str], known: Collection[str]) -> None:
+    """Refuse limits that a session does not keep.
+
+    Raises:
+        InvalidValue: One of the limits is not known; it is named.
+    """
+    for name in limits:
+        if name not in known:
+            raise InvalidValue(
+                f"limits.{name}",
+                f"is not kept by a session of the Copilot CLI; use {', '.join(known)}, or run the "
+                "Task on a Loop",
+            )
 
 
 def ended(fault: TaskFailed) -> End:

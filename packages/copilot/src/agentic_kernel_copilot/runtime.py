@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, Final, Unpack
+from typing import Any, ClassVar, Final, Unpack
 
 from copilot.session import MCPServerConfig, ProviderConfig, SystemMessageConfig
 
 from agentic_kernel_engine import Host, HostOptions, Limits, Store
+from agentic_kernel_engine.inputs import Inputs
 from agentic_kernel_engine.loop import Principal
 from agentic_kernel_engine.principal import NOBODY
-from agentic_kernel_engine.seams import Policy, Tool
+from agentic_kernel_engine.seams import Policy, Tool, Validator
 
-from .substrate import CopilotSubstrate, OnKill
+from .substrate import INPUTS, CopilotSubstrate, OnKill, new_uuid
 
 RUNTIME_KIND: Final = "copilot"
 """The ``runtime_kind`` of the Tasks that this runtime serves."""
@@ -33,6 +35,9 @@ class CopilotRuntime(Host):
         ...     print(done.result)
     """
 
+    inputs: ClassVar[Inputs] = INPUTS
+    """The parts of a Task that it takes; it refuses the others at dispatch."""
+
     def __init__(
         self,
         store: Store | None = None,
@@ -48,6 +53,9 @@ class CopilotRuntime(Host):
         policy: Policy | None = None,
         limits: Limits | None = None,
         principal: Principal = NOBODY,
+        validator: Validator | None = None,
+        timer: Callable[[], float] = time.monotonic,
+        ids: Callable[[], str] = new_uuid,
         on_kill: OnKill = "keep",
         working_directory: str | os.PathLike[str] | None = None,
         home: str | os.PathLike[str] | None = None,
@@ -70,6 +78,9 @@ class CopilotRuntime(Host):
             policy: See `CopilotSubstrate`.
             limits: See `CopilotSubstrate`.
             principal: See `CopilotSubstrate`.
+            validator: See `CopilotSubstrate`.
+            timer: See `CopilotSubstrate`.
+            ids: See `CopilotSubstrate`.
             on_kill: See `CopilotSubstrate`.
             working_directory: See `CopilotSubstrate`.
             home: See `CopilotSubstrate`.
@@ -92,6 +103,9 @@ class CopilotRuntime(Host):
             policy=policy,
             limits=limits,
             principal=principal,
+            validator=validator,
+            timer=timer,
+            ids=ids,
             on_kill=on_kill,
             working_directory=working_directory,
             home=home,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
@@ -21,8 +22,8 @@ from copilot.session import (
 
 from agentic_kernel import CannotStart, InvalidValue, Task
 from agentic_kernel_engine import Event, Job, Limits, StateUnreadable, TaskFailed, edges
+from agentic_kernel_engine.inputs import Inputs
 from agentic_kernel_engine.loop import (
-    CONTINUES,
     STOP_REASON,
     USED,
     End,
@@ -35,24 +36,44 @@ from agentic_kernel_engine.loop import (
 from agentic_kernel_engine.plans import vocabulary
 from agentic_kernel_engine.principal import NOBODY
 from agentic_kernel_engine.providers import check_model, check_seconds
-from agentic_kernel_engine.seams import AgentTool, AllowAll, Policy, Tool, Tools
+from agentic_kernel_engine.seams import AgentTool, AllowAll, Policy, Tool, Tools, Validator
 from agentic_kernel_engine.waiting import WAITING_FOR
 
 from . import failures
 from .calls import Calls
 from .cli import PATIENCE, Cli, default_home
 from .provider import MODEL, check_provider, keys_of, lacking, provider_of
-from .run import SessionRun, ended
+from .run import SessionRun, ended, refuse_limits
 from .session import SessionMissing, missing, offered
 from .state import VERSION, State, load
 from .turns import SessionTurns
 
 SESSION: Final = "copilot/session"
 """The note that names the CLI's session."""
+INPUTS: Final = Inputs(
+    scope="copilot",
+    limits=(
+        "max_iterations",
+        "max_tool_calls",
+        "max_failures",
+        "max_seconds",
+        "max_input_tokens",
+        "max_output_tokens",
+        "max_total_tokens",
+        "max_cost",
+    ),
+    tools=True,
+)
+"""The inputs that the substrate takes: a session of the CLI belongs to one Task."""
 LET_GO_SECONDS: Final = 2 * PATIENCE
 """Seconds that a run may take to let go of its session: it ends the turn, then leaves."""
 OnKill = Literal["keep", "delete"]
 """The treatment of the session of a killed Task: the CLI keeps or deletes it."""
+
+
+def new_uuid() -> str:
+    """A new id for a session."""
+    return str(uuid.uuid4())
 
 
 class CopilotSubstrate:
@@ -87,8 +108,11 @@ class CopilotSubstrate:
             call that the CLI asks about; `AllowAll` by default. A call of an MCP server's tool
             counts as a write, whatever the server declares.
         limits: The limits of a Task: answers, calls, failures, seconds, tokens and cost. The other
-            limits are for the Loop only.
+            limits are for the Loop only, and are refused.
         principal: The principal of the Tasks whose dispatch names none; see `Host.dispatch`.
+        validator: Makes the checks of each of our tools that has no validator of its own.
+        timer: Returns seconds, never running backwards, for ``max_seconds``.
+        ids: Issues the ids of sessions; each id must be a new UUID.
         on_kill: ``keep`` or ``delete`` the session of a killed Task.
         working_directory: The folder in which the CLI works; None for the current one.
         home: The folder in which the CLI keeps its sessions; None for ``COPILOT_HOME``, or
@@ -116,6 +140,9 @@ class CopilotSubstrate:
         policy: Policy | None = None,
         limits: Limits | None = None,
         principal: Principal = NOBODY,
+        validator: Validator | None = None,
+        timer: Callable[[], float] = time.monotonic,
+        ids: Callable[[], str] = new_uuid,
         on_kill: OnKill = "keep",
         working_directory: str | os.PathLike[str] | None = None,
         home: str | os.PathLike[str] | None = None,
@@ -141,13 +168,18 @@ class CopilotSubstrate:
             check_provider(provider)
         failures.keep(keys_of(provider, mcp_servers, known))
         self._lacks = lacking(provider, named, offline)
+        self._named = named or (provider or {}).get("model_id") or ""
         self._timeout = timeout
         self._tools = Tools(*tools)
         if any(isinstance(each, AgentTool) for each in self._tools.tools()):
             raise InvalidValue("tools", "has an agent; only the engine's Loop delegates")
         self._policy: Policy = AllowAll() if policy is None else policy
         self._limits = Limits() if limits is None else limits
+        refuse_limits(msgspec.to_builtins(self._limits), INPUTS.limits)
         self.principal = edges.instance(principal, "principal", Principal)
+        self._validator = None if validator is None else edges.function(validator, "validator")
+        self._timer = edges.function(timer, "timer")
+        self._ids = edges.function(ids, "ids")
         self._on_kill = on_kill
         where = None if working_directory is None else Path(working_directory)
         self.cli = Cli(
@@ -179,23 +211,22 @@ class CopilotSubstrate:
             self._options["hooks"] = {"on_pre_tool_use": _asking(mcp_servers)}
         self._live: dict[str, asyncio.Event] = {}
 
+    @property
+    def limit_names(self) -> Collection[str]:
+        """The limits that a Task may have."""
+        return INPUTS.limits
+
     async def accept(self, task: Task) -> None:
-        """Refuse a Task if the CLI cannot start, or if the Task continues another one.
+        """Refuse a Task if the CLI cannot start, or if the Task has an input that is not taken.
 
         Raises:
             CannotStart: The CLI is missing, has another version, or does not start; it has no
-                provider that it may reach, or no model; the Task continues another Task's
-                conversation; or the metadata has a key that only this substrate may note. The
-                message says what to do.
+                provider that it may reach, or no model; the Task has an input that is not in
+                `INPUTS`; or the metadata has a key that only this substrate may note. The message
+                says what to do.
         """
         refuse_notes(task, SESSION, STOP_REASON, WAITING_FOR, USED)
-        if CONTINUES in task.metadata:
-            raise CannotStart(
-                f"a session of the Copilot CLI belongs to one Task and cannot begin with another "
-                f"one's conversation; leave {CONTINUES!r} out, and say in the instructions what "
-                "was said before",
-                task.id,
-            )
+        INPUTS.check(task)
         if self._lacks:
             raise CannotStart(self._lacks, task.id)
         await self.cli.open()
@@ -211,12 +242,15 @@ class CopilotSubstrate:
             TaskFailed: With a code of `agentic_kernel_copilot.failures`, or ``engine/<limit>``.
         """
         await self._alone(job)
+        job.announce(self._named)
         begun = job.state is not None
         try:
-            state = load(job.state) if begun else State(VERSION, str(uuid.uuid4()))
+            state = load(job.state) if begun else State(VERSION, self._ids())
         except InvalidValue as error:
             raise StateUnreadable(str(error)) from error
-        entry = SessionRun(job, state, self._limits)
+        entry = SessionRun(job, state, self._limits, self._timer, INPUTS.limits)
+        if not job.fresh:
+            await entry.read_text()
         if not begun:
             job.note(SESSION, state.session)
             entry.record(
@@ -227,7 +261,7 @@ class CopilotSubstrate:
         try:
             if self._lacks:
                 raise CannotStart(self._lacks)
-            calls = Calls(entry, self._tools, self._policy)
+            calls = Calls(entry, self._tools, self._policy, self._validator)
             turns = SessionTurns(entry, calls, self.cli, self._options, self._timeout)
             output = await turns.run(begun)
         except End as end:

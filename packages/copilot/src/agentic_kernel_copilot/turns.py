@@ -14,7 +14,7 @@ from typing import Any, Final
 from copilot.session_events import SessionEvent
 
 from agentic_kernel_engine import TaskFailed
-from agentic_kernel_engine.loop import End
+from agentic_kernel_engine.loop import End, StopReason
 from agentic_kernel_engine.providers.failures import TIMEOUT
 
 from . import failures
@@ -84,6 +84,10 @@ class SessionTurns:
                 except CliLost as lost:
                     await self._lose(lost)
                     begun = True
+                except End as end:
+                    if end.reason is StopReason.TIMEOUT:
+                        await self._settle_calls()
+                    raise
         finally:
             await self._let_go()
 
@@ -188,7 +192,7 @@ class SessionTurns:
         texts += read.reminders
         state.offered = len(task.supplements)
         read.answer = NOTHING
-        read.begin_text()
+        read.tell_rest()
         await self._entry.checkpoint(progress=False)
         read.talking = True
         read.reminders = []
@@ -300,6 +304,12 @@ class SessionTurns:
         self._session = None
         if self._workers:
             await asyncio.wait(list(self._workers.values()), timeout=self._entry.seconds_left)
+
+    async def _settle_calls(self) -> None:
+        """Record the turn whose calls the deadline has cut, once they have ended."""
+        if self._workers:
+            await asyncio.wait(list(self._workers.values()), timeout=PATIENCE)
+        self._entry.settle_turn()
 
     async def _let_go(self) -> None:
         """End the work of this entry; the CLI keeps the session with its open requests."""

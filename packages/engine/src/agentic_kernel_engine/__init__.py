@@ -8,7 +8,15 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .codec import agent_from_json, agent_to_json, task_from_json, task_to_json
+    from .codec import (
+        agent_from_json,
+        agent_to_json,
+        event_from_json,
+        event_to_json,
+        task_from_json,
+        task_to_json,
+    )
+    from .cursor import Cursor, EventId
     from .errors import (
         Conflict,
         HostClosed,
@@ -20,7 +28,7 @@ if TYPE_CHECKING:
         UnknownOutcome,
         Unreadable,
     )
-    from .events import Event
+    from .events import Event, TaskEvent
     from .host.host import Host, HostOptions
     from .host.job import Job
     from .host.rerun import rerun
@@ -44,28 +52,33 @@ if TYPE_CHECKING:
     from .router import Router
     from .seams import tool
     from .search import Search, SearchOptions
-    from .store import EventId, Store, StoreTraits
-    from .substrate import Accepting, Acting, Cleaning, Metered, Reading, Substrate
+    from .store import Store, StoreTraits
+    from .substrate import Accepting, Acting, Cleaning, Limiting, Metered, Reading, Substrate
     from .terms import Terms
+    from .waiting import WaitingFor, waiting_for
 
 __all__ = [
-    "Accepting", "Acting", "Cleaning", "CompositeObserver", "Conflict", "ConsoleObserver", "Event",
-    "EventId", "Host", "HostClosed", "HostGone", "HostOptions", "InMemoryObserver", "InboxFull",
-    "Job", "Limits", "Loop", "MemoryStore", "Metered", "Observer", "Outcome", "Principal",
-    "Reading", "Receipt", "Record", "Router", "RunEnded", "Search", "SearchOptions",
-    "StateUnreadable", "StopReason", "Store", "StoreError", "StoreTraits", "StreamingObserver",
-    "Substrate", "TaskFailed", "Terms", "UnknownOutcome", "Unreadable", "agent_from_json",
-    "agent_to_json", "drain_on_signals", "host_of", "owner_name", "rerun", "task_from_json",
-    "task_to_json", "tool",
+    "Accepting", "Acting", "Cleaning", "CompositeObserver", "Conflict", "ConsoleObserver",
+    "Cursor", "Event", "EventId", "Host", "HostClosed", "HostGone", "HostOptions",
+    "InMemoryObserver", "InboxFull", "Job", "Limiting", "Limits", "Loop", "MemoryStore",
+    "Metered", "Observer", "Outcome", "Principal", "Reading", "Receipt", "Record", "Router",
+    "RunEnded", "Search", "SearchOptions", "StateUnreadable", "StopReason", "Store",
+    "StoreError", "StoreTraits", "StreamingObserver", "Substrate", "TaskEvent", "TaskFailed",
+    "Terms", "UnknownOutcome", "Unreadable", "WaitingFor", "agent_from_json", "agent_to_json",
+    "drain_on_signals", "event_from_json", "event_to_json", "host_of", "owner_name", "rerun",
+    "task_from_json", "task_to_json", "tool", "waiting_for",
 ]  # fmt: skip
 
 _NAMES = {
-    "codec": "agent_from_json agent_to_json task_from_json task_to_json",
+    "codec": (
+        "agent_from_json agent_to_json event_from_json event_to_json task_from_json task_to_json"
+    ),
+    "cursor": "Cursor EventId",
     "errors": (
         "Conflict HostClosed HostGone InboxFull StateUnreadable StoreError TaskFailed "
         "UnknownOutcome Unreadable"
     ),
-    "events": "Event",
+    "events": "Event TaskEvent",
     "host.host": "Host HostOptions",
     "host.job": "Job",
     "host.rerun": "rerun",
@@ -83,9 +96,10 @@ _NAMES = {
     "router": "Router",
     "seams": "tool",
     "search": "Search SearchOptions",
-    "store": "EventId Store StoreTraits",
-    "substrate": "Accepting Acting Cleaning Metered Reading Substrate",
+    "store": "Store StoreTraits",
+    "substrate": "Accepting Acting Cleaning Limiting Metered Reading Substrate",
     "terms": "Terms",
+    "waiting": "WaitingFor waiting_for",
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
 

@@ -1,4 +1,4 @@
-"""Codec: JSON documents of a Task and an Agent, for people and other programs.
+"""Codec: JSON documents of a Task, an Agent and an Event, for people and other programs.
 
 Moments are ISO 8601. A document from outside is checked strictly.
 """
@@ -16,7 +16,9 @@ from agentic_kernel import Agent, Failure, InvalidTask, InvalidValue, Task, Task
 from agentic_kernel.catalog import check_name
 from agentic_kernel.frozen import shown
 
-from . import moments, values
+from . import edges, moments, values
+from .cursor import EventId
+from .events import Event
 
 
 def task_to_json(task: Task) -> str:
@@ -142,6 +144,58 @@ def agent_from_json(text: str | bytes) -> Agent:
     if not isinstance(capabilities, list):
         raise InvalidValue("agent.capabilities", "must be a list of names")
     return Agent(fields.get("name", ""), tuple(capabilities), fields.get("metadata", {}))
+
+
+def event_to_json(event: Event) -> str:
+    """An Event as a JSON document.
+
+    Raises:
+        InvalidValue: It is not an Event, or its data cannot be written as JSON; the message names
+            the path.
+    """
+    edges.instance(event, "event", Event)
+    edges.text(event.type, "event.type")
+    text = values.encode(values.mapping(event.data, "event.data"), "event.data")
+    return msgspec.json.encode({**event_to_dict(event), "data": msgspec.Raw(text)}).decode()
+
+
+def event_to_dict(event: Event) -> dict[str, Any]:
+    """An Event as plain values: ``id`` as its text, ``at`` in ISO 8601, ``type`` and ``data``.
+
+    ``id`` is None for an event that is not durable yet.
+    """
+    return {
+        "id": None if event.id is None else str(EventId(*event.id)),
+        "at": stamp(event.at),
+        "type": event.type,
+        "data": event.data,
+    }
+
+
+def event_from_json(text: str | bytes) -> Event:
+    """An Event from its JSON document.
+
+    Raises:
+        InvalidValue: The document is not JSON, or not the document of an Event.
+    """
+    return event_from_dict(_strict(text))
+
+
+def event_from_dict(fields: Any) -> Event:
+    """An Event from the plain values of `event_to_dict`; ``id`` and ``at`` may be left out.
+
+    Raises:
+        InvalidValue: The values are not those of an Event.
+    """
+    if not isinstance(fields, Mapping) or not fields.keys() <= {"id", "at", "type", "data"}:
+        raise InvalidValue("event", "must be a JSON object of id, at, type and data")
+    id, at = fields.get("id"), fields.get("at")
+    return Event(
+        edges.text(fields.get("type"), "event.type", empty=False, remedy="name the event's kind"),
+        values.mapping(fields.get("data", {}), "event.data"),
+        None if at is None else _moment(at, "event.at"),
+        None if id is None else EventId.parse(id),
+    )
 
 
 def failure_to_dict(failure: Failure) -> dict[str, Any]:

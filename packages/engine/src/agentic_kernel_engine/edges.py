@@ -19,6 +19,7 @@ from agentic_kernel import InvalidValue, TaskStatus
 from agentic_kernel.frozen import shown
 
 from . import moments, values
+from .cursor import EventId
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
@@ -276,7 +277,7 @@ def one_status(value: Any, name: str) -> TaskStatus:
     return TaskStatus(str.__str__(value))
 
 
-def cursor(value: Any, name: str) -> tuple[int, int] | None:
+def cursor(value: Any, name: str) -> EventId | None:
     """Check a cursor: the id of the last event that was read, or None for the beginning.
 
     Raises:
@@ -288,7 +289,7 @@ def cursor(value: Any, name: str) -> tuple[int, int] | None:
         raise InvalidValue(
             name, f"is {came(value)}; use the id of an event, (version, index), or None"
         )
-    return whole(value[0], f"{name}[0]", 0), whole(value[1], f"{name}[1]", -1)
+    return EventId(whole(value[0], f"{name}[0]", 0), whole(value[1], f"{name}[1]", -1))
 
 
 def part(value: Any, name: str, port: type[Any]) -> Any:

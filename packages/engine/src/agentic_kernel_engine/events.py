@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -16,8 +17,8 @@ import msgspec
 from agentic_kernel import Complete, Fail, InvalidValue, Mutation
 
 from . import moments, values
+from .cursor import Cursor, EventId
 from .errors import StoreError
-from .store import EventId
 
 TASK_DISPATCHED: Final = "task.dispatched"
 """The Task entered ``running``. Data: ``by``."""
@@ -45,8 +46,14 @@ RESULT_DROPPED: Final = "run.result_dropped"
 """A run produced a result after it had lost the Task. Data: ``by``."""
 RUN_ABANDONED: Final = "run.abandoned"
 """A run did not unwind in time and keeps its slot. Live only. Data: ``by``."""
+RUN_BEGUN: Final = "run.begun"
+"""A run of the Task begins on this Host, at its first entry or a later one. Live only; told only if
+it names an Agent or a model. Data: ``agent``, ``model`` (the name by which requests ask for it)."""
 RUN_DELTA: Final = "run.delta"
-"""Text in progress. Data: ``text``. Deltas emitted one after the other are stored as one."""
+"""Text in progress. Data: ``text``; ``at``, the number of characters of the turn's text before it
+on its channel; ``channel``, if it is not the answer itself. `texts.Texts` joins deltas to the text.
+Deltas emitted one after the other are stored as one, and may be stored before the next commit of
+the run. Versions before 0.2 wrote no ``at``."""
 RUN_TURN: Final = "run.turn"
 """The text so far is a finished turn; deltas that follow begin a new text."""
 
@@ -65,6 +72,7 @@ HOST_EVENTS: Final = frozenset(
         TASK_DECISION_POSTED,
         RESULT_DROPPED,
         RUN_ABANDONED,
+        RUN_BEGUN,
         RUN_DELTA,
         RUN_TURN,
     }
@@ -84,7 +92,13 @@ class Event(msgspec.Struct, frozen=True):
     """The moment, in UTC; by the Host's clock if not given. An event to be emitted needs an aware
     moment from `moments.EARLIEST` to `moments.LATEST`."""
     id: EventId | None = None
-    """``(version, index)`` once durable; None for an event that is only live so far."""
+    """The id once durable; None for an event that is only live so far."""
+
+
+class TaskEvent(Event, frozen=True):
+    """An event with the Task that it belongs to, as `Host.watch` gives it."""
+
+    task_id: str = ""
 
 
 class Checked(msgspec.Struct, gc=False):
@@ -118,7 +132,7 @@ def make(event: Any, at: datetime, path: str = "event") -> tuple[Event, bytes]:
     if not text.startswith(b"{"):
         raise InvalidValue(f"{path}.data", "must be a mapping")
     moment = at if event.at is None else moments.aware(f"{path}.at", event.at)
-    line = b'{"type":%b,"at":%d,"data":%b}' % (kind, _stamp(moment), text)
+    line = b'{"type":%b,"at":%d,"data":%b}' % (kind, stamp(moment), text)
     return Event(event.type, event.data, moment), line
 
 
@@ -130,11 +144,11 @@ def stored(events: Sequence[Any], at: datetime) -> list[bytes]:
     """
     if not events:
         return []
-    stamp = _stamp(at)
+    moment = stamp(at)
     others = False
     for event in events:
         if type(event) is Checked:
-            event.at = stamp
+            event.at = moment
         else:
             others = True
     if not others:
@@ -152,7 +166,8 @@ def by_act(type: str, data: Mapping[str, Any], act: int, at: datetime) -> bytes:
     return stored([Checked(type, {**data, "act": act})], at)[0]
 
 
-def _stamp(at: datetime) -> int:
+def stamp(at: datetime) -> int:
+    """A moment in microseconds since 1970, as it is stored."""
     since = at - _EPOCH
     return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
 
@@ -162,8 +177,8 @@ _types: dict[str, bytes] = {}
 _MOST_TYPES = 1_000
 
 
-_FIRST: Final = _stamp(moments.EARLIEST)
-_LAST: Final = _stamp(moments.LATEST)
+_FIRST: Final = stamp(moments.EARLIEST)
+_LAST: Final = stamp(moments.LATEST)
 
 
 def _type_text(type: Any, path: str) -> bytes:
@@ -197,7 +212,11 @@ class _Stored(msgspec.Struct, gc=False):
 _decoder = msgspec.json.Decoder(_Stored)
 
 
-def from_stored(id: EventId | None, text: bytes) -> Event:
+_event_id = partial(tuple.__new__, EventId)
+"""Makes an id of a store's plain tuple, without a call of a Python function."""
+
+
+def from_stored(id: Cursor | None, text: bytes) -> Event:
     """Decode an event from its stored form.
 
     Version 0.1 stored moments too close to the end of the calendar. They are moved into the range
@@ -213,4 +232,4 @@ def from_stored(id: EventId | None, text: bytes) -> Event:
             f"event {id} is damaged and cannot be read: {damage}; restore it from a copy"
         ) from None
     since = timedelta(microseconds=min(max(stored.at, _FIRST), _LAST))
-    return Event(stored.type, stored.data, _EPOCH + since, id)
+    return Event(stored.type, stored.data, _EPOCH + since, None if id is None else _event_id(id))

@@ -14,11 +14,12 @@ import msgspec
 
 from agentic_kernel import TaskExists, TaskNotFound, TaskStatus
 
+from .cursor import Cursor
 from .errors import Conflict, HostGone, Unreadable
 from .moments import aware
 from .record import Record, host_of, owner_name
 from .search import Search, SearchOptions, created, page_size
-from .store import EventId, StoreTraits
+from .store import StoreTraits
 
 _RUNNING = TaskStatus.RUNNING
 _TERMINAL = frozenset(status for status in TaskStatus if status.terminal)
@@ -51,7 +52,7 @@ class _Shelf(msgspec.Struct, gc=False):
         if events:
             self.commits.append(_Commit(version, tuple(events)))
 
-    def events(self, after: EventId | None, limit: int) -> list[tuple[EventId, bytes]]:
+    def events(self, after: Cursor | None, limit: int) -> list[tuple[Cursor, bytes]]:
         start = 0 if after is None else bisect_left(self.commits, after[0], key=_version)
         found = (
             ((commit.version, index), text)
@@ -162,8 +163,8 @@ class MemoryStore:
             return claimed
 
     async def events(
-        self, task_id: str, after: EventId | None = None, limit: int = 1000
-    ) -> Sequence[tuple[EventId, bytes]]:
+        self, task_id: str, after: Cursor | None = None, limit: int = 1000
+    ) -> Sequence[tuple[Cursor, bytes]]:
         return self._shelf(task_id).events(after, limit)
 
     async def changed(self, versions: Mapping[str, int]) -> Mapping[str, int]:

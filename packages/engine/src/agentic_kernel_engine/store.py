@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol, Unpack, runtime_checkable
 
+from .cursor import Cursor
+from .cursor import EventId as EventId
 from .errors import Unreadable
 from .record import Record
 from .search import SearchOptions
-
-EventId = tuple[int, int]
-"""``(version, index)``: the commit that wrote the event, and its place in that commit (R15)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,8 +130,8 @@ class Store(Protocol):
         ...
 
     async def events(
-        self, task_id: str, after: EventId | None = None, limit: int = 1000
-    ) -> Sequence[tuple[EventId, bytes]]:
+        self, task_id: str, after: Cursor | None = None, limit: int = 1000
+    ) -> Sequence[tuple[Cursor, bytes]]:
         """Events in order of their ids, at most ``limit`` of them.
 
         Args:

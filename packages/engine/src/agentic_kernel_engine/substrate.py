@@ -16,9 +16,9 @@ from .principal import Principal
 class Substrate(Protocol):
     """The part of a Runtime that does a Task's work.
 
-    A substrate may also be `Accepting`, `Cleaning`, `Acting`, `Reading` or `Metered`. Name these as
-    base classes: a method that is misspelled then fails in the type checker, and when the
-    substrate is made.
+    A substrate may also be `Accepting`, `Cleaning`, `Acting`, `Limiting`, `Metered` or `Reading`.
+    Name these as base classes: a method that is misspelled then fails in the type checker, and
+    when the substrate is made.
     """
 
     @abstractmethod
@@ -78,6 +78,16 @@ class Acting(Protocol):
     @abstractmethod
     def principal(self) -> Principal:
         """The principal; it never changes."""
+        ...
+
+
+class Limiting(Protocol):
+    """A substrate that keeps limits; a dispatch with limits is refused on any other."""
+
+    @property
+    @abstractmethod
+    def limit_names(self) -> Collection[str]:
+        """The names of the fields of `Limits` that it keeps; they never change."""
         ...
 
 

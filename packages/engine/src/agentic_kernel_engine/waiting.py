@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal, Required, TypedDict, cast
 
 from agentic_kernel import Task, TaskStatus
+
+from . import edges
 
 if TYPE_CHECKING:
     from .record import Record
@@ -18,7 +20,64 @@ ANSWER: Final = "engine/answer"
 """A decision in the inbox that answers a question. Data: ``text``, ``by``."""
 
 
-def waiting_for(task: Task) -> Mapping[str, Any] | None:
+class ApprovalRequest(TypedDict, total=False):
+    """One action that waits for a person's approval."""
+
+    digest: Required[str]
+    """The digest that the decision names."""
+    type: str
+    """The kind of the action, such as ``tool_call``."""
+    action: Mapping[str, Any]
+    reason: str
+    """The reason that the policy gave."""
+    task: str
+    """The Task that asks, if it is a child of this one."""
+
+
+class WaitingFor(TypedDict, total=False):
+    """The approval, the answer or the moment that a paused Task waits for.
+
+    Only ``kind`` is always there; the other keys belong to the kinds that they name.
+    """
+
+    kind: Required[Literal["approval", "question", "schedule"]]
+    requests: Sequence[ApprovalRequest]
+    """For an approval: the actions, in the order of the plan."""
+    question: str
+    """For a question: its text."""
+    digest: str
+    """For a question: the digest that the answer names."""
+    at: str
+    """For a schedule: the moment, in ISO 8601."""
+    reason: str
+    """For a schedule: the reason that the planner gave."""
+    task: str
+    """For a question: the Task that asks, if it is a child of this one."""
+    children: Sequence[str]
+    """The children of this Task that ask; absent if the Task itself asks."""
+
+
+def waiting_for(task: Task) -> WaitingFor | None:
+    """The approval, the answer or the moment that a paused Task waits for.
+
+    Returns:
+        None if the Task is not paused, or was paused without a request, so that a plain resume lets
+        it go on. A value that came in with the Task's input is ignored.
+
+    Raises:
+        InvalidValue: It is not a Task.
+    """
+    if edges.instance(task, "task", Task).status is not TaskStatus.PAUSED:
+        return None
+    note = task.metadata.get(WAITING_FOR) if WAITING_FOR in task.noted else None
+    if not isinstance(note, Mapping):
+        return None
+    if note.get("kind") == "schedule":
+        return cast(WaitingFor, note) if isinstance(note.get("at"), str) else None
+    return cast("WaitingFor | None", request_of(task))
+
+
+def request_of(task: Task) -> Mapping[str, Any] | None:
     """The Task's note about the decision it needs from people; None if there is no valid one.
 
     The note asks for an approval, with the digest of each of its ``requests``, or for the answer to
@@ -46,8 +105,8 @@ def waiting_for(task: Task) -> Mapping[str, Any] | None:
 
 
 def asked(task: Task) -> Mapping[str, Any] | None:
-    """`waiting_for` of a paused Task; None if the Task is not paused."""
-    return waiting_for(task) if task.status is TaskStatus.PAUSED else None
+    """`request_of` a paused Task; None if the Task is not paused."""
+    return request_of(task) if task.status is TaskStatus.PAUSED else None
 
 
 def children_asking(task: Task) -> Sequence[str]:

@@ -294,7 +294,7 @@ async def test_a_delta_that_is_changed_after_it_was_emitted_stays_as_it_was(
     async with Host(acting(act)) as host:
         done = await host.run(new_task())
         deltas = [e.data for e in await events_of(host, done.id) if e.type == "run.delta"]
-    assert deltas == [{"text": "ab", "channel": "side"}]
+    assert deltas == [{"text": "ab", "channel": "side", "at": 0}]
 
 
 async def test_what_is_emitted_and_noted_until_a_commit_has_a_limit(

@@ -25,7 +25,7 @@ from agentic_kernel_engine import (
 from agentic_kernel_engine.events import Event
 from agentic_kernel_engine.host.partial_output import partial_output
 from agentic_kernel_engine.record import owner_name
-from agentic_kernel_engine.waiting import WAITING_FOR, waiting_for
+from agentic_kernel_engine.waiting import WAITING_FOR, request_of
 
 from ..conftest import Acting, LookedAt, NewTask, TappedStore, Until
 
@@ -290,10 +290,10 @@ def test_input_is_no_note_of_the_tasks_own(new_task: NewTask) -> None:
     waits = {"kind": "question", "digest": "d"}
     given = new_task(metadata={"engine/waiting_for": waits, "test/partial_output": "mine"})
     said = [Event("run.delta", {"text": "x"})]
-    assert waiting_for(given) is None
+    assert request_of(given) is None
     assert partial_output(given, said) == {}
     noted = apply(new_task(), Kill(notes={"engine/waiting_for": waits}), datetime.now(UTC))
-    assert waiting_for(noted) is not None
+    assert request_of(noted) is not None
     assert partial_output(noted, said) == {"test/partial_output": "x"}
 
 

@@ -46,16 +46,15 @@ async def answer(job: Job) -> Any:
 
 async def test_the_public_names_are_these() -> None:
     assert set(engine.__all__) == {
-        "Accepting", "Acting", "Cleaning",
-        "CompositeObserver", "Conflict", "ConsoleObserver", "Event", "EventId", "Host",
-        "HostClosed", "HostGone", "HostOptions", "InMemoryObserver", "InboxFull", "Job", "Limits",
-        "Loop", "MemoryStore", "Metered",
-        "Observer", "Outcome", "Principal", "Reading", "Receipt", "Record", "Router", "RunEnded",
-        "Search", "SearchOptions", "StateUnreadable", "StopReason", "Store",
-        "StoreError", "StoreTraits", "StreamingObserver", "Substrate", "TaskFailed", "Terms",
-            "UnknownOutcome", "Unreadable",
-        "agent_from_json", "agent_to_json", "drain_on_signals", "host_of", "owner_name",
-        "rerun", "task_from_json", "task_to_json", "tool",
+        "Accepting", "Acting", "Cleaning", "CompositeObserver", "Conflict", "ConsoleObserver",
+        "Cursor", "Event", "EventId", "Host", "HostClosed", "HostGone", "HostOptions",
+        "InMemoryObserver", "InboxFull", "Job", "Limiting", "Limits", "Loop", "MemoryStore",
+        "Metered", "Observer", "Outcome", "Principal", "Reading", "Receipt", "Record", "Router",
+        "RunEnded", "Search", "SearchOptions", "StateUnreadable", "StopReason", "Store",
+        "StoreError", "StoreTraits", "StreamingObserver", "Substrate", "TaskEvent", "TaskFailed",
+        "Terms", "UnknownOutcome", "Unreadable", "WaitingFor", "agent_from_json", "agent_to_json",
+        "drain_on_signals", "event_from_json", "event_to_json", "host_of", "owner_name", "rerun",
+        "task_from_json", "task_to_json", "tool", "waiting_for",
     }  # fmt: skip
 
 

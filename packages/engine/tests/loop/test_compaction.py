@@ -11,6 +11,7 @@ import pytest
 
 from agentic_kernel import InvalidValue, TaskStatus
 from agentic_kernel_engine import Host, MemoryStore
+from agentic_kernel_engine.cursor import Cursor
 from agentic_kernel_engine.loop.compaction import KEPT, KEPT_TEXTS
 from agentic_kernel_engine.loop.replay import replay
 from agentic_kernel_engine.loop.run import LoopRun
@@ -33,7 +34,6 @@ from agentic_kernel_engine.plans.transcript import (
 )
 from agentic_kernel_engine.seams.compactor import Compaction, WindowCompactor
 from agentic_kernel_engine.seams.planner import Context
-from agentic_kernel_engine.store import EventId
 
 from ..conftest import Crash, TappedStore
 from ..scripting import Runner, World, new_task
@@ -46,9 +46,9 @@ class Reads(MemoryStore):
 
     def __init__(self) -> None:
         super().__init__()
-        self.reads: list[tuple[EventId | None, int]] = []
+        self.reads: list[tuple[Cursor | None, int]] = []
 
-    async def events(self, task_id: str, after: EventId | None = None, limit: int = 1000) -> Any:
+    async def events(self, task_id: str, after: Cursor | None = None, limit: int = 1000) -> Any:
         found = await super().events(task_id, after, limit)
         self.reads.append((after, len(found)))
         return found

@@ -12,10 +12,11 @@ from agentic_kernel_engine import Host
 from agentic_kernel_engine.loop.replay import replay
 from agentic_kernel_engine.plans.action import AskUser, Delegate, FinalAnswer, ToolCall
 from agentic_kernel_engine.plans.limits import Limits
-from agentic_kernel_engine.plans.plan import Plan, Usage
+from agentic_kernel_engine.plans.plan import Delta, Plan, Usage
 from agentic_kernel_engine.seams.memories import InMemoryMemory
 from agentic_kernel_engine.seams.planner import Context
 from agentic_kernel_engine.seams.planners import ScriptedPlanner, Streamed
+from agentic_kernel_engine.texts import Texts
 from agentic_kernel_engine.tools.registry import ToolContext, tool
 
 from ..conftest import Crash
@@ -229,8 +230,9 @@ async def test_pauses_in_the_middle_of_an_answer_keep_the_text_and_give_it_back(
 
     def answer(context: Context) -> Any:
         given.append(context.continuation)
-        words = [f"more {len(given)} "] * 500 if len(given) < 3 else ["end"]
-        return Streamed(*words, plan=FinalAnswer("said"), pause=slowly)
+        first, *rest = [f"more {len(given)} "] * 500 if len(given) < 3 else ["end"]
+        beginning = Delta(first, at=len(context.continuation))
+        return Streamed(beginning, *rest, plan=FinalAnswer("said"), pause=slowly)
 
     async with runner.host(answer) as host:
         task = new_task()
@@ -247,8 +249,7 @@ async def test_pauses_in_the_middle_of_an_answer_keep_the_text_and_give_it_back(
     assert given[1].startswith("more 1 ")
     assert given[2].startswith(given[1] + "more 2 ")
     assert len(given[2]) < 500 * 5
-    text = "".join(e.data["text"] for e in await runner.events(task) if e.type == "run.delta")
-    assert text == given[2] + "end"
+    assert Texts(await runner.events(task)).text() == given[2] + "end"
 
 
 async def test_a_kill_in_a_tool_leaves_no_second_run(runner: Runner, world: World) -> None:

@@ -138,11 +138,12 @@ def test_a_governor_needs_a_memory(runner: Runner) -> None:
 
 
 @pytest.mark.parametrize("bad", [5, "", "x" * 1_000, ["monday"], "a\ufeff" * 400], ids=range(5))
+@pytest.mark.parametrize("memory", [InMemoryMemory(), None], ids=["memory", "none"])
 async def test_a_session_that_is_none_is_refused_before_anything_is_written(
-    runner: Runner, bad: Any
+    runner: Runner, bad: Any, memory: Any
 ) -> None:
     task = new_task(metadata={"engine/session": bad})
-    async with runner.host(FinalAnswer(1), memory=InMemoryMemory()) as host:
+    async with runner.host(FinalAnswer(1), memory=memory) as host:
         with pytest.raises(CannotStart, match="engine/session"):
             await host.dispatch(task)
         assert await host.get_many([task.id]) == {}

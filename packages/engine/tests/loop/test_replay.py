@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 from collections.abc import Mapping
 from contextlib import suppress
@@ -12,8 +13,10 @@ import msgspec
 import pytest
 
 from agentic_kernel import IllegalTransition, Task, TaskStatus
-from agentic_kernel_engine import Host, MemoryStore
+from agentic_kernel_engine import Host, Job, MemoryStore
 from agentic_kernel_engine.loop.replay import replay
+from agentic_kernel_engine.loop.state import load
+from agentic_kernel_engine.plans.action import FinalAnswer, ToolCall
 from agentic_kernel_engine.plans.ending import PlannerError
 from agentic_kernel_engine.plans.limits import Limits
 from agentic_kernel_engine.seams.compactor import WindowCompactor
@@ -23,9 +26,9 @@ from agentic_kernel_engine.seams.memory import Scope
 from agentic_kernel_engine.seams.middlewares import Fallback, Retry
 from agentic_kernel_engine.seams.planner import Context
 
-from ..conftest import Crash
+from ..conftest import Acting, Crash
 from ..crashing import Line
-from ..scripting import World, new_task
+from ..scripting import Runner, World, new_task
 from .chances import Chance, Witnessed, decide
 
 TRIALS = 300
@@ -156,3 +159,26 @@ async def test_the_log_agrees_with_two_thousand_runs_with_every_seam(crash: Cras
 async def test_the_log_agrees_with_two_thousand_runs(crash: Crash) -> None:
     for seed in range(10_000, 12_000):
         await agree(seed, crash)
+
+
+async def test_the_outcome_has_the_state_that_the_run_left(runner: Runner) -> None:
+    add = ToolCall("add", {"a": 1, "b": 2})
+    async with runner.host(add, add, FinalAnswer(3)) as host:
+        task = await host.run(new_task())
+        found, record = await host.outcome(task.id), await host.record(task.id)
+        assert record.state is not None
+        assert found.state == json.loads(record.state)
+        state = load(found.state)
+        assert (state.step, state.spent.tool_calls) == (2, 2)
+
+
+@pytest.mark.parametrize(("state", "shown"), [(None, None), ([1], None), ({"at": 1}, {"at": 1})])
+async def test_the_outcome_has_the_state_of_any_substrate_if_it_is_a_mapping(
+    acting: type[Acting], state: Any, shown: Any
+) -> None:
+    async def count(job: Job) -> None:
+        await job.commit(state)
+
+    async with Host(acting(count)) as host:
+        task = await host.run(new_task())
+        assert (await host.outcome(task.id)).state == shown

@@ -30,9 +30,13 @@ from agentic_kernel import (
 )
 from agentic_kernel.frozen import freeze, same
 from agentic_kernel_engine import (
+    Event,
+    EventId,
     Record,
     agent_from_json,
     agent_to_json,
+    event_from_json,
+    event_to_json,
     task_from_json,
     task_to_json,
     values,
@@ -81,6 +85,58 @@ def test_a_task_survives_json(task: Task) -> None:
 def test_an_agent_survives_json() -> None:
     agent = Agent("acme/writer", (Capability("a/b"), Capability("a/b")), {"x": [1]})
     assert agent_from_json(agent_to_json(agent)) == agent
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        Event("task.paused", {"by": "h", "deep": [1, None, "é"]}, AT, EventId(3, 1)),
+        Event("run.delta", freeze({"text": "hello"}), AT),
+        Event("acme.news"),
+    ],
+    ids=["durable", "live", "bare"],
+)
+def test_an_event_survives_json(event: Event) -> None:
+    assert event_from_json(event_to_json(event)) == event
+
+
+def test_the_document_of_an_event_has_these_fields() -> None:
+    document = event_to_json(Event("task.paused", {"reason": "r"}, AT, EventId(3, 1)))
+    assert json.loads(document) == {
+        "id": "3.1", "at": AT.isoformat(), "type": "task.paused", "data": {"reason": "r"},
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("document", "path"),
+    [
+        ("[]", "event"),
+        ('{"type": "a", "task": "t"}', "event"),
+        ('{"data": {}}', "event.type"),
+        ('{"type": ""}', "event.type"),
+        ('{"type": "a", "data": []}', "event.data"),
+        ('{"type": "a", "at": "soon"}', "event.at"),
+        ('{"type": "a", "at": "2026-01-01T00:00:00"}', "event.at"),
+        ('{"type": "a", "id": [3, 1]}', "event id"),
+        ('{"type": "a", "type": "b"}', "document"),
+    ],
+)
+def test_another_document_is_no_event(document: str, path: str) -> None:
+    with pytest.raises(InvalidValue) as refused:
+        event_from_json(document)
+    assert refused.value.path == path
+
+
+def test_what_is_no_event_has_no_document() -> None:
+    for given, path in (
+        ({"type": "a"}, "event"),
+        (Event("a", {"b": object()}), "event.data"),
+        (Event("a", 1), "event.data"),  # type: ignore[arg-type]
+        (Event(1), "event.type"),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(InvalidValue) as refused:
+            event_to_json(given)  # type: ignore[arg-type]
+        assert refused.value.path.startswith(path)
 
 
 def records() -> list[Record]:

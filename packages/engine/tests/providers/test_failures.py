@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
-from agentic_kernel_engine.providers import Failures, retry_after_ms
+from agentic_kernel_engine.loop import NOTHING_USED, Usage
+from agentic_kernel_engine.providers import Failures, retry_after_ms, sent, unsent
 from agentic_kernel_engine.providers.failures import MAX_MESSAGE, MAX_TEXT
 
 KEY = "a-secret-of-no-known-form"
@@ -87,3 +89,68 @@ def test_a_long_message_is_cut(failures: Failures) -> None:
 )
 def test_how_long_to_wait(headers: dict[str, str], wait: int | None) -> None:
     assert retry_after_ms(headers, lambda: NOON) == wait
+
+
+@pytest.mark.parametrize(
+    ("status", "codes", "begun", "used"),
+    [
+        (400, [], False, NOTHING_USED),
+        (401, [], False, NOTHING_USED),
+        (403, [], False, NOTHING_USED),
+        (404, [], False, NOTHING_USED),
+        (429, [], False, NOTHING_USED),
+        (429, [], True, None),
+        (400, ["too_long"], False, None),
+        (408, [], False, None),
+        (409, [], False, None),
+        (499, [], False, None),
+        (500, [], False, None),
+        (503, [], False, None),
+        (302, [], False, None),
+        (None, [], False, None),
+    ],
+)
+def test_only_a_refusal_before_any_work_is_known_to_use_nothing(
+    failures: Failures, status: int | None, codes: list[str], begun: bool, used: Usage | None
+) -> None:
+    assert failures.answered(status, codes, "no", begun=begun).usage == used
+
+
+class Unmade(Exception):
+    """A connection that was not made."""
+
+
+class Lost(Exception):
+    """A connection that was lost."""
+
+
+class Request:
+    """The part of an httpx request that `sent` uses."""
+
+    def __init__(self) -> None:
+        self.extensions: dict[str, Any] = {}
+
+
+@pytest.mark.parametrize("lost", [(Lost,), (Lost, Unmade)])
+async def test_a_request_that_was_lost_and_then_found_no_server_may_have_been_read(
+    lost: tuple[type[Exception], ...],
+) -> None:
+    request, tries = Request(), 0
+
+    async def send() -> None:
+        nonlocal tries
+        tries += 1
+        if tries == 1:
+            raise Lost
+        await request.extensions["trace"]("connection.connect_tcp.started", {})
+        raise Unmade
+
+    with pytest.raises(Unmade) as caught:
+        await sent(request, send, lost)
+    assert tries == 2
+    assert not unsent(caught.value, (Unmade,))
+    assert unsent(Unmade(), (Unmade,))
+    around = OSError("the SDK's own")
+    around.__cause__ = Unmade()
+    assert unsent(around, (Unmade,))
+    assert not unsent(OSError(), (Unmade,))

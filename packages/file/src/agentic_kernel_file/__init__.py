@@ -1,4 +1,4 @@
-"""Durable state for AgenticKernel in one folder, shared by any number of processes."""
+"""Durable state and memory for AgenticKernel in folders, shared by any number of processes."""
 
 from .errors import (
     Damaged,
@@ -10,11 +10,13 @@ from .errors import (
     StoreBusy,
 )
 from .files import Files
+from .memory import FileMemory
 from .sizes import Sizes
 from .store import FileStore
 
 __all__ = [
     "Damaged",
+    "FileMemory",
     "FileStore",
     "Files",
     "FolderGone",

@@ -9,10 +9,10 @@ from contextlib import suppress
 from typing import Final, NamedTuple
 
 from agentic_kernel import InvalidValue, TaskStatus
+from agentic_kernel_engine.cursor import Cursor
 from agentic_kernel_engine.errors import Unreadable
 from agentic_kernel_engine.record import Record, host_of
 from agentic_kernel_engine.search import Search
-from agentic_kernel_engine.store import EventId
 from agentic_kernel_engine.stored import owner_in
 
 from .errors import Damaged
@@ -173,9 +173,7 @@ class Catalog:
             return owner_in(stored.whole, *stored.changes)
         return entry.owner
 
-    def events(
-        self, entry: Entry, after: EventId | None, limit: int
-    ) -> list[tuple[EventId, bytes]]:
+    def events(self, entry: Entry, after: Cursor | None, limit: int) -> list[tuple[Cursor, bytes]]:
         """A page of a Task's events.
 
         Raises:
@@ -184,7 +182,7 @@ class Catalog:
         places, row, gap = self._history(entry, after)
         if gap is not None:
             raise events_damaged(entry.task_id, f"the events up to version {gap}")
-        found: list[tuple[EventId, bytes]] = []
+        found: list[tuple[Cursor, bytes]] = []
         if row is not None and self.table is not None:
             found = self.table.events(row, after, limit)
         while places and len(found) < limit:
@@ -221,7 +219,7 @@ class Catalog:
                 found += [RawEvent((version, n), text, sound=False) for n, text in frame.pieces()]
         return found
 
-    def _history(self, entry: Entry, after: EventId | None) -> _History:
+    def _history(self, entry: Entry, after: Cursor | None) -> _History:
         places: list[tuple[int, int]] = []
         version = entry.version
         try:

@@ -39,8 +39,19 @@ class Folder:
     A process that replaces the manifest holds both locks.
     """
 
-    def __init__(self, path: Path, files: Files, timeout: float, *, create: bool) -> None:
+    def __init__(
+        self,
+        path: Path,
+        files: Files,
+        timeout: float,
+        *,
+        create: bool,
+        format: str = manifest.FORMAT,
+    ) -> None:
         """Open the folder.
+
+        Args:
+            format: The format of the folder, which its manifest names.
 
         Raises:
             FileNotFoundError: It does not exist or is empty, and ``create`` is False.
@@ -48,6 +59,7 @@ class Folder:
         """
         self.path = str(path)
         self.files = files
+        self._format = format
         if create:
             make_path(files, path)
         self.directory = Directory.at(files, self.path)
@@ -60,7 +72,7 @@ class Folder:
                 raise
             text = b""
         if text:
-            manifest.decode(text, self._where(manifest.NAME))
+            self._decoded(text)
         self._known: tuple[File, Manifest] | None = None
         """The latest manifest that was read, and its open file."""
         self._lock: Lock | None = None
@@ -114,7 +126,7 @@ class Folder:
             raise Damaged(
                 f"{self._where(manifest.NAME)} is gone; restore the folder from a copy"
             ) from error
-        found = manifest.decode(file.read(file.size(), 0), self._where(manifest.NAME))
+        found = self._decoded(file.read(file.size(), 0))
         self._known = file, found
         return found
 
@@ -162,12 +174,12 @@ class Folder:
         else:
             return  # another process was first
         self.directory.sync()  # from now on, the durable lock file marks the folder as a store
-        if HOSTS not in self.directory.names():
+        if self._format == manifest.FORMAT and HOSTS not in self.directory.names():
             self.directory.make(HOSTS)
         create_segment(self.directory, _FIRST.number, _FIRST.start)
         Head(self.directory, writable=True).write(1, _FIRST.start, NOTHING)
         self.directory.sync()
-        self._write_manifest(Manifest(1, _FIRST.number + 1, (_FIRST,)))
+        self._write_manifest(Manifest(1, _FIRST.number + 1, (_FIRST,), format=self._format))
         self.directory.rename(_NEW, manifest.NAME)
         self.directory.sync()
 
@@ -175,6 +187,9 @@ class Folder:
         file = self.directory.open(_NEW, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         file.write(successor.encode(), 0)
         file.sync()
+
+    def _decoded(self, text: bytes) -> Manifest:
+        return manifest.decode(text, self._where(manifest.NAME), format=self._format)
 
     def _manifest_text(self) -> bytes:
         file = self.directory.open(manifest.NAME)

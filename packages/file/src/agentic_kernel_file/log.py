@@ -116,9 +116,9 @@ class Log:
     def active(self) -> Segment:
         return self._segments[-1]
 
-    def files(self) -> dict[int, File]:
-        """The open files, by segment number."""
-        return {number: segment.file for number, segment in self._by_number.items()}
+    def files(self) -> dict[str, File]:
+        """The open files, by name."""
+        return {segment.file.name: segment.file for segment in self._segments}
 
     def normal(self, position: Position) -> Position:
         """The position; at a segment's end, the start of the next segment instead."""

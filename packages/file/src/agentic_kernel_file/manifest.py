@@ -12,6 +12,10 @@ from .errors import Damaged, ForeignFolder, SchemaTooNew
 
 NAME: Final = "agentic-kernel.json"
 FORMAT: Final = "agentic-kernel-file"
+"""The format of a store's folder."""
+MEMORY: Final = "agentic-kernel-file-memory"
+"""The format of a memory's folder."""
+_OWNERS: Final = {FORMAT: "a FileStore", MEMORY: "a FileMemory"}
 SCHEMA: Final = 2
 """The newest version of the layout that this code reads; see also `frames` and `table`.
 
@@ -54,6 +58,7 @@ class Manifest:
     """Ranges of the log that were written and then given up, because their sync failed."""
     schema: int = 1
     """The oldest version of the layout that can hold everything in the store."""
+    format: str = FORMAT
 
     @property
     def active(self) -> SegmentEntry:
@@ -99,15 +104,22 @@ class Manifest:
 
     def encode(self) -> bytes:
         """The manifest as the bytes of its file."""
-        document = {"format": FORMAT, **asdict(self)}
+        document = {"format": self.format, **asdict(self)}
         document["crc"] = _checksum(document)
         return json.dumps(document, indent=1).encode() + b"\n"
 
 
 def decode(
-    text: bytes, path: str, migrations: Mapping[int, Migration] = MIGRATIONS, schema: int = SCHEMA
+    text: bytes,
+    path: str,
+    migrations: Mapping[int, Migration] = MIGRATIONS,
+    schema: int = SCHEMA,
+    format: str = FORMAT,
 ) -> Manifest:
     """The manifest from the bytes of its file.
+
+    Args:
+        format: The format that the manifest must have.
 
     Raises:
         ForeignFolder: The file is not a store's manifest.
@@ -118,8 +130,11 @@ def decode(
         document = json.loads(text)
     except (ValueError, RecursionError):
         document = None
-    if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise ForeignFolder(f"{path} is not a store's manifest; choose another folder")
+    there = document.get("format") if isinstance(document, dict) else None
+    if not isinstance(document, dict) or there != format:
+        owner = _OWNERS.get(there) if isinstance(there, str) else None
+        said = "is not a store's manifest" if owner is None else f"belongs to {owner}"
+        raise ForeignFolder(f"{path} {said}; choose another folder")
     found = document.get("schema")
     if isinstance(found, bool) or not isinstance(found, int) or not 1 <= found <= schema:
         raise SchemaTooNew(
@@ -140,6 +155,7 @@ def decode(
             table=document["table"],
             dead=tuple((low, high) for low, high in document["dead"]),
             schema=written,
+            format=format,
         )
     except (KeyError, TypeError, ValueError) as error:
         raise Damaged(f"{path} is incomplete: {error}; restore the folder from a copy") from error

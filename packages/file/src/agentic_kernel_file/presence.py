@@ -8,32 +8,56 @@ write and before it answers a read.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
-from typing import Final
+from typing import Final, Protocol
 
 from . import head, manifest
 from .errors import Damaged, FolderGone
-from .files import Identity
+from .files import File, Identity
 from .folder import HOSTS, LOCK, Folder
 from .liveness import Liveness
 from .log import segment_name
-from .reader import Reader
 from .states import STATES
 from .table import table_name
 
 _TICK: Final = 20_000_000
 """Nanoseconds; a folder that changed more recently may change again with the same time stamp."""
 _TRIES: Final = 10
+_REMEDY: Final = (
+    "put the folder back as it was, or make a new Host, which uses the folder that the path leads "
+    "to now, and check its Tasks"
+)
+
+
+class Reads(Protocol):
+    """The part of a store, or of a memory, that has the files of a manifest open."""
+
+    @property
+    def manifest(self) -> manifest.Manifest:
+        """The manifest that it read last."""
+        ...
+
+    def files(self) -> Mapping[str, File]:
+        """The open files by name."""
+        ...
 
 
 class Presence:
-    """The check of the path; it costs one `stat` while no name in the folder changes."""
+    """The check of the path; it costs one `stat` while no name in the folder changes.
 
-    def __init__(self, folder: Folder, reader: Reader, liveness: Liveness) -> None:
+    Args:
+        liveness: The folder of the hosts that are alive; None if there is no such folder.
+        remedy: The last part of the messages: the caller's remedy.
+    """
+
+    def __init__(
+        self, folder: Folder, reader: Reads, liveness: Liveness | None, remedy: str = _REMEDY
+    ) -> None:
         self._folder = folder
         self._reader = reader
         self._liveness = liveness
+        self._remedy = remedy
         self._look = partial(folder.files.look, folder.path)
         self._sound: Identity | None = None
         """The folder's identity at the last check that found every file in its place."""
@@ -86,24 +110,23 @@ class Presence:
         if folder.writable:
             yield LOCK, folder.lock.identity()
         yield head.NAME, folder.head.file.identity()
-        yield HOSTS, self._liveness.directory.identity()
+        if self._liveness is not None:
+            yield HOSTS, self._liveness.directory.identity()
         states = folder.states.directory
         if states is not None:
             yield STATES, states.identity()
 
     def _check_named(self, current: manifest.Manifest) -> None:
-        catalog, path = self._reader.catalog, f"{self._folder.path}/{manifest.NAME}"
         if current.generation < self._reader.manifest.generation:
+            path = f"{self._folder.path}/{manifest.NAME}"
             raise self._gone(path, "was replaced by an older one")
-        files = catalog.log.files()
-        for entry in current.segments:
-            file = files.get(entry.number)
-            self._check(segment_name(entry.number), None if file is None else file.identity())
+        files = self._reader.files()
+        named = [segment_name(entry.number) for entry in current.segments]
         if current.table is not None:
-            table = catalog.table
-            name = table_name(current.table)
-            known = table is not None and table.file.name == name
-            self._check(name, table.file.identity() if known and table is not None else None)
+            named.append(table_name(current.table))
+        for name in named:
+            file = files.get(name)
+            self._check(name, None if file is None else file.identity())
 
     def _check(self, name: str, known: Identity | None) -> None:
         where = f"{self._folder.path}/{name}"
@@ -114,9 +137,5 @@ class Presence:
         if known is not None and not found.same(known):
             raise self._gone(where, "was replaced")
 
-    @staticmethod
-    def _gone(what: str, happened: str) -> FolderGone:
-        return FolderGone(
-            f"{what} {happened} while the store was open; put the folder back as it was, or make "
-            "a new Host, which uses the folder that the path leads to now, and check its Tasks"
-        )
+    def _gone(self, what: str, happened: str) -> FolderGone:
+        return FolderGone(f"{what} {happened} while the store was open; {self._remedy}")

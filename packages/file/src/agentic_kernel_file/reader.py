@@ -7,6 +7,7 @@ from typing import Final
 
 from .catalog import Catalog
 from .errors import Damaged
+from .files import File
 from .folder import Folder
 from .head import Published
 from .log import Log
@@ -41,6 +42,11 @@ class Reader:
         until = max(published.durable, self.manifest.active.start)
         if until > self.catalog.position.at:
             self.catalog.advance(until)
+
+    def files(self) -> dict[str, File]:
+        """The open files by name."""
+        table, found = self.catalog.table, self.catalog.log.files()
+        return found if table is None else {**found, table.file.name: table.file}
 
     def reload(self) -> None:
         """Read the manifest again and open the files that it names. The caller holds `lock`."""

@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import Any, Final, TypeVar, Unpack, cast
 
 from agentic_kernel import InvalidValue, TaskNotFound
+from agentic_kernel_engine.cursor import Cursor
 from agentic_kernel_engine.errors import Conflict, StoreError, UnknownOutcome, Unreadable
 from agentic_kernel_engine.faults import said
 from agentic_kernel_engine.moments import aware
 from agentic_kernel_engine.record import Record, host_of
 from agentic_kernel_engine.search import Search, SearchOptions, page_size
-from agentic_kernel_engine.store import EventId, StoreTraits
+from agentic_kernel_engine.store import StoreTraits
 
 from .catalog import Catalog
 from .edges import checked_events, checked_record, checked_text, folder_path, seconds
@@ -234,8 +235,8 @@ class FileStore:
         return record
 
     async def events(
-        self, task_id: str, after: EventId | None = None, limit: int = 1000
-    ) -> Sequence[tuple[EventId, bytes]]:
+        self, task_id: str, after: Cursor | None = None, limit: int = 1000
+    ) -> Sequence[tuple[Cursor, bytes]]:
         checked_text("task_id", task_id)
         place, most = _event_id(after), page_size(limit)
         return await self._read(
@@ -488,7 +489,7 @@ def _stored(catalog: Catalog, task_id: str) -> Entry:
     return entry
 
 
-def _event_id(after: EventId | None) -> EventId | None:
+def _event_id(after: Cursor | None) -> Cursor | None:
     if after is None:
         return None
     if not (

@@ -31,10 +31,10 @@ from struct import Struct
 from typing import Any, Final, NamedTuple
 
 from agentic_kernel import InvalidValue, TaskStatus
+from agentic_kernel_engine.cursor import Cursor
 from agentic_kernel_engine.errors import Unreadable
 from agentic_kernel_engine.record import Record
 from agentic_kernel_engine.search import Search
-from agentic_kernel_engine.store import EventId
 
 from .errors import Damaged
 from .files import File
@@ -314,7 +314,7 @@ class Table:
         state = self.stored(row).state if self.states else None
         return data, item, None if state is None else state.name
 
-    def events(self, row: Row, after: EventId | None, limit: int) -> list[tuple[EventId, bytes]]:
+    def events(self, row: Row, after: Cursor | None, limit: int) -> list[tuple[Cursor, bytes]]:
         """A page of a Task's events."""
         block, _ = self._block(row)
         directory = Section(EVENT, block.events, self.file.read, row.offset + block.events_at)
@@ -322,7 +322,7 @@ class Table:
         if texts + block.events_length != row.offset + self._room(row):
             raise events_damaged(self._some_id(row), "the list of the events")
 
-        def key(index: int) -> EventId:
+        def key(index: int) -> Cursor:
             version, place, *_ = directory.item(index)
             return version, place
 
@@ -610,7 +610,7 @@ class Table:
 class RawEvent(NamedTuple):
     """An event as stored, damaged or not."""
 
-    id: EventId
+    id: Cursor
     text: bytes
     sound: bool = True
     """False if the event is damaged, so that reading it raises."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+from contextlib import suppress
 from typing import Final
 
-from agentic_kernel import InvalidValue
+from agentic_kernel import CannotStart, InvalidValue
 from agentic_kernel_engine import edges
 
 from .engine import Engine, EngineOptions, half_the_processors
@@ -48,7 +49,16 @@ class LocalModel:
             )
         self._threads = None if threads is None else edges.whole(threads, "threads", 1, MOST_SLOTS)
         self._engine: Engine | None = None
+        self._name = ""
         self._opening = asyncio.Lock()
+
+    @property
+    def name(self) -> str:
+        """The name of the model: its file's name without the suffix; "" if there is no file."""
+        if not self._name:
+            with suppress(CannotStart, InvalidValue):
+                self._name = find_model(self._model_path).stem
+        return self._name
 
     async def open(self) -> Engine:
         """Return the loaded model; load it first if necessary.

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from agentic_kernel import InvalidValue, Task
-from agentic_kernel_engine import edges
+from agentic_kernel import CannotStart, InvalidValue, Task
+from agentic_kernel_engine import Limits, edges
+from agentic_kernel_engine.inputs import Inputs
 
 _SCOPE = "local/"
 MOST_TOKENS: Final = 2**31 - 1
@@ -50,6 +51,35 @@ class AnswerOptions:
             return replace(self, **asked)
         except InvalidValue as error:
             raise InvalidValue(f"Task.metadata[{_SCOPE + error.path!r}]", error.reason) from None
+
+    def accept(self, task: Task, inputs: Inputs) -> None:
+        """Refuse a Task with an input that is not taken, or with an option that is not valid.
+
+        Raises:
+            CannotStart: The error names the input.
+        """
+        inputs.check(task)
+        try:
+            self.of(task)
+        except InvalidValue as error:
+            raise CannotStart(str(error), task.id) from error
+
+
+_NAMES: Final = tuple(AnswerOptions.__slots__)
+INPUTS: Final = Inputs(scope="local", options=_NAMES)
+"""The inputs that `LocalSubstrate` takes."""
+PLANNER_INPUTS: Final = Inputs(
+    scope="local",
+    options=_NAMES,
+    agent=True,
+    session=True,
+    continues=True,
+    limits=Limits.__struct_fields__,
+    tools=True,
+    agents=True,
+    schema=True,
+)
+"""The inputs that a `Loop` with a `LocalPlanner` takes."""
 
 
 def of_answers(answer: AnswerOptions | None) -> AnswerOptions:

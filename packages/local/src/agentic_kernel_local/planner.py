@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Sequence
 
-from agentic_kernel import CannotStart, InvalidValue
+from agentic_kernel import CannotStart, InvalidValue, Task
 from agentic_kernel_engine import TaskFailed, edges
-from agentic_kernel_engine.loop import Context, Delta, Plan, PlannerError, Usage
+from agentic_kernel_engine.loop import NOTHING_USED, Context, Delta, Plan, PlannerError, Usage
 
 from . import failures
 from .engine import Engine, Request
 from .generation import End, Piece, Prompt
 from .loading import LocalModel
-from .options import AnswerOptions, of_answers
+from .options import PLANNER_INPUTS, AnswerOptions, of_answers
 from .prompting import Example, action_in, action_schema, messages
 
 
@@ -57,6 +57,11 @@ class LocalPlanner:
         self._examples = tuple(examples)
         self._context_tokens = context_tokens
 
+    @property
+    def model(self) -> str:
+        """The name of the model's file without the suffix; "" if there is no such file."""
+        return self._model.name
+
     async def open(self) -> Engine:
         """Load the model now; otherwise the first step loads it.
 
@@ -64,6 +69,14 @@ class LocalPlanner:
             CannotStart: There is no model, or it cannot be loaded; the error says what to do.
         """
         return await self._model.open()
+
+    async def accept(self, task: Task) -> None:
+        """Refuse a Task with an input that is not taken, or with an option that is not valid.
+
+        Raises:
+            CannotStart: The error names the input.
+        """
+        self._answer.accept(task, PLANNER_INPUTS)
 
     async def close(self) -> None:
         """Give the model back; the last user in this process frees it."""
@@ -81,6 +94,9 @@ class LocalPlanner:
     async def plan(self, context: Context) -> AsyncIterator[Delta | Plan]:
         """Yield the pieces of the answer as they come, then the plan; leaving stops the model.
 
+        Each piece tells the most that the answer uses up if it is left there: the prompt, and the
+        longest answer, because the model may be ahead of the pieces.
+
         Raises:
             PlannerError: ``local/no_model``, ``local/cut``, or another code of
                 `agentic_kernel_local.failures` if the model failed.
@@ -90,7 +106,7 @@ class LocalPlanner:
         try:
             engine = await self.open()
         except CannotStart as error:
-            raise PlannerError(failures.NO_MODEL, str(error)) from error
+            raise PlannerError(failures.NO_MODEL, str(error), usage=NOTHING_USED) from error
         request = Request(
             messages=messages(context, options.system, self._examples),
             max_tokens=options.max_tokens,
@@ -99,7 +115,7 @@ class LocalPlanner:
             schema=action_schema(context.tools, context.output_schema),
         )
         said: list[str] = []
-        prompt = 0
+        prompt = tokens = 0
         try:
             async with engine.generate(request) as generation:
                 async for item in generation:
@@ -107,17 +123,28 @@ class LocalPlanner:
                         prompt = item.tokens
                     elif isinstance(item, Piece):
                         said.append(item.text)
-                        yield Delta(item.text, "arguments")
+                        tokens = item.tokens
+                        yield Delta(item.text, "arguments", self._most(prompt, options))
                     elif isinstance(item, End):
                         yield self._plan(item, "".join(said), prompt, engine)
                         return
         except TaskFailed as failure:
             if isinstance(failure, PlannerError):
                 raise
-            raise PlannerError(failure.code, failure.message, failure.metadata) from failure
-        raise PlannerError(failures.MODEL_ERROR, "the model was closed in the middle of an answer")
+            raise PlannerError(
+                failure.code, failure.message, failure.metadata, usage=Usage(prompt, tokens)
+            ) from failure
+        raise PlannerError(
+            failures.MODEL_ERROR,
+            "the model was closed in the middle of an answer",
+            usage=self._most(prompt, options),
+        )
+
+    def _most(self, prompt: int, options: AnswerOptions) -> Usage:
+        return Usage(prompt, min(options.max_tokens, self._context_tokens))
 
     def _plan(self, end: End, text: str, prompt: int, engine: Engine) -> Plan:
+        usage = Usage(prompt, end.tokens)
         try:
             action = action_in(text)
         except (ValueError, KeyError, TypeError, RecursionError) as error:
@@ -126,6 +153,6 @@ class LocalPlanner:
                 f"the answer was cut off after {end.tokens} tokens and is not an action; raise "
                 "local/max_tokens or context_tokens",
                 {"text": text[:500]},
+                usage=usage,
             ) from error
-        usage = Usage(prompt, end.tokens)
         return Plan((action,), usage=usage, model=engine.options.model.stem)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from typing import Final, Unpack
+from typing import ClassVar, Final, Unpack
 
 from agentic_kernel_engine import Host, HostOptions, Store
+from agentic_kernel_engine.inputs import Inputs
 
-from .options import AnswerOptions
+from .options import INPUTS, AnswerOptions
 from .substrate import LocalSubstrate
 
 RUNTIME_KIND: Final = "local"
@@ -29,6 +30,9 @@ class LocalRuntime(Host):
         ...     )
         ...     print(done.result["text"])
     """
+
+    inputs: ClassVar[Inputs] = INPUTS
+    """The parts of a Task that it takes; it refuses the others at dispatch."""
 
     def __init__(
         self,

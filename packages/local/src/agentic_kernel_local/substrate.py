@@ -12,7 +12,7 @@ from . import failures
 from .engine import Engine, Request
 from .generation import End, Prompt
 from .loading import LocalModel
-from .options import MOST_TOKENS, AnswerOptions, of_answers
+from .options import INPUTS, MOST_TOKENS, AnswerOptions, of_answers
 from .transcript import Transcript, UnknownState
 
 
@@ -75,15 +75,12 @@ class LocalSubstrate:
         await self._model.close()
 
     async def accept(self, task: Task) -> None:
-        """Refuse a Task if one of its options is not valid, or if no model can be loaded.
+        """Refuse a Task with an input that is not taken or not valid, or without a model.
 
         Raises:
-            CannotStart: The error names the option, or says what to install.
+            CannotStart: The error names the input, or says what to install.
         """
-        try:
-            self._answer.of(task)
-        except InvalidValue as error:
-            raise CannotStart(str(error), task.id) from error
+        self._answer.accept(task, INPUTS)
         await self.open()
 
     async def execute(self, job: Job) -> dict[str, Any]:
@@ -96,6 +93,7 @@ class LocalSubstrate:
             StateUnreadable: Another substrate or another version wrote the state.
             TaskFailed: The failure has a code of `agentic_kernel_local.failures`.
         """
+        job.announce(self._model.name)
         try:
             options = self._answer.of(job.task)
         except InvalidValue as error:

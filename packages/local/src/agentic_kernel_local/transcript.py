@@ -1,7 +1,9 @@
 """Transcript: the conversation of one Task, rebuilt from its durable events.
 
 The state of a commit is a few counters. The history holds the text once, as ``run.delta`` events. A
-``run.turn`` event separates two answers, and holds the number of supplements read so far.
+``run.turn`` event separates two answers, and holds the number of supplements read so far. The
+history may have text that was stored after the last commit; the state says how much of the text
+belongs to it, and the answer goes on from there.
 """
 
 from __future__ import annotations
@@ -12,9 +14,11 @@ from typing import Any, Final
 from agentic_kernel import Task
 from agentic_kernel_engine import Event, Job
 from agentic_kernel_engine.events import RUN_DELTA, RUN_TURN
+from agentic_kernel_engine.texts import Texts
 
-VERSION: Final = 1
-"""Schema of the state."""
+VERSION: Final = 2
+"""Schema of the state. Version 2 added ``said``. The text of a state of version 1 is that of the
+deltas without a place, because the version that wrote it gave them none."""
 
 
 class UnknownState(Exception):
@@ -40,6 +44,8 @@ class Transcript:
         """Tokens of all prompts."""
         self.output_tokens = 0
         """Tokens of all answers."""
+        self._said: int | None = None
+        """The length of the answer in progress at the last commit; None for all of it."""
 
     @classmethod
     async def of(cls, job: Job) -> Transcript:
@@ -52,29 +58,45 @@ class Transcript:
         """
         transcript = cls(job.task)
         if job.state is not None:
-            transcript._load(job.state)
-            transcript._replay(await job.history())
+            said = transcript._load(job.state)
+            transcript._replay(await job.history(), said)
+        elif not job.fresh:  # An earlier run may have said something and committed nothing.
+            transcript._replay(await job.history(), 0)
         return transcript
 
-    def _load(self, state: Any) -> None:
-        if not isinstance(state, Mapping) or state.get("v") != VERSION:
+    def _load(self, state: Any) -> int | None:
+        """Read the counters; return the length of the answer in progress, if the state has it."""
+        if not isinstance(state, Mapping) or state.get("v") not in (1, VERSION):
             raise UnknownState(state)
-        counts = [state.get(name) for name in ("tokens", "input_tokens", "output_tokens")]
+        names = ["tokens", "input_tokens", "output_tokens", *(["said"] if state["v"] > 1 else [])]
+        counts = [state.get(name) for name in names]
         if any(type(count) is not int for count in counts):
             raise UnknownState(state)
-        self.tokens, self.input_tokens, self.output_tokens = counts  # type: ignore[assignment]
+        self.tokens, self.input_tokens, self.output_tokens, *said = counts  # type: ignore[assignment]
+        return said[0] if said else None
 
-    def _replay(self, history: Sequence[Event]) -> None:
+    def _replay(self, history: Sequence[Event], said: int | None) -> None:
+        texts = Texts()
         for event in history:
             if event.type == RUN_DELTA:
-                self._turns[-1].pieces.append(str(event.data["text"]))
+                if said is not None or "at" not in event.data:
+                    texts.take(event)
             elif event.type == RUN_TURN:
+                self._turns[-1].put(texts.text())
                 self._turns.append(_Turn(int(event.data["supplements"])))
+                texts = Texts()
+        self._turns[-1].put(texts.text())
+        self._said = said
 
     def hear(self) -> Event | None:
-        """Begin a new answer if there are new supplements; return the event that records it."""
+        """Begin a new answer if there are new supplements; return the event that records it.
+
+        Otherwise the answer goes on from the last commit; text that was stored after it is said
+        again.
+        """
         supplements = len(self._task.supplements)
         if supplements == self._turns[-1].supplements:
+            self._turns[-1].cut(self._said)
             return None
         self._turns.append(_Turn(supplements))
         self.tokens = 0
@@ -118,14 +140,17 @@ class Transcript:
 
     def add(self, text: str, tokens: int) -> Event:
         """Add text to the answer, set its tokens as `count_answer` does, and return the event."""
-        self._turns[-1].pieces.append(text)
+        turn = self._turns[-1]
+        at = turn.length
+        turn.put(text)
         self.count_answer(tokens)
-        return Event(RUN_DELTA, {"text": text})
+        return Event(RUN_DELTA, {"text": text, "at": at})
 
     def state(self) -> dict[str, int]:
         """Return the state to commit with the history; its size does not grow with the text."""
         return {
             "v": VERSION,
+            "said": self._turns[-1].length,
             "tokens": self.tokens,
             "input_tokens": self.input_tokens,
             "output_tokens": self.output_tokens,
@@ -146,6 +171,18 @@ class _Turn:
     def __init__(self, supplements: int) -> None:
         self.supplements = supplements
         self.pieces: list[str] = []
+        self.length = 0
+        """The number of characters of its text."""
+
+    def put(self, text: str) -> None:
+        self.pieces.append(text)
+        self.length += len(text)
+
+    def cut(self, length: int | None) -> None:
+        """Drop the text after this many characters."""
+        if length is not None and length < self.length:
+            self.pieces = [self.text()[:length]]
+            self.length = length
 
     def text(self) -> str:
         return "".join(self.pieces)

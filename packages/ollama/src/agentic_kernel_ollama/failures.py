@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from agentic_kernel_engine.loop import PlannerError
-from agentic_kernel_engine.providers import Failures, Malformed
+from agentic_kernel_engine.loop import NOTHING_USED, PlannerError
+from agentic_kernel_engine.providers import Failures, Malformed, unsent
 from agentic_kernel_engine.providers import failures as names
 
 IMPL: Final = "ollama"
@@ -56,6 +56,9 @@ def translated(error: Exception, failures: Failures, advice: str) -> PlannerErro
 
     from .transport import Refused
 
+    none = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
+    made = error.__context__ if type(error) is ConnectionError else error
+    usage = NOTHING_USED if made is not None and unsent(made, none) else None
     response = _response(error)
     if response is not None:
         message = _said(getattr(error, "error", None) or response.text)
@@ -69,10 +72,11 @@ def translated(error: Exception, failures: Failures, advice: str) -> PlannerErro
             names.TIMEOUT,
             "the server did not answer in time; check that it works, or raise timeout= "
             f"({type(error).__name__})",
+            usage=usage,
         )
     if isinstance(error, OSError | httpx.TransportError):
         cause = error.__context__ if type(error) is ConnectionError else error
-        return failures.failure(names.CONNECTION, _told(cause or error))
+        return failures.failure(names.CONNECTION, _told(cause or error), usage=usage)
     # Any other exception means that the SDK could not read the server's response.
     return failures.failure(
         names.BAD_RESPONSE, f"the server's response is not an answer: {_told(error)}"

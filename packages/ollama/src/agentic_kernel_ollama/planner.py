@@ -13,7 +13,7 @@ import msgspec
 
 from agentic_kernel import CannotStart, InvalidValue, Task
 from agentic_kernel_engine import values
-from agentic_kernel_engine.loop import Context, Delta, Plan, PlannerError, Usage
+from agentic_kernel_engine.loop import NOTHING_USED, Context, Delta, Plan, PlannerError, Usage
 from agentic_kernel_engine.providers import (
     AnswerOptions,
     Failures,
@@ -25,6 +25,7 @@ from agentic_kernel_engine.providers import (
     check_prices,
     check_seconds,
     input_bound,
+    loop_inputs,
     offered,
     price_of,
 )
@@ -41,6 +42,8 @@ from .stream import Reply
 if TYPE_CHECKING:
     from ollama import AsyncClient
 
+INPUTS: Final = loop_inputs(IMPL, "by content")
+"""The inputs that the planner takes."""
 PROGRESS: Final = "progress"
 """The channel of the pieces that report the progress of pulling a model."""
 REST_SECONDS: Final = 1.0
@@ -134,7 +137,8 @@ class OllamaPlanner:
             check_flag(flag, name)
         given = _options(options)
         self._answer = Unforced(max_tokens, temperature, system, tool_choice)
-        self._model = model
+        self.model = model
+        """The model's name, as requests give it."""
         self._timeout = timeout
         self._stream = stream
         self._context_tokens = context_tokens or given.get("num_ctx")
@@ -148,13 +152,14 @@ class OllamaPlanner:
         self._client = Client(client, host, api_key, timeout)
 
     async def accept(self, task: Task) -> None:
-        """Refuse a Task if one of its options is not valid, or if no server answers.
+        """Refuse a Task if one of its options is not valid or unknown, or if no server answers.
 
         The planner checks the server once; a server that stops later is ``ollama/connection``.
 
         Raises:
             CannotStart: The error says what to do.
         """
+        INPUTS.check(task)
         self._answer.accept(task, IMPL)
         try:
             check_images(task)
@@ -188,7 +193,7 @@ class OllamaPlanner:
             return Usage(read, written)
         raise self._failures().failure(
             names.NO_PRICE,
-            f"the run has a max_cost, but {self._model} has no price; give one in prices=, or "
+            f"the run has a max_cost, but {self.model} has no price; give one in prices=, or "
             "remove max_cost",
         )
 
@@ -222,6 +227,7 @@ class OllamaPlanner:
                             yield told
             except PlannerError as error:
                 if not pull or error.code != _MISSING:
+                    error.usage = error.usage or self._known(reply)
                     raise
             else:
                 break
@@ -261,7 +267,7 @@ class OllamaPlanner:
     async def _pulled(self, client: AsyncClient) -> AsyncGenerator[Delta, None]:
         failures = self._failures()
         try:
-            async with aclosing(pulled(client, self._model)) as lines:
+            async with aclosing(pulled(client, self.model)) as lines:
                 async for line in lines:
                     yield Delta(f"{failures.clean(line)}\n", PROGRESS)
         except Exception as error:
@@ -276,9 +282,11 @@ class OllamaPlanner:
             shown = self._shape.functions(context, options)
             return client, shown, self._shape.request(context, options, shown)
         except CannotStart as error:
-            raise self._failures().failure(names.CONNECTION, error.reason) from error
+            raise self._failures().failure(
+                names.CONNECTION, error.reason, usage=NOTHING_USED
+            ) from error
         except InvalidValue as error:
-            raise self._failures().failure(names.BAD_OPTIONS, str(error)) from error
+            raise self._bad_options(error) from error
 
     def _plan(self, reply: Reply, shown: Sequence[Function], context: Context) -> Plan:
         try:
@@ -291,9 +299,14 @@ class OllamaPlanner:
                 self._failures(),
             )
         except ValueError as error:
-            raise self._failures().failure(names.BAD_RESPONSE, str(error)) from error
+            raise self._failures().failure(
+                names.BAD_RESPONSE, str(error), usage=self._known(reply)
+            ) from error
+        except PlannerError as failure:
+            failure.usage = self._known(reply)
+            raise
         whole = msgspec.structs.replace(
-            plan, usage=self._usage(reply, context), model=plan.model or self._model
+            plan, usage=self._usage(reply, context), model=plan.model or self.model
         )
         return self._client.secrets().plan(whole)
 
@@ -303,21 +316,34 @@ class OllamaPlanner:
         if limited and (reply.read is None or reply.written is None):
             # If the server reports no usage, the worst case counts, so that limits still hold.
             worst = self.worst_case(context)
-        used = Usage(
-            worst.input_tokens if reply.read is None else reply.read,
-            worst.output_tokens if reply.written is None else reply.written,
+        return self._priced(
+            Usage(
+                worst.input_tokens if reply.read is None else reply.read,
+                worst.output_tokens if reply.written is None else reply.written,
+            )
         )
+
+    def _known(self, reply: Reply) -> Usage | None:
+        """Return the usage that the server reported; None if it did not report both counts."""
+        if reply.read is None or reply.written is None:
+            return None
+        return self._priced(Usage(reply.read, reply.written))
+
+    def _priced(self, used: Usage) -> Usage:
         price = self._price()
         return used if price is None else msgspec.structs.replace(used, cost=price.cost(used))
 
     def _price(self) -> Price | None:
-        return _FREE if self._prices is None else price_of(self._prices, self._model)
+        return _FREE if self._prices is None else price_of(self._prices, self.model)
 
     def _options(self, context: Context) -> AnswerOptions:
         try:
             return self._answer.of(context.task, IMPL)
         except InvalidValue as error:
-            raise self._failures().failure(names.BAD_OPTIONS, str(error)) from error
+            raise self._bad_options(error) from error
+
+    def _bad_options(self, error: InvalidValue) -> PlannerError:
+        return self._failures().failure(names.BAD_OPTIONS, str(error), usage=NOTHING_USED)
 
     def _failures(self) -> Failures:
         return Failures(IMPL, CODES, self._client.secrets())

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Any, Final, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Unpack
 
 from agentic_kernel_engine import Store
+from agentic_kernel_engine.inputs import Inputs
 from agentic_kernel_engine.providers import Price, ProviderRuntime, RuntimeOptions, Toolset
 
-from .planner import OllamaPlanner
+from .planner import INPUTS, OllamaPlanner
 
 if TYPE_CHECKING:
     from ollama import AsyncClient
@@ -29,6 +30,9 @@ class OllamaRuntime(ProviderRuntime):
         ...     )
         ...     print(done.result)
     """
+
+    inputs: ClassVar[Inputs] = INPUTS
+    """The parts of a Task that it takes; it refuses the others at dispatch."""
 
     def __init__(
         self,

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Unpack
 
 from agentic_kernel import InvalidValue
-from agentic_kernel_engine.loop import Context
+from agentic_kernel_engine.loop import Context, Usage
 from agentic_kernel_engine.providers import AnswerOptions, Function, conversation
 
 from .answer import Answer
@@ -86,6 +86,11 @@ class OpenAIChatPlanner(APIPlanner):
 
     def _read_whole(self, response: Any) -> Answer:
         return ChatReader().whole(response)
+
+    def _used_by(self, response: Any) -> tuple[Usage, int] | None:
+        reader = ChatReader()
+        reader.take_usage(response)
+        return reader.counted()
 
 
 def _tool(function: Function) -> dict[str, Any]:

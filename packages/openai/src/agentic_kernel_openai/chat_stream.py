@@ -48,9 +48,7 @@ class ChatReader:
     def read(self, event: Any) -> Sequence[Delta]:
         """See `Reader`."""
         self._model = self._model or text(event, "model")
-        usage = got(event, "usage")
-        if usage is not None:
-            self._usage = usage
+        usage = self.take_usage(event)
         pieces: list[Delta] = []
         for choice in several(event, "choices"):
             if got(choice, "index") in (0, None):
@@ -78,6 +76,13 @@ class ChatReader:
             self._piece(self._calls[-1], call)
         self._end = text(choices[0], "finish_reason")
         return self._answer()
+
+    def take_usage(self, event: Any) -> Any:
+        """Keep the usage in a chunk or a completion, if it has one; return it."""
+        usage = got(event, "usage")
+        if usage is not None:
+            self._usage = usage
+        return usage
 
     def _delta(self, delta: Any) -> list[Delta]:
         pieces = self._said(delta)
@@ -148,15 +153,28 @@ class ChatReader:
             end=_ENDS.get(self._end, "stop"),
             model=self._model,
         )
-        usage = self._usage
-        if usage is not None:
-            read = got(usage, "prompt_tokens_details")
-            wrote = got(usage, "completion_tokens_details")
-            answer.written = count(read, "cache_write_tokens")
-            answer.usage = Usage(
-                count(usage, "prompt_tokens"),
-                count(usage, "completion_tokens"),
-                count(read, "cached_tokens"),
-                count(wrote, "reasoning_tokens"),
-            )
+        answer.usage, answer.written = self.counted() or (None, 0)
         return answer
+
+    def used(self) -> tuple[Usage, int] | None:
+        """See `Reader`. Some servers report the usage so far with every chunk."""
+        return self.counted() if self._end else None
+
+    def counted(self) -> tuple[Usage, int] | None:
+        """Return the last usage that the server reported; None if there is none.
+
+        Raises:
+            Malformed: A count in it is not valid.
+        """
+        usage = self._usage
+        if usage is None:
+            return None
+        read = got(usage, "prompt_tokens_details")
+        wrote = got(usage, "completion_tokens_details")
+        counted = Usage(
+            count(usage, "prompt_tokens"),
+            count(usage, "completion_tokens"),
+            count(read, "cached_tokens"),
+            count(wrote, "reasoning_tokens"),
+        )
+        return counted, count(read, "cache_write_tokens")

@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from agentic_kernel_engine.loop import PlannerError
-from agentic_kernel_engine.providers import Failures
+from agentic_kernel_engine.loop import NOTHING_USED, PlannerError
+from agentic_kernel_engine.providers import Failures, unsent
 from agentic_kernel_engine.providers import failures as names
 
 IMPL: Final = "openai"
@@ -124,6 +124,7 @@ def call_failure(failures: Failures, error: Exception) -> PlannerError:
         return failures.failure(
             names.TIMEOUT,
             "the server did not answer in time; check that it works, or raise timeout=",
+            usage=NOTHING_USED if _unsent(error) else None,
         )
     if isinstance(error, openai.APIConnectionError | httpx2.TransportError | OSError):
         return _unconnected(failures, error)
@@ -163,7 +164,17 @@ def _unconnected(failures: Failures, error: Exception) -> PlannerError:
     if isinstance(cause, Refused):
         return failures.failure(names.BAD_RESPONSE, str(cause))
     said = str(cause) or type(cause).__name__
-    return failures.failure(names.CONNECTION, f"the connection failed: {said}")
+    return failures.failure(
+        names.CONNECTION,
+        f"the connection failed: {said}",
+        usage=NOTHING_USED if _unsent(error) else None,
+    )
+
+
+def _unsent(error: Exception) -> bool:
+    import httpx2
+
+    return unsent(error, (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout))
 
 
 def _reported(
@@ -172,7 +183,7 @@ def _reported(
     if not _known(codes):
         status = next((int(code) for code in codes if re.fullmatch(r"[45]\d\d", code)), None)
         if status is not None:
-            return failures.answered(status, (), message, request_id=request_id)
+            return failures.answered(status, (), message, request_id=request_id, begun=True)
         name = next((_IN_STREAM[code] for code in codes if code in _IN_STREAM), None)
         if name is not None:
             return failures.failure(name, message, request_id=request_id)

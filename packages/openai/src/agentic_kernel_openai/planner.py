@@ -5,12 +5,21 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Awaitable, Collection, Iterable, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Iterable,
+    Mapping,
+    Sequence,
+)
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, TypedDict, TypeVar
 
 from agentic_kernel import CannotStart, InvalidValue, Task
 from agentic_kernel_engine import values
-from agentic_kernel_engine.loop import Context, Delta, Plan, Usage
+from agentic_kernel_engine.loop import NOTHING_USED, Context, Delta, Plan, PlannerError, Usage
 from agentic_kernel_engine.providers import (
     AnswerOptions,
     Function,
@@ -24,6 +33,7 @@ from agentic_kernel_engine.providers import (
     functions,
     input_bound,
     instructions,
+    loop_inputs,
     offered,
     price_of,
 )
@@ -39,6 +49,8 @@ if TYPE_CHECKING:
     from openai import AsyncOpenAI
 
 T = TypeVar("T")
+INPUTS: Final = loop_inputs(IMPL, "by content or address")
+"""The inputs that both planners take."""
 _END: Final = object()
 _DRAIN_SECONDS: Final = 0.1
 """Seconds to read the rest of a response after its last event: only a response that was read to its
@@ -109,6 +121,17 @@ class Reader(Protocol):
         """
         ...
 
+    def used(self) -> tuple[Usage, int] | None:
+        """Return the usage that the server reported, and the tokens written to a cache.
+
+        Returns:
+            None if the server has not reported the usage of the whole answer.
+
+        Raises:
+            Malformed: A count in it is not valid.
+        """
+        ...
+
 
 class APIPlanner(ABC):
     """A planner that asks a model through the vendor's SDK.
@@ -157,6 +180,7 @@ class APIPlanner(ABC):
         if context_tokens is not None and (type(context_tokens) is not int or context_tokens < 1):
             raise InvalidValue("context_tokens", "must be a whole number of at least 1, or None")
         self.model = model
+        """The model's name, as requests give it."""
         self.options = AnswerOptions(max_tokens, temperature, system, tool_choice)
         self._timeout = timeout
         self._streams = stream
@@ -171,8 +195,9 @@ class APIPlanner(ABC):
         """Refuse a Task that this planner cannot serve.
 
         Raises:
-            CannotStart: An option of the Task is not valid, or there is no valid API key.
+            CannotStart: An option of the Task is unknown or not valid, or there is no valid key.
         """
+        INPUTS.check(task)
         self.options.accept(task, self.impl)
         await self._client.load()
         self._client.open()
@@ -237,6 +262,10 @@ class APIPlanner(ABC):
     def _read_whole(self, response: Any) -> Answer:
         """Return the answer in a response that was not streamed; raises as a `Reader` does."""
 
+    @abstractmethod
+    def _used_by(self, response: Any) -> tuple[Usage, int] | None:
+        """Return the usage in a response that was not streamed, as `Reader.used` does."""
+
     async def _whole(self, context: Context) -> Plan:
         shown, request = self._prepared(context)
         response = await self._call(self._ask(self._opened(), request))
@@ -244,7 +273,9 @@ class APIPlanner(ABC):
         try:
             return self._plan(self._read_whole(response), context, shown)
         except (Unusable, Malformed, Reported) as error:
-            raise read_failure(self._client.failures, error, request_id) from None
+            failure = read_failure(self._client.failures, error, request_id)
+            failure.usage = self._known(partial(self._used_by, response))
+            raise failure from None
 
     async def _pieces(self, context: Context) -> AsyncIterator[Delta | Plan]:
         shown, request = self._prepared(context)
@@ -263,7 +294,12 @@ class APIPlanner(ABC):
             await _drain(stream)
             plan = self._plan(reader.answer(), context, shown)
         except (Unusable, Malformed, Reported) as error:
-            raise read_failure(self._client.failures, error, request_id) from None
+            failure = read_failure(self._client.failures, error, request_id)
+            failure.usage = self._known(reader.used)
+            raise failure from None
+        except PlannerError as failure:
+            failure.usage = failure.usage or self._known(reader.used)
+            raise
         finally:
             await stream.close()
         for piece in redactor.rest():
@@ -279,11 +315,12 @@ class APIPlanner(ABC):
                 names.BAD_OPTIONS,
                 f"tool_choice is {choice}, and this step has no function of that name; use auto, "
                 "none, required, or the name of a tool or an offer of this step",
+                usage=NOTHING_USED,
             )
         try:
             request = self._request(context, options, shown)
         except InvalidValue as error:
-            raise self._client.failures.failure(names.BAD_OPTIONS, str(error)) from error
+            raise self._refused(names.BAD_OPTIONS, error) from error
         if options.temperature is not None:
             request["temperature"] = options.temperature
         if shown:
@@ -299,7 +336,7 @@ class APIPlanner(ABC):
         try:
             return self.options.of(context.task, self.impl)
         except InvalidValue as error:
-            raise self._client.failures.failure(names.BAD_OPTIONS, str(error)) from error
+            raise self._refused(names.BAD_OPTIONS, error) from error
 
     def _told(self, context: Context, options: AnswerOptions) -> str:
         """Return the instructions that the model gets in addition to the conversation."""
@@ -310,7 +347,11 @@ class APIPlanner(ABC):
         try:
             return self._client.open()
         except CannotStart as error:
-            raise self._client.failures.failure(names.AUTHENTICATION, str(error)) from error
+            raise self._refused(names.AUTHENTICATION, error) from error
+
+    def _refused(self, name: str, error: Exception) -> PlannerError:
+        """Return the failure of a call that was not sent."""
+        return self._client.failures.failure(name, str(error), usage=NOTHING_USED)
 
     async def _call(self, asked: Awaitable[T]) -> T:
         """Await the SDK for at most `timeout`, even if the server sends only keep-alive signals."""
@@ -340,8 +381,23 @@ class APIPlanner(ABC):
             left = context.remaining
             limited = (left.input_tokens, left.output_tokens, left.cost) != (None, None, None)
             return self.worst_case(context) if limited else Usage()
+        return self._priced(used, answer.written)
+
+    def _known(self, used: Callable[[], tuple[Usage, int] | None]) -> Usage | None:
+        """Return the usage of an answer that cannot be used; None if the server told no valid one.
+
+        Args:
+            used: See `Reader.used`.
+        """
+        try:
+            counted = used()
+        except Malformed:
+            return None
+        return None if counted is None else self._priced(*counted)
+
+    def _priced(self, used: Usage, written: int) -> Usage:
         price = price_of(self._prices, self.model)
-        cost = 0.0 if price is None else price.cost(used, answer.written)
+        cost = 0.0 if price is None else price.cost(used, written)
         return Usage(
             used.input_tokens, used.output_tokens, used.cached_tokens, used.reasoning_tokens, cost
         )

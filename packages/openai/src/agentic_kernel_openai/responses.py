@@ -6,13 +6,13 @@ import re
 from collections.abc import Awaitable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Unpack
 
-from agentic_kernel_engine.loop import Context
+from agentic_kernel_engine.loop import Context, Usage
 from agentic_kernel_engine.providers import AnswerOptions, Function, conversation
 
 from .answer import Answer
 from .planner import APIPlanner, PlannerOptions, json_mapping
 from .responses_input import items_of
-from .responses_stream import ResponsesReader, answer_of
+from .responses_stream import ResponsesReader, answer_of, used_by
 from .schema import answer_form
 
 if TYPE_CHECKING:
@@ -85,6 +85,9 @@ class OpenAIPlanner(APIPlanner):
 
     def _read_whole(self, response: Any) -> Answer:
         return answer_of(response, self._store)
+
+    def _used_by(self, response: Any) -> tuple[Usage, int] | None:
+        return used_by(response)
 
 
 def _tool(function: Function) -> dict[str, Any]:

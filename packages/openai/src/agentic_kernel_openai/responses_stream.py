@@ -63,6 +63,10 @@ class ResponsesReader:
             raise Malformed("the stream ended before the answer was complete")
         return answer_of(self._response, self._stored, self._items)
 
+    def used(self) -> tuple[Usage, int] | None:
+        """See `Reader`."""
+        return None if self._response is None else used_by(self._response)
+
 
 def answer_of(response: Any, stored: bool, done: dict[Any, Any] | None = None) -> Answer:
     """Return the answer in a whole response.
@@ -92,17 +96,27 @@ def answer_of(response: Any, stored: bool, done: dict[Any, Any] | None = None) -
     # Only the item's own event is sure to have its encrypted reasoning in full.
     kept = [done.get(got(item, "id"), item) if _is_reasoning(item) else item for item in output]
     answer.items = _opaque(kept, stored)
-    usage = got(response, "usage")
-    if usage is not None:
-        read, wrote = got(usage, "input_tokens_details"), got(usage, "output_tokens_details")
-        answer.written = count(read, "cache_write_tokens")
-        answer.usage = Usage(
-            count(usage, "input_tokens"),
-            count(usage, "output_tokens"),
-            count(read, "cached_tokens"),
-            count(wrote, "reasoning_tokens"),
-        )
+    answer.usage, answer.written = used_by(response) or (None, 0)
     return answer
+
+
+def used_by(response: Any) -> tuple[Usage, int] | None:
+    """Return the usage in a whole response, and its tokens written to a cache; None if it has none.
+
+    Raises:
+        Malformed: A count in it is not valid.
+    """
+    usage = got(response, "usage")
+    if usage is None:
+        return None
+    read, wrote = got(usage, "input_tokens_details"), got(usage, "output_tokens_details")
+    counted = Usage(
+        count(usage, "input_tokens"),
+        count(usage, "output_tokens"),
+        count(read, "cached_tokens"),
+        count(wrote, "reasoning_tokens"),
+    )
+    return counted, count(read, "cache_write_tokens")
 
 
 def _read_output(answer: Answer, output: Sequence[Any]) -> None:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, Literal, Unpack, cast
+from typing import Any, ClassVar, Final, Literal, Unpack, cast
 
 from agentic_kernel import InvalidValue
 from agentic_kernel_engine import Store
+from agentic_kernel_engine.inputs import Inputs
 from agentic_kernel_engine.providers import ProviderRuntime, RuntimeOptions, Toolset
 
 from .chat import OpenAIChatPlanner
-from .planner import PlannerOptions
+from .planner import INPUTS, PlannerOptions
 from .responses import OpenAIPlanner
 
 RUNTIME_KIND: Final = "openai"
@@ -53,6 +54,9 @@ class OpenAIRuntime(ProviderRuntime):
         ...     )
         ...     print(done.result)
     """
+
+    inputs: ClassVar[Inputs] = INPUTS
+    """The parts of a Task that it takes; it refuses the others at dispatch."""
 
     def __init__(
         self,

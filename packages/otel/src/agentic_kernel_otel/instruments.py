@@ -23,7 +23,7 @@ class Instruments:
 
     def __init__(self, meter: Meter) -> None:
         self._labels: dict[str, set[str]] = {}
-        self._models: dict[tuple[str, str], _Labels] = {}
+        self._models: dict[tuple[str, str, str], _Labels] = {}
         self._tools: dict[tuple[str, str], dict[str, str]] = {}
         self._tokens = meter.create_histogram(
             names.TOKEN_USAGE, "{token}", "Number of input and output tokens used.",
@@ -78,21 +78,29 @@ class Instruments:
         self._agent.record(seconds, self._failed(labels, names.INVOKE_AGENT, error))
 
     def answered(
-        self, seconds: float, first: float | None, provider: str, model: str, error: str
+        self,
+        seconds: float,
+        first: float | None,
+        provider: str,
+        asked: str,
+        model: str,
+        error: str,
     ) -> None:
         """Record an answer, or a failed call, of a model.
 
         Args:
             first: Seconds to the first piece; None if the answer was not streamed.
+            asked: The name by which the model was asked; "" if it is not known.
+            model: The name of the model that answered.
         """
-        labels, _, _ = self._of_model(provider, model)
+        labels, _, _ = self._of_model(provider, asked, model)
         if first is not None:
             self._first_chunk.record(first, labels)
         self._chat.record(seconds, self._failed(labels, names.CHAT, error))
 
-    def used(self, input: int, output: int, provider: str, model: str) -> None:
+    def used(self, input: int, output: int, provider: str, asked: str, model: str) -> None:
         """Record the tokens that a call used."""
-        _, to_model, from_model = self._of_model(provider, model)
+        _, to_model, from_model = self._of_model(provider, asked, model)
         self._tokens.record(input, to_model)
         self._tokens.record(output, from_model)
 
@@ -119,11 +127,13 @@ class Instruments:
         """Record the time that a kill took."""
         self._kill.record(seconds)
 
-    def _of_model(self, provider: str, model: str) -> _Labels:
+    def _of_model(self, provider: str, asked: str, model: str) -> _Labels:
         """Return the labels of a model's calls, of its input tokens, and of its output tokens."""
-        known = self._models.get((provider, model))
+        known = self._models.get((provider, asked, model))
         if known is None:
             labels = {names.OPERATION: names.CHAT, names.PROVIDER: self._label("by", provider)}
+            if asked:
+                labels[names.REQUEST_MODEL] = self._label("asked", asked)
             if model:
                 labels[names.RESPONSE_MODEL] = self._label("model", model)
             known = (
@@ -132,7 +142,7 @@ class Instruments:
                 {**labels, names.TOKEN_TYPE: "output"},
             )
             if len(self._models) < _MOST_KNOWN:
-                self._models[provider, model] = known
+                self._models[provider, asked, model] = known
         return known
 
     def _label(self, name: str, value: str) -> str:

@@ -10,7 +10,7 @@ from opentelemetry import context as contexts
 
 from agentic_kernel_engine.faults import log
 from agentic_kernel_engine.loop import Context, Observation, Plan
-from agentic_kernel_engine.seams import Invocation
+from agentic_kernel_engine.seams import Invocation, model_of
 
 from .messages import input_messages
 
@@ -47,7 +47,8 @@ class TracingMiddleware:
     async def after_model(self, context: Context, plan: Plan) -> None:
         try:
             stretch = self._tracing.within(context.task)
-            stretch.answered(plan, now())
+            other = context.planner
+            stretch.answered(plan, now(), None if other is None else model_of(other))
             contexts.attach(stretch.context)
         except Exception as fault:
             self._failed(fault)

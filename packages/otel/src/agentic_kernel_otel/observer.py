@@ -93,6 +93,7 @@ class OTelObserver:
             host.TASK_COMPLETED: self._completed,
             host.TASK_FAILED: self._failed,
             host.TASK_KILLED: self._killed,
+            host.RUN_BEGUN: self._begun,
             host.RUN_DELTA: self._piece,
             host.RUN_TURN: _nothing,
             vocabulary.PLAN_MADE: self._planned,
@@ -192,6 +193,12 @@ class OTelObserver:
 
     # Events of a run
 
+    def _begun(self, task_id: str, event: Event, at: int) -> None:
+        agent = self._redaction.name(event.data.get("agent"))
+        stretch = self._tracing.running(task_id, at, agent=agent)
+        if stretch is not None:
+            stretch.named(agent, self._redaction.name(event.data.get("model")))
+
     def _piece(self, task_id: str, event: Event, at: int) -> None:
         stretch = self._tracing.running(task_id, at)
         if stretch is not None:
@@ -208,8 +215,13 @@ class OTelObserver:
     def _plan_failed(self, task_id: str, event: Event, at: int) -> None:
         stretch = self._tracing.running(task_id, at)
         self._moments.tell(task_id, event, stretch, at)
-        if stretch is not None and event.data.get("then") == "fail":
+        if stretch is None:
+            return
+        then = event.data.get("then")
+        if then == "fail":
             stretch.not_answered(self._redaction.name(event.data.get("code")), at)
+        elif then != "retry" and not stretch.timed:
+            stretch.elsewhere = True
 
     def _decided(self, task_id: str, event: Event, at: int) -> None:
         """Record the verdicts, unless the policy allowed every action."""

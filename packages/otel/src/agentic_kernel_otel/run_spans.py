@@ -50,7 +50,7 @@ class RunSpans:
 
     __slots__ = (
         "_chat", "_chat_began", "_first", "_mark", "_means", "_plan", "agent", "began",
-        "context", "entered", "provider", "span", "timed", "tools",
+        "context", "elsewhere", "entered", "model", "provider", "span", "timed", "tools",
     )  # fmt: skip
 
     def __init__(
@@ -62,6 +62,10 @@ class RunSpans:
         self.began = began
         self.agent = agent
         self.provider = provider
+        self.model = ""
+        """The name by which the run asks its model; "" if it is not known."""
+        self.elsewhere = False
+        """True if another planner than the run's own gives the answer that comes next."""
         self.entered = False
         """True once the run's `TracedSubstrate` was entered."""
         self._mark = began
@@ -75,6 +79,14 @@ class RunSpans:
         """True if the middleware reports the calls of this step."""
         self.tools: dict[int, Call] = {}
         """Calls of tools that have begun, by the index of the action."""
+
+    def named(self, agent: str, model: str) -> None:
+        """Learn the names of the run's Agent and model; "" for a name that is not told."""
+        self.model = model or self.model
+        if agent and not self.agent:
+            self.agent = agent
+            self.span.set_attribute(names.AGENT, agent)
+            self.span.update_name(f"{names.INVOKE_AGENT} {agent}")
 
     def ask(self, now: int, step: int, *, preset: bool, input: str = "") -> Context:
         """Start the spans of a planner's call, and return the context for it.
@@ -99,11 +111,22 @@ class RunSpans:
         if not self._first:
             self._first = now
 
-    def answered(self, plan: Plan, now: int) -> None:
-        """End the spans of a planner's call that gave a plan."""
+    def answered(self, plan: Plan, now: int, asked: str | None = None) -> None:
+        """End the spans of a planner's call that gave a plan.
+
+        Args:
+            asked: The model that was asked, if it was another planner's; "" if that is not known.
+        """
         if self._plan is None:
             self._late(now)
         model = self._means.redaction.name(plan.model)
+        if asked is None:
+            asked = "" if self.elsewhere else self.model
+        elif self._chat is not None and (self.model or asked):
+            asked = self._means.redaction.name(asked) or model
+            self._chat.set_attribute(names.REQUEST_MODEL, asked)
+            self._chat.update_name(f"{names.CHAT} {asked}".rstrip())
+        self.elsewhere = False
         chat, usage = self._chat, plan.usage
         if chat is not None:
             if chat.is_recording():
@@ -119,16 +142,17 @@ class RunSpans:
                     told[names.COST] = usage.cost
                 if model:
                     told[names.RESPONSE_MODEL] = model
-                    chat.update_name(f"{names.CHAT} {model}")
+                    if not asked:
+                        chat.update_name(f"{names.CHAT} {model}")
                 if self._means.capture:
                     told[names.OUTPUT_MESSAGES] = output_messages(plan, self._means.redaction)
                 if told:
                     chat.set_attributes(told)
             if usage.input_tokens or usage.output_tokens:
                 self._means.instruments.used(
-                    usage.input_tokens, usage.output_tokens, self.provider, model
+                    usage.input_tokens, usage.output_tokens, self.provider, asked, model
                 )
-        self._close_answer(now, model=model)
+        self._close_answer(now, asked=asked, model=model)
         self._mark = now
 
     def not_answered(self, code: str, now: int) -> None:
@@ -221,6 +245,9 @@ class RunSpans:
         name = operation
         if kind is SpanKind.CLIENT:
             told[names.PROVIDER] = self.provider
+            if self.model and not self.elsewhere:
+                told[names.REQUEST_MODEL] = self.model
+                name = f"{operation} {self.model}"
         elif self.agent:
             told[names.AGENT] = self.agent
             name = f"{operation} {self.agent}"
@@ -244,8 +271,16 @@ class RunSpans:
         self._chat_began = self._mark
 
     def _close_answer(
-        self, now: int, *, model: str = "", error: str = "", unfinished: bool = False
+        self,
+        now: int,
+        *,
+        asked: str | None = None,
+        model: str = "",
+        error: str = "",
+        unfinished: bool = False,
     ) -> None:
+        if asked is None:
+            asked = "" if self.elsewhere else self.model
         chat, plan = self._chat, self._plan
         self._chat = self._plan = None
         if chat is not None:
@@ -254,7 +289,7 @@ class RunSpans:
                 chat.set_attributes({names.STREAM: True, names.FIRST_CHUNK: first})
             self._means.close(chat, now, error, unfinished)
             self._means.instruments.answered(
-                _seconds(self._chat_began, now), first, self.provider, model, error
+                _seconds(self._chat_began, now), first, self.provider, asked, model, error
             )
         self._first = 0
         if plan is not None:

@@ -66,18 +66,19 @@ class Tracing:
         trail = self.trails.of(task.id)
         return trail.spans or self._begin(trail, now(), task.id, task)
 
-    def running(self, task_id: str, at: int, by: Any = None) -> RunSpans | None:
+    def running(self, task_id: str, at: int, by: Any = None, agent: str = "") -> RunSpans | None:
         """Return the spans of a Task's run; None if the Task is not known to run here.
 
         Args:
             by: The actor of an event. An event of the actor that resumed or claimed the Task does
                 not show that the Task runs here.
+            agent: The name of the Task's Agent, for spans that begin now.
         """
         trail = self.trails.get(task_id)
         if trail is None:
             return None
         if trail.spans is None and trail.began and (by is None or by != trail.by):
-            return self._begin(trail, at, task_id, None)
+            return self._begin(trail, at, task_id, None, agent)
         return trail.spans
 
     def end(self, trail: Trail, at: int, status: str, code: str = "", message: str = "") -> None:
@@ -86,10 +87,12 @@ class Tracing:
         if stretch is not None:
             stretch.end(at, status, code, message)
 
-    def _begin(self, trail: Trail, at: int, task_id: str, task: Task | None) -> RunSpans:
+    def _begin(
+        self, trail: Trail, at: int, task_id: str, task: Task | None, agent: str = ""
+    ) -> RunSpans:
         redaction = self.means.redaction
         began, trail.began = trail.began or at, 0
-        kind = agent = ""
+        kind = ""
         if task is not None:
             kind = redaction.name(task.runtime_kind)
             agent = redaction.name(task.agent_name)
@@ -105,12 +108,12 @@ class Tracing:
             session = task.metadata.get(SESSION)
             told[names.CONVERSATION] = redaction.line(session or task.id)
             told[names.KIND] = kind
-            if agent:
-                told[names.AGENT] = agent
             if self.means.capture:
                 said = [{"type": "text", "content": task.instructions}]
                 message = {"role": "user", "parts": said}
                 told[names.INPUT_MESSAGES] = redaction.content([message])
+        if agent:
+            told[names.AGENT] = agent
         context, links = self._place(trail, task)
         span = self.means.tracer.start_span(
             f"{names.INVOKE_AGENT} {agent}".rstrip(), context, attributes=told, links=links,

@@ -1,8 +1,15 @@
 """Durable state and memory for AgenticKernel in Postgres, shared by processes and machines."""
 
 from .embedded import embedded
-from .errors import SchemaTooNew, UnsafeServer
+from .errors import NoVectorIndex, SchemaTooNew, UnsafeServer
 from .memory import PostgresMemory
 from .store import PostgresStore
 
-__all__ = ["PostgresMemory", "PostgresStore", "SchemaTooNew", "UnsafeServer", "embedded"]
+__all__ = [
+    "NoVectorIndex",
+    "PostgresMemory",
+    "PostgresStore",
+    "SchemaTooNew",
+    "UnsafeServer",
+    "embedded",
+]

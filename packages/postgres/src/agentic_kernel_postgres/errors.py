@@ -25,6 +25,13 @@ class SchemaTooNew(StoreError):
     """
 
 
+class NoVectorIndex(StoreError):
+    """The database cannot index the memory's vectors; the message says what is missing.
+
+    Queries go on without the index, and compare every item of their scope.
+    """
+
+
 GIVEN_UP: Final = "AK001"
 """The SQLSTATE with which the database refuses the writes of a session that was given up."""
 

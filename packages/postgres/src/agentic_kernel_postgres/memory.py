@@ -35,6 +35,8 @@ from agentic_kernel_engine.seams.memories import (
 )
 
 from . import memory_queries as queries
+from .errors import NoVectorIndex
+from .memory_index import make_indexes
 from .memory_rows import digest_of, hit_from, known_from, newest_from, proposed, row_of, words_of
 from .memory_sessions import sessions
 from .memory_vectors import stored
@@ -53,8 +55,11 @@ class PostgresMemory:
     With an embedder and the extension pgvector, the score of an item is three quarters the cosine
     of the angle between its vector and the query's, and one quarter the share of the query's words
     that the item has. Without the embedder or the extension, the score is that share alone. Words
-    are compared without letter case and in one Unicode form, in every language. The database
-    compares every item of the scope exactly, without an approximate index.
+    are compared without letter case and in one Unicode form, in every language.
+
+    A query compares every item of its scope. After `index` was called for a scope of more than
+    3,000 items, it compares only those that an index by vector, the newest items and an index by
+    word lead to. Scores and their order are the same, but an item that fits may be missed.
 
     A call that returned is committed, and is as durable as a write of a `PostgresStore` in the same
     place. If the answer to a call is lost, the call is made again; it takes effect once and gives
@@ -140,9 +145,12 @@ class PostgresMemory:
         last = [digest_of(scope), query.min_score, query.limit]
         vectors = await self._vectors() if query.text else None
         if vectors is not None:
-            opened = await self._sessions.here()
-            asked = [words, await vectors.asked(query.text), *last]
-            rows = await self._asked(queries.by_meaning(opened.extension), asked)
+            extension = (await self._sessions.here()).extension
+            digest, *bounds = last
+            vector = await vectors.asked(query.text)
+            near = [digest, extension, words, vector, query.limit]
+            asked = [words, vector, *near, digest, digest, *bounds]
+            rows = await self._asked(queries.by_meaning(extension), asked)
         elif words:
             rows = await self._asked(queries.BY_WORDS, [words, *last])
         else:
@@ -168,6 +176,36 @@ class PostgresMemory:
         check_scope(scope)
         new, _ = await self._keep(scope, read_export(exported))
         return new
+
+    async def index(self, scope: Scope) -> bool:
+        """Make the indexes of a scope that has, or will have, very many items.
+
+        Meanwhile, this and other processes go on reading and writing. A hundred thousand items take
+        one or two minutes. From then on each new item of the scope costs the database a few
+        milliseconds more. Scopes without indexes are not affected. It is meant for dozens of large
+        scopes in a schema, not for thousands.
+
+        Returns:
+            True if this call made an index; False if they were there.
+
+        Raises:
+            InvalidValue: The memory has no embedder, or it is not a scope.
+            NoVectorIndex: The extension pgvector is missing or older than 0.8, or the vectors have
+                more than 4,000 numbers.
+            BadVector: The embedder's vectors have another length than those of the scope.
+            StoreError: The database cannot be reached, or the role may not make an index.
+        """
+        check_scope(scope)
+        if self._embedded is None:
+            raise InvalidValue("embedder", "is missing; an index needs an embedder")
+        opened = await self._sessions.here()
+        if not opened.extension:
+            raise NoVectorIndex(
+                f"{self._sessions.name}: the extension vector is missing; install pgvector 0.8 or "
+                "newer on the server, run CREATE EXTENSION vector, and make a new PostgresMemory"
+            )
+        vector = await self._embedded.asked("dimensions")
+        return await make_indexes(opened.session, opened.extension, scope, len(vector))
 
     async def close(self) -> None:
         """Close all connections; the memory cannot be used any more."""

@@ -23,20 +23,34 @@ WORDS: Final = 0.25
 # OFFSET 0 keeps the planner from merging the inner query with the outer one. Merged, it would
 # compare each row as often as the outer query names its score.
 _BEST: Final = f"""
-WITH asked AS MATERIALIZED (SELECT array_to_tsvector(%s::text[]) AS words, <asked> AS vector)
+WITH asked AS MATERIALIZED (SELECT array_to_tsvector(%s::text[]) AS words, <asked> AS vector)<near>
 SELECT {_LIVE}, score, share, cosine FROM (
     SELECT *, <score> AS score FROM (
         SELECT i.*, <cosine> AS cosine,
             1 - length(ts_delete(asked.words, tsvector_to_array(i.words)))
                 / nullif(length(asked.words), 0)::float8 AS share
-        FROM asked, {{schema}}.items AS i WHERE i.scope = {_SCOPE} AND i.live OFFSET 0
+        FROM asked, <items> OFFSET 0
     ) AS compared
 ) AS scored WHERE score >= %s ORDER BY score DESC, place DESC LIMIT %s
 """
 
 BY_WORDS: Final = (
-    _BEST.replace("<asked>", "NULL").replace("<cosine>", "NULL").replace("<score>", "share")
+    _BEST.replace("<near>", "")
+    .replace("<items>", f"{{schema}}.items AS i WHERE i.scope = {_SCOPE} AND i.live")
+    .replace("<asked>", "NULL")
+    .replace("<cosine>", "NULL")
+    .replace("<score>", "share")
 )
+
+# Of the two halves, the planner skips the one that the subquery excludes.
+_NEAR_ITEMS: Final = f"""(
+    SELECT each.* FROM {{schema}}.items AS each
+    WHERE each.scope = {_SCOPE} AND each.live AND (SELECT places FROM near) IS NULL
+    UNION ALL
+    SELECT each.* FROM unnest((SELECT places FROM near)) AS found (place)
+    JOIN {{schema}}.items AS each ON each.scope = {_SCOPE} AND each.place = found.place
+    WHERE each.live
+) AS i"""
 
 
 def by_meaning(extension: str) -> str:
@@ -47,8 +61,12 @@ def by_meaning(extension: str) -> str:
     """
     name = extension.replace("{", "{{").replace("}", "}}").replace("%", "%%")
     score = f"coalesce({1 - WORDS} * coalesce(cosine, 0) + {WORDS} * share, cosine, 0)"
+    near = """, near AS MATERIALIZED (
+    SELECT {schema}.near_1(%s, %s, %s::text[], %s::real[], %s) AS places)"""
     return (
-        _BEST.replace("<asked>", f"%s::real[]::{name}.vector")
+        _BEST.replace("<near>", near)
+        .replace("<items>", _NEAR_ITEMS)
+        .replace("<asked>", f"%s::real[]::{name}.vector")
         # For vectors of length 1 the inner product is the cosine; for vectors of zeros it is 0.
         .replace("<cosine>", f"-(i.vector::{name}.vector OPERATOR({name}.<#>) asked.vector)")
         .replace("<score>", f"least(1, greatest(-1, {score}))")

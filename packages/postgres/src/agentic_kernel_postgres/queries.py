@@ -7,9 +7,9 @@ from typing import Final
 import msgspec
 
 from agentic_kernel import InvalidValue, TaskStatus
+from agentic_kernel_engine.cursor import Cursor
 from agentic_kernel_engine.moments import EARLIEST, LATEST
 from agentic_kernel_engine.search import Search
-from agentic_kernel_engine.store import EventId
 
 from .facets import AGENT, KIND, REALM, facet
 from .rows import COLUMNS
@@ -264,7 +264,7 @@ def _bound(text: str) -> str:
     return text
 
 
-def beyond(after: EventId | None) -> EventId:
+def beyond(after: Cursor | None) -> Cursor:
     """The event id after which a page begins, within the range that the database can compare.
 
     Raises:

@@ -18,13 +18,14 @@ from psycopg_pool import AsyncConnectionPool
 
 from agentic_kernel import InvalidValue, TaskNotFound, TaskStatus
 from agentic_kernel_engine import values
+from agentic_kernel_engine.cursor import Cursor
 from agentic_kernel_engine.errors import Conflict, StoreError, Unreadable
 from agentic_kernel_engine.faults import log, said
 from agentic_kernel_engine.moments import aware
 from agentic_kernel_engine.readback import landed
 from agentic_kernel_engine.record import Record, host_of, owner_name
 from agentic_kernel_engine.search import Search, SearchOptions, page_size
-from agentic_kernel_engine.store import EventId, StoreTraits
+from agentic_kernel_engine.store import StoreTraits
 from agentic_kernel_engine.stored import buried
 
 from . import queries
@@ -219,8 +220,8 @@ class PostgresStore:
         )
 
     async def events(
-        self, task_id: str, after: EventId | None = None, limit: int = 1000
-    ) -> Sequence[tuple[EventId, bytes]]:
+        self, task_id: str, after: Cursor | None = None, limit: int = 1000
+    ) -> Sequence[tuple[Cursor, bytes]]:
         asked = [*queries.beyond(after), page_size(limit), task_id]
         rows = await self._read(queries.EVENTS, asked) if _storable(task_id) else []
         if not rows:

@@ -31,13 +31,22 @@ Commits and safe points
     the next entry goes on from the state and the history after a cursor. Every commit passes on the
     terms and the realm (R19: for whom, and within which limits) and the form of the state (R23).
 
+Text in progress
+    R20: what a run says is stored while it streams, by rounds of flushes for all runs of the Host
+    (`Flushing`). A flush is a commit of the run with the same state, notes, inbox and attempts. It
+    writes only the deltas at the head of the buffer, so no other event runs ahead of its state. The
+    step moves (R5: a lost answer is settled by reading back). A run that commits, leaves or has
+    ended is passed over. The wait between two rounds grows with their duration, so that flushes
+    take at most a twentieth of the time. Each delta says its place in the text of the turn, and
+    every reader joins deltas in the same way (`texts.Texts`).
+
 How a run can stop
     Pause: the request waits in the inbox; the next checkpoint commits paused and unwinds. R10: a
     resume withdraws a pause that still waits; without a living owner the verb itself commits
     paused; and a run with a waiting pause is paused before it begins. A substrate can also pause
     its Task itself (`Job.pause`), until a moment at which a Host wakes it.
     Kill: the verb commits cancelled, then the Host cancels the run (R1: it can write no more). R11:
-    the text in progress and the notes of a local run are kept.
+    the text in progress and the notes of a local run are kept, and of another run what it flushed.
     End: a result, `TaskFailed` or any other exception of the work ends the Task (R21: only the
     death of a process leaves an attempt without an end). The Host retries the write while the run
     owns the Task. An end that cannot be stored becomes ``engine/unstorable_end``. A result that

@@ -23,7 +23,7 @@ from ..plans.limits import stated
 from ..principal import NOBODY, Principal
 from ..record import Record
 from ..store import Store
-from ..substrate import Acting, Reading, Substrate
+from ..substrate import Acting, Limiting, Reading, Substrate
 from ..terms import Terms
 
 if TYPE_CHECKING:
@@ -106,11 +106,13 @@ class Admission:
         """The binding of a dispatch without arguments; None if the resolver must be asked."""
         if acts_for is None or self._own.named:
             self.default = bound_to(self._own, terms.terms_for(self._own))
+        limiting: Limiting | None = edges.optional(substrate, "substrate", Limiting)
+        self._limits = frozenset() if limiting is None else frozenset(limiting.limit_names)
         self._reads = frozenset() if reading is None else frozenset(reading.reads)
         self._store = store
         self._resolver = None if acts_for is None else edges.function(acts_for, "acts_for")
-        self._given: dict[tuple[str, str], Principal] = {}
-        """The principals of this Host's own dispatches."""
+        self._given: dict[tuple[str, str], Binding] = {}
+        """By name and tenant: the bindings of the principals of this Host's own dispatches."""
         self._complained: dict[tuple[str, str], None] = {}
         self._unreadable: dict[str, int] = {}
         """By Task: the step whose state the substrate could not read."""
@@ -133,10 +135,14 @@ class Admission:
 
         Raises:
             InvalidValue: An argument has the wrong type, or a limit is not valid.
-            CannotStart: This Host could not run the Task again after a pause or a crash: the
-                principal's tenant is not among its realms, or no principal was given and the
-                resolver names none for such Tasks.
+            CannotStart: The substrate does not keep a limit. Or this Host could not run the Task
+                again after a pause or a crash: the principal's tenant is not among its realms, or
+                no principal was given and the resolver names none for such Tasks.
         """
+        if type(principal) is Principal and limits is None and grant is None:
+            before = self._given.get((principal.name, principal.tenant))
+            if before is not None and before.principal is principal:
+                return before
         named = principal
         if principal is None:
             principal = named = self._own
@@ -157,11 +163,19 @@ class Admission:
                     "has neither a name nor a tenant, so a later run of the Task could not find it "
                     "again; give it a name, e.g. 'user:42'",
                 )
-            if principal.named and self._resolver is None:
-                _remember(self._given, (principal.name, principal.tenant), principal)
         assert named is not None
         self._check_realm(named.tenant, task_id)
         given = None if limits is None else stated(limits)
+        if given is not None:
+            self._check_limits(given, task_id)
+        who = named.name, named.tenant
+        known = self._given.get(who)
+        if known is None or known.principal is not principal:
+            known = bound_to(principal, terms.terms_for(named))
+            if named.named:
+                _remember(self._given, who, known)
+        if given is None and grant is None:
+            return known
         return bound_to(principal, terms.terms_for(named, given, checked_grant(grant)))
 
     # Tasks that are stored
@@ -189,6 +203,16 @@ class Admission:
     def cannot_read(self, record: Record) -> None:
         """Take the Task no more until its state has changed: the substrate cannot read it (R23)."""
         _remember(self._unreadable, record.task.id, record.step)
+
+    def _check_limits(self, given: Collection[str], task_id: str) -> None:
+        for name in given:
+            if name not in self._limits:
+                known = ", ".join(sorted(self._limits)) or "none"
+                raise CannotStart(
+                    f"the substrate of this Host does not keep the limit {name}; it keeps {known}; "
+                    "leave the limit out, or run the Task on a Loop",
+                    task_id,
+                )
 
     def _check_realm(self, realm: str, task_id: str) -> None:
         if self.realms is not None and realm not in self.realms:
@@ -236,7 +260,8 @@ class Admission:
             return await self._resolved(name, tenant)
         if (name, tenant) == (self._own.name, self._own.tenant):
             return self._own
-        return self._given.get((name, tenant))
+        given = self._given.get((name, tenant))
+        return None if given is None else given.principal
 
     async def _resolved(self, name: str, tenant: str) -> Principal | None:
         """The answer of the resolver; a fault of the resolver, and a wrong answer, count as None.

@@ -16,7 +16,7 @@ from agentic_kernel import Task, TaskStatus
 
 from ..faults import contained, report
 from ..plans.lineage import depth
-from ..waiting import asked, decides, digests, waiting_for
+from ..waiting import asked, decides, digests, request_of
 
 if TYPE_CHECKING:
     from ..record import Record
@@ -290,7 +290,7 @@ def requests(task: Task) -> list[Request]:
 
 def _waits(record: Record, request: Request) -> bool:
     """True if the decision is still wanted: the Task asks for it, and the inbox lacks it."""
-    note = waiting_for(record.task)
+    note = request_of(record.task)
     if record.task.status.terminal or note is None:
         return False
     if any(decides(entry, request.kind, request.digest) for entry in record.inbox):

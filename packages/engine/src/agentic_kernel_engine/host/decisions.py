@@ -67,9 +67,9 @@ class Decisions(ABC):
         decision = inbox.check({"type": vocabulary.RETUNE, "limits": changes, "by": by}, "")
         return await self.post(task_id, decision)
 
-    async def step(self, task_id: str) -> Receipt:
+    async def step(self, task: str) -> Receipt:
         """Let a paused Task do one step, after which it pauses again."""
-        return await self.decide(task_id, {"type": vocabulary.STEP})
+        return await self.decide(task, {"type": vocabulary.STEP})
 
     async def _approval(
         self, task_id: str, digest: str, granted: bool, by: str, why: str

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
+from ..cursor import Cursor
 from ..events import Event, from_stored
-from ..store import EventId, Store
+from ..store import Store
 
 PAGE: Final = 1000
 """The most events that one read of the store returns."""
 
 
-async def history(store: Store, task_id: str, after: EventId | None = None) -> list[Event]:
+async def history(store: Store, task_id: str, after: Cursor | None = None) -> list[Event]:
     """All durable events of a Task after a cursor, in order.
 
     Raises:

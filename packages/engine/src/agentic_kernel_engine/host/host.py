@@ -9,16 +9,19 @@ from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, TypedDict, TypeVar
 
-from agentic_kernel import Complete, Fail, Failure, Kill, Task, TaskStatus
+from agentic_kernel import Complete, Fail, Failure, InvalidValue, Kill, Task, TaskStatus
 
 from .. import edges, values
+from ..cursor import Cursor
 from ..errors import HostClosed
-from ..events import Event
+from ..events import TASK_PAUSED, Event, TaskEvent
 from ..memory_store import MemoryStore
 from ..observer import Observer, observing
+from ..plans.reasons import StopReason
+from ..plans.vocabulary import STEP
 from ..principal import Principal
 from ..receipt import Receipt
-from ..store import EventId, Store
+from ..store import Store
 from ..substrate import Metered, Substrate
 from . import inbox
 from .admission import Admission, Resolver
@@ -28,6 +31,7 @@ from .decisions import Decisions
 from .family import Family
 from .history import history
 from .job import Job
+from .joined import Joined
 from .news import News
 from .parts import Parts
 from .queries import Queries, checked_id
@@ -149,6 +153,7 @@ class Host(Decisions, Queries):
             max_in_flight=edges.whole_or_none(max_in_flight, "max_in_flight", 1),
             unwind_timeout=edges.seconds(unwind_timeout, "unwind_timeout"),
         )  # fmt: skip
+        self._reading = Joined(parts.store, news, live)
         self._verbs = Verbs(parts, news, complaints, live)
         self._family = Family(
             parts, news, complaints, live, self._verbs,
@@ -194,6 +199,7 @@ class Host(Decisions, Queries):
         *,
         principal: Principal | None = None,
         limits: Limits | Mapping[str, Any] | None = None,
+        should_cancel: Callable[[], bool] | None = None,
     ) -> Receipt:
         """Enter ``running``, or raise and leave no trace.
 
@@ -207,6 +213,9 @@ class Host(Decisions, Queries):
                 principal runs the Task after a pause or a crash (R19).
             limits: Limits of this Task. They replace those of the `Loop`, one by one; a mapping may
                 also remove a limit (None).
+            should_cancel: The run that begins here asks it at every safe point, and pauses the Task
+                if it returns True. The note ``engine/stop_reason`` is then ``cancelled``. Later
+                runs of the Task do not ask it.
 
         Raises:
             InvalidValue: A part of the Task may not be stored, or a limit is not valid; the message
@@ -222,6 +231,8 @@ class Host(Decisions, Queries):
             bound = await self._live.admission.bind(principal, limits, task.id)
         await self._join()
         arrival = self._live.arrival(task.id)
+        if should_cancel is not None:
+            arrival.should_cancel = edges.function(should_cancel, "should_cancel")
         arrival.take()
         return await self._verbs.dispatch(task, None, arrival, bound)
 
@@ -359,11 +370,13 @@ class Host(Decisions, Queries):
     # Conveniences
 
     async def outcome(self, task_id: str) -> Outcome:
-        """The Task's snapshot, the reason why it ended or paused, its usage and its events."""
+        """The Task's snapshot, the reason why it ended or paused, its usage, events and state."""
         from ..loop.replay import outcome  # Loads the Loop, which a Host does not need otherwise.
 
-        task = await self.get(task_id)
-        return outcome(task, await history(self.store, task_id))
+        record = await self.record(task_id)
+        state = None if record.state is None else values.decode(record.state)
+        events = await history(self.store, task_id)
+        return outcome(record.task, events, state if isinstance(state, Mapping) else None)
 
     async def run(
         self,
@@ -371,16 +384,20 @@ class Host(Decisions, Queries):
         *,
         principal: Principal | None = None,
         limits: Limits | Mapping[str, Any] | None = None,
+        should_cancel: Callable[[], bool] | None = None,
     ) -> Task:
         """Dispatch the Task as soon as a slot is free, and wait for its terminal snapshot.
 
         If the caller is cancelled after the substrate has accepted the Task, the Task runs on; kill
-        it if that is not wanted.
+        it if that is not wanted. If ``should_cancel`` pauses the Task, the result is that paused
+        snapshot.
 
         Raises:
             As `dispatch`, except that a full Host does not raise.
         """
         self._check_start(task)
+        if should_cancel is not None:
+            edges.function(should_cancel, "should_cancel")
         bound = self._live.admission.default
         if principal is not None or limits is not None or bound is None:
             bound = await self._live.admission.bind(principal, limits, task.id)
@@ -390,7 +407,11 @@ class Host(Decisions, Queries):
         task_id = task.id
         end = self._news.end_of(task_id)
         try:
+            if should_cancel is not None:
+                arrival.should_cancel = should_cancel
             await self._verbs.dispatch(task, None, arrival, bound)
+            if should_cancel is not None:
+                return await self._news.wait_for_cancelled(task_id)
             del (
                 task,
                 arrival,
@@ -402,6 +423,38 @@ class Host(Decisions, Queries):
         finally:
             self._news.leave(end)
         return ended or await self._news.wait(task_id)
+
+    async def step(
+        self,
+        task: Task | str,
+        *,
+        principal: Principal | None = None,
+        limits: Limits | Mapping[str, Any] | None = None,
+    ) -> Receipt:
+        """Let a Task do one step, after which it pauses again.
+
+        Args:
+            task: A new Task, which is dispatched, or the id of a paused one.
+            principal, limits: As for `dispatch`, for a new Task.
+
+        Raises:
+            InvalidValue: ``principal`` or ``limits`` was given for a Task that is stored already.
+            As `dispatch` for a new Task, else as `decide`.
+        """
+        if not isinstance(task, Task):
+            if principal is not None or limits is not None:
+                raise InvalidValue(
+                    "principal" if limits is None else "limits",
+                    "is set when a Task is dispatched; leave it out for a stored Task",
+                )
+            return await super().step(task)
+        self._check_start(task)
+        bound = await self._live.admission.bind(principal, limits, task.id)
+        await self._join()
+        arrival = self._live.arrival(task.id)
+        arrival.take()
+        first = {"type": STEP}
+        return await self._verbs.dispatch(task, None, arrival, bound, first)
 
     def as_tool(
         self,
@@ -448,8 +501,76 @@ class Host(Decisions, Queries):
         await self._join()
         return await self._news.wait(key, wanted)
 
-    def stream(self, task_id: str, after: EventId | None = None) -> AsyncIterator[Event]:
+    async def run_stream(
+        self,
+        task: Task,
+        *,
+        principal: Principal | None = None,
+        limits: Limits | Mapping[str, Any] | None = None,
+        should_cancel: Callable[[], bool] | None = None,
+        children: bool = False,
+    ) -> AsyncIterator[TaskEvent]:
+        """`dispatch` the Task as soon as a slot is free, and `watch` it from its first event.
+
+        A caller that stops reading leaves the Task running.
+
+        Raises:
+            As `run`, before the first event.
+        """
+        self._check_start(task)
+        edges.flag(children, "children")
+        if should_cancel is not None:
+            edges.function(should_cancel, "should_cancel")
+        await self._join()
+        bound = self._live.admission.default
+        if principal is not None or limits is not None or bound is None:
+            bound = await self._live.admission.bind(principal, limits, task.id)
+        await self._live.slots.wait(task.id)
+        arrival = self._live.arrival(task.id, in_slot=True)
+        arrival.should_cancel = should_cancel
+        await self._verbs.dispatch(task, None, arrival, bound)
+        async for event in self._reading.watch(task.id, None, children=children):
+            yield event
+            paused = should_cancel is not None and event.type == TASK_PAUSED
+            if paused and event.data.get("reason") == StopReason.CANCELLED:
+                return
+
+    def watch(
+        self, task_id: str, after: Cursor | None = None, *, children: bool = False
+    ) -> AsyncIterator[TaskEvent]:
+        """A Task's history after a cursor, joined with what its run emits, until it is terminal.
+
+        Each event comes once and in order. An event that a run of this Host emits comes at once,
+        without an id; its stored copy does not come again. On another Host it comes when it is
+        stored: text in progress after a fraction of a second. Deltas say their place (``at``), so
+        `Texts` joins them. A reader that is over `news.MOST_BEHIND` events behind gets some of
+        them again once they are stored.
+
+        Args:
+            after: The id of the last event that was read; None for the beginning.
+            children: True to get the events of the children of the Task in this store, too, and of
+                their children; the reading then ends when all of them are terminal. ``after`` does
+                not apply to children.
+
+        Raises:
+            InvalidValue: An argument has the wrong type; raised at once.
+            TaskNotFound: No such Task is stored; raised before the first event.
+            HostClosed: The Host was closed meanwhile.
+        """
+        key, place = checked_id(task_id), edges.cursor(after, "after")
+        return self._watch_one(key, place, children=edges.flag(children, "children"))
+
+    async def _watch_one(
+        self, task_id: str, after: Cursor | None, *, children: bool
+    ) -> AsyncIterator[TaskEvent]:
+        await self._join()
+        async for event in self._reading.watch(task_id, after, children=children):
+            yield event
+
+    def stream(self, task_id: str, after: Cursor | None = None) -> AsyncIterator[Event]:
         """Durable events after a cursor, each once and in order, until the Task is terminal.
+
+        `watch` also gives the events that are not durable yet.
 
         Raises:
             InvalidValue: The id is not a string, or the cursor is not an `EventId`; raised at once.
@@ -457,7 +578,7 @@ class Host(Decisions, Queries):
         """
         return self._stream(checked_id(task_id), edges.cursor(after, "after"))
 
-    async def _stream(self, task_id: str, after: EventId | None) -> AsyncIterator[Event]:
+    async def _stream(self, task_id: str, after: Cursor | None) -> AsyncIterator[Event]:
         await self._join()
         async for event in self._news.stream(task_id, after):
             yield event

@@ -18,7 +18,7 @@ from ..errors import InboxFull
 from ..events import Event
 from ..plans import vocabulary
 from ..record import Record
-from ..waiting import PAUSE, asked, decides, digests, field_text, waiting_for
+from ..waiting import PAUSE, asked, decides, digests, field_text, request_of
 
 Entry = Mapping[str, Any]
 MOST_ENTRIES: Final = 256
@@ -126,7 +126,7 @@ def added(decision: Entry | None, before: Record, inbox: tuple[Entry, ...]) -> t
     if decision is None:
         return inbox
     if decision["type"] == vocabulary.ANSWER and "digest" not in decision:
-        shown = waiting_for(before.task) or {}
+        shown = request_of(before.task) or {}
         if shown.get("kind") == "question" and "digest" in shown:
             decision = {**decision, "digest": shown["digest"]}
     entry: Entry = freeze({**decision, "id": before.version + 1})

@@ -11,10 +11,10 @@ from agentic_kernel import InvalidValue, Task, TaskStatus
 from agentic_kernel.frozen import EMPTY_DICT
 
 from .. import edges, values
+from ..cursor import Cursor
 from ..events import Checked, Event
 from ..principal import Principal
 from ..receipt import Receipt
-from ..store import EventId
 from ..terms import NONE, Terms, decoded
 from ..waiting import without_pause
 from .run import EventLike, Run
@@ -96,7 +96,11 @@ class Job:
 
     @property
     def fresh(self) -> bool:
-        """True if the record has not changed since the dispatch."""
+        """True if the record has not changed since the dispatch.
+
+        It is False at the next entry even if the first one committed nothing: a flush of its text
+        changes the record, and so does a claim.
+        """
         return self._run.record.version == 1
 
     @property
@@ -143,7 +147,7 @@ class Job:
         """
         self._run.check_alive()
 
-    async def history(self, after: EventId | None = None) -> list[Event]:
+    async def history(self, after: Cursor | None = None) -> list[Event]:
         """The Task's durable events after a cursor, in order; read them once per entry (R15).
 
         Raises:
@@ -169,7 +173,7 @@ class Job:
         *,
         consumed: Collection[int] = (),
         progress: bool = True,
-    ) -> EventId:
+    ) -> Cursor:
         """Make the state and the events durable, together or not at all; never unwinds (R6).
 
         The same write stores the events and notes since the last commit.
@@ -199,7 +203,7 @@ class Job:
         consumed: Collection[int] = (),
         if_paused: Mapping[str, Any] | None = None,
         progress: bool = True,
-    ) -> EventId:
+    ) -> Cursor:
         """`commit`, and a safe point: a pause or a drain that waits takes effect here (R6).
 
         The transition is part of the same commit; the run is then unwound, and the next entry
@@ -251,14 +255,28 @@ class Job:
         """
         self._run.note(key, value)
 
+    def announce(self, model: str = "") -> None:
+        """Tell observers which Agent and which model this run works with; nothing is stored.
+
+        Call it at the begin of `execute`. It does nothing if there is neither.
+
+        Args:
+            model: The name by which the run asks its model; "" if there is none.
+        """
+        self._run.announce(model)
+
     def emit(self, event: EventLike) -> None:
         """Tell observers at once; the next commit, or a kill by this Host, stores the event.
 
-        Neighbouring ``run.delta`` events are stored as one, so text may be emitted in small
-        pieces (R11).
+        Text in progress, that is ``run.delta`` events, may be emitted in small pieces: neighbouring
+        ones are stored as one, and they are stored while the run goes on, unless another event
+        came before them (R20). The Host gives each delta its place in the turn's text, ``at``: a
+        run's first delta begins the text anew, each further one follows the one before, and
+        ``run.turn`` ends the turn. A run that continues the text of an earlier one gives ``at``
+        with its first delta: the number of characters before it.
 
         Raises:
-            InvalidValue: The event is not JSON.
+            InvalidValue: The event is not JSON, or ``at`` is not a place.
             RunEnded: This run no longer owns the Task.
         """
         self._run.emit(event)

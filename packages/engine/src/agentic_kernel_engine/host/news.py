@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncIterator, Collection, Container, Sequence
+from typing import Final
 
 from agentic_kernel import Task, TaskStatus
 
+from ..cursor import Cursor
 from ..errors import HostClosed
 from ..events import Event, from_stored
 from ..faults import report
 from ..observer import Observer
+from ..plans.reasons import STOP_REASON, StopReason
 from ..record import Record
-from ..store import EventId
 from .approvals import Desk
 from .complaints import Complaints
 from .history import PAGE
@@ -35,21 +38,29 @@ class News:
         self.closed = False
         """True after the Host is closed: no more news comes."""
         self.observed = observer is not None
+        """True if someone hears of events when they are emitted."""
         self._parts = parts
         self._complaints = complaints
         self._observer = observer
         self._desk = desk
         self._faulty = False
         self._waiting: dict[str, Waiter | set[Waiter]] = {}
+        self._followers: dict[str, set[Follower]] = {}
 
     def tell(self, task_id: str, event: Event) -> None:
-        """Tell the observer of an event.
+        """Tell the observer and the followers of an event that is not stored yet.
 
         A fault of the observer never reaches a run: every exception is caught here, also a
         ``SystemExit`` and a cancellation. Only a ``KeyboardInterrupt`` passes (R21).
         """
-        if self._observer is None:
-            return
+        if self._followers:
+            for follower in self._followers.get(task_id, ()):
+                follower.tell(event)
+        if self._observer is not None:
+            self._observe(task_id, event)
+
+    def _observe(self, task_id: str, event: Event) -> None:
+        assert self._observer is not None
         try:
             self._observer.observe(task_id, event)
         except KeyboardInterrupt:
@@ -60,9 +71,9 @@ class News:
                 version = 0 if event.id is None else event.id[0]
                 report(fault, task_id, version, "the observer (this is reported once)", "version")
 
-    def tell_stored(self, task_id: str, id: EventId | None, text: bytes) -> None:
+    def tell_stored(self, task_id: str, id: Cursor | None, text: bytes) -> None:
         """Tell the observer of an event in its stored form."""
-        if self._observer is not None:
+        if self.observed:
             self.tell(task_id, from_stored(id, text))
 
     def published(self, after: Record, written: Sequence[bytes], live: int = 0) -> None:
@@ -73,9 +84,12 @@ class News:
                 observer has received these already.
         """
         task_id = after.task.id
+        if self._followers:
+            for follower in self._followers.get(task_id, ()):
+                follower.committed(after.version, live)
         if self._observer is not None:
             for index in range(live, len(written)):
-                self.tell(task_id, from_stored((after.version, index), written[index]))
+                self._observe(task_id, from_stored((after.version, index), written[index]))
         if self._desk is not None:
             try:
                 self._desk.saw(after)
@@ -115,19 +129,27 @@ class News:
         wanted = (_TERMINAL | frozenset(statuses)) if statuses else _TERMINAL
         seen = 0
         while True:
-            waiter = self._waiter(task_id, seen, wanted)
+            waiter = self.waiter(task_id, seen, wanted)
             try:
                 record = await self._parts.store.load(task_id)
                 if record.task.status in wanted:
                     return record.task
                 seen = record.version
-                task = await self._after(waiter, seen)
+                task = await self.after(waiter, seen)
                 if task is not None:
                     return task
             finally:
                 self.leave(waiter)
 
-    async def stream(self, task_id: str, after: EventId | None) -> AsyncIterator[Event]:
+    async def wait_for_cancelled(self, task_id: str) -> Task:
+        """Wait until the Task is terminal, or paused because its caller's function said so."""
+        while True:
+            task = await self.wait(task_id, (TaskStatus.PAUSED,))
+            if task.status.terminal or task.metadata.get(STOP_REASON) == StopReason.CANCELLED:
+                return task
+            await self.wait(task_id, (TaskStatus.RUNNING,))
+
+    async def stream(self, task_id: str, after: Cursor | None) -> AsyncIterator[Event]:
         """Durable events after a cursor, each once and in order, until the Task is terminal.
 
         Raises:
@@ -135,7 +157,7 @@ class News:
         """
         seen = 0
         while True:
-            waiter = self._waiter(task_id, seen)
+            waiter = self.waiter(task_id, seen)
             try:
                 # The record first: the events that are read after it include those of its end.
                 record = await self._parts.store.load(task_id)
@@ -148,7 +170,7 @@ class News:
                 if record.task.status.terminal:
                     return
                 seen = record.version
-                await self._after(waiter, seen)
+                await self.after(waiter, seen)
             finally:
                 self.leave(waiter)
 
@@ -157,9 +179,9 @@ class News:
 
         The caller ends the wait by `leave`.
         """
-        return self._waiter(task_id, 0, _TERMINAL)
+        return self.waiter(task_id, 0, _TERMINAL)
 
-    def _after(self, waiter: Waiter, version: int) -> Waiter:
+    def after(self, waiter: Waiter, version: int) -> Waiter:
         """Make a wait continue with records later than this version.
 
         Raises:
@@ -170,7 +192,7 @@ class News:
         waiter.version = max(waiter.version, version)
         return waiter
 
-    def _waiter(
+    def waiter(
         self, task_id: str, seen: int, wanted: frozenset[TaskStatus] | None = None
     ) -> Waiter:
         """Register a wait for news. The caller does so before it reads the store."""
@@ -182,6 +204,21 @@ class News:
             self._waiting[task_id] = {others, waiter}
         return waiter
 
+    def follow(self, task_id: str) -> Follower:
+        """Hear of a Task's events when they are emitted, until `unfollow`."""
+        follower = Follower(task_id)
+        self._followers.setdefault(task_id, set()).add(follower)
+        self.observed = True
+        return follower
+
+    def unfollow(self, follower: Follower) -> None:
+        """Hear no more."""
+        others = self._followers[follower.task_id]
+        others.discard(follower)
+        if not others:
+            del self._followers[follower.task_id]
+        self.observed = self._observer is not None or bool(self._followers)
+
     def leave(self, waiter: Waiter) -> None:
         """End a wait."""
         waiters = self._waiting[waiter.task_id]
@@ -191,6 +228,8 @@ class News:
             del self._waiting[waiter.task_id]
 
 
+MOST_BEHIND: Final = 10_000
+"""The most events that wait for one reader; a reader that is slower reads them from the store."""
 _TERMINAL = frozenset(status for status in TaskStatus if status.terminal)
 
 
@@ -231,3 +270,46 @@ class Waiter(asyncio.Future[Task | None]):
 
 def _each(waiters: Waiter | Collection[Waiter]) -> Collection[Waiter]:
     return (waiters,) if isinstance(waiters, Waiter) else waiters
+
+
+class Follower:
+    """A reader of one Task's events at the moment at which they are emitted.
+
+    Attributes:
+        items: What the reader has not taken yet, in order: an event that was emitted, or the
+            version of a commit with the number of its first events that were emitted before.
+        known: The latest version that the reader was told of and has read.
+        seen: The latest version that the reader has read from the store.
+        waiter: The reader's wait for news, if it waits.
+    """
+
+    def __init__(self, task_id: str) -> None:
+        self.task_id = task_id
+        self.items: deque[Event | tuple[int, int]] = deque()
+        self.known = 0
+        self.seen = 0
+        self.waiter: Waiter | None = None
+        self._behind = False
+        """True if events were dropped since the last commit; the reader gets them once stored."""
+
+    def tell(self, event: Event) -> None:
+        """Take an event that was emitted."""
+        if len(self.items) >= MOST_BEHIND:
+            commits = [item for item in self.items if not isinstance(item, Event)]
+            self.items.clear()
+            # The reader has missed live events of these commits, so it reads all their events.
+            self.items.extend((version, 0) for version, _ in commits[-1:])
+            self._behind = True
+        if not self._behind:
+            self.items.append(event)
+            self._wake()
+
+    def committed(self, version: int, live: int) -> None:
+        """Take the news of a commit, whose first ``live`` events were emitted before."""
+        self.items.append((version, 0 if self._behind else live))
+        self._behind = False
+        self._wake()
+
+    def _wake(self) -> None:
+        if self.waiter is not None:
+            self.waiter.news(None)

@@ -8,7 +8,8 @@ from typing import Any
 from agentic_kernel import InvalidValue, Task
 from agentic_kernel.catalog import check_name
 
-from ..events import RUN_DELTA, RUN_TURN, Event
+from ..events import Event
+from ..texts import Texts
 
 LIMIT = 256 * 1024
 """The most characters of the text in progress that a killed Task keeps: the last ones."""
@@ -17,19 +18,11 @@ LIMIT = 256 * 1024
 def partial_output(task: Task, history: Sequence[Event]) -> Mapping[str, Any]:
     """The note that keeps a killed Task's text in progress (R11): ``<kind>/partial_output``.
 
-    It holds the text of the deltas since the last finished turn. The key's scope is the Task's
-    ``runtime_kind``, so every Host finds the same key without a run. The result is empty if there
-    is no text, or if the Task came in with that key.
+    It holds the text of the last turn that has any. The key's scope is the Task's ``runtime_kind``,
+    so every Host finds the same key without a run. The result is empty if there is no text, or if
+    the Task came in with that key.
     """
-    pieces: list[str] = []
-    for event in history:
-        if event.type == RUN_DELTA:
-            text = event.data.get("text")
-            if isinstance(text, str) and "channel" not in event.data:
-                pieces.append(text)
-        elif event.type == RUN_TURN:
-            pieces.clear()
-    text = "".join(pieces)[-LIMIT:]
+    text = Texts(history).text()[-LIMIT:]
     key = f"{task.runtime_kind}/partial_output"
     try:
         check_name(key, "key")

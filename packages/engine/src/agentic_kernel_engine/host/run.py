@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, Protocol
 
@@ -22,16 +22,18 @@ from agentic_kernel.transitions import check_note
 
 from .. import edges, moments, values
 from .. import events as vocabulary
+from ..cursor import Cursor
 from ..errors import Conflict, StoreError, UnknownOutcome
 from ..events import Checked, Event
+from ..plans.reasons import STOP_REASON, StopReason
 from ..principal import Principal
 from ..readback import landed
 from ..record import Record
-from ..store import EventId
 from ..waiting import PAUSE as PAUSE
 from ..waiting import pause_waits, without_pause
 from .change import LOOKS, acknowledged
-from .emitted import Emitted
+from .emitted import Emitted, Piece, checked, plain
+from .flushing import Flushing
 from .history import history
 from .news import News
 from .parts import Parts
@@ -44,6 +46,10 @@ IN_A_ROW: Final = 16
 """The most commits in a row, on a store that never waits, before the event loop gets a turn."""
 BUFFER: Final = 64 * 1024 * 1024
 """The most bytes of JSON that a run may emit and note between two commits."""
+
+
+_DELTA: Final = b'{"type":"%b",' % vocabulary.RUN_DELTA.encode()
+_TURN: Final = b'{"type":"%b",' % vocabulary.RUN_TURN.encode()
 
 
 class RunEnded(asyncio.CancelledError):
@@ -63,6 +69,7 @@ class Home(Protocol):
 
     parts: Parts
     news: News
+    flushing: Flushing
     in_a_row: int
     """The number of commits of runs since a run last let the event loop go on."""
 
@@ -82,8 +89,9 @@ class Run(FifoLock):
     """
 
     __slots__ = (
-        "_emitted", "_home", "_news", "_notes", "_sealed", "_unwritten", "delegates", "ended",
-        "form", "heeded", "in_slot", "leaving", "owner", "principal", "record", "root", "task_id",
+        "_emitted", "_home", "_news", "_notes", "_places", "_sealed", "_unwritten", "delegates",
+        "ended", "form", "heeded", "in_slot", "leaving", "owner", "principal", "record", "root",
+        "should_cancel", "task_id",
     )  # fmt: skip
 
     def __init__(self, home: Home, record: Record, principal: Principal, *, in_slot: bool) -> None:
@@ -92,6 +100,8 @@ class Run(FifoLock):
         self._home = home
         self.record = record
         self.principal = principal
+        self.should_cancel: Callable[[], bool] | None = None
+        """Asked at every safe point; the Task is paused if it returns True."""
         self.form = record.form
         """The form of the states of the commits to come; see `Job.tag`."""
         self.task_id = record.task.id
@@ -110,6 +120,8 @@ class Run(FifoLock):
         self._notes: Mapping[str, Any] = EMPTY_DICT
         self._unwritten = 0
         """The number of bytes that were emitted and noted since the last commit."""
+        self._places: dict[str, int] | None = None
+        """The length of the turn's text, by channel; None before its first text."""
 
     @property
     def now(self) -> datetime:
@@ -117,7 +129,10 @@ class Run(FifoLock):
 
     @property
     def stopping(self) -> bool:
-        return self.leaving is not None or pause_waits(self.record)
+        return self.leaving is not None or pause_waits(self.record) or self._cancelled()
+
+    def _cancelled(self) -> bool:
+        return self.should_cancel is not None and bool(self.should_cancel())
 
     def news(self) -> asyncio.Future[None]:
         """A future that is done at the next `nudge`."""
@@ -180,17 +195,74 @@ class Run(FifoLock):
 
     def emit(self, event: EventLike) -> None:
         self.check_alive()
-        now = self._home.parts.clock()
-        made, text = vocabulary.make(event, now)
-        self._make_room(len(text), "event")
-        self._home.news.tell(self.task_id, made)
+        piece = plain(event)
+        if piece is not None:
+            self._say(piece, None)
+            return
+        made, text = vocabulary.make(event, self._home.parts.clock())
         if made.type == vocabulary.RUN_DELTA:
-            # A commit in flight writes the first `_sealed` entries: they must not grow any more.
-            last = self._emitted[-1] if len(self._emitted) > self._sealed else None
-            if not isinstance(last, Emitted) or not last.extend(made, len(text)):
-                self._emit(Emitted(made, text))
-        else:
-            self._emit(text)
+            piece = checked(made)
+            if piece is not None:
+                self._say(piece, made)
+                return
+        self._make_room(len(text), "event")
+        if made.type == vocabulary.RUN_TURN:
+            self._places = None
+        self._home.news.tell(self.task_id, made)
+        self._emit(text)
+
+    def _say(self, piece: Piece, made: Event | None) -> None:
+        """Emit a delta at its place in the turn's text.
+
+        Args:
+            made: Its event; None if it has only a text, a channel and a place.
+        """
+        self._make_room(piece.size, "event")
+        place = self._place(piece)
+        home = self._home
+        if home.news.observed:
+            if made is None:
+                data: dict[str, Any] = {"channel": piece.channel} if piece.rest else {}
+                made = Event(vocabulary.RUN_DELTA, {"text": piece.text, **data}, home.parts.clock())
+            if place is not None:
+                made = Event(made.type, {**made.data, "at": place}, made.at)
+            home.news.tell(self.task_id, made)
+        # A commit in flight writes the first `_sealed` entries: they must not grow any more.
+        last = self._emitted[-1] if len(self._emitted) > self._sealed else None
+        if not isinstance(last, Emitted) or not last.extend(piece, place):
+            at = home.parts.clock() if made is None or made.at is None else made.at
+            self._emit(Emitted(piece, place, vocabulary.stamp(at)))
+            home.flushing.add(self)
+
+    def _place(self, piece: Piece) -> int | None:
+        """The place of a delta in the turn's text, which is given or counted here (R20)."""
+        channel = piece.channel
+        if channel is None:
+            return None
+        if self._places is None:
+            self._places = {}
+        place = self._places.get(channel, 0) if piece.at is None else piece.at
+        self._places[channel] = place + len(piece.text)
+        return place
+
+    def _told(self, line: bytes) -> bytes:
+        """The stored form of an event of a commit; a delta gets its place, as in `emit`."""
+        if line.startswith(_TURN):
+            self._places = None
+        elif line.startswith(_DELTA):
+            event = vocabulary.from_stored(None, line)
+            piece = checked(event)
+            if piece is not None:
+                assert event.at is not None
+                return Emitted(piece, self._place(piece), vocabulary.stamp(event.at)).stored()
+        return line
+
+    def announce(self, model: str) -> None:
+        agent, news = self.record.task.agent_name, self._home.news
+        if news.observed and (agent or model):
+            names = {"agent": agent, "model": model}
+            data = {key: name for key, name in names.items() if name}
+            news.tell(self.task_id, vocabulary.Event(vocabulary.RUN_BEGUN, data, self.now))
 
     def report(self, events: Sequence[Checked], heeded: Collection[int]) -> None:
         self.check_alive()
@@ -226,10 +298,47 @@ class Run(FifoLock):
         return self._notes
 
     def emitted(self) -> list[bytes]:
-        """The events emitted since the last commit, in their stored form."""
+        """The events that were emitted and are not stored yet, in their stored form."""
         return [each if isinstance(each, bytes) else each.stored() for each in self._emitted]
 
-    async def history(self, after: EventId | None) -> list[Event]:
+    async def flush(self) -> None:
+        """Store the text at the head of the buffer; the record stays as it is (R20).
+
+        Version and step move, so that an answer of the store that is lost is settled as for a
+        commit (R5). State, notes, inbox and attempts stay, and no other event is written, because
+        none may run ahead of its state. The text stays in the buffer if it cannot be stored.
+
+        Raises:
+            StoreError: The store failed; nothing is written.
+        """
+        if self._held:  # A commit is under way, or a verb holds the run: the next round comes soon.
+            self._home.flushing.add(self)
+            return
+        await self.hold()
+        try:
+            count = self._text_at_head()
+            if count:
+                self._sealed = count
+                await self._land(None, [])
+        except RunEnded:
+            return  # The Task is lost; so is the text.
+        finally:
+            self._sealed = 0
+            self.let_go()
+
+    def _text_at_head(self) -> int:
+        """The number of entries of the buffer that a flush may write."""
+        root = self.root
+        if self.ended is not None or self.leaving is not None or root is None or root.done():
+            return 0
+        count = 0
+        for each in self._emitted:
+            if not isinstance(each, Emitted):
+                break
+            count += 1
+        return count
+
+    async def history(self, after: Cursor | None) -> list[Event]:
         self.check_alive()
         return await history(self._home.parts.store, self.task_id, after)
 
@@ -250,13 +359,15 @@ class Run(FifoLock):
         due: datetime | None = None,
         if_paused: Mapping[str, Any] | None = None,
         progress: bool = True,
-    ) -> EventId:
+    ) -> Cursor:
         self.check_alive()
         if due is not None:
             due = moments.aware("due", due)
         text = values.encode(state, "state")
         now = self._home.parts.clock()
         made = vocabulary.stored(events, now)
+        if made and type(next(iter(events))) is not Checked:
+            made = [self._told(line) for line in made]
         kept = None if text == b"null" else text
         draft = _Draft(kept, consumed, safe, pause, now, due, if_paused, progress)
         await self.hold()
@@ -277,14 +388,19 @@ class Run(FifoLock):
             await asyncio.sleep(0)
         return last
 
-    async def _land(self, draft: _Draft, made: list[bytes]) -> tuple[str | None, EventId]:
-        """Commit the draft on top of the latest inbox.
+    async def _land(self, draft: _Draft | None, made: list[bytes]) -> tuple[str | None, Cursor]:
+        """Commit the draft on top of the latest inbox, after the sealed part of the buffer.
+
+        Args:
+            draft: The content of the commit; None for a flush, which changes nothing.
 
         Returns:
             The reason if the run leaves, else None; and a cursor after the last event written.
         """
-        store, live, notes = self._home.parts.store, self._sealed, self._notes
-        made = [*self.emitted(), *made] if live else made
+        store, live = self._home.parts.store, self._sealed
+        notes = EMPTY_DICT if draft is None else self._notes
+        if live:
+            made = [*self.emitted()[:live], *made]
         for _ in range(LOOKS):
             if self.ended is not None:
                 raise RunEnded(self.ended)
@@ -317,9 +433,11 @@ class Run(FifoLock):
         )
 
     def _next(
-        self, before: Record, draft: _Draft, notes: Mapping[str, Any]
+        self, before: Record, draft: _Draft | None, notes: Mapping[str, Any]
     ) -> tuple[Record, str | None, bytes | None]:
         """The successor of a record; at a safe point the successor may have no owner any more."""
+        if draft is None:
+            return before.changed(version=before.version + 1, step=before.step + 1), None, None
         task = annotate(before.task, notes) if notes else before.task
         inbox = before.inbox
         if draft.consumed:
@@ -328,8 +446,12 @@ class Run(FifoLock):
         leaving: str | None = None
         departure: bytes | None = None
         if draft.safe:
-            paused = draft.pause is not None or (before.inbox and pause_waits(before))
-            leaving = "paused" if paused else self.leaving
+            if draft.pause is not None or (before.inbox and pause_waits(before)):
+                leaving = "paused"
+            elif self.should_cancel is not None and self._cancelled():
+                leaving, draft = "paused", draft.cancelled()
+            else:
+                leaving = self.leaving
         if leaving is not None:
             owner = None
             kind, data = vocabulary.TASK_RELEASED, {"by": self.owner}
@@ -361,14 +483,21 @@ class Run(FifoLock):
         if after.version > self.record.version:
             self.record = after
         if live:
-            self._emitted = self._emitted[live:] or ()
+            gone, self._emitted = self._emitted[:live], self._emitted[live:] or ()
             self._sealed = 0
+            if self._emitted or self._notes:
+                self._unwritten -= sum(map(_taken, gone))
         if notes:
             late = {key: value for key, value in self._notes.items() if notes.get(key) is not value}
             self._notes = freeze(late)
         if not self._emitted and not self._notes:
             self._unwritten = 0
         self._home.news.published(after, written, live)
+
+
+def _taken(each: Emitted | bytes) -> int:
+    """The bytes that an entry of the buffer takes of `BUFFER`."""
+    return len(each) if isinstance(each, bytes) else each.taken
 
 
 class _Draft(msgspec.Struct, frozen=True, gc=False):
@@ -382,3 +511,10 @@ class _Draft(msgspec.Struct, frozen=True, gc=False):
     due: datetime | None
     if_paused: Mapping[str, Any] | None
     progress: bool
+
+    def cancelled(self) -> _Draft:
+        """The same commit, by which the caller's ``should_cancel`` pauses the Task."""
+        note = {STOP_REASON: StopReason.CANCELLED.value}
+        return msgspec.structs.replace(
+            self, pause=StopReason.CANCELLED.value, if_paused={**(self.if_paused or {}), **note}
+        )

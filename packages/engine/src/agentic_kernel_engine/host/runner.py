@@ -34,6 +34,7 @@ from .admission import Admission
 from .change import STALLED, Change, change, successor
 from .complaints import Complaints
 from .ending import fault_of, mutation_of, unstorable
+from .flushing import Flushing
 from .history import history
 from .job import Job
 from .news import News
@@ -82,6 +83,7 @@ class LiveRuns:
         self.live: set[Run] = set()
         self.current: dict[str, Run] = {}
         self.in_a_row = 0
+        self.flushing = Flushing(parts)
         self._complaints = complaints
         self._substrate = substrate
         self.accepting: Accepting | None = edges.optional(substrate, "substrate", Accepting)
@@ -164,7 +166,8 @@ class LiveRuns:
             self._asking.discard(caller)
 
     def turn_away(self) -> None:
-        """End every `ask` with `HostClosed`, because the Host closes."""
+        """End every `ask` with `HostClosed`, and flush no more, because the Host closes."""
+        self.flushing.stop()
         while self._asking:
             self._asking.pop().cancel()
 
@@ -211,6 +214,7 @@ class LiveRuns:
             self.parts.shielded.start(self._let_go_of(record))
             return
         run = Run(self, record, arrival.principal, in_slot=arrival.hand_on())
+        run.should_cancel = arrival.should_cancel
         self.live.add(run)
         self.current[run.task_id] = run
         around = copy_context()
@@ -484,9 +488,10 @@ class Arrival:
 
     Attributes:
         principal: The principal that the run will act for.
+        should_cancel: Asked by the run at its safe points; see `Host.run`.
     """
 
-    __slots__ = ("_counts", "_slots", "_task_id", "in_slot", "principal")
+    __slots__ = ("_counts", "_slots", "_task_id", "in_slot", "principal", "should_cancel")
 
     def __init__(
         self, counts: dict[str, int], slots: Slots, task_id: str, *, in_slot: bool
@@ -496,6 +501,7 @@ class Arrival:
         self._task_id = task_id
         self.in_slot = in_slot
         self.principal = NOBODY
+        self.should_cancel: Callable[[], bool] | None = None
 
     def take(self) -> None:
         """Take a slot.

@@ -101,12 +101,20 @@ class Verbs:
             )
 
     async def dispatch(
-        self, task: Task, parent: str | None, arrival: Arrival, bound: Binding
+        self,
+        task: Task,
+        parent: str | None,
+        arrival: Arrival,
+        bound: Binding,
+        first: Mapping[str, Any] | None = None,
     ) -> Receipt:
         """Store the Task as ``running`` and owned by this Host, and run it.
 
         A cancellation before the substrate has accepted the Task leaves no trace. The write that
         follows is shielded from a cancellation, if the store suspends at all (R4).
+
+        Args:
+            first: A decision that waits in the inbox from the beginning.
         """
         if self._live.accepting is not None:
             try:
@@ -116,11 +124,16 @@ class Verbs:
             except BaseException:
                 arrival.give_up()
                 raise
-        work = self._begin(task, parent, arrival, bound)
+        work = self._begin(task, parent, arrival, bound, first)
         return await (work if self._parts.immediate else self._parts.shielded.run(work))
 
     async def _begin(
-        self, task: Task, parent: str | None, arrival: Arrival, bound: Binding
+        self,
+        task: Task,
+        parent: str | None,
+        arrival: Arrival,
+        bound: Binding,
+        first: Mapping[str, Any] | None,
     ) -> Receipt:
         now, parts = self._parts.clock(), self._parts
         arrival.principal, terms, realm = bound
@@ -128,6 +141,7 @@ class Verbs:
             record = Record(
                 apply(task, _DISPATCH, now), owner=owner_name(parts.name, 1), attempts=1,
                 parent=parent, terms=terms, realm=realm,
+                inbox=() if first is None else (freeze({**first, "id": 1}),),
             )  # fmt: skip
             by = {"by": record.owner}
             made = vocabulary.by_act(vocabulary.TASK_DISPATCHED, by, next(parts.acts), now)

@@ -104,6 +104,7 @@ from .planning import (
     plan_of,
 )
 from .replay import Outcome, Replay, outcome, replay
+from .streams import TurnText
 
 __all__ = [
     "ALLOW", "CONTINUES", "HANDLER_ERROR", "INDETERMINATE", "LARGEST", "LENGTH", "NOTHING_USED",
@@ -112,7 +113,8 @@ __all__ = [
     "CompleteGoal", "Context", "Decision", "Delegate", "Delta", "End", "Entry", "FinalAnswer",
     "Ledger", "Limits", "Loop", "Notice", "Observation", "Outcome", "Plan", "PlannerError",
     "Principal", "PushGoal", "Remaining", "Replay", "Route", "Schedule", "Shares", "Spent", "Stop",
-    "StopReason", "Summary", "Thought", "ToolCall", "Transcript", "Turn", "Usage", "UserMessage",
-    "continued", "deny", "digest", "failed_too_often", "key", "lineage", "on_behalf", "outcome",
-    "plan_of", "refuse_notes", "replay", "require_approval", "stop", "unaffordable", "unhandled",
+    "StopReason", "Summary", "Thought", "ToolCall", "Transcript", "Turn", "TurnText", "Usage",
+    "UserMessage", "continued", "deny", "digest", "failed_too_often", "key", "lineage",
+    "on_behalf", "outcome", "plan_of", "refuse_notes", "replay", "require_approval", "stop",
+    "unaffordable", "unhandled",
 ]  # fmt: skip

@@ -29,6 +29,7 @@ from ..seams.agent_tool import AgentTool, child_id
 from ..seams.delegation import DelegationRefused
 from ..seams.planner import Context
 from ..tools.caller import Caller
+from ..tools.deadline import DeadlinePassed
 from ..tools.registry import Invocation, ToolContext, Unfinished, perform
 from ..tools.scheduler import Call
 from . import children, effects, grants
@@ -121,7 +122,7 @@ async def call_tools(
                 spent.count(at_hand.plan.actions[index], observation)
         calls = calls[room:]
         if limits.max_failures is not None and failed_too_often(limits, spent):
-            run.ending = run.end_at(StopReason.MAX_FAILURES)
+            run.ending = run.ending or run.end_at(StopReason.MAX_FAILURES)
         elif UNFINISHED in results:
             return True
     for each in made if opened else ():  # These are not called.
@@ -239,7 +240,15 @@ def _invocation(
     key = effects.key(tool, run.task.id, step, index, call)
     progress = partial(run.progress, call.tool, index)
     told = ToolContext(
-        run.task.id, step, index, key, run.job.principal, progress, None, wiring.threads
+        run.task.id,
+        step,
+        index,
+        key,
+        run.job.principal,
+        progress,
+        None,
+        wiring.threads,
+        wiring.validator,
     )
     if isinstance(tool, AgentTool):
         run.ending = run.ending or children.too_deep(run)
@@ -300,9 +309,15 @@ async def _performed(
             return refused
     if observation is None:
         try:
-            observation = await perform(each)
+            timed = None if run.limits.max_seconds is None else run
+            observation = await perform(each, timed)
+            if timed is not None and observation.error == TIMEOUT:
+                _too_late(run)  # If the deadline cut the call, the run ends after this step.
             if observation.error == TIMEOUT and each.context.threads.abandoned:
                 _abandoned(run, each)
+        except DeadlinePassed:
+            _too_late(run)
+            return _left(run, each, again)
         except Unfinished as unfinished:
             if unfinished.waiting is not None:
                 at_hand.awaited[str(each.context.index)] = dict(unfinished.waiting)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, Final, cast
 
@@ -15,7 +16,7 @@ from ..plans import vocabulary
 from ..plans.action import Delegate, ToolCall
 from ..plans.ending import End
 from ..plans.lineage import depth
-from ..plans.observation import CHILD_FAILED, OUTPUT_SCHEMA_FAILED, Observation
+from ..plans.observation import CHILD_FAILED, OUTPUT_SCHEMA_FAILED, TIMEOUT, Observation
 from ..plans.reasons import StopReason
 from ..seams.agent_tool import AgentTool, failed, unless
 from ..seams.delegation import Delegation, DelegationRefused, EndsChildren, child_of
@@ -127,14 +128,21 @@ async def _join(
     run.state.at_hand = at_hand
 
     def leaving() -> bool:
-        return run.job.stopping or run.reallotted
+        return run.job.stopping or run.out_of_time or run.reallotted
 
     await grants.announce(run)
-    while (task := await unless(run.job, leaving, delegation.join(run.job, child))) is None:
-        if run.reallotted:
-            apply_decisions(run)
-        await run.checkpoint()
-        await grants.tell(run)
+    with _woken_in_time(run):
+        while (task := await unless(run.job, leaving, delegation.join(run.job, child))) is None:
+            if run.out_of_time:
+                run.ending = run.end_at(StopReason.TIMEOUT)
+                return Observation(
+                    {"child": child}, TIMEOUT,
+                    "the child did not end before the run's limit of time; it may go on",
+                )  # fmt: skip
+            if run.reallotted:
+                apply_decisions(run)
+            await run.checkpoint()
+            await grants.tell(run)
     waiting = asked(task)
     if waiting is not None:
         at_hand.awaited[slot] = surfaced(task, waiting)
@@ -154,6 +162,27 @@ async def _join(
             {"child": child}, OUTPUT_SCHEMA_FAILED,
             f"the child succeeded, but its result cannot be shown: {refused}",
         )  # fmt: skip
+
+
+@contextmanager
+def _woken_in_time(run: LoopRun) -> Iterator[None]:
+    """Wake the waits of a run when its time is over."""
+    timer: asyncio.TimerHandle | None = None
+
+    def look() -> None:
+        nonlocal timer
+        left = run.seconds_left
+        if left is not None and left > 0:
+            timer = asyncio.get_running_loop().call_later(max(left, 0.001), look)
+        elif left is not None:
+            run.job.nudge()
+
+    look()
+    try:
+        yield
+    finally:
+        if timer is not None:
+            timer.cancel()
 
 
 async def on_killed(

@@ -17,6 +17,8 @@ from agentic_kernel import Task, TaskNotFound, TaskStatus
 from .. import edges
 from ..errors import TaskFailed
 from ..events import Event
+from ..inputs import CONTINUES as CONTINUES
+from ..inputs import SESSION as SESSION
 from ..plans import vocabulary
 from ..plans.action import FinalAnswer
 from ..plans.observation import INDETERMINATE, SKIPPED, Observation
@@ -30,10 +32,6 @@ if TYPE_CHECKING:
     from ..seams.compactor import Compactor
     from .run import LoopRun
 
-SESSION: Final = "engine/session"
-"""Metadata of a Task: the name of the conversation. The copied transcript does not depend on it."""
-CONTINUES: Final = "engine/continues"
-"""Metadata of a Task: the id of the earlier Task whose transcript it starts from."""
 CARRIED: Final = 256_000
 """The most bytes of JSON of a copied transcript; an extract replaces its older part."""
 EXTRACT: Final = 4_000

@@ -14,6 +14,7 @@ import msgspec
 from agentic_kernel import InvalidValue, Task
 
 from .. import values
+from ..cursor import Cursor
 from ..errors import TaskFailed
 from ..events import Checked, Event
 from ..host import inbox
@@ -46,7 +47,6 @@ from ..plans.limits import (
 )
 from ..plans.plan import NOTHING_USED, Usage
 from ..plans.reasons import STOP_REASON, WAITING_FOR, StopReason
-from ..store import EventId
 from ..waiting import field_text
 
 Clock = Callable[[], float]
@@ -122,7 +122,7 @@ class Ledger(Generic[S]):
         """True if a crash hides what the calls of this step did: the step is then no progress."""
         self.progress_room = PROGRESS
         """The bytes of JSON that tools may still report until the next commit."""
-        self.landed: Callable[[EventId], None] | None = None
+        self.landed: Callable[[Cursor], None] | None = None
         """Called after each commit, with a cursor after its last event."""
         self._dump = dump
         terms = job.terms

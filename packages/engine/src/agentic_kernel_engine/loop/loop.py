@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from agentic_kernel import CannotStart, InvalidValue, Task
@@ -30,19 +31,19 @@ from ..seams.delegation import ChildTasks, Delegation, Metering
 from ..seams.governor import MemoryGovernor
 from ..seams.memory import Memory
 from ..seams.middleware import Hooks
-from ..seams.planner import Context, Planner
+from ..seams.planner import Context, Planner, model_of
 from ..seams.policy import AllowAll, Hiding, Policy
 from ..substrate import Accepting
 from ..tools.registry import Tool, ToolRegistry, Tools
 from ..tools.scheduler import ParallelScheduler, SequentialScheduler, ToolScheduler
-from ..tools.schema import compile_schema
+from ..tools.schema import Validator, compile_schema
 from ..tools.threads import SHARED, ToolThreads
 from . import approvals, children, continuation, grants, routing
 from .compaction import compact
 from .ledger import Clock
 from .planning import PlannerCalls
 from .progress import judge
-from .remembering import Remembering, seeds
+from .remembering import Remembering, seeds, session_of
 from .run import LoopRun
 from .state import load
 
@@ -78,6 +79,8 @@ class Loop:
         delegation: Decides which Task may delegate to which Agent, and where children run;
             `ChildTasks` by default.
         output_schema: The JSON Schema that a final answer must fit.
+        validator: Makes the checks of final answers, and of each tool that has no validator of its
+            own; `compile_schema` by default.
         principal: The principal of the Tasks whose dispatch names none; see `Host.dispatch`.
         should_cancel: Is asked before every step; if it returns True, the Task is paused.
         clock: Returns seconds, never running backwards, for ``max_seconds``.
@@ -106,6 +109,7 @@ class Loop:
         governor: MemoryGovernor | None = None,
         seed_memory: Sequence[str] = (),
         output_schema: Mapping[str, Any] | None = None,
+        validator: Validator | None = None,
         principal: Principal = NOBODY,
         should_cancel: Callable[[], bool] | None = None,
         clock: Clock = time.monotonic,
@@ -161,7 +165,11 @@ class Loop:
         self._metering: Metering | None = edges.optional(self.delegation, "delegation", Metering)
         self.compactor = compactor
         self.output_schema = output_schema
-        self.fits = None if output_schema is None else compile_schema(output_schema, checked=True)
+        self.validator = None if validator is None else edges.function(validator, "validator")
+        made: Validator = self.validator or partial(compile_schema, checked=True)
+        self.fits = None
+        if output_schema is not None:
+            self.fits = edges.function(made(output_schema), "validator()")
         self.principal = principal
         self._remembering = None if memory is None else Remembering(memory, governor)
         self._seeds = seeds(seed_memory)
@@ -174,6 +182,11 @@ class Loop:
         accepting: Accepting | None = edges.optional(planner, "planner", Accepting)
         self._accepts = None if accepting is None else accepting.accept
 
+    @property
+    def limit_names(self) -> Sequence[str]:
+        """The limits that a Task may have: all."""
+        return Limits.__struct_fields__
+
     async def accept(self, task: Task) -> None:
         """Refuse a Task that cannot be worked on here, before anything is written.
 
@@ -185,8 +198,8 @@ class Loop:
         refuse_notes(task, STOP_REASON, WAITING_FOR, USED)
         try:
             await self._equipped(task)
-            if self._remembering is not None:
-                self._remembering.scope(task, self.principal)
+            if self._remembering is not None or continuation.SESSION in task.metadata:
+                session_of(task)
         except TaskFailed as refused:
             raise CannotStart(str(refused), task.id) from refused
         if self._accepts is not None:
@@ -205,6 +218,8 @@ class Loop:
             run = LoopRun(job, self.limits, self._clock, compacts=compacts)
         except InvalidValue as unreadable:
             raise StateUnreadable(str(unreadable)) from unreadable
+        if hasattr(self.planner, "model") or job.task.agent_name is not None:
+            job.announce(model_of(self.planner))
         try:
             if await run.enter():
                 run.record(

@@ -1,13 +1,14 @@
 """Planning: one call of the planner, reserved before it begins; a pause cuts it short.
 
-A failed call may have used up its reservation, so the reservation counts as spent. Before the call
-is made again, or another planner is called instead, a commit carries a new reservation (R17).
+If a call gives no plan, its usage counts as far as the planner knows it. If the planner does not
+know it, the call may have used up its reservation, so the reservation counts as spent. Before the
+call is made again, or another planner is called instead, a commit carries a reservation (R17).
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Sequence
 from datetime import datetime
 from typing import Any, Final, cast
 
@@ -16,7 +17,6 @@ import msgspec
 from agentic_kernel import InvalidValue
 
 from .. import edges, values
-from .. import events as host
 from ..errors import TaskFailed
 from ..faults import is_a, report, text_of
 from ..plans import vocabulary
@@ -27,8 +27,10 @@ from ..plans.plan import LARGEST, NOTHING_USED, Delta, Plan, Usage
 from ..plans.reasons import StopReason
 from ..seams.middleware import Hooks, Recovery, storable
 from ..seams.planner import Context, Forecast, Planner
+from ..tools.deadline import BoundedStream, DeadlinePassed, bounded
 from .grants import reclaim
 from .run import LoopRun
+from .streams import Stream
 
 RETRIES: Final = 10
 """The most attempts of one call; middleware asks for each one after the first."""
@@ -133,28 +135,37 @@ class PlannerCalls:
         """The current planner's answer; if all planners fail, raise the error of the Loop's own."""
         own: Exception | None = None
         for _ in range(RETRIES):
+            run.known = None
             try:
+                if run.turn_text is not None:
+                    run.turn_text.fade()
                 answer = (context.planner or self._planner).plan(context)
                 if hasattr(answer, "__aiter__"):
                     answer = self._stream(run, cast("AsyncIterator[Any]", answer))
-                    last = await answer
-                    return None if last is _CUT else answer_of(last, run)
-                if not hasattr(answer, "__await__"):
+                elif not hasattr(answer, "__await__"):
                     raise PlannerError(
                         "engine/bad_plan",
                         f"plan() of the planner gave a {kind_of_value(answer)}, which cannot be "
                         f"awaited; write 'async def plan', and {_WANTED}",
                     )
-                return answer_of(await answer, run)
+                elif run.limits.max_seconds is not None:
+                    answer = self._in_time(run, answer)
+                last = await answer
+                if last is _CUT:
+                    return None
+                if type(last) is Plan and last.usage is not NOTHING_USED:
+                    run.known = last.usage  # It counts even if the plan cannot be used.
+                return answer_of(last, run)
             except (End, asyncio.CancelledError):
                 raise
-            except Exception as error:
+            except Exception as raised:
+                error, used = _use_of(raised, run)
                 own = error if context.planner is None else own
-                recovery = await self._failed(run, context, error)
+                recovery = await self._failed(run, context, error, used)
                 if recovery is None or recovery.verb == "fail":
-                    if own is None or own is error:
+                    if own is None or own is raised:
                         raise
-                    raise own from error
+                    raise own from raised
                 if recovery.verb == "skip":
                     return answer_of((), run)
                 if recovery.plan is not None:
@@ -168,12 +179,14 @@ class PlannerCalls:
             "failed each time; let the middleware give up earlier, or name another planner",
         )
 
-    async def _failed(self, run: LoopRun, context: Context, error: Exception) -> Recovery | None:
+    async def _failed(
+        self, run: LoopRun, context: Context, error: Exception, used: Usage | None
+    ) -> Recovery | None:
         """Record a failed call and the recovery that middleware chooses; return the recovery.
 
         The reservation for the call counts as spent before middleware sees the budget that is left.
         """
-        code, then, forfeited = getattr(error, "code", None), "fail", _forfeit(run)
+        code, then, counted = getattr(error, "code", None), "fail", _count(run, used)
         context.failures += 1
         context.remaining = run.remaining
         if not is_a(error, TaskFailed):
@@ -187,7 +200,7 @@ class PlannerCalls:
                     break
         finally:
             run.record(
-                vocabulary.PLAN_FAILED, then=then, forfeited=forfeited, message=_message(error),
+                vocabulary.PLAN_FAILED, then=then, message=_message(error), **counted,
                 code=storable(code) if isinstance(code, str) else type(error).__name__,
             )  # fmt: skip
         return recovery
@@ -217,31 +230,48 @@ class PlannerCalls:
             await asyncio.wait([run.job.news()], timeout=left)
             left = due - now()
 
+    async def _in_time(self, run: LoopRun, answer: Awaitable[Any]) -> Any:
+        """The answer of a planner that does not stream.
+
+        Raises:
+            End: The run's time is over before the answer; the call was cancelled.
+        """
+        try:
+            return await bounded(answer, run, f"a planner's call for task {run.task.id}")
+        except DeadlinePassed as late:
+            if not late.begun:
+                run.known = NOTHING_USED
+            _cut(run, run.state.said)
+            raise run.end_at(StopReason.TIMEOUT) from None
+
     async def _stream(self, run: LoopRun, pieces: AsyncIterator[Any]) -> Any:
         """The last piece of a stream; the other pieces are emitted as they come.
 
         A pause that waits ends the stream at its next piece: the text so far is kept, for a planner
         that can continue it. If the pause is withdrawn meanwhile, the result is `_CUT`.
+
+        Raises:
+            End: The run's time is over before the plan; the stream was ended.
         """
-        job, said = run.job, [run.state.said]
+        job, stream = run.job, Stream(run)
         length = len(_encode(run.state.said))
+        if run.limits.max_seconds is not None:
+            pieces = BoundedStream(pieces, run, f"a planner's stream for task {run.task.id}")
         try:
             async for piece in pieces:
                 if not isinstance(piece, Delta):
                     return piece
-                data = {"text": piece.text}
-                if piece.channel:
-                    data["channel"] = piece.channel
+                if piece.usage is not None:
+                    _check_usage(piece.usage, "engine/bad_plan")
+                    run.known = piece.usage
                 try:
                     length += max(_length(piece), 1)
-                    if length <= LENGTH:
-                        job.emit({"type": host.RUN_DELTA, **data})
+                    if length <= LENGTH and (piece.text or piece.usage is None):
+                        stream.tell(piece)
                 except InvalidValue as error:
                     raise PlannerError(
                         "engine/bad_plan", f"the planner's stream gave a bad Delta: {error}"
                     ) from error
-                if not piece.channel:
-                    said.append(piece.text)
                 if length > LENGTH:
                     raise PlannerError(
                         "engine/endless_answer",
@@ -249,12 +279,15 @@ class PlannerCalls:
                         "output tokens",
                     )
                 if run.out_of_time:
-                    _cut(run, "".join(said))
+                    _cut(run, stream.text)
                     raise run.end_at(StopReason.TIMEOUT)
                 if job.stopping:
-                    run.state.said = _cut(run, "".join(said))
+                    run.state.said = _cut(run, stream.text)
                     await run.checkpoint()
                     return _CUT
+        except DeadlinePassed:
+            _cut(run, stream.text)
+            raise run.end_at(StopReason.TIMEOUT) from None
         finally:
             close = getattr(pieces, "aclose", None)
             if close is not None:
@@ -265,8 +298,8 @@ class PlannerCalls:
 
 
 def _cut(run: LoopRun, text: str) -> str:
-    """Record the text so far; count the reservation for the call as spent."""
-    run.record(vocabulary.RUN_CUT, text=text, forfeited=_forfeit(run))
+    """Record and return the text so far, and count the usage of the call."""
+    run.record(vocabulary.RUN_CUT, text=text, **_count(run, run.known))
     return text
 
 
@@ -277,14 +310,45 @@ def _message(error: Exception) -> str:
         return "(its message cannot be read)"
 
 
-def _forfeit(run: LoopRun) -> Any:
-    """Count the reservation for a call as spent and return it; an empty reservation stays."""
+def _count(run: LoopRun, used: Usage | None) -> dict[str, Any]:
+    """Count the usage of a call that gave no plan; return the data of its event about it.
+
+    If nothing was used, the reservation stays, because it is as good for the next call.
+
+    Args:
+        used: The usage; None if it is not known, so that the reservation counts as spent.
+    """
     state = run.state
-    forfeited = state.reserved or NOTHING_USED
-    if forfeited != NOTHING_USED:
-        state.spent.bank(forfeited)
+    counted = used
+    if counted is None:
+        counted = state.reserved or NOTHING_USED
+    if counted != NOTHING_USED:
+        state.spent.bank(counted)
         state.reserved = None
-    return msgspec.to_builtins(forfeited)
+    form = msgspec.to_builtins(counted)
+    return {"forfeited": form} if used is None else {"forfeited": {}, "usage": form}
+
+
+def _use_of(error: Exception, run: LoopRun) -> tuple[Exception, Usage | None]:
+    """A failure of a planner, and the usage of the failed call; None if that is not known.
+
+    A `PlannerError` with an impossible usage is replaced by one that says so.
+    """
+    own: Any = error.usage if is_a(error, PlannerError) else None
+    used = run.known if own is None else own
+    if used is None:
+        return error, None
+    try:
+        _check_usage(used, "engine/bad_plan")
+    except PlannerError as wrong:
+        if own is None:
+            return error, None  # The error says already that the plan's usage is impossible.
+        refused = PlannerError(
+            wrong.code, f"the planner failed ({_message(error)[:500]}), and {wrong.message}"
+        )
+        refused.__cause__ = error
+        return refused, None
+    return error, used
 
 
 def _covers(reserved: Usage, worst: Usage) -> bool:
@@ -301,11 +365,14 @@ def _length(piece: Delta) -> int:
     Raises:
         InvalidValue: A part of it is not text, or cannot be stored.
     """
-    for name in Delta.__struct_fields__:
+    for name in ("text", "channel"):
         text = getattr(piece, name)
         if type(text) is not str:
             raise InvalidValue(f"Delta.{name}", f"is a {kind_of_value(text)}; give a string")
-        values.check_text(text, f"Delta.{name}")
+        if text and not (text.isascii() and "\0" not in text):
+            values.check_text(text, f"Delta.{name}")
+    if piece.at is not None:
+        edges.whole(piece.at, "Delta.at", 0, LARGEST)
     return len(_encode(piece.text)) - 2
 
 

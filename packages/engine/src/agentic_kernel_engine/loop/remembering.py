@@ -49,6 +49,21 @@ _LOOK_BACK: Final = 8
 T = TypeVar("T")
 
 
+def session_of(task: Task) -> str:
+    """The name of a Task's session; a Task that names no session is a session of its own.
+
+    Raises:
+        TaskFailed: The name is not valid.
+    """
+    session = task.metadata.get(SESSION, task.id)
+    if not isinstance(session, str) or not 0 < len(session) <= MAX_NAME:
+        raise TaskFailed(
+            "engine/bad_session",
+            f"metadata[{SESSION!r}] must be a string of 1 to {MAX_NAME} characters",
+        )
+    return session
+
+
 class Remembering:
     """A memory and its governor, as a run uses them; no fault of theirs ends the run.
 
@@ -69,13 +84,7 @@ class Remembering:
         Raises:
             TaskFailed: The name of the Task's session is not valid.
         """
-        session = task.metadata.get(SESSION, task.id)
-        if not isinstance(session, str) or not 0 < len(session) <= MAX_NAME:
-            raise TaskFailed(
-                "engine/bad_session",
-                f"metadata[{SESSION!r}] must be a string of 1 to {MAX_NAME} characters",
-            )
-        return Scope(principal.tenant, principal.name, session)
+        return Scope(principal.tenant, principal.name, session_of(task))
 
     def _scope_of(self, run: LoopRun) -> Scope:
         run.scope = self.scope(run.task, run.job.principal)

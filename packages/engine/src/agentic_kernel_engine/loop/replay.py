@@ -6,7 +6,7 @@ the history does not hold the host's ``variables``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -76,7 +76,8 @@ def replay(events: Iterable[Event]) -> Replay:
                 run.spent.iterations += 1
                 run.spent.bank(msgspec.convert(event.data["forfeited"], Usage))
             case vocabulary.RUN_CUT | vocabulary.PLAN_FAILED:
-                run.spent.bank(msgspec.convert(event.data.get("forfeited", {}), Usage))
+                for counted in ("forfeited", "usage"):
+                    run.spent.bank(msgspec.convert(event.data.get(counted, {}), Usage))
             case vocabulary.STEP_OBSERVED if plan is not None:
                 _observe(run, plan, event.data["observations"])
                 run.steps += 1
@@ -107,10 +108,14 @@ class Outcome(msgspec.Struct, frozen=True):
     usage: Usage
     """The usage of all calls of the planner, except a call that a kill cut short."""
     events: Sequence[Event]
+    state: Mapping[str, Any] | None = None
+    """The durable state of the run, as plain JSON: that of its last commit, before the step that
+    ended it. None if the Task's substrate has stored no such mapping, as before its first commit.
+    """
 
 
-def outcome(task: Task, events: Sequence[Event]) -> Outcome:
-    """The outcome of a Task, from its snapshot and its history."""
+def outcome(task: Task, events: Sequence[Event], state: Mapping[str, Any] | None = None) -> Outcome:
+    """The outcome of a Task, from its snapshot, its history, and the state in its record."""
     noted = task.metadata.get(STOP_REASON)
     reason = StopReason(noted) if noted in list(StopReason) and task.status != "running" else None
-    return Outcome(task, task.result, reason, replay(events).spent.usage, events)
+    return Outcome(task, task.result, reason, replay(events).spent.usage, events, state)

@@ -8,17 +8,19 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from .. import events as host
+from ..cursor import Cursor
 from ..events import Checked, Event
 from ..faults import report
 from ..host.job import Job
 from ..plans import vocabulary
 from ..plans.limits import Limits
-from ..plans.plan import Plan
+from ..plans.plan import Plan, Usage
 from ..plans.reasons import STOP_REASON, WAITING_FOR
 from ..plans.transcript import Transcript, UserMessage, read
-from ..store import EventId
+from ..texts import Texts
 from .ledger import Clock, Ledger
 from .state import WITHOUT_SHARES, AtHand, State, dump, load
+from .streams import TurnText
 
 if TYPE_CHECKING:
     from ..plans.ending import End
@@ -38,8 +40,8 @@ class LoopRun(Ledger[State]):
     """
 
     __slots__ = (
-        "after", "delegation", "ending", "instructions", "opened", "opening", "refused", "scope",
-        "tools", "transcript",
+        "after", "delegation", "ending", "instructions", "known", "opened", "opening", "refused",
+        "scope", "tools", "transcript", "turn_text",
     )  # fmt: skip
 
     def __init__(self, job: Job, limits: Limits, clock: Clock, *, compacts: bool) -> None:
@@ -57,12 +59,17 @@ class LoopRun(Ledger[State]):
         """The instructions of the capabilities of the Task's Agent."""
         self.scope: Scope | None = None
         """The scope of the Task's memory; None until the first use."""
+        self.known: Usage | None = None
+        """The most that the planner's call under way has used up so far; None if that is unknown.
+        """
         self.delegation: Metering | None = None
         """The place of the children of the Loop's own Delegation, if it meters; set at entry."""
         self.opened: Collection[str] = ()
         """The children that got their grant in this entry of the run."""
         self.refused = ""
         """The reason, for the planner, why no part of its answer is done; "" if it is done."""
+        self.turn_text: TurnText | None = None
+        """The streamed text of the turn in progress; None before its first piece."""
         if compacts:
             self.landed = self._note_cut
 
@@ -83,6 +90,9 @@ class LoopRun(Ledger[State]):
             self.job.note(STOP_REASON, None)
         history = await self.job.history(state.cursor)
         self.transcript = read(history, [self.opening])
+        left = Texts(history).open()
+        if left:
+            self.turn_text = TurnText(self.job, left)
         if self.job.state is None:
             return True
         if state.waiting is not None:
@@ -111,6 +121,9 @@ class LoopRun(Ledger[State]):
         if state.reserved is not None:
             self.worst, state.reserved = state.reserved, None
         state.said = ""
+        if self.turn_text is not None:
+            self.turn_text.settle()
+            self.turn_text.end()
         made = Checked(vocabulary.PLAN_MADE, form)
         self.events = [*self.events, made] if self.events else [made]
         if self.ending is not None:
@@ -127,7 +140,7 @@ class LoopRun(Ledger[State]):
         self.record(type, text=text, **data)
         self.transcript += read([Event(type, {"text": text, **data})])
 
-    def _note_cut(self, cursor: EventId) -> None:
+    def _note_cut(self, cursor: Cursor) -> None:
         if self.state.at_hand is None:
             self.transcript.may_be_cut(cursor)
 

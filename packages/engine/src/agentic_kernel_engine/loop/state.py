@@ -119,6 +119,9 @@ class State(msgspec.Struct, gc=False, omit_defaults=True):
     for a Task that has had none of these."""
 
 
+_FIELDS: Final = frozenset(State.__struct_fields__)
+
+
 def load(stored: Any) -> State:
     """Decode a state from its JSON form, and migrate it.
 
@@ -131,6 +134,13 @@ def load(stored: Any) -> State:
             "state.version",
             f"is {edges.came(version)}, and this engine reads up to {VERSION}; use the engine that "
             "wrote it, or a newer one",
+        )
+    unknown = stored.keys() - _FIELDS
+    if unknown:
+        raise InvalidValue(
+            "state",
+            f"is not a state of the Loop: it has a field {edges.came(min(unknown))}; another "
+            "substrate wrote it",
         )
     try:
         state = msgspec.convert(stored, State)

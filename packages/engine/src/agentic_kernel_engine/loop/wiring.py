@@ -9,6 +9,7 @@ from ..seams.delegation import Delegation
 from ..seams.middleware import Hooks
 from ..seams.policy import Policy
 from ..tools.scheduler import ToolScheduler
+from ..tools.schema import Validator
 from ..tools.threads import ToolThreads
 
 
@@ -20,6 +21,7 @@ class Wiring(Protocol):
     scheduler: ToolScheduler
     threads: ToolThreads
     delegation: Delegation
+    validator: Validator | None
     ids: Callable[[], str]
     on_deny: str
     fits: Callable[[Any], str | None] | None

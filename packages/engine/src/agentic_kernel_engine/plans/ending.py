@@ -7,6 +7,7 @@ from typing import Any
 
 from ..errors import StoreError, TaskFailed
 from ..faults import MAX_MESSAGE, is_a, kind_of, origin, place_of, shortened, text_of
+from .plan import Usage
 from .reasons import StopReason
 
 
@@ -70,4 +71,22 @@ class PlannerError(TaskFailed):
 
     Middleware may have the call repeated, or give another answer. If it does neither, the Task
     ends in ``failure`` with this code and the reason ``error``.
+
+    Attributes:
+        usage: The usage of the failed call: counted, or a bound that is not lower than it.
+            `NOTHING_USED` if the provider refused the call before any work. None if it is not
+            known: the reservation for the call then counts as spent.
     """
+
+    usage: Usage | None = None
+
+    def __init__(
+        self,
+        code: str,
+        message: str,
+        metadata: Mapping[str, Any] | None = None,
+        *,
+        usage: Usage | None = None,
+    ) -> None:
+        super().__init__(code, message, metadata)
+        self.usage = usage

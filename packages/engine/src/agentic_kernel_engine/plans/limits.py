@@ -48,7 +48,8 @@ class Limits(msgspec.Struct, frozen=True, omit_defaults=True):
     max_depth: int = 4
     """Levels of delegation: a Task, its children, their children, and so on."""
     max_seconds: float | None = None
-    """Seconds of work after which the run begins nothing new; pauses do not count."""
+    """Seconds of work after which the run ends; pauses do not count. A call of a planner or of a
+    tool that is under way is cancelled."""
     max_input_tokens: int | None = None
     max_output_tokens: int | None = None
     max_total_tokens: int | None = None

@@ -35,6 +35,14 @@ class Delta(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     text: str
     channel: str = ""
     """Empty for the answer itself; else ``reasoning``, ``arguments``, or ``progress``."""
+    usage: Usage | None = None
+    """The most that the call has used up if it ends after this piece; None if this piece tells
+    nothing about it. The Loop counts the last one if the call gives no plan. A piece with a usage
+    may have no text."""
+    at: int | None = None
+    """The number of characters of the channel's text before this piece. None for the end of the
+    text; the first piece of a call begins the text anew. A planner that continues
+    ``Context.continuation`` gives the length of that text with its first piece."""
 
 
 class Plan(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):

@@ -27,7 +27,7 @@ class StopReason(StrEnum):
     MAX_DEPTH = "max_depth"
     """A Task tried to delegate deeper than allowed."""
     TIMEOUT = "timeout"
-    """The run has worked for ``max_seconds``; no new work was begun."""
+    """The run has worked for ``max_seconds``; a call that was under way is cancelled."""
     MAX_TOKENS = "max_tokens"
     MAX_COST = "max_cost"
     LOOP = "loop"

@@ -14,8 +14,8 @@ from typing import Any, NoReturn
 import msgspec
 
 from .. import events as host
+from ..cursor import Cursor
 from ..events import Event
-from ..store import EventId
 from . import vocabulary
 from .observation import Observation
 from .plan import Plan
@@ -68,11 +68,11 @@ class Transcript(list[Entry]):
     def __init__(
         self,
         entries: Iterable[Entry] = (),
-        cuts: Iterable[tuple[int, EventId]] = (),
+        cuts: Iterable[tuple[int, Cursor]] = (),
         fixed: int = 1,
     ) -> None:
         super().__init__(entries)
-        self.cuts: list[tuple[int, EventId]] | tuple[()] = list(cuts) or ()
+        self.cuts: list[tuple[int, Cursor]] | tuple[()] = list(cuts) or ()
         """Places of a possible cut, as (n, id): the first n entries are those of the history up to
         the event with this id."""
         self.fixed = fixed
@@ -81,7 +81,7 @@ class Transcript(list[Entry]):
         self._measured = 0
         self._size = 0
 
-    def may_be_cut(self, at: EventId) -> None:
+    def may_be_cut(self, at: Cursor) -> None:
         """Note that the present entries are those of the history up to this event."""
         if self.cuts:
             self.cuts.append((len(self), at))
@@ -118,10 +118,10 @@ def read(events: Iterable[Event], opening: Sequence[Entry] = ()) -> Transcript:
             Task, and before all other entries.
     """
     head, found, ends = list(opening), list[Entry](), list[Any]()
-    bounds: list[tuple[int, EventId]] = []
+    bounds: list[tuple[int, Cursor]] = []
     fixed = 1
     plan: Any = None
-    last: EventId | None = None
+    last: Cursor | None = None
     for event in events:
         data = event.data
         if plan is None and last is not None and event.id is not None and event.id[0] != last[0]:

@@ -29,8 +29,8 @@ event replaced)."""
 RUN_NOT_COMPACTED: Final = "run.not_compacted"
 """The compactor failed, or asked for a cut that cannot be made. Data: ``why``."""
 RUN_CUT: Final = "run.cut"
-"""A pause or the limit of time ended an answer early. Data: ``text`` so far, ``forfeited`` (its
-reservation)."""
+"""A pause or the limit of time ended an answer early. Data: ``text`` so far; ``usage``, the most
+that the call has used up, if it is known; ``forfeited``, its reservation, if it is not."""
 RUN_WAITS: Final = "run.waits"
 """The Task pauses until an approval, an answer or a moment. Data: ``kind``, and its details."""
 RUN_STOPPED: Final = "run.stopped"
@@ -38,8 +38,8 @@ RUN_STOPPED: Final = "run.stopped"
 PLAN_MADE: Final = "plan.made"
 """The planner answered. Data: the `Plan`."""
 PLAN_FAILED: Final = "plan.failed"
-"""A call of a planner failed. Data: ``code``, ``message``, ``then`` (the remedy), ``forfeited``
-(its reservation)."""
+"""A call of a planner failed. Data: ``code``, ``message``, ``then`` (the remedy); ``usage``, the
+most that the call has used up, if it is known; ``forfeited``, its reservation, if it is not."""
 PLAN_DECIDED: Final = "plan.decided"
 """The policy decided. Data: ``decisions`` in the order of the actions."""
 EFFECTS_PREPARED: Final = "effects.prepared"

@@ -14,6 +14,7 @@ from .answers import (
 )
 from .connection import (
     sent,
+    unsent,
 )
 from .conversation import Call, Heard, Message, Result, Said, conversation, provider
 from .edges import (
@@ -38,7 +39,7 @@ from .logs import (
     mask,
 )
 from .offers import OFFERS, Function, Offer, functions, offered
-from .options import AnswerOptions
+from .options import AnswerOptions, loop_inputs
 from .pricing import Long, Price, price_of
 from .runtime import (
     ProviderPlanner,
@@ -60,6 +61,8 @@ __all__ = [
     "ProviderRuntime", "Redactor", "Result", "RuntimeOptions", "Said", "Secrets", "Toolset",
     "actions_of", "address_problem", "check_address", "check_flag", "check_key", "check_model",
     "check_prices", "check_seconds", "conversation", "final_answer", "functions", "images_of",
-    "input_bound", "instructions", "json_of", "key_problem", "keys_in", "mask", "offered",
+    "input_bound", "instructions", "json_of", "key_problem", "keys_in", "loop_inputs", "mask",
+    "offered",
     "patient", "price_of", "provider", "retry_after_ms", "secrets_of", "sent",
+    "unsent",
 ]  # fmt: skip

@@ -9,6 +9,10 @@ T = TypeVar("T")
 
 _TRIES: Final = 3
 """The most times that a request is sent: several kept-alive connections may have been closed."""
+SENT_BEFORE: Final = "the request was sent before, on a kept-alive connection"
+"""A note on an exception of `sent`: a server may have worked on the request."""
+_DEEPEST: Final = 10
+"""The most causes of an exception that are looked at."""
 
 
 async def sent(
@@ -31,9 +35,28 @@ async def sent(
         way = request.extensions["trace"] = _Way()
         try:
             return await send()
-        except lost:
-            if tries == _TRIES or not way.lapsed:
+        except Exception as error:
+            if tries > 1:
+                error.add_note(SENT_BEFORE)
+            if not isinstance(error, lost) or tries == _TRIES or not way.lapsed:
                 raise
+
+
+def unsent(error: BaseException, kinds: tuple[type[BaseException], ...]) -> bool:
+    """True if the request of a failed call never left: no connection was made for it.
+
+    Args:
+        error: The exception of the call, or of the SDK around it.
+        kinds: The HTTP library's exceptions for a connection that was not made.
+    """
+    cause: BaseException | None = error
+    for _ in range(_DEEPEST):
+        if cause is None:
+            return False
+        if isinstance(cause, kinds):
+            return SENT_BEFORE not in getattr(cause, "__notes__", ())
+        cause = cause.__cause__
+    return False
 
 
 class _Way:

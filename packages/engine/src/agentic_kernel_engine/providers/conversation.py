@@ -73,15 +73,29 @@ def conversation(context: Context, impl: str) -> list[Message]:
     """
     messages: list[Message] = []
     images = images_of(context.task)
+    place = _place_of_images(context) if images else -1
     for number, entry in enumerate(context.transcript):
         if isinstance(entry, Turn):
             _turn(messages, number, entry, impl)
         elif isinstance(entry, Summary):
             _hear(messages, f"What came before, in short: {entry.text}")
         else:
-            _hear(messages, entry.text, images)
-            images = ()
+            _hear(messages, entry.text, images if number == place else ())
     return messages
+
+
+def _place_of_images(context: Context) -> int:
+    """The place of the Task's own instructions in the transcript, or else of the first text there.
+
+    Entries of an earlier Task may stand before the instructions.
+    """
+    texts = {
+        number: entry.text
+        for number, entry in enumerate(context.transcript)
+        if not isinstance(entry, Turn | Summary)
+    }
+    own = [number for number, text in texts.items() if text == context.task.instructions]
+    return own[-1] if own else next(iter(texts), -1)
 
 
 def provider(

@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any, Final
 
 from ..plans.ending import PlannerError
+from ..plans.plan import NOTHING_USED, Usage
 from .secrets import REDACTED, Secrets
 
 RATE_LIMIT: Final = "rate_limit"
@@ -75,6 +76,12 @@ BY_STATUS: Final[Mapping[int, str]] = {
 }
 """The names by HTTP status, if the vendor says nothing more exact."""
 
+MAYBE_WORKED: Final = frozenset({408, 409, 425, 499})
+"""The statuses from 400 to 499 after which the server may have worked on the request."""
+MAYBE_CHARGED: Final = (CONTENT_FILTER, CONTEXT_LENGTH)
+"""The refusals that some vendor charges for: Azure does so, because it has read the prompt; see
+"Manage costs" in its documentation of Azure OpenAI."""
+
 MAX_MESSAGE: Final = 2_000
 """The longest message, in characters."""
 MAX_TEXT: Final = 500
@@ -112,8 +119,14 @@ class Failures:
         self._codes = codes
         self._secrets = secrets if isinstance(secrets, Secrets) else Secrets(secrets)
 
-    def failure(self, name: str, message: str, **metadata: Any) -> PlannerError:
-        """A failure; parts of the metadata that are None are left out."""
+    def failure(
+        self, name: str, message: str, *, usage: Usage | None = None, **metadata: Any
+    ) -> PlannerError:
+        """A failure; parts of the metadata that are None are left out.
+
+        Args:
+            usage: See `PlannerError`.
+        """
         shown = {
             key: self.clean(value)[:MAX_TEXT]
             if isinstance(value, str)
@@ -122,7 +135,7 @@ class Failures:
             if value is not None
         }
         text = self.clean(message)[:MAX_MESSAGE]
-        return PlannerError(f"{self._impl}/{name}", text or name, shown or None)
+        return PlannerError(f"{self._impl}/{name}", text or name, shown or None, usage=usage)
 
     def answered(
         self,
@@ -132,8 +145,12 @@ class Failures:
         *,
         headers: Mapping[str, str] | None = None,
         request_id: str | None = None,
+        begun: bool = False,
     ) -> PlannerError:
         """The failure for an error that the vendor answered with.
+
+        Its usage is `NOTHING_USED` if the status says that the vendor refused the request before
+        any work. Otherwise it is not known.
 
         Args:
             status: The HTTP status; None for an error within a stream.
@@ -141,11 +158,14 @@ class Failures:
             message: The vendor's message.
             headers: The headers of the answer.
             request_id: The vendor's id of the request.
+            begun: True if the error came within an answer, so that the vendor may have worked.
         """
         named = next((self._codes[code] for code in codes if code in self._codes), None)
+        name = named or by_status(status)
         return self.failure(
-            named or by_status(status),
+            name,
             message,
+            usage=None if begun or not _refused(status, name) else NOTHING_USED,
             status=status,
             retry_after_ms=retry_after_ms(headers or {}),
             request_id=request_id,
@@ -156,6 +176,16 @@ class Failures:
         text = self._secrets.clean(text[:_MOST_READ])
         text = _CONTROL.sub(" ", _KEYS.sub(REDACTED, text))
         return text.encode("utf-8", "replace").decode()
+
+
+def _refused(status: int | None, name: str) -> bool:
+    """True if a vendor that answers with this status has not worked on the request."""
+    return (
+        status is not None
+        and 400 <= status < 500
+        and status not in MAYBE_WORKED
+        and name not in MAYBE_CHARGED
+    )
 
 
 def by_status(status: int | None) -> str:

@@ -7,6 +7,7 @@ from typing import Final
 
 import msgspec
 
+from ..inputs import IMAGES
 from ..plans.transcript import Transcript
 from ..seams.planner import Context
 from .offers import Function
@@ -33,7 +34,7 @@ def input_bound(context: Context, functions: Sequence[Function], told: str) -> i
     size = transcript.size if isinstance(transcript, Transcript) else _size(transcript)
     shown = sum(_size([each.name, each.description, each.schema]) for each in functions)
     answer = 0 if context.output_schema is None else _size(context.output_schema)
-    images = context.task.metadata.get("input/images", ())
+    images = context.task.metadata.get(IMAGES, ())
     pictures = IMAGE * len(images) if isinstance(images, Sequence) else 0
     return size + 2 * (shown + answer) + len(told.encode()) + pictures + HIDDEN
 

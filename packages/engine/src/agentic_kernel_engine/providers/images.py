@@ -12,8 +12,8 @@ from typing import Any, Final, NamedTuple
 
 from agentic_kernel import InvalidValue, Task
 
-IMAGES: Final = "input/images"
-"""The key of a Task's metadata for the images that belong to its instructions: a list."""
+from ..inputs import IMAGES as IMAGES
+
 MEDIA_TYPES: Final = ("image/png", "image/jpeg", "image/gif", "image/webp")
 """The types that every vendor accepts."""
 

@@ -7,9 +7,32 @@ from typing import Any
 
 from agentic_kernel import CannotStart, InvalidValue, Task
 
+from ..inputs import Inputs
+from ..plans.limits import Limits
 from ..plans.transcript import Turn
 from ..seams.planner import Context
 from .images import images_of
+
+
+def loop_inputs(scope: str, images: str) -> Inputs:
+    """The inputs of a Runtime that is a `Loop` around a planner with `AnswerOptions`.
+
+    Args:
+        scope: See `Inputs`.
+        images: See `Inputs`.
+    """
+    return Inputs(
+        scope=scope,
+        options=tuple(field.name for field in fields(AnswerOptions)),
+        agent=True,
+        session=True,
+        continues=True,
+        images=images,
+        limits=Limits.__struct_fields__,
+        tools=True,
+        agents=True,
+        schema=True,
+    )
 
 
 @dataclass(frozen=True, slots=True)

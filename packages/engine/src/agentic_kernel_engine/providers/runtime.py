@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Protocol, TypedDict
 
 from ..host.host import Host, HostOptions
+from ..loop.ledger import Clock
 from ..loop.loop import Loop
 from ..plans.limits import Limits
 from ..principal import Principal
@@ -20,6 +21,7 @@ from ..seams.policy import Policy
 from ..store import Store
 from ..tools.registry import Tool, ToolRegistry
 from ..tools.scheduler import ToolScheduler
+from ..tools.schema import Validator
 from .failures import TRANSIENT
 
 Toolset = ToolRegistry | Sequence[Tool | Callable[..., Any]]
@@ -27,7 +29,10 @@ Toolset = ToolRegistry | Sequence[Tool | Callable[..., Any]]
 
 
 class LoopOptions(TypedDict, total=False):
-    """The options that a ready-made runtime passes to its `Loop`; see there."""
+    """The options that a ready-made runtime passes to its `Loop`; see there.
+
+    ``timer`` is the Loop's ``clock``, because ``clock`` is that of the Host.
+    """
 
     policy: Policy | None
     limits: Limits | None
@@ -45,6 +50,8 @@ class LoopOptions(TypedDict, total=False):
     output_schema: Mapping[str, Any] | None
     principal: Principal
     should_cancel: Callable[[], bool] | None
+    validator: Validator | None
+    timer: Clock
     ids: Callable[[], str]
 
 
@@ -91,6 +98,8 @@ class ProviderRuntime(Host):
         host: dict[str, Any] = {}
         for name, value in options.items():
             (loop if name in LoopOptions.__annotations__ else host)[name] = value
+        if "timer" in loop:
+            loop["clock"] = loop.pop("timer")
         super().__init__(Loop(planner, tools, **loop), store, runtime_kinds=[runtime_kind], **host)
 
     async def close(self) -> None:

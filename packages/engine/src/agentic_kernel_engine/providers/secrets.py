@@ -378,7 +378,7 @@ class Redactor:
         text = stream.feed(piece.text)
         if text == piece.text:
             return piece
-        return Delta(text, piece.channel) if text else None
+        return Delta(text, piece.channel, piece.usage) if text or piece.usage else None
 
     def rest(self) -> Iterator[Delta]:
         """The pieces that were held back, at the end of the answer."""

@@ -3,6 +3,7 @@
 from ..host.approvals import Approvals, InMemoryApprovals, Request
 from ..plans.lineage import DEPTH, LINEAGE, PARENT
 from ..tools.registry import (
+    DeadlinePassed,
     Invocation,
     SideEffect,
     Tool,
@@ -14,7 +15,7 @@ from ..tools.registry import (
     tool,
 )
 from ..tools.scheduler import ParallelScheduler, SequentialScheduler, ToolScheduler
-from ..tools.schema import compile_schema
+from ..tools.schema import Validator, compile_schema
 from ..tools.threads import ToolThreads
 from .agent_tool import AgentTool
 from .capabilities import (
@@ -55,7 +56,7 @@ from .memory import (
     check_scope,
 )
 from .middleware import Middleware, Recovery
-from .planner import Context, Forecast, Planner
+from .planner import AsksModel, Context, Forecast, Planner, model_of
 from .planners import RuleBasedPlanner, ScriptedPlanner, Streamed
 from .policies import (
     STRICTNESS,
@@ -68,15 +69,16 @@ from .policy import AllowAll, Hiding, Policy
 
 __all__ = [
     "DEPTH", "LINEAGE", "MAX_TEXT", "PARENT", "STRICTNESS", "AgentTool", "AllowAll", "Approvals",
-    "BasicPolicy", "CapabilityRegistry", "ChildTasks", "Compaction", "Compactor", "Context",
-    "Deciding", "Delegation", "DelegationRefused", "DuplicateTool", "EndsChildren", "Export",
-    "Forecast", "Hiding", "Hit", "InMemoryApprovals", "InMemoryCapabilities", "Invocation", "Item",
-    "Memory", "MemoryGovernor", "Middleware", "NotCurrent", "OnRuntime", "Origin",
-    "ParallelScheduler", "PermissionPolicy", "Planner", "Policy", "PolicyPipeline", "Proposal",
-    "Query", "Recovery", "Remembered", "Repertoire", "Request", "RiskPolicy", "RuleBasedPlanner",
-    "Scope", "ScriptedPlanner", "SequentialScheduler", "SessionMemoryGovernor", "SideEffect",
-    "Spawning", "Streamed", "Tool", "ToolContext", "ToolError", "ToolRegistry", "ToolScheduler",
-    "ToolThreads", "Tools", "UnknownAgent", "UnknownCapability", "UnknownItem", "Waiting",
-    "WindowCompactor", "check_id", "check_reason", "check_scope", "child_of", "compile_schema",
-    "perform", "tool",
+    "AsksModel", "BasicPolicy", "CapabilityRegistry", "ChildTasks", "Compaction", "Compactor",
+    "Context", "DeadlinePassed", "Deciding", "Delegation", "DelegationRefused", "DuplicateTool",
+    "EndsChildren",
+    "Export", "Forecast", "Hiding", "Hit", "InMemoryApprovals", "InMemoryCapabilities",
+    "Invocation", "Item", "Memory", "MemoryGovernor", "Middleware", "NotCurrent", "OnRuntime",
+    "Origin", "ParallelScheduler", "PermissionPolicy", "Planner", "Policy", "PolicyPipeline",
+    "Proposal", "Query", "Recovery", "Remembered", "Repertoire", "Request", "RiskPolicy",
+    "RuleBasedPlanner", "Scope", "ScriptedPlanner", "SequentialScheduler", "SessionMemoryGovernor",
+    "SideEffect", "Spawning", "Streamed", "Tool", "ToolContext", "ToolError", "ToolRegistry",
+    "ToolScheduler", "ToolThreads", "Tools", "UnknownAgent", "UnknownCapability", "UnknownItem",
+    "Validator", "Waiting", "WindowCompactor", "check_id", "check_reason", "check_scope",
+    "child_of", "compile_schema", "model_of", "perform", "tool",
 ]  # fmt: skip

@@ -20,10 +20,11 @@ from ..tools.registry import Tool
 class Planner(Protocol):
     """Turns a context into the next actions.
 
-    A planner may also be a `Forecast`, and `Accepting` as a substrate may: ``accept`` is called
-    before a Task is dispatched and when a Task is taken up, and raises `CannotStart` if the planner
-    could not plan, e.g. because a key is missing. Then the Task is refused, or paused if it was
-    running elsewhere before. Name these as base classes: a misspelled method is then found.
+    A planner may also be a `Forecast` and `AsksModel`, and `Accepting` as a substrate may:
+    ``accept`` is called before a Task is dispatched and when a Task is taken up, and raises
+    `CannotStart` if the planner could not plan, e.g. because a key is missing. Then the Task is
+    refused, or paused if it was running elsewhere before. Name these as base classes: a misspelled
+    method is then found.
     """
 
     def plan(self, context: Context) -> Awaitable[PlanLike] | PlanStream:
@@ -33,6 +34,22 @@ class Planner(Protocol):
             PlannerError: The provider failed, with a code that a program can branch on.
         """
         ...
+
+
+class AsksModel(Protocol):
+    """A planner whose calls ask one model, which observers are told (`events.RUN_BEGUN`)."""
+
+    @property
+    @abstractmethod
+    def model(self) -> str:
+        """The name by which requests ask for the model; "" if it is not known yet."""
+        ...
+
+
+def model_of(planner: object) -> str:
+    """The name of the model that a planner asks; "" if it does not tell one."""
+    model = getattr(planner, "model", "")
+    return model if isinstance(model, str) else ""
 
 
 class Forecast(Protocol):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -23,6 +23,7 @@ from ..plans.observation import (
     Observation,
 )
 from ..values import check_text, decode, encode, encode_checked
+from .deadline import DeadlinePassed, Timed, bounded
 from .schema import Fit
 from .signature import plain
 from .threads import NOT_BEGUN, ThreadsExhausted
@@ -83,7 +84,7 @@ class ToolError(Exception):
         super().__init__(message)
 
 
-async def perform(invocation: Invocation) -> Observation:
+async def perform(invocation: Invocation, timed: Timed | None = None) -> Observation:
     """Make one call and return its observation; a failure of the tool is an observation, too.
 
     A tool may raise `ToolError`, or return an `Observation` with an error of its own, whose output
@@ -95,8 +96,13 @@ async def perform(invocation: Invocation) -> Observation:
     as a failure of the tool, because no tool may end the process. So does a cancellation that the
     run did not ask for. A cancellation of the run and ``KeyboardInterrupt`` are raised again.
 
+    Args:
+        timed: The clock of a run with a limit of time: at its deadline the call is cancelled, and
+            the observation is ``timeout``. None if the run has no such limit.
+
     Raises:
         Unfinished: The tool raised it.
+        DeadlinePassed: The deadline came before the call was begun.
     """
     tool = invocation.tool
     context = invocation.context
@@ -119,7 +125,7 @@ async def perform(invocation: Invocation) -> Observation:
     except InvalidValue as error:
         return _failed(invocation, SCHEMA_VALIDATION_FAILED, str(error))
     try:
-        fits_input, fits_output = tool.checks()
+        fits_input, fits_output = tool.checks(context.validator)
         problem = fits_input(arguments)
         if problem is not None:
             return _failed(invocation, SCHEMA_VALIDATION_FAILED, _at("arguments", problem))
@@ -132,10 +138,15 @@ async def perform(invocation: Invocation) -> Observation:
         return _faulty(invocation, error)
     bound: asyncio.Timeout | None = None
     try:
-        if tool.timeout is None:
+        if tool.timeout is not None:
+            bound = asyncio.timeout(tool.timeout)
+        if timed is not None:
+            called = running if bound is None else _within(bound, running)
+            result = await bounded(called, timed, f"the tool {tool.name!r}")
+        elif bound is None:
             result = await running
         else:
-            async with asyncio.timeout(tool.timeout) as bound:
+            async with bound:
                 result = await running
     except asyncio.CancelledError as error:
         task = asyncio.current_task()
@@ -144,6 +155,13 @@ async def perform(invocation: Invocation) -> Observation:
         return _faulty(invocation, error)
     except Unfinished:
         raise
+    except DeadlinePassed as error:
+        if not error.begun:
+            raise
+        late = "did not return before the run's limit of time; effects it had by then remain"
+        if cause_has_note(error, NOT_BEGUN):
+            late = "no thread was free for it before the run's limit of time; it was not begun"
+        return _failed(invocation, TIMEOUT, late)
     except ThreadsExhausted as error:
         return _failed(invocation, NO_THREAD, str(error))
     except BaseException as error:
@@ -162,6 +180,11 @@ async def perform(invocation: Invocation) -> Observation:
             )  # fmt: skip
         return (_told if is_a(error, ToolError) else _faulty)(invocation, error)
     return _observed(invocation, result, fits_output)
+
+
+async def _within(bound: asyncio.Timeout, running: Coroutine[Any, Any, Any]) -> Any:
+    async with bound:
+        return await running
 
 
 def _observed(invocation: Invocation, result: Any, fits: Fit | None) -> Observation:

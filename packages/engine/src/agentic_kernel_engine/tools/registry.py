@@ -8,10 +8,12 @@ from typing import Any, Protocol, runtime_checkable
 from agentic_kernel import InvalidValue
 
 from .call import MAX_OUTPUT, Invocation, ToolError, Unfinished, perform, stored
+from .deadline import DeadlinePassed
 from .tool import SideEffect, Tool, ToolContext, tool
 
 __all__ = [
     "MAX_OUTPUT",
+    "DeadlinePassed",
     "Invocation",
     "SideEffect",
     "Tool",

@@ -33,7 +33,11 @@ Fit = Callable[[Any], str | None]
 
 
 class Validator(Protocol):
-    """Makes checks from schemas; `compile_schema` is the one that comes with the engine."""
+    """Makes checks from schemas; `compile_schema` is the one that comes with the engine.
+
+    A check gets only values that `values.check` has accepted. It is used in several threads and
+    Tasks, and should not raise.
+    """
 
     def __call__(self, schema: Mapping[str, Any]) -> Fit:
         """The check of one schema.

@@ -23,6 +23,8 @@ from .threads import SHARED, ToolThreads
 
 SideEffect = Literal["none", "read", "write", "destructive"]
 """The effect of a call on the world: none, reads it, changes it, or destroys something in it."""
+MOST_VALIDATORS: Final = 8
+"""The most validators of Loops whose checks one tool keeps."""
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
@@ -45,6 +47,8 @@ class ToolContext(msgspec.Struct, eq=False):
     """The run that calls, for tools that delegate; None for all others."""
     threads: ToolThreads = SHARED
     """The threads that run plain functions."""
+    validator: Validator | None = None
+    """Makes the checks of a tool that has no validator of its own; None for `compile_schema`."""
 
     def for_thread(self) -> ToolContext:
         """A copy for a tool in a thread: its reports are handed to the event loop."""
@@ -78,7 +82,8 @@ class Tool:
         timeout: Seconds that a call may take; None for no limit.
         concurrent: True if a call may run beside others of its batch.
         inline: True to run a plain function on the event loop; only for one that returns at once.
-        validator: Makes the checks from the schemas; `compile_schema` by default.
+        validator: Makes the checks from the schemas. By default `compile_schema` does, and a Loop
+            with a validator of its own uses that one.
         signature: The signature of a typed function, which gets its arguments by name; see `tool`.
 
     Raises:
@@ -86,7 +91,7 @@ class Tool:
     """
 
     __slots__ = (
-        "_context", "_fits", "_signature", "_start", "_validator", "concurrent",
+        "_context", "_fits", "_others", "_signature", "_start", "_validator", "concurrent",
         "description", "effect", "handler", "has_effect", "idempotent", "input_schema", "name",
         "output_schema", "repeatable", "scopes", "threaded", "timeout",
     )  # fmt: skip
@@ -131,34 +136,50 @@ class Tool:
         self.scopes = edges.names(scopes, "scopes")
         self.timeout = None if timeout is None else edges.seconds(timeout, "timeout", zero=False)
         self.concurrent = edges.flag(concurrent, "concurrent")
-        self._validator = validator or partial(compile_schema, checked=True)
+        self._validator = None if validator is None else edges.function(validator, "validator")
         self._signature = signature
         self._context = signature.context if signature else _context_of(handler)
         self.threaded = not edges.flag(inline, "inline") and not _is_async(handler)
         """True if the handler runs in a thread."""
         self._start = handler if _is_async(handler) else self._here
         self._fits: tuple[Fit, Fit | None] | None = None
+        self._others: tuple[tuple[Validator, tuple[Fit, Fit | None]], ...] = ()
+        """The checks that other validators made, the newest last."""
         if signature is None:
             self.checks()
 
     def __repr__(self) -> str:
         return f"Tool({self.name!r}, effect={self.effect!r})"
 
-    def checks(self) -> tuple[Fit, Fit | None]:
+    def checks(self, validator: Validator | None = None) -> tuple[Fit, Fit | None]:
         """The check of the arguments, and that of the result; None without an output schema.
 
-        They are made once: for a typed function at its first call, otherwise with the tool.
+        They are made once: for a typed function at its first call, otherwise with the tool. Those
+        of the last `MOST_VALIDATORS` validators are kept.
+
+        Args:
+            validator: Makes the checks, unless the tool has a validator of its own.
 
         Raises:
             InvalidValue: A schema is not accepted.
         """
+        if validator is not None and self._validator is None:
+            return self._checks_by(validator)
         if self._fits is None:
-            output = self.output_schema
-            self._fits = (
-                self._validator(self.input_schema),
-                None if output is None else self._validator(output),
-            )
+            self._fits = self._made(self._validator or partial(compile_schema, checked=True))
         return self._fits
+
+    def _checks_by(self, validator: Validator) -> tuple[Fit, Fit | None]:
+        for known, fits in self._others:
+            if known is validator:
+                return fits
+        made = self._made(validator)
+        self._others = (*self._others[1 - MOST_VALIDATORS :], (validator, made))
+        return made
+
+    def _made(self, validator: Validator) -> tuple[Fit, Fit | None]:
+        output = self.output_schema
+        return validator(self.input_schema), None if output is None else validator(output)
 
     def start(self, arguments: bytes, context: ToolContext) -> Coroutine[Any, Any, Any]:
         """The call, not yet begun, with its own copy of the arguments.

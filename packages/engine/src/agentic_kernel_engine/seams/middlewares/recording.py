@@ -28,6 +28,8 @@ class Attempt(msgspec.Struct, omit_defaults=True):
     """Code of the failure; ``message`` and ``metadata`` are of the failure, too."""
     message: str = ""
     metadata: dict[str, Any] | None = None
+    usage: Usage | None = None
+    """Usage of the failed call, as in `PlannerError`."""
 
 
 class Recording(msgspec.Struct):
@@ -172,7 +174,7 @@ class Replayer:
 
 async def _answer(attempt: Attempt) -> Plan:
     if attempt.plan is None:
-        raise PlannerError(attempt.code, attempt.message, attempt.metadata)
+        raise PlannerError(attempt.code, attempt.message, attempt.metadata, usage=attempt.usage)
     return attempt.plan
 
 
@@ -187,7 +189,8 @@ def _failed(error: Exception, pieces: list[Delta] | None) -> Attempt:
     code = getattr(error, "code", "") or type(error).__name__
     message = error.message if isinstance(error, PlannerError) else storable(str(error))
     metadata = getattr(error, "metadata", None)
-    return Attempt(None, pieces, code, message, dict(metadata) if metadata else None)
+    usage = error.usage if isinstance(error, PlannerError) else None
+    return Attempt(None, pieces, code, message, dict(metadata) if metadata else None, usage)
 
 
 def _not_recorded(what: str) -> PlannerError:

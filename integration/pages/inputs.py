@@ -1,0 +1,62 @@
+"""The table of the inputs that each ready runtime takes, from the declarations in its code."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from agentic_kernel_claude import ClaudeRuntime
+from agentic_kernel_copilot import CopilotRuntime
+from agentic_kernel_engine import Limits
+from agentic_kernel_engine.inputs import CONTINUES, IMAGES, SESSION, Inputs
+from agentic_kernel_local import LocalRuntime
+from agentic_kernel_ollama import OllamaRuntime
+from agentic_kernel_openai import OpenAIRuntime
+
+RUNTIMES: Final = (OpenAIRuntime, ClaudeRuntime, OllamaRuntime, LocalRuntime, CopilotRuntime)
+
+
+def inputs() -> str:
+    """One column for each ready runtime, one row for each input."""
+    declared = [runtime.inputs for runtime in RUNTIMES]
+    rows = {
+        "`Task.agent_name`": [_taken(each.agent) for each in declared],
+        f"metadata `{SESSION}`": [_taken(each.session) for each in declared],
+        f"metadata `{CONTINUES}`": [_taken(each.continues) for each in declared],
+        f"metadata `{IMAGES}`": [each.images or "refused" for each in declared],
+        "options in the metadata": [_options(each) for each in declared],
+        "other metadata under its own scope": ["refused"] * len(declared),
+        "tools and a policy": [_offered(each.tools) for each in declared],
+        "agents as tools, children": [_agents(each) for each in declared],
+        "`output_schema`": [_offered(each.schema) for each in declared],
+        "limits": [_limits(each) for each in declared],
+    }
+    names = [runtime.__name__ for runtime in RUNTIMES]
+    lines = ["| input | " + " | ".join(names) + " |", "|---" * (len(names) + 1) + "|"]
+    lines += [f"| {row} | " + " | ".join(cells) + " |" for row, cells in rows.items()]
+    return "\n".join(lines)
+
+
+def _taken(taken: bool) -> str:
+    return "taken" if taken else "refused"
+
+
+def _offered(offered: bool) -> str:
+    return "taken" if offered else "no such argument"
+
+
+def _agents(each: Inputs) -> str:
+    return "refused" if each.tools and not each.agents else _offered(each.agents)
+
+
+def _options(each: Inputs) -> str:
+    return ", ".join(f"`{each.scope}/{name}`" for name in each.options) or "refused"
+
+
+def _limits(each: Inputs) -> str:
+    every = set(Limits.__struct_fields__)
+    if set(each.limits) == every:
+        return "all"
+    if not each.limits:
+        return "no such argument"
+    missing = sorted(every - set(each.limits))
+    return "all but " + ", ".join(f"`{name}`" for name in missing) + ", which are refused"

@@ -1,0 +1,201 @@
+"""What each ready runtime says that it takes works, and it refuses everything else at dispatch."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+import pytest
+
+from agentic_kernel import Agent, CannotStart, Capability, Task, TaskNotFound
+from agentic_kernel_claude import ClaudeRuntime
+from agentic_kernel_engine import Host, Limits, Loop, tool
+from agentic_kernel_engine.inputs import CONTINUES, IMAGES, SESSION, Inputs
+from agentic_kernel_engine.seams import InMemoryCapabilities, Repertoire, SessionMemoryGovernor
+from agentic_kernel_engine.seams.memories import InMemoryMemory
+from agentic_kernel_local import LocalPlanner, LocalRuntime
+from agentic_kernel_local.options import PLANNER_INPUTS
+from agentic_kernel_ollama import OllamaRuntime
+from agentic_kernel_openai import OpenAIRuntime
+from integration.peers.faulty import FaultyServer
+
+PIXEL: Final = "R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7"
+IMAGE: Final = {"type": "image", "media_type": "image/gif", "data": PIXEL}
+AGENT: Final = "acme/clerk"
+OPTIONS: Final[dict[str, Any]] = {
+    "max_tokens": 77, "temperature": 0.25, "system": "Speak like a sailor.", "tool_choice": "none",
+    "seed": 5,
+}  # fmt: skip
+
+
+@tool(effect="none", inline=True)
+def fetch_invoice(number: int) -> str:
+    """Fetch an invoice."""
+    return "paid"
+
+
+def everything() -> dict[str, Any]:
+    """Keywords of a Loop that uses each part of a Task."""
+    clerk = Repertoire(instructions=["You are the clerk of a bank."])
+    return {
+        "tools": [fetch_invoice],
+        "capabilities": InMemoryCapabilities(
+            [Agent(AGENT, (Capability("acme/bank"),))], {"acme/bank": clerk}
+        ),
+        "memory": InMemoryMemory(),
+        "governor": SessionMemoryGovernor(),
+        "output_schema": {"type": "string", "description": "The answer of the clerk."},
+        "limits": Limits(max_total_tokens=10**9),
+    }
+
+
+@asynccontextmanager
+async def served(name: str, url: str) -> AsyncIterator[Host]:
+    """A runtime at this peer."""
+    runtime: Host
+    match name:
+        case "claude":
+            runtime = ClaudeRuntime("m", api_key="key-1", base_url=url, **everything())
+        case "ollama":
+            runtime = OllamaRuntime("m", host=url, **everything())
+        case _:
+            api: Any = name.removeprefix("openai-")
+            given = {"api": api, "api_key": "key-1", "base_url": f"{url}/v1"}
+            runtime = OpenAIRuntime("gpt-4o", **given, **everything())
+    async with runtime:
+        yield runtime
+
+
+VENDORS: Final = {
+    "openai-responses": OpenAIRuntime.inputs,
+    "openai-chat": OpenAIRuntime.inputs,
+    "claude": ClaudeRuntime.inputs,
+    "ollama": OllamaRuntime.inputs,
+}
+
+
+def asked(inputs: Inputs, instructions: str, **fields: Any) -> Task:
+    return Task.new(
+        summary="", instructions=instructions, runtime_kind=inputs.scope,
+        **{"metadata": {SESSION: "monday"}, **fields},
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("name", VENDORS)
+async def test_each_part_that_a_vendors_runtime_takes_reaches_the_model(name: str) -> None:
+    inputs = VENDORS[name]
+    assert inputs.agent
+    assert inputs.session
+    assert inputs.continues
+    assert inputs.tools
+    assert inputs.schema
+    assert set(inputs.limits) == set(Limits.__struct_fields__)
+    options = {f"{inputs.scope}/{each}": OPTIONS[each] for each in inputs.options}
+    with FaultyServer("closed", times=0) as peer:
+        async with served(name, peer.url) as runtime:
+            first = await runtime.run(asked(inputs, "Remember the number 0417."))
+            metadata = {SESSION: "monday", CONTINUES: first.id, IMAGES: [IMAGE], **options}
+            second = asked(inputs, "Which number?", agent_name=AGENT, metadata=metadata)
+            done = await runtime.run(second)
+            assert (done.status, done.result) == ("success", "All is well.")
+            events = [event.type for event in (await runtime.outcome(done.id)).events]
+        assert b"fetch_invoice" in peer.requests[0].body
+        sent = json.dumps(json.loads(peer.requests[-1].body))
+    assert "run.continued" in events
+    assert "memory.recalled" in events
+    for part in (
+        "Remember the number 0417.", "Which number?", PIXEL, "You are the clerk of a bank.",
+        "The answer of the clerk.", *map(str, OPTIONS_ON_THE_WIRE[name]),
+    ):  # fmt: skip
+        assert part in sent, part
+    assert sent.index("Remember the number 0417.") < sent.index(PIXEL)
+
+
+OPTIONS_ON_THE_WIRE: Final[dict[str, tuple[Any, ...]]] = {
+    "openai-responses": (77, 0.25, "Speak like a sailor.", '"tool_choice": "none"'),
+    "openai-chat": (77, 0.25, "Speak like a sailor.", '"tool_choice": "none"'),
+    "claude": (77, 0.25, "Speak like a sailor.", '{"type": "none"}'),
+    "ollama": (77, 0.25, "Speak like a sailor."),
+}
+
+
+def refused(inputs: Inputs) -> dict[str, Task]:
+    """By the name of the input: a Task with one input that is not taken, or not known."""
+    scope = inputs.scope
+    tasks = {
+        f"{scope}/max_token": asked(inputs, "Hi", metadata={f"{scope}/max_token": 5}),
+        f"{scope}/x-y": asked(inputs, "Hi", metadata={f"{scope}/x-y": None}),
+    }
+    if not inputs.agent:
+        tasks["agent_name"] = asked(inputs, "Hi", metadata={}, agent_name=AGENT)
+    for key, taken, value in (
+        (SESSION, inputs.session, "monday"),
+        (CONTINUES, inputs.continues, "another"),
+        (IMAGES, inputs.images, [IMAGE]),
+    ):
+        if not taken:
+            tasks[key] = asked(inputs, "Hi", metadata={key: value})
+    for name in inputs.options:
+        key = f"{scope}/{name}"
+        tasks[key] = asked(inputs, "Hi", metadata={key: ["no"]})
+    return tasks
+
+
+async def refuses(runtime: Host, inputs: Inputs) -> None:
+    """Each Task is refused, the message names the input, and nothing is stored."""
+    for name, task in refused(inputs).items():
+        with pytest.raises(CannotStart) as caught:
+            await runtime.dispatch(task)
+        assert name in str(caught.value), str(caught.value)
+        with pytest.raises(TaskNotFound):
+            await runtime.get(task.id)
+    assert not await runtime.find()
+
+
+@pytest.mark.parametrize("name", VENDORS)
+async def test_a_vendors_runtime_refuses_what_it_does_not_take(name: str) -> None:
+    with FaultyServer("closed", times=0) as peer:
+        async with served(name, peer.url) as runtime:
+            await refuses(runtime, VENDORS[name])
+        assert not peer.requests
+
+
+async def test_the_local_runtime_refuses_what_it_does_not_take() -> None:
+    inputs = LocalRuntime.inputs
+    assert not any((inputs.agent, inputs.session, inputs.continues, inputs.images))
+    assert not any((inputs.limits, inputs.tools, inputs.agents, inputs.schema))
+    async with LocalRuntime() as runtime:
+        await refuses(runtime, inputs)
+
+
+async def test_the_local_runtime_takes_each_of_its_options() -> None:
+    """Two tokens of an answer, which the seed of a high temperature makes the same each time."""
+    given = {"max_tokens": 2, "temperature": 1.9, "seed": 5, "system": "Say it in French."}
+    assert set(given) == set(LocalRuntime.inputs.options)
+    metadata = {f"local/{name}": value for name, value in given.items()}
+    results = []
+    async with LocalRuntime() as runtime:
+        for changed in ({}, {}, {"local/seed": 6}, {"local/system": "Count to ten."}):
+            task = asked(LocalRuntime.inputs, "Hello!", metadata={**metadata, **changed})
+            results.append((await runtime.run(task)).result)
+    assert {each["usage"]["output_tokens"] for each in results} == {2}
+    assert results[0] == results[1]
+    assert results[0]["text"] != results[2]["text"]
+    assert results[0]["usage"]["input_tokens"] != results[3]["usage"]["input_tokens"]
+
+
+async def test_a_loop_on_the_local_planner_refuses_what_the_planner_does_not_take() -> None:
+    async with Host(Loop(LocalPlanner()), runtime_kinds=["local"]) as host:
+        await refuses(host, PLANNER_INPUTS)
+
+
+async def test_ollama_takes_images_by_their_content_only() -> None:
+    assert OllamaRuntime.inputs.images == "by content"
+    address = {"type": "image", "url": "https://example.com/a.png"}
+    with FaultyServer("closed", times=0) as peer:
+        async with served("ollama", peer.url) as runtime:
+            task = asked(OllamaRuntime.inputs, "Hi", metadata={IMAGES: [address]})
+            with pytest.raises(CannotStart, match="takes no addresses"):
+                await runtime.dispatch(task)

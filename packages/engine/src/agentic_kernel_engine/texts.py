@@ -1,0 +1,111 @@
+"""Texts: joins the deltas of a Task to its text in progress, for every reader in the same way.
+
+A ``run.delta`` says at which place of the turn's text it belongs: ``at``, in characters, counted
+for each channel alone. So a run that starts over replaces the text of the attempt before it, and a
+run that continues says so. ``run.turn`` ends a turn. Versions before 0.2 stored deltas without
+``at``; such a delta continues the text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from .events import RUN_DELTA, RUN_TURN, Event
+
+FURTHEST: Final = 10**12
+"""The largest place of a delta in its text; more is a mistake."""
+
+
+class Texts:
+    """The text of one Task's turn in progress, for each channel.
+
+    Give it the events of the Task in order, durable or live. A reader that begins in the middle of
+    a turn has the part from there on. After the end of a turn the text stays until the next turn
+    has text.
+    """
+
+    __slots__ = ("_channels", "_over")
+
+    def __init__(self, events: Iterable[Event] = ()) -> None:
+        self._channels: dict[str, _Text] = {}
+        self._over = False
+        """True if the turn is over and the next one has no text yet."""
+        for event in events:
+            self.take(event)
+
+    def take(self, event: Event) -> bool:
+        """Read one event; an event that is neither a delta nor the end of a turn changes nothing.
+
+        Returns:
+            True if a part of the text was replaced, so that a reader that has shown the text has to
+            show it again.
+        """
+        if event.type == RUN_TURN:
+            self._over = True
+            return False
+        if event.type != RUN_DELTA:
+            return False
+        text, channel = event.data.get("text"), event.data.get("channel", "")
+        if not isinstance(text, str) or not isinstance(channel, str):
+            return False
+        if self._over:
+            self._over = False
+            self._channels.clear()
+        known = self._channels.get(channel)
+        if known is None:
+            known = self._channels[channel] = _Text()
+        at = event.data.get("at")
+        return known.put(text, at if is_place(at) else None)
+
+    def text(self, channel: str = "") -> str:
+        """The text of one channel; the answer itself is on the channel ""."""
+        known = self._channels.get(channel)
+        return "" if known is None else known.joined()
+
+    def open(self) -> list[str]:
+        """The channels on which the turn in progress has text."""
+        if self._over:
+            return []
+        return [channel for channel, known in self._channels.items() if known.pieces]
+
+
+class _Text:
+    """The text of one channel, in pieces."""
+
+    __slots__ = ("end", "pieces", "start")
+
+    def __init__(self) -> None:
+        self.pieces: list[str] = []
+        self.start = 0
+        """The place of the first character that is known."""
+        self.end = 0
+        """The place after the last one."""
+
+    def put(self, text: str, at: int | None) -> bool:
+        """Put a piece in its place; return True if it takes the place of known text."""
+        if at is None:
+            at = self.end
+        replaces = at < self.end
+        if replaces:
+            kept = self.joined()[: max(at - self.start, 0)]
+            self.pieces = [kept] if kept else []
+            self.start = min(self.start, at)
+        elif not self.pieces:
+            self.start = at
+        elif at > self.end:  # The reader has missed the text in between.
+            self.start += at - self.end
+        if text:
+            self.pieces.append(text)
+        self.end = at + len(text)
+        return replaces
+
+    def joined(self) -> str:
+        if len(self.pieces) > 1:
+            self.pieces = ["".join(self.pieces)]
+        return self.pieces[0] if self.pieces else ""
+
+
+def is_place(at: Any) -> bool:
+    """True for a number that can be a place in a text."""
+    return type(at) is int and 0 <= at <= FURTHEST
