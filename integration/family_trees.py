@@ -39,7 +39,7 @@ import msgspec
 
 from agentic_kernel import KernelError, Task, TaskNotFound, TaskStatus
 from agentic_kernel_engine import (
-    EventId,
+    Cursor,
     Host,
     HostClosed,
     Limits,
@@ -152,8 +152,8 @@ class Line:
         return await self._through(lambda: self.store.claim(task_id, host, events), write=True)
 
     async def events(
-        self, task_id: str, after: EventId | None = None, limit: int = 1000
-    ) -> Sequence[tuple[EventId, bytes]]:
+        self, task_id: str, after: Cursor | None = None, limit: int = 1000
+    ) -> Sequence[tuple[Cursor, bytes]]:
         return await self._through(lambda: self.store.events(task_id, after, limit), write=False)
 
     async def changed(self, versions: Mapping[str, int]) -> Mapping[str, int]:

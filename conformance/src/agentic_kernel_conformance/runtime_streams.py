@@ -14,7 +14,7 @@ from .workbench import Workbench
 
 
 class RuntimeStreams(SystemSuite):
-    """The tests of the feature ``streams``; the text is joined by the engine's `Texts`."""
+    """The tests of the feature ``streams``; deltas have a ``text`` and its place, ``at``."""
 
     @pytest.mark.feature("streams")
     @pytest.mark.rule("R20")
@@ -56,12 +56,11 @@ async def _speaking(bench: Workbench) -> str:
 
 async def _read(bench: Workbench, elsewhere: Any, task_id: str, least: int) -> str:
     """The text of a Task as a stream from elsewhere gives it, once it has so many characters."""
-    from agentic_kernel_engine.texts import Texts  # The rest of the contract needs only the kernel.
-
-    texts = Texts()
+    text = ""
     async with in_time("R20", bench.patience, f"a stream from elsewhere with {least} characters"):
         async for event in elsewhere.stream(task_id):
-            texts.take(event)
-            if len(texts.text()) >= least:
+            if event.type == "run.delta" and "channel" not in event.data:
+                text = text[: event.data.get("at", len(text))] + event.data["text"]
+            if len(text) >= least:
                 break
-    return texts.text()
+    return text

@@ -93,7 +93,7 @@ async def test_a_tool_and_an_answer(aimock: Aimock, stream: bool) -> None:
     }
     deltas = [dict(each.data) for each in outcome.events if each.type == "run.delta"]
     assert [each for each in deltas if "channel" not in each] == (
-        [{"text": "So:"}, {"text": "It is 42."}] if stream else []
+        [{"text": "So:", "at": 0}, {"text": "It is 42.", "at": 0}] if stream else []
     )
 
 
