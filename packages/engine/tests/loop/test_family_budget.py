@@ -716,3 +716,20 @@ async def test_a_call_that_is_made_again_keeps_its_one_grant(until: Until) -> No
     assert [list(each) for each in given] == [[child.id]]
     noted: Any = task.metadata["engine/used"]
     assert noted["spent"]["cost"] == len(above.spent) + len(below.spent)
+
+
+@pytest.mark.parametrize("limit", ["max_cost", "max_seconds"])
+async def test_grants_of_children_that_have_begun_are_not_kept_in_memory(limit: str) -> None:
+    jobs: list[Job] = []
+
+    class Seeing(ChildTasks):
+        async def spawn(self, job: Job, child: Task) -> None:
+            jobs.append(job)
+            assert list(job.grants) == [child.id]
+            await super().spawn(job, child)
+
+    planner = Costly(once)
+    limits = generous(**{limit: 100})
+    async with host(planner, MemoryStore(), limits, delegation=Seeing()) as parent:
+        assert (await parent.run(new_task())).status == "success"
+    assert not jobs[0].grants
