@@ -555,9 +555,12 @@ class Tree:
     def forgot_nothing(self) -> bool:
         """True if every run said at its end what it used, and no reservation counts as used.
 
-        A child that was granted and never stored may count with its whole grant.
+        A child that was granted and never stored may count with its whole grant, and so may one in
+        another store whose parent left it open.
         """
         if not self.calm or self.calls != self.real.iterations or self.granted - set(self.records):
+            return False
+        if self.other is not self.store:
             return False
         return all(USED in record.task.noted for record in self.records.values())
 

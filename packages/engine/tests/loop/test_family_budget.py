@@ -16,6 +16,7 @@ from agentic_kernel_engine.plans.action import Action, Delegate, FinalAnswer, Th
 from agentic_kernel_engine.plans.plan import Plan, Usage
 from agentic_kernel_engine.seams.delegation import ChildTasks, Delegation, OnRuntime
 from agentic_kernel_engine.seams.planner import Context, Forecast, Planner
+from agentic_kernel_engine.tools.registry import tool
 
 from ..conftest import Acting, Crash, TappedStore, Until
 from ..crashing import Line
@@ -661,3 +662,74 @@ async def test_a_delegation_to_another_runtime_shares_the_budget_too() -> None:
     assert json.loads(record.terms or b"")["grant"] == {"cost": 3.5}
     noted: Any = task.metadata["engine/used"]
     assert noted["spent"]["cost"] == 4.0
+
+
+async def test_calls_that_are_not_made_give_their_grants_back() -> None:
+    def plan(context: Context) -> Any:
+        return [ToolCall("expert", {"instructions": f"part {n}"}) for n in range(4)]
+
+    store, below = MemoryStore(), Costly(lambda _: FinalAnswer("part"))
+    expert = host(below, store, generous(), kinds=["expert"])
+    limits = generous(max_cost=20.0, max_tool_calls=2)
+    async with expert, host(Costly(plan), store, limits, as_tool(expert)) as parent:
+        task = await parent.run(new_task())
+    assert task.failure is not None
+    assert task.failure.code == "engine/max_tool_calls"
+    noted: Any = task.metadata["engine/used"]
+    assert "grants" not in noted
+    assert noted["spent"]["cost"] == 1.0 + len(below.spent) == 3.0
+
+
+async def test_a_call_that_is_made_again_keeps_its_one_grant(until: Until) -> None:
+    """A retune ends the wait for the agent; meanwhile the agent ends, and the call is repeated."""
+
+    def plan(context: Context) -> Any:
+        if context.step:
+            return FinalAnswer([each.output for each in last(context)])
+        return [ToolCall("expert", {"instructions": "one"}), ToolCall("slow")]
+
+    store, below = MemoryStore(), Costly(lambda _: FinalAnswer("part"))
+    below.held["one"] = asyncio.Event()
+    go = asyncio.Event()
+
+    @tool(effect="none")
+    async def slow() -> str:
+        """Take long."""
+        await go.wait()
+        return "slept"
+
+    expert = host(below, store, generous(), kinds=["expert"])
+    above = Costly(plan)
+    async with expert, host(above, store, generous(), as_tool(expert), slow) as parent:
+        root = (await parent.dispatch(new_task(), limits={"max_cost": 9.0})).snapshot
+        await below.asked.wait()
+        await parent.retune(root.id, max_cost=4.0)
+        await until(lambda: True)
+        below.held["one"].set()  # It ends while the other call of the batch is still under way.
+        (child,) = [task for task in await parent.find() if task.runtime_kind == "expert"]
+        await expert.wait(child.id)
+        go.set()
+        task = await parent.wait(root.id)
+        events = (await parent.outcome(root.id)).events
+    assert task.result == ["part", "slept"]
+    given = [event.data["grants"] for event in events if "grants" in event.data]
+    assert [list(each) for each in given] == [[child.id]]
+    noted: Any = task.metadata["engine/used"]
+    assert noted["spent"]["cost"] == len(above.spent) + len(below.spent)
+
+
+@pytest.mark.parametrize("limit", ["max_cost", "max_seconds"])
+async def test_grants_of_children_that_have_begun_are_not_kept_in_memory(limit: str) -> None:
+    jobs: list[Job] = []
+
+    class Seeing(ChildTasks):
+        async def spawn(self, job: Job, child: Task) -> None:
+            jobs.append(job)
+            assert list(job.grants) == [child.id]
+            await super().spawn(job, child)
+
+    planner = Costly(once)
+    limits = generous(**{limit: 100})
+    async with host(planner, MemoryStore(), limits, delegation=Seeing()) as parent:
+        assert (await parent.run(new_task())).status == "success"
+    assert not jobs[0].grants

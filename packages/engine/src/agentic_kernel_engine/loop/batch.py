@@ -208,10 +208,11 @@ async def _grant(run: LoopRun, made: list[Invocation | Observation]) -> dict[str
 async def _settle(run: LoopRun, each: Invocation, observation: Observation) -> None:
     """Settle the child of an agent's call that is over; a child that may still run stays open."""
     caller, shares = each.context.caller, run.state.shares
-    if caller is None or shares is None or observation.error == TIMEOUT:
+    if caller is None or observation.error == TIMEOUT:
         return
     child = child_id(each.tool.name, each.context.key)
-    if child in shares.grants:
+    run.forget(child)
+    if shares is not None and child in shares.grants:
         shares.grants[child].begun = caller.joined is not None
         await grants.close_grant(run, child, caller.joined)
 
@@ -304,8 +305,7 @@ async def _performed(
     if hooks.before_tool and observation is None:
         refused = await held_back(wiring, run, at_hand, context, each)
         if refused is not None:
-            if run.state.shares is not None:
-                await _settle(run, each, refused)
+            await _settle(run, each, refused)
             return refused
     if observation is None:
         try:
@@ -326,7 +326,7 @@ async def _performed(
         finally:
             if at_hand.decided:
                 at_hand.decided.pop(str(each.context.index), None)
-    if run.state.shares is not None:
+    if each.context.caller is not None:
         await _settle(run, each, observation)
     try:
         for hook in hooks.after_tool:

@@ -90,7 +90,8 @@ async def open_grant(
             f"used or reserved it; do the work here, join a child, or raise {lack}"
         )
     shares.grants[child] = Grant(amounts, via=via, away=bool(via) or place.away)
-    run.opened = {*run.opened, child}
+    run.opened = run.opened or set()
+    run.opened.add(child)
     run.refit()
     run.hand(child, amounts)
     return amounts
@@ -101,6 +102,7 @@ def begun(run: LoopRun, child: str) -> None:
     shares = run.state.shares
     if shares is not None and child in shares.grants:
         shares.grants[child].begun = True
+    run.forget(child)
 
 
 async def close_grant(run: LoopRun, child: str, ended: Task | None = None) -> Amounts | None:
@@ -121,7 +123,7 @@ async def close_grant(run: LoopRun, child: str, ended: Task | None = None) -> Am
         try:
             account = await place.account(run.job, child)
         except TaskNotFound:
-            if ended is None and child not in run.opened:
+            if ended is None and child not in (run.opened or ()):
                 return None  # An earlier run of this Task may be about to start it.
             account = None if ended else Account(NONE_USED, {}, True)
         except KernelError:
@@ -215,6 +217,9 @@ async def tell(run: LoopRun) -> None:
 
 def _settle(run: LoopRun, child: str, account: Account | None) -> Amounts:
     used = settle(run.shares(), child, account)
+    run.forget(child)
+    if run.opened:
+        run.opened.discard(child)
     run.refit()
     return used
 

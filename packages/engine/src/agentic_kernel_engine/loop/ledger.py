@@ -93,10 +93,9 @@ class Ledger(Generic[S]):
     """
 
     __slots__ = (
-        "_base", "_began", "_clock", "_dump", "_kept", "_seconds", "caps", "consumed", "events",
-        "granted",
-        "heeded", "job", "landed", "limits", "one_step", "outcome_unknown", "progress_room",
-        "state", "task", "untold", "worst",
+        "_base", "_began", "_clock", "_dump", "_handed", "_kept", "_seconds", "caps", "consumed",
+        "events", "granted", "heeded", "job", "landed", "limits", "one_step", "outcome_unknown",
+        "progress_room", "state", "task", "untold", "worst",
     )  # fmt: skip
 
     def __init__(
@@ -138,6 +137,8 @@ class Ledger(Generic[S]):
         """The worst case of the last call of a model, which is kept back for the next one."""
         self._kept: tuple[Amounts, dict[str, tuple[Amounts, Amounts | None]]] | None = None
         """The shared limits and the grants as of the last commit, if they have changed since."""
+        self._handed: dict[str, Mapping[str, Any]] | None = None
+        """`Job.grants`, once a child has one."""
         self.untold = False
         """True if children may not have heard of a change of their grants."""
         self._clock = clock
@@ -406,7 +407,14 @@ class Ledger(Generic[S]):
         if self.caps.max_seconds is not None:
             grant[SECONDS] = max(self.caps.max_seconds - self.seconds, 0.0)
         if grant:
-            self.job.grants = {**self.job.grants, child: grant}
+            if not self._handed:
+                self._handed = self.job.grants = {}
+            self._handed[child] = grant
+
+    def forget(self, child: str) -> None:
+        """Drop the grant of a child that is not spawned any more, so that they do not add up."""
+        if self._handed:
+            self._handed.pop(child, None)
 
     def used(self, reason: StopReason) -> Amounts:
         """What the Task and its settled children have used when the run ends for this reason.

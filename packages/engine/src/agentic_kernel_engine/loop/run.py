@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -64,8 +64,8 @@ class LoopRun(Ledger[State]):
         """
         self.delegation: Metering | None = None
         """The place of the children of the Loop's own Delegation, if it meters; set at entry."""
-        self.opened: Collection[str] = ()
-        """The children that got their grant in this entry of the run."""
+        self.opened: set[str] | None = None
+        """The children with an open grant that got it in this entry of the run."""
         self.refused = ""
         """The reason, for the planner, why no part of its answer is done; "" if it is done."""
         self.turn_text: TurnText | None = None
