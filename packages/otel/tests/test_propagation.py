@@ -12,7 +12,7 @@ from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ParentBased
 from opentelemetry.trace import format_span_id, format_trace_id
 
 from agentic_kernel import Task, TaskStatus
-from agentic_kernel_engine import Host, Loop, MemoryStore, rerun
+from agentic_kernel_engine import Host, Loop, MemoryStore, Principal, rerun, substrate
 from agentic_kernel_engine.loop import AskUser, Context, FinalAnswer
 from agentic_kernel_engine.seams import ScriptedPlanner
 from agentic_kernel_otel import (
@@ -170,3 +170,25 @@ async def test_without_an_sdk_nothing_is_noted(new_task: NewTask) -> None:
     async with Host(answering(otel, FinalAnswer(1)), observer=otel) as host:
         done = await host.run(new_task())
     assert set(done.metadata) == {"engine/stop_reason"}
+
+
+async def test_a_traced_substrate_has_every_port_of_the_one_inside() -> None:
+    """So a Host does the same with it: for whom it acts, which limits it keeps, what it reads."""
+    ports = [
+        each
+        for each in vars(substrate).values()
+        if getattr(each, "_is_protocol", False) and each.__module__ == substrate.__name__
+    ]
+    ann = Principal("ann", "acme")
+    inside = Loop(ScriptedPlanner(FinalAnswer(1)), principal=ann)
+    traced = OTelObserver().traced(inside)
+    named = {name for port in ports for name in vars(port) if name[0] != "_"}
+    assert {"execute", "accept", "principal", "limit_names", "meters", "reads"} <= named
+    for name in named - {"on_killed"}:
+        there = getattr(inside, name)
+        assert callable(there) or getattr(traced, name) == there, name
+        assert hasattr(traced, name), name
+    async with Host(traced) as host:
+        task = Task.new(summary="", instructions="", runtime_kind="loop")
+        await host.run(task, limits={"max_cost": 1.0})
+        assert (await host.record(task.id)).realm == "acme"

@@ -12,7 +12,6 @@ import msgspec
 
 from agentic_kernel import InvalidValue
 
-from . import values
 from .principal import NOBODY, Principal
 
 
@@ -40,18 +39,8 @@ class Terms(msgspec.Struct, frozen=True, omit_defaults=True):
         return self.tenant
 
     def encoded(self) -> bytes | None:
-        """The stored form; None if there are no terms.
-
-        Raises:
-            InvalidValue: The limits or the grant are not JSON.
-        """
-        if self is NONE or self == NONE:
-            return None
-        for name in ("limits", "grant"):
-            value = getattr(self, name)
-            if value is not None:
-                values.check(value, name)
-        return _encode(self)
+        """The stored form; None if there are no terms. Limits and grant were checked before."""
+        return None if self is NONE or self == NONE else _encode(self)
 
 
 NONE: Final = Terms()

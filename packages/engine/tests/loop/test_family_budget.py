@@ -733,3 +733,17 @@ async def test_grants_of_children_that_have_begun_are_not_kept_in_memory(limit: 
     async with host(planner, MemoryStore(), limits, delegation=Seeing()) as parent:
         assert (await parent.run(new_task())).status == "success"
     assert not jobs[0].grants
+
+
+# The form of the state (R23)
+
+
+@pytest.mark.rule("R23")
+async def test_a_state_with_grants_says_so_and_only_then() -> None:
+    """An older engine would forget what is reserved, so it must leave the Task alone."""
+    for limits, form in ((generous(max_cost=9.0), "loop/3"), (generous(), "")):
+        store, planner = MemoryStore(), Costly(once)
+        async with host(planner, store, limits) as here:
+            task = await here.run(new_task())
+        assert task.result == {"child": task.result["child"], "result": "part"}
+        assert (await store.load(task.id)).form == form

@@ -215,13 +215,15 @@ def freeze(value: Any, path: str = "value", deepest: int | None = None) -> Any:
 
 
 def _flat(items: dict[str, Any]) -> bool:
-    """True if every key is a plain string and every item a scalar; most notes are like this."""
+    """True if every key is a plain string and every item is frozen; most notes are like this."""
     for key, item in items.items():
-        if type(key) is not str or type(item) not in _SCALARS:
+        if type(key) is not str or type(item) not in _FROZEN:
             return False
     return True
 
 
+_FROZEN = frozenset({*_SCALARS, FrozenDict, FrozenList})
+"""The types of values that stay as they are."""
 _PENDING: Any = object()
 
 

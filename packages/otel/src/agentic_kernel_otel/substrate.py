@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 from opentelemetry import context as contexts
@@ -12,6 +12,7 @@ from opentelemetry import context as contexts
 from agentic_kernel import InvalidValue, Task
 from agentic_kernel_engine import Event, Job, Substrate
 from agentic_kernel_engine.faults import log
+from agentic_kernel_engine.principal import NOBODY, Principal
 
 from .run_spans import RunSpans
 
@@ -45,6 +46,24 @@ class TracedSubstrate:
         on_killed = getattr(self._substrate, "on_killed", None)
         if on_killed is not None:
             await on_killed(task, state, events)
+
+    @property
+    def principal(self) -> Principal:
+        """The principal of the wrapped substrate; nobody if it has none."""
+        found: Principal = getattr(self._substrate, "principal", NOBODY)
+        return found
+
+    @property
+    def limit_names(self) -> Collection[str]:
+        """The limits that the wrapped substrate keeps."""
+        found: Collection[str] = getattr(self._substrate, "limit_names", ())
+        return found
+
+    @property
+    def reads(self) -> Collection[str]:
+        """The forms of states that the wrapped substrate reads."""
+        found: Collection[str] = getattr(self._substrate, "reads", ())
+        return found
 
     @property
     def meters(self) -> bool:

@@ -191,7 +191,7 @@ class Run(FifoLock):
         text = values.encode(value, path)
         check_note(self.record.task, key)
         self._make_room(len(text), path)
-        self._notes = freeze({**self._notes, key: value})
+        self._notes = freeze({**self._notes, key: freeze(value)})
 
     def emit(self, event: EventLike) -> None:
         self.check_alive()

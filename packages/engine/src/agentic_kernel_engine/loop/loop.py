@@ -45,7 +45,7 @@ from .planning import PlannerCalls
 from .progress import judge
 from .remembering import Remembering, seeds, session_of
 from .run import LoopRun
-from .state import load
+from .state import FORM, load
 
 
 class Loop:
@@ -181,6 +181,11 @@ class Loop:
         self._calls = PlannerCalls(planner, self.hooks)
         accepting: Accepting | None = edges.optional(planner, "planner", Accepting)
         self._accepts = None if accepting is None else accepting.accept
+
+    @property
+    def reads(self) -> Sequence[str]:
+        """The forms of states that this Loop reads, beside those without a form."""
+        return (FORM,)
 
     @property
     def limit_names(self) -> Sequence[str]:

@@ -13,13 +13,14 @@ from ..events import Checked, Event
 from ..faults import report
 from ..host.job import Job
 from ..plans import vocabulary
+from ..plans.accounts import Shares
 from ..plans.limits import Limits
 from ..plans.plan import Plan, Usage
 from ..plans.reasons import STOP_REASON, WAITING_FOR
 from ..plans.transcript import Transcript, UserMessage, read
 from ..texts import Texts
 from .ledger import Clock, Ledger
-from .state import WITHOUT_SHARES, AtHand, State, dump, load
+from .state import FORM, WITHOUT_SHARES, AtHand, State, dump, load
 from .streams import TurnText
 
 if TYPE_CHECKING:
@@ -72,6 +73,11 @@ class LoopRun(Ledger[State]):
         """The streamed text of the turn in progress; None before its first piece."""
         if compacts:
             self.landed = self._note_cut
+
+    def shares(self) -> Shares:
+        if self.state.shares is None:
+            self.job.tag(FORM)
+        return super().shares()
 
     async def enter(self) -> bool:
         """Read the history after the cursor, once (R15); settle the last reservation (R17).

@@ -31,6 +31,9 @@ that version can go on with it.
 """
 WITHOUT_SHARES: Final = 2
 """The version of a state without `Shares`."""
+FORM: Final = f"loop/{VERSION}"
+"""The form of a state with `Shares` (R23): an older engine would forget what is reserved. A state
+without them has no form, because every engine reads it."""
 
 
 NOT_BEGUN: Final = Observation(error=SKIPPED, message="the run ended before it was begun")

@@ -16,6 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from agentic_kernel import Task
+from agentic_kernel.frozen import freeze
 
 from ..record import Record
 from .budget import (
@@ -89,6 +90,8 @@ class Shares(msgspec.Struct, gc=False, omit_defaults=True):
     @property
     def taken(self) -> Amounts:
         """What is not left for the Task itself: used by settled children, and open grants."""
+        if not self.grants:
+            return self.used
         return plus(self.used, *(grant.amounts for grant in self.grants.values()))
 
 
@@ -112,6 +115,8 @@ class Account(msgspec.Struct, gc=False):
     @property
     def total(self) -> Amounts:
         """What the Task has used and reserved, and its open grants."""
+        if not self.grants:
+            return self.spent
         return plus(self.spent, *(grant.amounts for grant in self.grants.values()))
 
     def begun_within(self, cap: int | None) -> Amounts:
@@ -136,7 +141,9 @@ def settle(shares: Shares, child: str, account: Account | None) -> Amounts:
         used = plus(NONE_USED, grant.amounts)
         shares.used = plus(shares.used, used)
         return used
-    used = plus(account.spent, account.begun_within(grant.amounts.tool_calls))
+    used = account.spent
+    if account.begun:
+        used = plus(used, account.begun_within(grant.amounts.tool_calls))
     for id, left in account.grants.items():
         if id in shares.grants:
             continue
@@ -263,7 +270,8 @@ def noted_by(task: Task) -> Account | None:
 def note_of(spent: Amounts, grants: Mapping[str, Grant]) -> dict[str, Any]:
     """The note `USED` of a Task that ends; an amount of 0 is left out."""
     used = zip(NAMES, amounts_of(spent), strict=True)
-    note: dict[str, Any] = {"spent": {name: amount for name, amount in used if amount}}
+    # The inner part is frozen first: the rest is then frozen at once (benchmarks/family.py).
+    note: dict[str, Any] = {"spent": freeze({name: amount for name, amount in used if amount})}
     if grants:
         note["grants"] = msgspec.to_builtins(grants)
     return note

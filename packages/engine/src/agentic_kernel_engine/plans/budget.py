@@ -253,5 +253,5 @@ def granted_to(
             raise InvalidValue(
                 f"{path}.{name}", f"is {edges.came(value)}; use a number from 0 to {LARGEST:,}"
             )
-    amounts = Amounts(**{name: grant[name] for name in NAMES if name in grant})
+    amounts = Amounts(*map(grant.get, NAMES))
     return (None if amounts == UNLIMITED else amounts), grant.get(SECONDS)
