@@ -11,6 +11,7 @@ import unicodedata
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import cache, lru_cache
+from inspect import iscoroutinefunction
 from itertools import islice
 from types import FunctionType
 from typing import Any, Final, TypeVar, cast
@@ -158,6 +159,18 @@ def function(value: Any, name: str) -> Any:
     return value
 
 
+def predicate(value: Any, name: str) -> Any:
+    """Check that the value can be called and is not a coroutine function.
+
+    Raises:
+        InvalidValue: It cannot be called, or it is an ``async def``, whose result is always true.
+    """
+    checked = function(value, name)
+    if iscoroutinefunction(checked) or iscoroutinefunction(vars(type(checked)).get("__call__")):
+        raise InvalidValue(name, "is an async function; pass a plain one that returns a boolean")
+    return checked
+
+
 def choice(value: Any, name: str, known: Sequence[str]) -> str:
     """Check that the value is one of the known words.
 
@@ -287,7 +300,8 @@ def cursor(value: Any, name: str) -> EventId | None:
         return None
     if not isinstance(value, (tuple, list)) or len(value) != 2:
         raise InvalidValue(
-            name, f"is {came(value)}; use the id of an event, (version, index), or None"
+            name,
+            f"is {came(value)}; use the id of an event, as EventId.parse('3.1') gives it, or None",
         )
     return EventId(whole(value[0], f"{name}[0]", 0), whole(value[1], f"{name}[1]", -1))
 

@@ -251,6 +251,19 @@ async def test_with_a_resolver_a_task_without_a_principal_needs_its_word(
         assert (await host.run(new_task())).result == "jobs"
 
 
+@pytest.mark.rule("R19")
+@pytest.mark.parametrize("resolver", [everyone(BOB), lambda name: ANN], ids=["no", "faulty"])
+async def test_a_host_dispatches_for_nobody_whom_it_could_not_run_again(
+    new_task: NewTask, resolver: Any
+) -> None:
+    async with Host(Named(), acts_for=resolver, **BRISK) as host:
+        task = new_task()
+        for principal in (ANN, ANN):
+            with pytest.raises(CannotStart, match="does not act for 'ann'"):
+                await host.dispatch(task, principal=principal)
+        assert await host.get_many([task.id]) == {}
+
+
 async def test_metadata_says_nothing_about_who_acts(new_task: NewTask) -> None:
     forged = {
         "engine/principal": {"name": "ann"}, "engine/tenant": "acme", "engine/terms": {"name": "x"},

@@ -206,6 +206,38 @@ async def test_children_are_read_too(new_task: NewTask) -> None:
     assert sum("n" in event.data for event in found) == 2
 
 
+async def test_children_are_found_whenever_the_watch_begins(
+    new_task: NewTask, until: Until
+) -> None:
+    """After the parent's last event, after a cursor, and while a child outlives its parent."""
+    go_on = asyncio.Event()
+
+    async def family(job: Job) -> str:
+        if "child" in job.task.instructions:
+            await go_on.wait()
+            return "late"
+        await job.commit("begun")
+        await job.spawn(new_task(instructions="child", id=f"{job.task.id}-child"))
+        await job.commit("spawned")
+        return "early"
+
+    async with Host(Acting(family), **BRISK) as host:
+        task = new_task(id="parent")
+        ended = await host.run(task)
+        assert ended.result == "early"
+        last = [event.id async for event in host.watch(task.id)][-1]
+        readers = [
+            asyncio.create_task(read(host.watch(task.id, after, children=True)))
+            for after in (None, last)
+        ]
+        await asyncio.sleep(0.05)
+        assert not any(reader.done() for reader in readers)
+        go_on.set()
+        for reader in readers:
+            found = [event.type for event in await reader if event.task_id == "parent-child"]
+            assert (found[0], found[-1]) == ("task.dispatched", "task.completed")
+
+
 async def test_a_watch_refuses_what_it_cannot_read(new_task: NewTask) -> None:
     async with Host(store=MemoryStore(), **BRISK) as host:
         for wrong in (("x", 5), ("x", "1")):
@@ -298,3 +330,38 @@ async def test_a_caller_may_cancel_its_own_run(new_task: NewTask, loop: bool) ->
         assert seen[-1] == "task.paused"
         with pytest.raises(InvalidValue):
             await host.run(new_task(), should_cancel=True)  # type: ignore[arg-type]
+
+
+async def test_a_caller_may_cancel_while_its_run_waits_for_a_child(new_task: NewTask) -> None:
+    cancelled = False
+
+    async def child(job: Job) -> None:
+        await asyncio.sleep(60)
+
+    store = MemoryStore()
+    async with Host(Acting(child), store, runtime_kinds=["child"], **BRISK) as below:
+        tools = [below.as_tool(name="ask", description="Ask.")]
+        script = ScriptedPlanner(ToolCall("ask", {"instructions": "do"}), FinalAnswer(1))
+        async with Host(Loop(script, tools), store, runtime_kinds=["test"], **BRISK) as host:
+            running = asyncio.create_task(host.run(new_task(), should_cancel=lambda: cancelled))
+            await asyncio.sleep(0.1)
+            cancelled = True
+            async with asyncio.timeout(2):
+                assert (await running).status is TaskStatus.PAUSED
+
+
+async def test_an_async_function_is_no_predicate(new_task: NewTask) -> None:
+    async def always() -> bool:
+        return False
+
+    class Always:
+        async def __call__(self) -> bool:
+            return False
+
+    async with Host(Counting(1), **BRISK) as host:
+        for wrong in (always, Always()):
+            for verb in (host.run, host.dispatch):
+                with pytest.raises(InvalidValue, match="is an async function"):
+                    await verb(new_task(), should_cancel=wrong)  # type: ignore[arg-type]
+    with pytest.raises(InvalidValue):
+        Loop(ScriptedPlanner(), should_cancel=always)  # type: ignore[arg-type]

@@ -9,8 +9,10 @@ import pytest
 from agentic_kernel import IllegalTransition, InvalidValue, Task
 from agentic_kernel_engine import Host
 from agentic_kernel_engine.plans.action import Action, FinalAnswer, ToolCall, digest
-from agentic_kernel_engine.plans.decision import ALLOW, Decision
+from agentic_kernel_engine.plans.decision import ALLOW, Decision, require_approval
 from agentic_kernel_engine.seams.planner import Context
+from agentic_kernel_engine.seams.policies import PermissionPolicy, PolicyPipeline
+from agentic_kernel_engine.tools.registry import tool
 
 from ..approving import AskForWrites, paused, write
 from ..scripting import Runner, World, last_turn, new_task
@@ -155,3 +157,22 @@ async def test_the_first_decision_about_an_action_counts_and_a_later_one_is_igno
     types = [event.type for event in await runner.events(task)]
     assert types.count("approval.refused") == types.count("approval.ignored") == 1
     assert "approval.given" not in types
+
+
+async def test_people_are_not_asked_about_a_call_that_cannot_be_made(runner: Runner) -> None:
+    """The policy hides the tool from the planner, which calls it all the same."""
+
+    class Asks:
+        async def authorize(self, action: Any, context: Any) -> Decision:
+            return require_approval("every call") if isinstance(action, ToolCall) else ALLOW
+
+    @tool(scopes=["notes"])
+    async def note() -> None:
+        """Take a note."""
+
+    policy = PolicyPipeline(PermissionPolicy(), Asks())
+    for call in (ToolCall("note", {}), ToolCall("unknown", {})):
+        task = await runner.run(call, FinalAnswer(1), policy=policy, tools=[note])
+        assert task.result == 1
+        (observed,) = [e for e in await runner.events(task) if e.type == "step.observed"][:1]
+        assert observed.data["observations"][0]["error"] == "unknown_tool"

@@ -16,7 +16,7 @@ from agentic_kernel import CannotStart, InvalidValue
 
 from .. import edges, terms
 from ..events import from_stored
-from ..faults import contained, passes, report
+from ..faults import contained, log, passes
 from ..plans import vocabulary
 from ..plans.budget import checked_grant
 from ..plans.limits import stated
@@ -114,6 +114,7 @@ class Admission:
         self._given: dict[tuple[str, str], Binding] = {}
         """By name and tenant: the bindings of the principals of this Host's own dispatches."""
         self._complained: dict[tuple[str, str], None] = {}
+        self._faults: dict[tuple[str, str], None] = {}
         self._unreadable: dict[str, int] = {}
         """By Task: the step whose state the substrate could not read."""
 
@@ -136,10 +137,12 @@ class Admission:
         Raises:
             InvalidValue: An argument has the wrong type, or a limit is not valid.
             CannotStart: The substrate does not keep a limit. Or this Host could not run the Task
-                again after a pause or a crash: the principal's tenant is not among its realms, or
-                no principal was given and the resolver names none for such Tasks.
+                again after a pause or a crash: the principal's tenant is not among its realms, the
+                resolver refuses the principal, or no principal was given and the resolver names
+                none for such Tasks.
         """
-        if type(principal) is Principal and limits is None and grant is None:
+        plain = limits is None and grant is None and self._resolver is None
+        if plain and type(principal) is Principal:
             before = self._given.get((principal.name, principal.tenant))
             if before is not None and before.principal is principal:
                 return before
@@ -163,6 +166,10 @@ class Admission:
                     "has neither a name nor a tenant, so a later run of the Task could not find it "
                     "again; give it a name, e.g. 'user:42'",
                 )
+            who = principal.name, principal.tenant
+            asks = self._resolver is not None and principal.named
+            if asks and await self._resolved(*who) is None:
+                raise self._refused(task_id, *who)
         assert named is not None
         self._check_realm(named.tenant, task_id)
         given = None if limits is None else stated(limits)
@@ -286,7 +293,10 @@ class Admission:
             raise
         except BaseException as fault:
             passes(fault)
-            report(fault, f"{name}@{tenant}", 0, "acts_for (the Task is left for another host)")
+            if (name, tenant) not in self._faults:
+                _remember(self._faults, (name, tenant), None)
+                said = "acts_for(%r, %r) failed, which counts as None (this is logged once)"
+                log(_log, fault, said, name, tenant)
             return None
         return principal
 

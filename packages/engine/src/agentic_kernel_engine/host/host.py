@@ -232,7 +232,7 @@ class Host(Decisions, Queries):
         await self._join()
         arrival = self._live.arrival(task.id)
         if should_cancel is not None:
-            arrival.should_cancel = edges.function(should_cancel, "should_cancel")
+            arrival.should_cancel = edges.predicate(should_cancel, "should_cancel")
         arrival.take()
         return await self._verbs.dispatch(task, None, arrival, bound)
 
@@ -397,7 +397,7 @@ class Host(Decisions, Queries):
         """
         self._check_start(task)
         if should_cancel is not None:
-            edges.function(should_cancel, "should_cancel")
+            edges.predicate(should_cancel, "should_cancel")
         bound = self._live.admission.default
         if principal is not None or limits is not None or bound is None:
             bound = await self._live.admission.bind(principal, limits, task.id)
@@ -520,7 +520,7 @@ class Host(Decisions, Queries):
         self._check_start(task)
         edges.flag(children, "children")
         if should_cancel is not None:
-            edges.function(should_cancel, "should_cancel")
+            edges.predicate(should_cancel, "should_cancel")
         await self._join()
         bound = self._live.admission.default
         if principal is not None or limits is not None or bound is None:

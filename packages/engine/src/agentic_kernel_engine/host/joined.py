@@ -45,7 +45,8 @@ class Joined:
                 yield event
             return
         queue: asyncio.Queue[TaskEvent | BaseException | None] = asyncio.Queue(_AHEAD)
-        readers = {task_id: asyncio.create_task(self._into(queue, task_id, after))}
+        readers: dict[str, asyncio.Task[None]] = {}
+        readers[task_id] = asyncio.create_task(self._into(queue, readers, task_id, after))
         try:
             ended = 0
             while ended < len(readers):
@@ -55,8 +56,6 @@ class Joined:
                 if item is None:
                     ended += 1
                     continue
-                if item.id is not None and queue.empty():
-                    await self._find_children(item.task_id, readers, queue)
                 yield item
         finally:
             for reader in readers.values():
@@ -66,13 +65,24 @@ class Joined:
     async def _into(
         self,
         queue: asyncio.Queue[TaskEvent | BaseException | None],
+        readers: dict[str, asyncio.Task[None]],
         task_id: str,
         after: Cursor | None = None,
     ) -> None:
-        """Put the events of one Task into the queue, and None after the last one."""
+        """Put the events of one Task into the queue, and None after the last one.
+
+        Its children get readers of their own: those that it has now, those that it has after each
+        commit, and those that it has at its end.
+        """
+        version = 0
         try:
+            await self._find_children(task_id, readers, queue)
             async for event in self._one(self._news.follow(task_id), after):
                 await queue.put(event)
+                if event.id is not None and event.id[0] != version:
+                    version = event.id[0]
+                    await self._find_children(task_id, readers, queue)
+            await self._find_children(task_id, readers, queue)
         except Exception as fault:
             await queue.put(fault)
         else:
@@ -90,7 +100,7 @@ class Joined:
             for record in page:
                 child = record.task.id
                 if child not in readers:
-                    readers[child] = asyncio.create_task(self._into(queue, child))
+                    readers[child] = asyncio.create_task(self._into(queue, readers, child))
             if len(page) < _CHILDREN:
                 return
             after = page[-1].task.id

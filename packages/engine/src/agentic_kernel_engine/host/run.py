@@ -131,6 +131,14 @@ class Run(FifoLock):
     def stopping(self) -> bool:
         return self.leaving is not None or pause_waits(self.record) or self._cancelled()
 
+    def look_for_cancellation(self) -> None:
+        """Wake the waits for `news` if the caller wants the Task paused."""
+        try:
+            if self._cancelled():
+                self.nudge()
+        except Exception:
+            self.nudge()  # The run meets the exception at its next safe point.
+
     def _cancelled(self) -> bool:
         return self.should_cancel is not None and bool(self.should_cancel())
 
@@ -191,7 +199,8 @@ class Run(FifoLock):
         text = values.encode(value, path)
         check_note(self.record.task, key)
         self._make_room(len(text), path)
-        self._notes = freeze({**self._notes, key: freeze(value)})
+        frozen = value if type(value) is str else freeze(value)
+        self._notes = freeze({**self._notes, key: frozen})
 
     def emit(self, event: EventLike) -> None:
         self.check_alive()

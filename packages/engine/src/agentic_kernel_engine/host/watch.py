@@ -163,6 +163,8 @@ class Watch:
         versions: dict[str, int] = {}
         parents: set[str] = set()
         for task_id, run in runs.items():
+            if run.should_cancel is not None:
+                run.look_for_cancellation()
             record = run.record
             versions[task_id] = record.version
             # A parent that runs here sweeps for itself.

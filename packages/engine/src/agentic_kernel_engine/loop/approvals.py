@@ -34,7 +34,8 @@ async def authorize(policy: Policy, run: LoopRun, at_hand: AtHand, context: Cont
 
     A policy that raises or returns no `Decision` denies the action. An action that needs an
     approval is denied if the answer asks people to approve more than `SHOWN` bytes. A call that the
-    planner marked as refused is not made, so the policy is not asked about it.
+    planner marked as refused is not made, so the policy is not asked about it; nor are people asked
+    about a call of a tool that the planner was not offered, because it is not made either.
     """
     if at_hand.verdicts or not at_hand.plan.actions:
         return
@@ -45,8 +46,11 @@ async def authorize(policy: Policy, run: LoopRun, at_hand: AtHand, context: Cont
             decision = ALLOW
         else:
             decision = await decided(policy, action, context)
+        asks = ROUTES[decision.verdict][type(action)] is _APPROVE
+        if asks and type(action) is ToolCall and not _offered(run, action, context):
+            decision, asks = ALLOW, False
         judgement = Judgement(decision)
-        if ROUTES[decision.verdict][type(action)] is _APPROVE:
+        if asks:
             length = len(_encode(action))
             if length <= room:
                 room -= length
@@ -60,6 +64,11 @@ async def authorize(policy: Policy, run: LoopRun, at_hand: AtHand, context: Cont
         at_hand.verdicts.append(judgement)
         decisions.append(decision)
     run.record(vocabulary.PLAN_DECIDED, decisions=decisions)
+
+
+def _offered(run: LoopRun, action: ToolCall, context: Context) -> bool:
+    tool = run.tools.find(action.tool)
+    return tool is not None and tool in context.tools
 
 
 async def wait_for_people(run: LoopRun, at_hand: AtHand) -> None:

@@ -174,7 +174,7 @@ class Loop:
         self._remembering = None if memory is None else Remembering(memory, governor)
         self._seeds = seeds(seed_memory)
         self._should_cancel = (
-            None if should_cancel is None else edges.function(should_cancel, "should_cancel")
+            None if should_cancel is None else edges.predicate(should_cancel, "should_cancel")
         )
         self._clock = edges.function(clock, "clock")
         self.ids = edges.function(ids, "ids")
