@@ -21,7 +21,7 @@ import typer
 from agentic_kernel import InvalidValue, KernelError
 
 from .commands import app
-from .grants import LEFT, NotGranted
+from .grants import LEFT, LeftAlone
 from .logs import begin_logging, traceback_lines
 from .rendering import json_line
 from .stop import READER_GONE
@@ -86,7 +86,7 @@ def _report(error: Exception, *, as_json: bool) -> int:
             message += f" (see {context.command_path} --help)"
     elif isinstance(error, InvalidValue):
         code = 2
-    elif isinstance(error, NotGranted):
+    elif isinstance(error, LeftAlone):
         code = LEFT
     elif not isinstance(error, (KernelError, OSError)):
         message = f"unexpected {type(error).__name__}: {message} (add --debug to see the traceback)"

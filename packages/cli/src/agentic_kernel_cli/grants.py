@@ -35,7 +35,11 @@ LEFT: Final = 5
 that this command can run."""
 
 
-class NotGranted(CannotStart):
+class LeftAlone(CannotStart):
+    """This command may not run a stored Task, so the Task is left as it is for somebody else."""
+
+
+class NotGranted(LeftAlone):
     """A stored Task asks for more than this command line grants; the Task is left as it is.
 
     Attributes:

@@ -11,6 +11,7 @@ from typing import Any, Final
 from agentic_kernel import CannotStart, IllegalTransition, Task, TaskStatus
 from agentic_kernel_engine import Event, Host, Observer, Record
 
+from .grants import LeftAlone
 from .kinds import KINDS, serves, taker
 from .place import history
 from .stop import Stop
@@ -161,10 +162,10 @@ def check_served(task: Task) -> None:
     """Refuse a Task that this command cannot run.
 
     Raises:
-        CannotStart: This command does not run the runtime kind of the Task.
+        LeftAlone: This command does not run the runtime kind of the Task.
     """
     if not serves(task.runtime_kind):
-        raise CannotStart(
+        raise LeftAlone(
             f"{taker(task.runtime_kind)}; this command runs only "
             + ", ".join(repr(kind) for kind in KINDS),
             task.id,

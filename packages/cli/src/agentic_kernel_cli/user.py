@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import pwd
 
-from agentic_kernel import CannotStart
 from agentic_kernel_engine import Principal, Record
 from agentic_kernel_engine.terms import decoded
+
+from .grants import LeftAlone
 
 
 def process_user() -> str:
@@ -33,12 +34,12 @@ def check_mine(record: Record) -> None:
     """Refuse to run a Task that acts for somebody else.
 
     Raises:
-        CannotStart: It names another principal than the user of this process.
+        LeftAlone: It names another principal than the user of this process.
     """
     terms = decoded(record.terms)
     if acts_for(terms.name, terms.tenant) is None:
         whom = terms.name if not terms.tenant else f"{terms.name} of tenant {terms.tenant}"
-        raise CannotStart(
+        raise LeftAlone(
             f"it acts for {whom!r}, and this command runs as {process_user()!r}; run it as that "
             "user, or on a Host that acts for it",
             record.task.id,
