@@ -207,7 +207,7 @@ async def test_a_task_of_a_kind_that_this_command_does_not_run_is_left_with_the_
 async def test_no_command_is_proposed_that_would_refuse_the_kind(terminals: Terminals) -> None:
     await leave(terminals.state, a_task("triage", "it"), paused=True)
     assert "go on with" not in (await call(terminals, "show", "it", code=0)).out
-    refused = await call(terminals, "resume", "it", code=1)
+    refused = await call(terminals, "resume", "it", code=5)
     assert "only a Host that serves 'triage' can run it" in refused.err
 
 

@@ -62,9 +62,11 @@ def check_part(value: object, path: str) -> str:
     """Check a principal's name, tenant or trace.
 
     Raises:
-        InvalidValue: It is not a text that may be stored, or it is longer than `LONGEST`.
+        InvalidValue: It is not a text, has an invisible character, or is longer than `LONGEST`.
     """
     checked = edges.text(value, path)
+    if not checked.isprintable():
+        raise InvalidValue(path, f"is {ascii(checked)[:80]}; remove the invisible characters")
     if len(checked) > LONGEST:
         raise InvalidValue(
             path, f"has {len(checked):,} characters; use at most {LONGEST}, e.g. an id"

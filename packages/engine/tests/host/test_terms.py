@@ -527,3 +527,90 @@ async def insert(
         task = apply(task, Pause(), now)
     record = Record(task, terms=terms, realm=realm, state=state, due_at=now if due else None)
     await store.insert(record, events)
+
+
+# A resolver that is slow or broken
+
+
+@pytest.mark.rule("R19")
+async def test_a_cancellation_out_of_a_resolver_is_a_refusal(
+    new_task: NewTask, until: Until
+) -> None:
+    store, asked = LookedAt(), 0
+
+    async def resolve(name: str, tenant: str) -> Principal | None:
+        nonlocal asked
+        asked += 1
+        if asked == 1:
+            raise asyncio.CancelledError
+        return Principal(name, tenant)
+
+    task = new_task()
+    await insert(store, task, b'{"name":"ann"}')
+    async with Host(Named(), store, acts_for=resolve, **BRISK) as host:
+        async with asyncio.timeout(10):
+            assert (await host.wait(task.id)).result == "ann"
+
+
+@pytest.mark.rule("R8", "R19")
+async def test_a_slow_resolver_delays_neither_news_nor_other_users(new_task: NewTask) -> None:
+    """Another Host kills a run here while the resolver hangs for somebody else's Tasks."""
+    store, never = LookedAt(), asyncio.Event()
+    asked: list[str] = []
+
+    async def resolve(name: str, tenant: str) -> Principal | None:
+        asked.append(name)
+        if name == "ann":
+            await never.wait()
+        return Principal(name)
+
+    async def forever(job: Job) -> str:
+        if not job.task.metadata.get("test/waits"):
+            return job.principal.name
+        await asyncio.sleep(60)
+        return ""
+
+    for index in range(20):
+        await insert(store, new_task(id=f"a{index}"), b'{"name":"ann"}')
+    mine, other = waits(new_task), new_task(id="z")
+    await insert(store, other, b'{"name":"bob"}')
+    async with Host(Acting(forever), store, acts_for=resolve, **BRISK) as host:
+        await host.dispatch(mine, principal=Principal("bob"))
+        async with asyncio.timeout(3):
+            assert (await host.wait(other.id)).result == "bob"
+        async with Host(store=store, **BRISK) as control:
+            await control.kill(mine.id)
+        async with asyncio.timeout(3):
+            while host._live.live:
+                await asyncio.sleep(0.01)
+    assert asked.count("ann") == 1
+
+
+@pytest.mark.rule("R19")
+async def test_a_flood_of_refused_tasks_asks_seldom(new_task: NewTask, until: Until) -> None:
+    store, asked = LookedAt(), 0
+
+    def resolve(name: str, tenant: str) -> Principal | None:
+        nonlocal asked
+        asked += name == "ann"
+        return Principal(name) if name == "bob" else None
+
+    for index in range(1_000):
+        await insert(store, new_task(id=f"a{index:04}"), b'{"name":"ann"}', due=index % 2 == 0)
+    mine = new_task(id="z")
+    await insert(store, mine, b'{"name":"bob"}')
+    async with Host(Named(), store, acts_for=resolve, **BRISK) as host:
+        async with asyncio.timeout(10):
+            assert (await host.wait(mine.id)).result == "bob"
+    assert asked <= 10
+
+
+@pytest.mark.parametrize("wrong", ["acme/2", 5, [1]], ids=str)
+def test_the_names_of_a_substrate_are_checked(wrong: Any) -> None:
+    for name in ("reads", "limit_names"):
+        substrate = Named()
+        setattr(substrate, name, wrong)
+        with pytest.raises(InvalidValue, match=name):
+            Host(substrate)
+    with pytest.raises(InvalidValue, match="realms"):
+        Host(Named(), realms=[])

@@ -98,14 +98,16 @@ def test_a_cut_is_told_and_counts_in_full_until_the_child_has_heard_of_it() -> N
     shares = Shares({"a": Grant(Amounts(cost=6.0))})
     assert regrant(shares, Amounts(cost=8.0), Amounts(cost=3.0), Amounts(cost=1.0))
     grant = shares.grants["a"]
-    assert (grant.amounts.cost, grant.cap.cost, grant.seq) == (6.0, 2.0, 1)
+    assert (grant.amounts.cost, grant.cap.cost, grant.seq) == (6.0, 1.0, 1), (
+        "half of what is left is the Task's own"
+    )
     late = Account(Amounts(cost=1.0), {}, False, heard=0)
     assert not follow(grant, late)
     over = Account(Amounts(cost=2.5), {"c": Grant(Amounts(cost=0.5))}, False, heard=1)
     assert follow(grant, over)
     assert grant.amounts.cost == 3.0, "what it has spent and granted already stays counted"
     assert follow(grant, Account(Amounts(cost=1.0), {}, False, heard=1))
-    assert (grant.amounts.cost, grant.told) == (2.0, None)
+    assert (grant.amounts.cost, grant.told) == (1.0, None)
 
 
 def test_a_cut_that_fits_is_told_to_nobody() -> None:

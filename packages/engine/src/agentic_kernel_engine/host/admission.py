@@ -9,14 +9,16 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
+import time
 from collections.abc import Awaitable, Callable, Collection, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from agentic_kernel import CannotStart, InvalidValue
 
 from .. import edges, terms
 from ..events import from_stored
-from ..faults import contained, log, passes
+from ..faults import contained, is_a, log, passes
 from ..plans import vocabulary
 from ..plans.budget import checked_grant
 from ..plans.limits import stated
@@ -38,6 +40,8 @@ RESOLVING: Final = 10.0
 _REMEMBERED: Final = 10_000
 """The most principals, complaints and unreadable states that are remembered; the oldest go first.
 """
+REFUSED: Final = 2.0
+"""Seconds for which the watch does not ask again about a principal that was refused."""
 _FIRST_EVENTS: Final = 16
 """The events of an older Task among which its ``run.started`` is searched."""
 
@@ -100,21 +104,26 @@ class Admission:
     ) -> None:
         acting: Acting | None = edges.optional(substrate, "substrate", Acting)
         reading: Reading | None = edges.optional(substrate, "substrate", Reading)
-        self.realms = None if realms is None else edges.names(realms, "realms")
+        self.realms = None if realms is None else _names(realms, "realms")
+        if realms is not None and not self.realms:
+            raise InvalidValue("realms", "is empty; name at least one, or leave it out for all")
         self._own = NOBODY if acting is None else acting.principal
         self.default: Binding | None = None
         """The binding of a dispatch without arguments; None if the resolver must be asked."""
         if acts_for is None or self._own.named:
             self.default = bound_to(self._own, terms.terms_for(self._own))
         limiting: Limiting | None = edges.optional(substrate, "substrate", Limiting)
-        self._limits = frozenset() if limiting is None else frozenset(limiting.limit_names)
-        self._reads = frozenset() if reading is None else frozenset(reading.reads)
+        self._limits = _names(limiting and limiting.limit_names, "substrate.limit_names")
+        self._reads = _names(reading and reading.reads, "substrate.reads")
         self._store = store
         self._resolver = None if acts_for is None else edges.function(acts_for, "acts_for")
         self._given: dict[tuple[str, str], Binding] = {}
         """By name and tenant: the bindings of the principals of this Host's own dispatches."""
         self._complained: dict[tuple[str, str], None] = {}
         self._faults: dict[tuple[str, str], None] = {}
+        self._refusals: dict[tuple[str, str], float] = {}
+        """By principal: until when the watch does not ask for it again."""
+        self._now = time.monotonic
         self._unreadable: dict[str, int] = {}
         """By Task: the step whose state the substrate could not read."""
 
@@ -205,7 +214,20 @@ class Admission:
         principal = await self._principal(*who)
         if principal is None:
             raise self._refused(task_id, *who)
+        if self._refusals:
+            self._refusals.pop(who, None)
         return principal
+
+    def whose(self, record: Record) -> tuple[str, str]:
+        """The name and the tenant in a record's terms; empty if there are none to be read."""
+        with suppress(InvalidValue):
+            bound = terms.decoded(record.terms)
+            return bound.name, bound.tenant
+        return "", ""
+
+    def refused_lately(self, who: tuple[str, str]) -> bool:
+        """True if this principal was refused a moment ago, so that the watch need not ask again."""
+        return bool(self._refusals) and self._now() < self._refusals.get(who, 0.0)
 
     def cannot_read(self, record: Record) -> None:
         """Take the Task no more until its state has changed: the substrate cannot read it (R23)."""
@@ -289,10 +311,11 @@ class Admission:
                     f"gave {principal.name!r} of tenant {principal.tenant!r} for {name!r} of "
                     f"{tenant!r}; give the same principal, or None",
                 )
-        except asyncio.CancelledError:
-            raise
         except BaseException as fault:
-            passes(fault)
+            if not is_a(fault, asyncio.CancelledError):
+                passes(fault)
+            elif (task := asyncio.current_task()) is None or task.cancelling():
+                raise  # Somebody cancels this call. Any other cancellation is the resolver's own.
             if (name, tenant) not in self._faults:
                 _remember(self._faults, (name, tenant), None)
                 said = "acts_for(%r, %r) failed, which counts as None (this is logged once)"
@@ -304,6 +327,7 @@ class Admission:
         whom = "a Task without a principal"
         if name or tenant:
             whom = f"{name!r} of tenant {tenant!r}" if tenant else f"{name!r}"
+        _remember(self._refusals, (name, tenant), self._now() + REFUSED)
         if (name, tenant) not in self._complained:
             _remember(self._complained, (name, tenant), None)
             _log.warning(
@@ -312,6 +336,17 @@ class Admission:
                 task_id, whom,
             )  # fmt: skip
         return CannotStart(f"this Host does not act for {whom}; give it acts_for=", task_id)
+
+
+def _names(given: Any, path: str) -> frozenset[str]:
+    """Check a collection of names; None is an empty one.
+
+    Raises:
+        InvalidValue: It is one text, or no collection of texts.
+    """
+    if isinstance(given, str):
+        raise InvalidValue(path, f"is the text {edges.came(given)}; give a collection of texts")
+    return frozenset() if given is None else edges.names(given, path)
 
 
 def _remember(known: dict, key: object, value: object) -> None:  # type: ignore[type-arg]

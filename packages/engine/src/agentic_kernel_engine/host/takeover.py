@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -21,7 +22,7 @@ from .news import News
 from .parts import Parts
 from .runner import LiveRuns
 
-_PAGE = 100
+_PAGE = 200
 _FIRST = 0.1
 """Seconds that a Host waits before the second attempt."""
 _LONGEST = 30.0
@@ -114,20 +115,54 @@ class TakeOver:
                 after=after, limit=_PAGE,
             )  # fmt: skip
             before = len(taken)
-            for record in page:
-                if not self._live.slots.free:
-                    break
+
+            async def take(record: Record) -> None:
                 if patient and not self.backoff.over(record):
-                    continue
-                with self._complaints.sparing(record.task.id, record.version):
-                    receipt = await self.claim(record.task.id)
-                    if receipt.effect == "claimed":
-                        taken.append(record.task.id)
+                    return
+                if (await self.claim(record.task.id)).effect == "claimed":
+                    taken.append(record.task.id)
+
+            await self._each(page, take, self._room, patient=patient)
             after = page[-1].task.id if len(page) == _PAGE else None
             self._searched = after
             if after is None or (patient and len(taken) == before):
                 break  # A page of Tasks that are not for this Host: look further next time.
         return taken
+
+    async def _each(
+        self,
+        page: Sequence[Record],
+        act: Callable[[Record], Awaitable[None]],
+        room: Callable[[], bool],
+        *,
+        patient: bool,
+    ) -> None:
+        """Act on every record of a page while there is room, each principal's on their own.
+
+        So a resolver that is slow for one principal delays nobody else, and a refused principal is
+        asked for once.
+        """
+        admission = self._live.admission
+
+        async def each(who: tuple[str, str], records: Sequence[Record]) -> None:
+            if patient and admission.refused_lately(who):
+                return
+            for record in records:
+                if not room():
+                    return
+                with self._complaints.sparing(record.task.id, record.version):
+                    await act(record)
+                if admission.refused_lately(who):
+                    return
+
+        groups: dict[tuple[str, str], list[Record]] = {}
+        for record in page:
+            groups.setdefault(admission.whose(record), []).append(record)
+        if len(groups) == 1:
+            (group,) = groups.items()
+            await each(*group)
+        elif groups:
+            await asyncio.gather(*(each(who, records) for who, records in groups.items()))
 
     async def adopt(self) -> None:
         """Take up and wake the children of the runs that are here, in the slots of those runs (R9).
@@ -143,17 +178,20 @@ class TakeOver:
                     continue
                 with self._complaints.sparing(record.task.id, record.version):
                     await self.claim(record.task.id)
-            await self._wake(parent=run.task_id)
+            await self._wake(lambda: True, parent=run.task_id)
 
     async def wake(self) -> None:
         """Resume the paused Tasks of the kinds served that are due, while slots are free."""
         while self._live.slots.free:
-            page, woken = await self._wake(after=self._due)
+            page, woken = await self._wake(self._room, after=self._due)
             self._due = page[-1].task.id if len(page) == _PAGE else None
             if self._due is None or not woken:
                 return
 
-    async def _wake(self, **which: Any) -> tuple[Sequence[Record], int]:
+    def _room(self) -> bool:
+        return self._live.slots.free
+
+    async def _wake(self, room: Callable[[], bool], **which: Any) -> tuple[Sequence[Record], int]:
         """Resume the Tasks of one page of those that are due, if this Host may take them.
 
         Returns:
@@ -168,11 +206,14 @@ class TakeOver:
             **which,
         )
         woken = 0
-        for record in page:
-            with self._complaints.sparing(record.task.id, record.version):
-                await self._live.admission.admit(record)
-                receipt = await self._family.resume(record.task.id, None, record.version)
-                woken += receipt.changed
+
+        async def wake(record: Record) -> None:
+            nonlocal woken
+            await self._live.admission.admit(record)
+            receipt = await self._family.resume(record.task.id, None, record.version)
+            woken += receipt.changed
+
+        await self._each(page, wake, room, patient=True)
         return page, woken
 
     async def look_again(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 
 from agentic_kernel import TaskNotFound, TaskStatus
@@ -64,6 +64,8 @@ class Watch:
         self._claims = claims
         self._checked: str | None = None
         self._task: asyncio.Task[None] | None = None
+        self._steps: asyncio.Task[None] | None = None
+        """The steps beside `notice` that are under way."""
         self._deaf: Callable[[], None] | None = None
         self._heard = asyncio.Event()
         self._elsewhere = False
@@ -88,21 +90,37 @@ class Watch:
         if self._deaf is not None:
             self._deaf()
             self._deaf = None
-        task, self._task = self._task, None
-        if task is not None:
+        tasks = [task for task in (self._task, self._steps) if task is not None]
+        self._task = self._steps = None
+        for task in tasks:
             task.cancel()
-            await asyncio.wait([task])
+        if tasks:
+            await asyncio.wait(tasks)
 
     async def _loop(self) -> None:
         looks = 0
         while True:
             if await self._did(self.notice):
-                await self._look(looks)
+                self._begin(self._due(looks))
             looks += 1
             await self._rest()
 
-    async def _look(self, looks: int) -> None:
-        """Take the steps that are due at this look, until the store fails."""
+    def _begin(self, steps: Sequence[Callable[[], Awaitable[object]]]) -> None:
+        """Take these steps beside the looks, unless earlier steps are still under way.
+
+        They ask foreign code, which may be slow: `notice` must not wait for it.
+        """
+        if steps and (self._steps is None or self._steps.done()):
+            self._steps = asyncio.get_running_loop().create_task(self._take(steps))
+
+    async def _take(self, steps: Sequence[Callable[[], Awaitable[object]]]) -> None:
+        """Take steps until the store fails."""
+        for step in steps:
+            if not await self._did(step):
+                return
+
+    def _due(self, looks: int) -> Sequence[Callable[[], Awaitable[object]]]:
+        """The steps that are due at this look."""
         takeover = self._takeover
         steps: list[Callable[[], Awaitable[object]]] = []
         if self._look_for_requests is not None and looks % ASKED_EVERY == 0:
@@ -113,9 +131,7 @@ class Watch:
                 steps += [self._recover, takeover.wake]
         if self._claims and looks % AGAIN_EVERY == 0:
             steps.append(takeover.look_again)
-        for step in steps:
-            if not await self._did(step):
-                return
+        return steps
 
     async def _did(self, step: Callable[[], Awaitable[object]]) -> bool:
         """Take one step and log its fault; return False if the store failed."""
@@ -152,7 +168,7 @@ class Watch:
     async def _look_at_news(self) -> None:
         elsewhere, self._elsewhere = self._elsewhere, False
         if await self._did(self.notice) and elsewhere and self._claims:
-            await self._did(self._recover)
+            self._begin([self._recover])
 
     async def notice(self) -> None:
         """Compare the versions of the Tasks that run here, or have a waiter here, with the store.

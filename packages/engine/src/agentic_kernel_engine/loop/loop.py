@@ -52,9 +52,10 @@ class Loop:
     """A bounded agent, as a `Substrate`: ``Host(Loop(planner, tools), store)`` is a Runtime.
 
     A run goes on from its last commit, in the same way after a pause, a crash and a take-over.
-    Limits hold exactly, over all of these. An effect is recorded before it begins and settled
-    after it. If a crash hides the outcome of a call, the Loop makes the call again only if its tool
-    may be repeated; otherwise the outcome is `indeterminate`, and a person or the planner decides.
+    Limits hold exactly, over all of these; a tool call that a crash makes the Loop repeat counts
+    once. An effect is recorded before it begins and settled after it. If a crash hides the outcome
+    of a call, the Loop makes the call again only if its tool may be repeated; otherwise the outcome
+    is `indeterminate`, and a person or the planner decides.
 
     Args:
         planner: Decides about the next step.

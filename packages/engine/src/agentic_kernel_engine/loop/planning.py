@@ -239,8 +239,10 @@ class PlannerCalls:
         try:
             return await bounded(answer, run, f"a planner's call for task {run.task.id}")
         except DeadlinePassed as late:
-            if not late.begun:
-                run.known = NOTHING_USED
+            told = getattr(late.__cause__, "usage", None) if late.begun else NOTHING_USED
+            if told is not None:
+                _check_usage(told, "engine/bad_plan")
+                run.known = told
             _cut(run, run.state.said)
             raise run.end_at(StopReason.TIMEOUT) from None
 

@@ -177,8 +177,9 @@ def divide(
 ) -> list[Amounts]:
     """The new caps of the open children of a Task whose limits change.
 
-    Of a raise, each child and the Task itself get an equal part. Of a cut, each child bears a part
-    in proportion to its cap, as far as the Task itself has too little left.
+    Of a raise, each child and the Task itself get an equal part. If a cut leaves too little, the
+    Task itself keeps one part of what is left, as if it were one child more; the children keep the
+    rest in proportion to their caps.
 
     Args:
         caps: The caps of the children so far.
@@ -213,7 +214,7 @@ def _divided(held: list[Any], old: Any, new: Any, left: Any, room: Any, *, whole
     total = sum(cap for cap in held if cap is not None)
     if room >= 0 or not total:
         return held
-    kept = min(max(left, 0) / total, 1)
+    kept = min(max(left, 0) * len(held) / parts / total, 1)
     return [None if cap is None else _rounded(cap * kept, whole) for cap in held]
 
 

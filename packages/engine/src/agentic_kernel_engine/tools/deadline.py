@@ -55,7 +55,8 @@ async def bounded(work: Awaitable[Any], timed: Timed, what: str) -> Any:
         what: Name of the called part, for the log.
 
     Raises:
-        DeadlinePassed: The deadline came first. Its cause is the cancellation that ended the call.
+        DeadlinePassed: The deadline came first. Its cause is the cancellation or the exception that
+            ended the call.
     """
     task = asyncio.create_task(_in_time(work, timed))
     late = False
@@ -76,7 +77,14 @@ async def bounded(work: Awaitable[Any], timed: Timed, what: str) -> Any:
     await _end(task, work, what, late=late)
     if not late:
         return _result(task)
-    raise DeadlinePassed from (_cancellation(task) if task.cancelled() else None)
+    raise DeadlinePassed from _end_of(task)
+
+
+def _end_of(task: asyncio.Task[Any]) -> BaseException | None:
+    """The cancellation or the exception that ended a task; None for a result, or if it goes on."""
+    if not task.done():
+        return None
+    return _cancellation(task) if task.cancelled() else task.exception()
 
 
 class BoundedStream:
