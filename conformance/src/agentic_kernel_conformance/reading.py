@@ -84,6 +84,10 @@ class Reader:
         """Compare later snapshots with the Task as it was handed to ``dispatch``."""
         self._traces.setdefault(task.id, Trace(task))
 
+    def forgets(self, task: Task) -> None:
+        """Expect nothing of a Task that was refused."""
+        self._traces.pop(task.id, None)
+
     def trace(self, task_id: str) -> Trace:
         """Return the trace of one Task: the snapshots that this observer saw."""
         return self._traces.setdefault(task_id, Trace())

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from agentic_kernel import Task, TaskExists, TaskStatus
+from agentic_kernel import CannotStart, Task, TaskExists, TaskStatus
 
 from .reading import CANCELLED, FAILURE, RUNNING, SUCCESS, show
 from .rules import expect, in_time, refused
@@ -49,7 +51,11 @@ class RuntimeEnds(SystemSuite):
             agent_name="acme/agent",
             metadata={**made.metadata, **given},
         )
-        await bench.dispatch(task)
+        try:
+            await bench.dispatch(task)
+        except CannotStart:  # A Runtime without Agents refuses a Task that names one.
+            task = replace(task, agent_name=None)
+            await bench.dispatch(task)
         inner.append("added by the caller after dispatch")
         await bench.kill(task.id)
         read = await bench.reader.get(task.id)

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from agentic_kernel import (
+    CannotStart,
     Complete,
     Dispatch,
     Fail,
@@ -64,7 +65,11 @@ class Workbench:
         """Dispatch a Task and return its id; `close` kills the Task when the test ends."""
         self._dispatched.append(task.id)
         self.reader.expects(task)
-        await self.within(self.system.dispatch(task))
+        try:
+            await self.within(self.system.dispatch(task))
+        except CannotStart:
+            self.reader.forgets(task)
+            raise
         return task.id
 
     async def dispatch_running(self) -> str:

@@ -131,5 +131,7 @@ async def test_a_kill_stops_the_model(planner: LocalPlanner, engine: Engine) -> 
         [generation] = engine._running
         await host.kill(task.id)
         await asyncio.to_thread(generation.thread.join, 60)
-    assert not generation.thread.is_alive()
-    assert not engine._running
+        assert not generation.thread.is_alive()
+        async with asyncio.timeout(60):
+            while engine._running:
+                await asyncio.sleep(0.01)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from agentic_kernel import CannotStart, Task
@@ -31,7 +32,10 @@ class CopilotWork:
 
     async def accept(self, task: Task, box: Toolbox | None) -> None:
         """Refuse a Task that the CLI cannot run, or for which there is no CLI."""
-        await self._substrate(task, box).accept(task)
+        substrate = self._substrate(task, box)
+        # The system message went into the substrate; the substrate itself knows no such option.
+        given = {key: value for key, value in task.metadata.items() if key != SYSTEM_KEY}
+        await substrate.accept(replace(task, metadata=given))
 
     async def execute(self, job: Job, box: Toolbox | None) -> Any:
         try:

@@ -61,6 +61,9 @@ How a run can stop
     commits, and the events of a write carry its owner or its act, so the Host sees if it landed.
 
 Take-over and back-off
+    Before a Host acquires a Task it asks if it may act for the Task's principal (R19) and if its
+    substrate reads the form of the state (R23). If not, it writes nothing (`Admission`). The answer
+    comes from foreign code, so the watch asks beside its looks, for each principal on its own.
     R14: `Store.claim` tests the owner's liveness and changes the owner in one atomic act. The new
     run enters the substrate with the state of the last commit, exactly as after a pause. Each
     claim, and each restart of a lost run, counts one attempt (R21); a commit with progress sets the
@@ -73,8 +76,9 @@ How news travels
     a waiter here (`Watch`). Notifications of the store, and the commits of this Host, only make the
     news faster (`News`). A waiter registers before it reads the store, so it misses no commit.
     ``wait`` returns the first wanted snapshot. ``stream`` reads the events after a cursor, each
-    once and in order, until the Task is terminal. R3: a verb's receipt says ``changed`` only if its
-    own commit won, and ``at_version`` answers one particular pause.
+    once and in order, until the Task is terminal. ``watch`` joins them with what a run of this Host
+    emits, so that a reader has each event once (`Joined`). R3: a verb's receipt says ``changed``
+    only if its own commit won, and ``at_version`` answers one particular pause.
 
 Parents and children
     R13: the parent commits the child's id before it spawns the child, so a crash spawns no second

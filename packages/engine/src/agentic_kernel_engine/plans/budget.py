@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from typing import Any, Final
+from typing import Annotated, Any, Final, NoReturn
 
 import msgspec
 
@@ -40,6 +40,7 @@ UNLIMITED: Final = Amounts()
 NONE_USED: Final = Amounts(0, 0, 0, 0, 0, 0.0)
 _LIMITS: Final = tuple(f"max_{name}" for name in NAMES)
 amounts_of = msgspec.structs.astuple
+_set = msgspec.structs.force_setattr
 
 
 def plus(first: Amounts, *others: Amounts) -> Amounts:
@@ -148,13 +149,14 @@ def shared(limits: Limits, granted: Amounts | None) -> Amounts:
 def within(limits: Limits, granted: Amounts | None, seconds: float | None = None) -> Limits:
     """These limits, none of them higher than the grant."""
     capped = copy(limits)
-    for index, amount in enumerate(amounts_of(granted or UNLIMITED)):
+    for name, amount in zip(_LIMITS, amounts_of(granted or UNLIMITED), strict=True):
         if amount is not None:
-            name = _LIMITS[index]
-            msgspec.structs.force_setattr(capped, name, lower(getattr(limits, name), amount))
+            held = getattr(limits, name)
+            if held is None or amount < held:
+                _set(capped, name, amount)
     if seconds is not None:
         seconds = lower(limits.max_seconds, seconds)
-        msgspec.structs.force_setattr(capped, "max_seconds", seconds)
+        _set(capped, "max_seconds", seconds)
     return capped
 
 
@@ -166,9 +168,9 @@ def without(limits: Limits, taken: Amounts, granted: Amounts | None) -> Limits:
     """
     rest = copy(limits)
     left = amounts_of(minus(shared(limits, granted), taken))
-    for index, amount in enumerate(left):
+    for name, amount in zip(_LIMITS, left, strict=True):
         if amount is not None:
-            msgspec.structs.force_setattr(rest, _LIMITS[index], amount if amount > 0 else 0)
+            _set(rest, name, amount if amount > 0 else 0)
     return rest
 
 
@@ -242,6 +244,37 @@ def granted_to(
     """
     if grant is None:
         return None, None
+    try:
+        # Every child takes this way (benchmarks/family.py).
+        *found, seconds = amounts_of(msgspec.convert(grant, _Stored))
+    except msgspec.ValidationError:
+        return _refused(grant, path)
+    amounts = Amounts(*found)
+    return (None if amounts == UNLIMITED else amounts), seconds
+
+
+_Whole = Annotated[int, msgspec.Meta(ge=0, le=LARGEST)] | None
+_Number = Annotated[float, msgspec.Meta(ge=0, le=LARGEST)] | None
+
+
+class _Stored(msgspec.Struct, gc=False, forbid_unknown_fields=True):
+    """A grant as it is stored: the amounts in their order, and `SECONDS`."""
+
+    iterations: _Whole = None
+    tool_calls: _Whole = None
+    input_tokens: _Whole = None
+    output_tokens: _Whole = None
+    total_tokens: _Whole = None
+    cost: _Number = None
+    seconds: _Number = None
+
+
+def _refused(grant: Any, path: str) -> NoReturn:
+    """Raise the error about a stored grant that does not fit.
+
+    Raises:
+        InvalidValue: Always.
+    """
     if not isinstance(grant, Mapping):
         raise InvalidValue(path, f"is {edges.came(grant)}; give a mapping of amounts by name")
     for name, value in grant.items():
@@ -254,5 +287,4 @@ def granted_to(
             raise InvalidValue(
                 f"{path}.{name}", f"is {edges.came(value)}; use a number from 0 to {LARGEST:,}"
             )
-    amounts = Amounts(*map(grant.get, NAMES))
-    return (None if amounts == UNLIMITED else amounts), grant.get(SECONDS)
+    raise InvalidValue(path, "is not a grant; give a mapping of amounts by name")
