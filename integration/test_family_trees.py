@@ -60,6 +60,7 @@ def _without_reservations_of_killed_children(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(accounts, "used_by", lambda spent, _: used_by(spent))
 
 
+@pytest.mark.torture
 @pytest.mark.parametrize(
     "sabotage",
     [_without_adoption, _with_cuts_booked_at_once, _without_reservations_of_killed_children],
@@ -69,5 +70,5 @@ async def test_a_broken_protocol_is_found(
 ) -> None:
     sabotage(monkeypatch)
     found: list[int] = []
-    await play(range(80), lambda seed, _: found.append(seed))
+    await play(range(200), lambda seed, _: found.append(seed))
     assert len(found) >= 2

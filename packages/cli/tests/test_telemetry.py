@@ -58,7 +58,7 @@ def test_the_variables_choose_the_exporters(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("wire", ["http", "grpc"])
+@pytest.mark.parametrize("wire", ["http", pytest.param("grpc", marks=pytest.mark.torture)])
 def test_two_commands_export_one_task_as_one_trace(
     scripted: Terminals, aimock: Aimock, tmp_path: Path, wire: Wire
 ) -> None:
