@@ -244,8 +244,9 @@ async def _many() -> list[Figure]:
 
 def _main(job: str, told: str) -> None:
     if job == "cost":
-        setattr(flushing, "SHORTEST", float(told))  # noqa: B010 - a constant to every other module
-        setattr(flushing, "LONGEST", max(flushing.LONGEST, float(told)))  # noqa: B010
+        # Constants of a program that makes no flush; a Host has no option for that.
+        longest = max(flushing.LONGEST, float(told))
+        vars(flushing).update(SHORTEST=float(told), LONGEST=longest)
         with _folder() as folder:
             print(json.dumps(asyncio.run(_streams(Path(folder, "state")))))
     else:

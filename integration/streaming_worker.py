@@ -61,9 +61,10 @@ async def main(words: list[str]) -> None:
         if job == "run":
             await runtime.dispatch(asked(task_id))
         else:
-            # A lease may have to expire first.
-            while (await runtime.claim(task_id)).effect != "claimed":  # noqa: ASYNC110
-                await asyncio.sleep(0.05)
+            # A lease of another process may have to expire first; nothing tells of that.
+            async with asyncio.timeout(60):
+                while (await runtime.claim(task_id)).effect != "claimed":  # noqa: ASYNC110
+                    await asyncio.sleep(0.05)
         print("ready", flush=True)
         await runtime.wait(task_id)
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -49,9 +49,10 @@ def lines(log: Path) -> list[list[str]]:
     return [line.split() for line in log.read_text().splitlines()] if log.exists() else []
 
 
-def until(condition: object, seconds: float = 60.0) -> None:
+def until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
+    """Wait for other processes, which only the store and the log tell of."""
     end = time.monotonic() + seconds
-    while not condition():  # type: ignore[operator]
+    while not condition():
         assert time.monotonic() < end, "it never came to that"
         time.sleep(0.02)
 
@@ -99,7 +100,7 @@ def test_each_call_is_made_for_the_tasks_own_user(
     left = found()
     assert {left[f"ann-{number}"] for number in range(TASKS)} == {TaskStatus.RUNNING}
     calls_of_ann = sum(line[0].startswith("ann-") for line in lines(log))
-    time.sleep(0.5)
+    time.sleep(0.5)  # Several looks of the second process, in which it must take nothing.
     assert sum(line[0].startswith("ann-") for line in lines(log)) == calls_of_ann
     second.kill()
     start(processes, place, log, "ann")

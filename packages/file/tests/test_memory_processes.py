@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import random
-import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -17,34 +14,9 @@ from agentic_kernel_engine.seams import Item, Query, Remembered, Scope
 from agentic_kernel_file import FileMemory
 
 from .memory_worker import GARBAGE, HERE
+from .processes import line_of, worker
 
-WORKER = Path(__file__).with_name("memory_worker.py")
 SHARE = 40
-
-
-@contextmanager
-def worker(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
-    """Another process on the memory; ended, if it has not done so, when the block ends."""
-    process = subprocess.Popen(
-        [sys.executable, str(WORKER), str(folder), *arguments],
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-    )
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.wait()
-        assert process.stdout is not None
-        process.stdout.close()
-
-
-def _line(process: subprocess.Popen[str]) -> str:
-    assert process.stdout is not None
-    line = process.stdout.readline()
-    assert line, "the worker ended without a word"
-    return line.rstrip("\n")
 
 
 async def test_of_processes_that_say_the_same_one_is_told_that_it_is_new(tmp_path: Path) -> None:
@@ -53,9 +25,12 @@ async def test_of_processes_that_say_the_same_one_is_told_that_it_is_new(tmp_pat
     await memory.propose(Item("first", HERE, "as it was", "seat"))
     with ExitStack() as stack:
         workers = [
-            stack.enter_context(worker(memory.folder, "chain", name, f"{SHARE}")) for name in "abc"
+            stack.enter_context(
+                worker("memory_worker.py", memory.folder, "chain", name, f"{SHARE}")
+            )
+            for name in "abc"
         ]
-        told = [int(await asyncio.to_thread(_line, each)) for each in workers]
+        told = [int(await asyncio.to_thread(line_of, each)) for each in workers]
     assert sum(told) == SHARE
     chain = [await memory.explain(HERE, "first")]
     while not chain[-1].live:
@@ -88,9 +63,9 @@ async def test_what_another_process_remembers_is_found_at_once(tmp_path: Path) -
 async def kill_a_writer(folder: Path, name: str, lines: int) -> list[list[str]]:
     """Kill a writing process after so many lines; returns all that it said."""
     said = []
-    with worker(folder, "write", name) as process:
+    with worker("memory_worker.py", folder, "write", name) as process:
         for _ in range(lines):
-            said.append((await asyncio.to_thread(_line, process)).split())
+            said.append((await asyncio.to_thread(line_of, process)).split())
         process.kill()
         process.wait()
         assert process.stdout is not None

@@ -6,11 +6,8 @@ import asyncio
 import os
 import random
 import signal
-import subprocess
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -19,35 +16,10 @@ from agentic_kernel_engine import Conflict, HostGone, StoreError
 from agentic_kernel_file import FileStore, Sizes
 
 from .disks import UnsyncedFiles
+from .processes import line_of, worker
 from .records import all_events, events, running, step
 
-WORKER = Path(__file__).with_name("worker.py")
 SHARE = 60
-
-
-@contextmanager
-def worker(folder: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
-    """Another process on the store; ended, if it has not done so, when the block ends."""
-    process = subprocess.Popen(
-        [sys.executable, str(WORKER), str(folder), *arguments],
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-    )
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.wait()
-        assert process.stdout is not None
-        process.stdout.close()
-
-
-def _line(process: subprocess.Popen[str]) -> str:
-    assert process.stdout is not None
-    line = process.stdout.readline()
-    assert line, "the worker ended without a word"
-    return line.rstrip("\n")
 
 
 @pytest.mark.rule("C2")
@@ -55,13 +27,13 @@ async def test_four_processes_lose_no_commit_while_the_log_is_compacted(tmp_path
     store = FileStore(tmp_path / "state", sizes=Sizes(segment=1 << 13, tail=1 << 14))
     await store.insert(running("shared"))
     with (
-        worker(store.folder, "count", "shared", "a", str(SHARE)) as a,
-        worker(store.folder, "count", "shared", "b", str(SHARE)) as b,
-        worker(store.folder, "count", "shared", "c", str(SHARE)) as c,
-        worker(store.folder, "count", "shared", "d", str(SHARE)) as d,
+        worker("worker.py", store.folder, "count", "shared", "a", str(SHARE)) as a,
+        worker("worker.py", store.folder, "count", "shared", "b", str(SHARE)) as b,
+        worker("worker.py", store.folder, "count", "shared", "c", str(SHARE)) as c,
+        worker("worker.py", store.folder, "count", "shared", "d", str(SHARE)) as d,
     ):
         for process in (a, b, c, d):
-            assert await asyncio.to_thread(_line, process) == "done"
+            assert await asyncio.to_thread(line_of, process) == "done"
     record = await store.load("shared")
     expected = {(name, n) for name in "abcd" for n in range(SHARE)}
     assert len(record.inbox) == len(expected)
@@ -75,9 +47,9 @@ async def test_four_processes_lose_no_commit_while_the_log_is_compacted(tmp_path
 async def kill_a_writer(folder: Path, name: str, after_lines: int) -> dict[str, int]:
     """Kill a writing process after so many acknowledgements; returns what it acknowledged."""
     acknowledged: dict[str, int] = {}
-    with worker(folder, "write", name) as process:
+    with worker("worker.py", folder, "write", name) as process:
         for _ in range(after_lines):
-            line = await asyncio.to_thread(_line, process)
+            line = await asyncio.to_thread(line_of, process)
             task_id, version = line.rsplit(" ", 1)
             acknowledged[task_id] = int(version)
         process.send_signal(signal.SIGKILL)
@@ -144,8 +116,8 @@ async def test_a_stopped_owner_keeps_its_task_and_a_dead_one_does_not(tmp_path: 
     store = FileStore(tmp_path / "state")
     await store.insert(running("held"))
     await store.join("heir")
-    with worker(store.folder, "hold", "owner", "held") as process:
-        assert await asyncio.to_thread(_line, process) == "owner:2"
+    with worker("worker.py", store.folder, "hold", "owner", "held") as process:
+        assert await asyncio.to_thread(line_of, process) == "owner:2"
         process.send_signal(signal.SIGSTOP)
         assert await store.alive("owner:2")
         assert await store.claim("held", "heir") is None
@@ -299,7 +271,8 @@ os.kill(os.getpid(), 9)
 
 async def test_a_forked_child_does_not_keep_its_parents_host_alive(tmp_path: Path) -> None:
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-W", "ignore", "-c", FORKED, str(tmp_path / "state"), str(WORKER.parent),
+        sys.executable, "-W", "ignore", "-c", FORKED, str(tmp_path / "state"),
+        str(Path(__file__).parent),
         stdout=asyncio.subprocess.PIPE,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
     )  # fmt: skip
@@ -323,7 +296,7 @@ async def test_an_interpreter_exits_in_the_middle_of_a_write(tmp_path: Path) -> 
         "asyncio.run(main())\n"
     )
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", program, str(tmp_path / "state"), str(WORKER.parent),
+        sys.executable, "-c", program, str(tmp_path / "state"), str(Path(__file__).parent),
         stdout=asyncio.subprocess.PIPE,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
     )  # fmt: skip

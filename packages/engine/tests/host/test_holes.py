@@ -349,7 +349,7 @@ async def test_a_run_whose_task_another_host_killed_knows_that_and_is_forsaken(
 
 @pytest.mark.rule("R19")
 async def test_no_commit_of_a_run_and_no_end_drops_what_is_written_once(
-    new_task: NewTask, acting: type[Acting]
+    new_task: NewTask,
 ) -> None:
     store = MemoryStore()
     task = apply(new_task(), Dispatch(), datetime.now(UTC))
@@ -364,7 +364,7 @@ async def test_no_commit_of_a_run_and_no_end_drops_what_is_written_once(
     def written_once(record: Record) -> tuple[Any, ...]:
         return record.parent, record.terms, record.realm, record.form
 
-    class Reader(acting):  # type: ignore[misc, valid-type]
+    class Reader(Acting):
         reads = ("loop/3",)
 
     kept: list[tuple[Any, ...]] = []

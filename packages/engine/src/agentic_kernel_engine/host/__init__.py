@@ -77,8 +77,8 @@ How news travels
     news faster (`News`). A waiter registers before it reads the store, so it misses no commit.
     ``wait`` returns the first wanted snapshot. ``stream`` reads the events after a cursor, each
     once and in order, until the Task is terminal. ``watch`` joins them with what a run of this Host
-    emits, so that a reader has each event once (`Joined`). R3: a verb's receipt says ``changed``
-    only if its own commit won, and ``at_version`` answers one particular pause.
+    emits, so that a reader has each event once (`EventReader`). R3: a verb's receipt says
+    ``changed`` only if its own commit won, and ``at_version`` answers one particular pause.
 
 Parents and children
     R13: the parent commits the child's id before it spawns the child, so a crash spawns no second

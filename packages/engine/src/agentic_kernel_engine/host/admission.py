@@ -12,7 +12,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from agentic_kernel import CannotStart, InvalidValue
 
@@ -20,8 +20,6 @@ from .. import edges, terms
 from ..events import from_stored
 from ..faults import contained, is_a, log, passes
 from ..plans import vocabulary
-from ..plans.budget import checked_grant
-from ..plans.limits import stated
 from ..principal import NOBODY, Principal
 from ..record import Record
 from ..store import Store
@@ -32,6 +30,8 @@ if TYPE_CHECKING:
     from ..plans.limits import Limits
 
 _log = logging.getLogger(__name__)
+K = TypeVar("K")
+V = TypeVar("V")
 Resolver = Callable[[str, str], "Awaitable[Principal | None] | Principal | None"]
 """A function from a principal's name and tenant to the principal as it is now, or to None if this
 Host may not act for it. For a Task that is bound to no principal, it is called with empty texts."""
@@ -76,11 +76,24 @@ def inherited(
     if parent.terms is None and limits is None and grant is None:
         return Binding(principal, None, parent.realm)
     above = terms.decoded(parent.terms)
-    given = Terms(
-        above.name, above.tenant, None if limits is None else stated(limits),
-        checked_grant(grant),
-    )  # fmt: skip
+    given = Terms(above.name, above.tenant, *_checked(limits, grant))
     return Binding(principal, given.encoded(), parent.realm)
+
+
+def _checked(
+    limits: Limits | Mapping[str, Any] | None, grant: Mapping[str, Any] | None
+) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
+    """Limits and a grant by name, as they are stored.
+
+    Raises:
+        InvalidValue: A limit or an amount is not valid.
+    """
+    if limits is None and grant is None:
+        return None, None
+    from ..plans.budget import checked_grant  # Loads the plans' data, which few Hosts need.
+    from ..plans.limits import stated
+
+    return None if limits is None else stated(limits), checked_grant(grant)
 
 
 class Admission:
@@ -181,7 +194,7 @@ class Admission:
                 raise self._refused(task_id, *who)
         assert named is not None
         self._check_realm(named.tenant, task_id)
-        given = None if limits is None else stated(limits)
+        given, granted = _checked(limits, grant)
         if given is not None:
             self._check_limits(given, task_id)
         who = named.name, named.tenant
@@ -190,9 +203,9 @@ class Admission:
             known = bound_to(principal, terms.terms_for(named))
             if named.named:
                 _remember(self._given, who, known)
-        if given is None and grant is None:
+        if given is None and granted is None:
             return known
-        return bound_to(principal, terms.terms_for(named, given, checked_grant(grant)))
+        return bound_to(principal, terms.terms_for(named, given, granted))
 
     # Tasks that are stored
 
@@ -349,7 +362,7 @@ def _names(given: Any, path: str) -> frozenset[str]:
     return frozenset() if given is None else edges.names(given, path)
 
 
-def _remember(known: dict, key: object, value: object) -> None:  # type: ignore[type-arg]
+def _remember(known: dict[K, V], key: K, value: V) -> None:
     """Add an entry as the newest one, and drop the oldest if there are too many."""
     known.pop(key, None)
     known[key] = value

@@ -24,14 +24,14 @@ from ..receipt import Receipt
 from ..store import Store
 from ..substrate import Metered, Substrate
 from . import inbox
-from .admission import Admission, Resolver
+from .admission import Admission, Binding, Resolver
 from .approvals import Approvals, Desk
 from .complaints import Complaints
 from .decisions import Decisions
+from .event_reader import EventReader
 from .family import Family
 from .history import history
 from .job import Job
-from .joined import Joined
 from .news import News
 from .parts import Parts
 from .queries import Queries, checked_id
@@ -153,7 +153,7 @@ class Host(Decisions, Queries):
             max_in_flight=edges.whole_or_none(max_in_flight, "max_in_flight", 1),
             unwind_timeout=edges.seconds(unwind_timeout, "unwind_timeout"),
         )  # fmt: skip
-        self._reading = Joined(parts.store, news, live)
+        self._reader = EventReader(parts.store, news, live)
         self._verbs = Verbs(parts, news, complaints, live)
         self._family = Family(
             parts, news, complaints, live, self._verbs,
@@ -226,9 +226,7 @@ class Host(Decisions, Queries):
                 tenant, has no free slot or is draining, or the substrate refuses the Task.
         """
         self._check_start(task)
-        bound = self._live.admission.default
-        if principal is not None or limits is not None or bound is None:
-            bound = await self._live.admission.bind(principal, limits, task.id)
+        bound = await self._bound(task, principal, limits)
         await self._join()
         arrival = self._live.arrival(task.id)
         if should_cancel is not None:
@@ -398,6 +396,7 @@ class Host(Decisions, Queries):
         self._check_start(task)
         if should_cancel is not None:
             edges.predicate(should_cancel, "should_cancel")
+        # As `_bound`, without a call more (MOST_OF_A_RUN in tests/loop/test_cost.py).
         bound = self._live.admission.default
         if principal is not None or limits is not None or bound is None:
             bound = await self._live.admission.bind(principal, limits, task.id)
@@ -449,7 +448,7 @@ class Host(Decisions, Queries):
                 )
             return await super().step(task)
         self._check_start(task)
-        bound = await self._live.admission.bind(principal, limits, task.id)
+        bound = await self._bound(task, principal, limits)
         await self._join()
         arrival = self._live.arrival(task.id)
         arrival.take()
@@ -522,14 +521,12 @@ class Host(Decisions, Queries):
         if should_cancel is not None:
             edges.predicate(should_cancel, "should_cancel")
         await self._join()
-        bound = self._live.admission.default
-        if principal is not None or limits is not None or bound is None:
-            bound = await self._live.admission.bind(principal, limits, task.id)
+        bound = await self._bound(task, principal, limits)
         await self._live.slots.wait(task.id)
         arrival = self._live.arrival(task.id, in_slot=True)
         arrival.should_cancel = should_cancel
         await self._verbs.dispatch(task, None, arrival, bound)
-        async for event in self._reading.watch(task.id, None, children=children):
+        async for event in self._reader.watch(task.id, None, children=children):
             yield event
             paused = should_cancel is not None and event.type == TASK_PAUSED
             if paused and event.data.get("reason") == StopReason.CANCELLED:
@@ -564,7 +561,7 @@ class Host(Decisions, Queries):
         self, task_id: str, after: Cursor | None, *, children: bool
     ) -> AsyncIterator[TaskEvent]:
         await self._join()
-        async for event in self._reading.watch(task_id, after, children=children):
+        async for event in self._reader.watch(task_id, after, children=children):
             yield event
 
     def stream(self, task_id: str, after: Cursor | None = None) -> AsyncIterator[Event]:
@@ -674,6 +671,18 @@ class Host(Decisions, Queries):
     def _check_open(self) -> None:
         if self._news.closed:
             raise HostClosed
+
+    async def _bound(
+        self,
+        task: Task,
+        principal: Principal | None,
+        limits: Limits | Mapping[str, Any] | None,
+    ) -> Binding:
+        """For whom a Task is dispatched here, and within which limits."""
+        admission = self._live.admission
+        if principal is None and limits is None and admission.default is not None:
+            return admission.default
+        return await admission.bind(principal, limits, task.id)
 
     def _check_start(self, task: Task) -> None:
         self._check_open()

@@ -1,4 +1,4 @@
-"""Joined: what a Task's history holds and what its run emits live, as one stream (R20).
+"""EventReader: a Task's history and the live events of its run, as one stream (R20).
 
 The store is the only channel between Hosts, so a reader elsewhere sees what is stored. Text in
 progress is stored while it streams. A reader on the Host that runs the Task also gets every event
@@ -18,13 +18,16 @@ from .history import PAGE
 from .news import Follower, News
 from .runner import LiveRuns
 
+Items = asyncio.Queue[TaskEvent | Exception | None]
+"""The events of several Tasks; a fault of a reader; and None for each Task that is read to its end.
+"""
 _CHILDREN: Final = 1_000
 """The most children of one Task that a page of a search gives."""
 _AHEAD: Final = 100
 """The most events that wait for the reader of a Task with children."""
 
 
-class Joined:
+class EventReader:
     """Reads one Task, or a Task and its children, from any Host.
 
     Args:
@@ -44,14 +47,14 @@ class Joined:
             async for event in self._one(self._news.follow(task_id), after):
                 yield event
             return
-        queue: asyncio.Queue[TaskEvent | BaseException | None] = asyncio.Queue(_AHEAD)
+        queue: Items = asyncio.Queue(_AHEAD)
         readers: dict[str, asyncio.Task[None]] = {}
         readers[task_id] = asyncio.create_task(self._into(queue, readers, task_id, after))
         try:
             ended = 0
             while ended < len(readers):
                 item = await queue.get()
-                if isinstance(item, BaseException):
+                if isinstance(item, Exception):
                     raise item
                 if item is None:
                     ended += 1
@@ -64,7 +67,7 @@ class Joined:
 
     async def _into(
         self,
-        queue: asyncio.Queue[TaskEvent | BaseException | None],
+        queue: Items,
         readers: dict[str, asyncio.Task[None]],
         task_id: str,
         after: Cursor | None = None,
@@ -89,11 +92,9 @@ class Joined:
             await queue.put(None)
 
     async def _find_children(
-        self,
-        parent: str,
-        readers: dict[str, asyncio.Task[None]],
-        queue: asyncio.Queue[TaskEvent | BaseException | None],
+        self, parent: str, readers: dict[str, asyncio.Task[None]], queue: Items
     ) -> None:
+        """Begin to read every child in this store that is not read yet."""
         after: str | None = None
         while True:
             page = await self._store.find(parent=parent, after=after, limit=_CHILDREN)
