@@ -88,12 +88,17 @@ def _checked(
     Raises:
         InvalidValue: A limit or an amount is not valid.
     """
-    if limits is None and grant is None:
-        return None, None
-    from ..plans.budget import checked_grant  # Loads the plans' data, which few Hosts need.
-    from ..plans.limits import stated
+    named = granted = None
+    # Each loads the plans' data, which few Hosts need.
+    if limits is not None:
+        from ..plans.limits import stated
 
-    return None if limits is None else stated(limits), checked_grant(grant)
+        named = stated(limits)
+    if grant is not None:
+        from ..plans.budget import checked_grant
+
+        granted = checked_grant(grant)
+    return named, granted
 
 
 class Admission:

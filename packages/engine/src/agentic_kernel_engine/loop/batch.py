@@ -14,7 +14,7 @@ from ..plans import vocabulary
 from ..plans.action import ToolCall
 from ..plans.budget import Amounts
 from ..plans.ending import End
-from ..plans.limits import failed_too_often
+from ..plans.limits import Limits, Spent, failed_too_often
 from ..plans.observation import (
     CHILD_FAILED,
     INDETERMINATE,
@@ -32,7 +32,7 @@ from ..tools.caller import Caller
 from ..tools.deadline import DeadlinePassed
 from ..tools.registry import Invocation, ToolContext, Unfinished, perform
 from ..tools.scheduler import Call
-from . import children, effects, grants
+from . import children, cuts, effects, grants
 from .approvals import ask_for_children
 from .reauthorize import held_back
 from .run import LoopRun
@@ -87,9 +87,10 @@ async def call_tools(
     while made and run.ending is None:
         room, limits = len(made), run.limits
         if limits.max_tool_calls is not None:
-            if limits.max_tool_calls <= spent.tool_calls and await grants.reclaim(run):
+            if limits.max_tool_calls <= spent.tool_calls:
+                await cuts.make_room(run, lambda left: _calls_left(left, spent, 1) > 0, at_hand)
                 limits = run.limits
-            room = min(room, (limits.max_tool_calls or 0) - spent.tool_calls)
+            room = _calls_left(limits, spent, room)
             if room <= 0:
                 run.ending = run.end_at(StopReason.MAX_TOOL_CALLS)
                 break
@@ -131,6 +132,12 @@ async def call_tools(
             if child in opened:
                 grants.drop(run, child)
     return False
+
+
+def _calls_left(limits: Limits, spent: Spent, wanted: int) -> int:
+    """The number of tool calls that may be made, of those that are wanted."""
+    most = limits.max_tool_calls
+    return wanted if most is None else min(wanted, most - spent.tool_calls)
 
 
 def _fitting(results: Sequence[Observation], found: dict[int, Observation]) -> list[Observation]:

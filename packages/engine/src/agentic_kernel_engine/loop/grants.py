@@ -118,7 +118,7 @@ async def close_grant(run: LoopRun, child: str, ended: Task | None = None) -> Am
     if shares is None or child not in shares.grants:
         return None
     account = None if ended is None else noted_by(ended)
-    place = _place(run, shares.grants[child])
+    place = place_of(run, shares.grants[child])
     if account is None and place is not None:
         try:
             account = await place.account(run.job, child)
@@ -158,7 +158,7 @@ async def reclaim(run: LoopRun, *, fence: bool = False) -> bool:
         return False
     before, at_hand = shares.taken, run.state.at_hand is not None
     for child, grant in list(shares.grants.items()):
-        place = _place(run, grant)
+        place = place_of(run, grant)
         if place is None or (at_hand and grant.via and not grant.adopted):
             continue  # A call at hand that is made again must not open a second grant.
         try:
@@ -178,13 +178,6 @@ async def reclaim(run: LoopRun, *, fence: bool = False) -> bool:
     return shares.taken != before
 
 
-async def attend(run: LoopRun) -> None:
-    """At the beginning of a step: tell children of changed grants, and reclaim at a limit."""
-    await announce(run)
-    if run.state.at_hand is None and run.exceeded() is not None:
-        await reclaim(run, fence=True)
-
-
 async def announce(run: LoopRun) -> None:
     """Commit changed grants, and tell the children; nothing is done if no grant has changed."""
     if run.untold:
@@ -202,7 +195,7 @@ async def tell(run: LoopRun) -> None:
         return
     run.untold = False
     for child, grant in list(shares.grants.items()):
-        place = _place(run, grant)
+        place = place_of(run, grant)
         if not grant.seq or place is None:
             continue
         try:
@@ -235,7 +228,7 @@ async def _fence(run: LoopRun, place: Metering, child: str) -> None:
         _settle(run, child, account)
 
 
-def _place(run: LoopRun, grant: Grant) -> Metering | None:
+def place_of(run: LoopRun, grant: Grant) -> Metering | None:
     """The place where a child is found; None if this run cannot reach it."""
     if not grant.via:
         return run.delegation

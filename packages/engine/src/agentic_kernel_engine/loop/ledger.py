@@ -230,9 +230,13 @@ class Ledger(Generic[S]):
                 said += f"; the parent granted {name} {cap:,.6g}, so raise it there"
         return said
 
-    def exceeded(self) -> StopReason | None:
-        """The stop reason of a limit that forbids a further step; None if none is reached."""
-        limits, spent = self.limits, self.state.spent
+    def exceeded(self, limits: Limits | None = None) -> StopReason | None:
+        """The stop reason of a limit that forbids a further step; None if none is reached.
+
+        Args:
+            limits: Limits to try in place of the run's own.
+        """
+        limits, spent = limits or self.limits, self.state.spent
         if limits.max_seconds is not None and self.out_of_time:
             return StopReason.TIMEOUT
         if spent.iterations >= limits.max_iterations:

@@ -38,7 +38,7 @@ from ..tools.registry import Tool, ToolRegistry, Tools
 from ..tools.scheduler import ParallelScheduler, SequentialScheduler, ToolScheduler
 from ..tools.schema import Validator, compile_schema
 from ..tools.threads import SHARED, ToolThreads
-from . import approvals, children, continuation, grants, routing
+from . import approvals, children, continuation, cuts, routing
 from .compaction import compact
 from .ledger import Clock
 from .planning import PlannerCalls
@@ -265,7 +265,7 @@ class Loop:
         if run.job.inbox or self._should_cancel is not None:
             await self._heed(run)
         if run.state.shares is not None:
-            await grants.attend(run)
+            await cuts.attend(run)
         self._reflect(run)
         self._check_limits(run)
         if self.compactor is not None:

@@ -28,7 +28,7 @@ from ..plans.reasons import StopReason
 from ..seams.middleware import Hooks, Recovery, storable
 from ..seams.planner import Context, Forecast, Planner
 from ..tools.deadline import BoundedStream, DeadlinePassed, bounded
-from .grants import reclaim
+from .cuts import make_room
 from .run import LoopRun
 from .streams import Stream
 
@@ -102,7 +102,8 @@ class PlannerCalls:
         """
         worst, reserved = self.forecast(context), run.state.reserved
         if unaffordable(run.limits, run.state.spent, worst) is not None:
-            await reclaim(run, fence=True)
+            spent = run.state.spent
+            await make_room(run, lambda left: unaffordable(left, spent, worst) is None, fence=True)
             end = run.unaffordable(worst)
             if end is not None:
                 raise end

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
-from agentic_kernel import Task
+from agentic_kernel import Task, TaskStatus
 from agentic_kernel.frozen import freeze
 
 from ..record import Record
@@ -109,6 +109,8 @@ class Account(msgspec.Struct, gc=False):
     been made."""
     heard: int = 0
     """The number of the last change of its grant that it has heard of."""
+    paused: bool = False
+    """True if it is paused: it hears of nothing before it goes on."""
     known: bool = True
     """False if its record does not say what it used; its whole grant then counts as used."""
 
@@ -252,7 +254,10 @@ def account_of(record: Record) -> Account:
             for index, action in enumerate(state.at_hand.plan.actions)
         )
     spent = plus(used_by(state.spent, state.reserved), shares.used)
-    return Account(spent, shares.grants, ended, begun, shares.seq, not shares.blind)
+    paused = record.task.status is TaskStatus.PAUSED
+    return Account(
+        spent, shares.grants, ended, begun, shares.seq, paused=paused, known=not shares.blind
+    )
 
 
 def noted_by(task: Task) -> Account | None:

@@ -167,10 +167,11 @@ def without(limits: Limits, taken: Amounts, granted: Amounts | None) -> Limits:
         granted: As for `shared`.
     """
     rest = copy(limits)
-    left = amounts_of(minus(shared(limits, granted), taken))
-    for name, amount in zip(_LIMITS, left, strict=True):
+    held, gone = amounts_of(shared(limits, granted)), amounts_of(taken)
+    for name, amount, less in zip(_LIMITS, held, gone, strict=True):
         if amount is not None:
-            _set(rest, name, amount if amount > 0 else 0)
+            left = amount - less if less else amount
+            _set(rest, name, left if left > 0 else 0)
     return rest
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Callable, Coroutine, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from agentic_kernel import CannotStart, Task, TaskExists, TaskNotFound, TaskStatus
 
@@ -17,6 +17,8 @@ from .delegation import DelegationRefused, OnRuntime, child_of
 if TYPE_CHECKING:
     from ..host.job import Job
     from ..router import Served
+
+T = TypeVar("T")
 
 LONGEST: Final = 2_000
 """The most of a child's failure that its parent sees, in characters."""
@@ -125,10 +127,8 @@ def failed(child: Task) -> Observation:
     )  # fmt: skip
 
 
-async def unless(
-    job: Job, leaving: Callable[[], bool], work: Coroutine[Any, Any, Task]
-) -> Task | None:
-    """The outcome of a wait for a child; None if the parent leaves first, which ends the wait.
+async def unless(job: Job, leaving: Callable[[], bool], work: Coroutine[Any, Any, T]) -> T | None:
+    """The outcome of a wait for children; None if the parent leaves first, which ends the wait.
 
     Args:
         job: The parent's job.
