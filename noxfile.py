@@ -146,6 +146,13 @@ def _option(
 
 
 @nox.session
+def mutants(session: nox.Session) -> None:
+    """Plant faults one at a time and print which survive: `nox -s mutants -- --count 200`."""
+    workspace(session, *group("mutants"), model=True)
+    session.run("python", "-m", "integration.mutants", *session.posargs)
+
+
+@nox.session
 def build(session: nox.Session) -> None:
     """Build every wheel and sdist into dist/."""
     session.install(*group("build"))

@@ -1,0 +1,164 @@
+"""``python -m integration.mutants``: plant faults one at a time, and print which ones survive."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import sys
+import tempfile
+import tomllib
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from queue import SimpleQueue
+
+from .concern import CHECKS, ROOT, Concerns, measure
+from .listed import listed_mutants
+from .planting import Bed
+from .sites import Mutant, mutants_of
+from .verdict import EQUIVALENT, NOT_RUN, SURVIVED, Verdict, scores, table
+
+PACKAGES = (
+    "packages/engine/src/agentic_kernel_engine",
+    "packages/file/src/agentic_kernel_file",
+)
+NAMED = (
+    f"{PACKAGES[0]}/host",
+    f"{PACKAGES[0]}/loop",
+    f"{PACKAGES[0]}/plans",
+    f"{PACKAGES[1]}",
+)
+"""The folders of the Host, the Loop and FileStore."""
+LEFT_OUT = ("__init__.py", "memory.py", "memory_entries.py", "memory_log.py")
+"""Modules of these names have no behaviour of their own, or belong to FileMemory."""
+JUDGED = Path(__file__).with_name("judged.toml")
+BAR = 0.9
+"""The share of the mutants that are not equivalent which the checks must notice."""
+
+
+def files(only: Sequence[str]) -> list[str]:
+    """Return the named files, or those whose path has one of the given texts.
+
+    Raises:
+        SystemExit: None has.
+    """
+    found = [
+        str(path.relative_to(ROOT))
+        for folder in NAMED
+        for path in sorted((ROOT / folder).glob("*.py"))
+        if path.name not in LEFT_OUT
+    ]
+    chosen = [file for file in found if not only or any(text in file for text in only)]
+    if not chosen:
+        raise SystemExit(f"no named file has one of {', '.join(only)} in its path")
+    return chosen
+
+
+def drawn(chosen: Sequence[str], count: int, seed: int) -> list[Mutant]:
+    """Draw mutants of these files: the same ones for the same seed and the same code."""
+    sites = [mutant for file in chosen for mutant in mutants_of(file, _text(file))]
+    return random.Random(seed).sample(sites, min(count, len(sites)))
+
+
+def judged() -> dict[str, str]:
+    """The survivors that were judged equivalent: the key of each, and why."""
+    table = tomllib.loads(JUDGED.read_text(encoding="utf-8")) if JUDGED.exists() else {}
+    return {f"{entry['file']} {entry['fault']}": entry["why"] for entry in table.get("mutant", [])}
+
+
+def tried(
+    mutants: Sequence[Mutant], concerns: Concerns, at_once: int, known: dict[str, str]
+) -> list[Verdict]:
+    """Plant one after another, ``at_once`` side by side, and say what comes of each."""
+    verdicts: list[Verdict] = []
+    with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
+        beds: SimpleQueue[Bed] = SimpleQueue()
+        for number in range(at_once):
+            beds.put(Bed(Path(folder, str(number)), PACKAGES))
+
+        def judge(mutant: Mutant) -> Verdict:
+            if mutant.key() in known:
+                return Verdict(mutant, EQUIVALENT, known[mutant.key()])
+            bed = beds.get()
+            try:
+                return bed.judge(mutant, concerns.tests(mutant))
+            finally:
+                beds.put(bed)
+
+        pool = ThreadPoolExecutor(at_once)
+        try:
+            for number, verdict in enumerate(pool.map(judge, mutants), 1):
+                verdicts.append(verdict)
+                print(f"{number} of {len(mutants)}: {verdict.line()}", flush=True)
+        except KeyboardInterrupt:
+            print(f"stopped after {len(verdicts)} of {len(mutants)}", file=sys.stderr)
+        finally:
+            pool.shutdown(cancel_futures=True)
+    return verdicts
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; 1 if the checks notice less than `BAR` of what was planted."""
+    parser = argparse.ArgumentParser(prog="python -m integration.mutants", description=__doc__)
+    parser.add_argument("--count", type=int, default=200, help="seeded mutants (default: 200)")
+    parser.add_argument("--seed", type=int, default=0, help="which ones are drawn (default: 0)")
+    parser.add_argument(
+        "--only", nargs="+", default=[], metavar="TEXT", help="files whose path ..."
+    )
+    parser.add_argument("--jobs", type=int, default=2, help="how many side by side (default: 2)")
+    parser.add_argument("--listed", action="store_true", help="the faults chosen by hand alone")
+    parser.add_argument("--report", type=Path, metavar="FILE", help="write the verdicts as JSON")
+    parser.add_argument(
+        "--measured",
+        type=Path,
+        metavar="FOLDER",
+        help="use what was measured there, and measure only if the folder is not there",
+    )
+    given = parser.parse_args(arguments)
+    if given.count < 0 or given.jobs < 1:
+        parser.error("--count must be 0 or more, and --jobs 1 or more")
+    chosen = files(given.only)
+    mutants = [mutant for mutant in listed_mutants(ROOT) if mutant.file in chosen]
+    if not given.listed:
+        mutants += drawn(chosen, given.count, given.seed)
+    with tempfile.TemporaryDirectory() as own:
+        folder = given.measured or Path(own)
+        if given.measured is None or not folder.exists():
+            print(f"the checks run once, to see which lines each of them runs: {' '.join(CHECKS)}")
+            measure(folder, PACKAGES)
+        verdicts = tried(mutants, Concerns(folder), given.jobs, judged())
+    if given.report is not None:
+        _write(given.report, verdicts, given.seed)
+    for verdict in verdicts:
+        if verdict.outcome in (SURVIVED, NOT_RUN):
+            print(
+                f"\n{verdict.line()}\n    in {verdict.mutant.function}; key: {verdict.mutant.key()}"
+            )
+    print("\n".join(["", *table(verdicts)]))
+    return 0 if len(verdicts) == len(mutants) and scores(verdicts)["all"].share >= BAR else 1
+
+
+def _write(path: Path, verdicts: Sequence[Verdict], seed: int) -> None:
+    rows = [
+        {
+            "file": each.mutant.file,
+            "function": each.mutant.function,
+            "line": each.mutant.line,
+            "fault": each.mutant.short(),
+            "outcome": each.outcome,
+            "by": each.by,
+            "tests": each.tests,
+        }
+        for each in verdicts
+    ]
+    text = json.dumps({"seed": seed, "mutants": rows}, indent=1, ensure_ascii=False)
+    path.write_text(f"{text}\n", encoding="utf-8")
+
+
+def _text(file: str) -> str:
+    return (ROOT / file).read_text(encoding="utf-8")
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,109 @@
+"""Which tests concern a line: those that ran it when the code was as it should be."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterable, Sequence
+from itertools import chain, zip_longest
+from pathlib import Path
+
+from coverage import CoverageData
+
+from .sites import Mutant
+
+ROOT = Path(__file__).parents[2]
+CHECKS = (
+    "packages/engine/tests",
+    "packages/file/tests",
+    "conformance/tests/test_host.py",
+    "conformance/tests/test_memory_store.py",
+    "integration/test_family_trees.py",
+)
+"""The checks of the Host, the Loop and FileStore: their own tests, and the kit's contracts."""
+CHOSEN = ("-m", "not torture", "--conformance-level=brief")
+SECONDS = 24.0
+"""The tests of one mutant took at most this long while their lines were counted, which takes about
+half of the time."""
+
+
+class Concerns:
+    """Tests by the lines that they run.
+
+    Args:
+        folder: Where `measure` left its two files.
+
+    Raises:
+        FileNotFoundError: Nothing was measured there.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._seconds: dict[str, float] = json.loads(_durations(folder).read_text("utf-8"))
+        self._data = CoverageData(str(_lines(folder)))
+        self._data.read()
+        self._files = {Path(name).resolve(): name for name in self._data.measured_files()}
+        self._known: dict[str, dict[int, list[str]]] = {}
+
+    def tests(self, mutant: Mutant) -> list[str]:
+        """Return tests that run the mutant's lines, for `SECONDS` in all.
+
+        Test modules take turns, each with its quickest test that is left, so that checks of every
+        kind are among them. A test that failed or was skipped when nothing was planted never is.
+        """
+        lines = range(mutant.line, mutant.line + mutant.old.count("\n") + 1)
+        by_line = self._by_line(mutant.file)
+        found = {test for line in lines for test in by_line.get(line, ())} & self._seconds.keys()
+        modules: dict[str, list[str]] = {}
+        for test in sorted(found, key=self._seconds.__getitem__):
+            modules.setdefault(test.partition("::")[0], []).append(test)
+        turns = chain.from_iterable(zip_longest(*modules.values()))
+        chosen: list[str] = []
+        total = 0.0
+        for test in turns:
+            if test is not None and total + self._seconds[test] <= SECONDS:
+                total += self._seconds[test]
+                chosen.append(test)
+        return chosen
+
+    def _by_line(self, file: str) -> dict[int, list[str]]:
+        if file not in self._known:
+            name = self._files.get((ROOT / file).resolve())
+            by_line = {} if name is None else self._data.contexts_by_lineno(name)
+            self._known[file] = {
+                line: [context.partition("|")[0] for context in contexts]
+                for line, contexts in by_line.items()
+            }
+        return self._known[file]
+
+
+def measure(folder: Path, sources: Iterable[str], checks: Sequence[str] = CHECKS) -> None:
+    """Run the checks once, and leave in the folder what each took and which lines it ran.
+
+    Raises:
+        subprocess.CalledProcessError: A check fails although nothing is planted.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    covered = [f"--cov={source}" for source in sources]
+    options = ["-q", "-p", "integration.mutants.timing", f"--durations-file={_durations(folder)}"]
+    command = [sys.executable, "-m", "pytest", *options, "--cov-context=test", "--cov-report="]
+    subprocess.run(
+        [*command, *covered, "-n", "2", "--dist", "loadfile", *CHOSEN, *checks],
+        cwd=ROOT,
+        env=environment() | {"COVERAGE_FILE": str(_lines(folder))},
+        check=True,
+    )
+
+
+def environment() -> dict[str, str]:
+    """The environment of a run of pytest: no bytecode is written beside what is planted."""
+    return {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+def _durations(folder: Path) -> Path:
+    return folder / "durations.json"
+
+
+def _lines(folder: Path) -> Path:
+    return folder / "lines.coverage"
