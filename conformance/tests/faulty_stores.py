@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
 from agentic_kernel import Task, TaskNotFound, TaskStatus
-from agentic_kernel_engine import Conflict, Cursor, MemoryStore, Record
+from agentic_kernel_engine import Conflict, Cursor, MemoryStore, Record, StoreError
 from agentic_kernel_engine.record import host_of, owner_name
+from agentic_kernel_engine.stored import encode_record
 
 from .fragile_store import FragileStore
 
@@ -465,3 +466,91 @@ class LimitlessPages(MemoryStore):
     ) -> Sequence[Record]:
         page = await super().find(limit=limit, **filters)
         return [r for r in page if not kinds or r.task.runtime_kind in kinds]
+
+
+class EqualExtrasOnce(MemoryStore):
+    """Keeps the extras as a set that remembers its order, so a second "yes" is lost."""
+
+    async def commit(self, before: Record, after: Record, events: Events = ()) -> None:
+        task = after.task
+        if len(set(map(repr, task.supplements))) < len(task.supplements):
+            kept = tuple({repr(extra): extra for extra in task.supplements}.values())
+            after = after.changed(task=replace(task, supplements=kept))
+        await super().commit(before, after, events)
+
+
+class FiltersAfterThePage(MemoryStore):
+    """Cuts the page first, and leaves out afterwards what living hosts own."""
+
+    async def find(self, **options: Any) -> Sequence[Record]:
+        if not options.pop("claimable", False):
+            return await super().find(**options)
+        options.setdefault("status", TaskStatus.RUNNING)
+        page = await super().find(**options)
+        return [each for each in page if each.owner is None or not await self.alive(each.owner)]
+
+
+class SharedAnswers(MemoryStore):
+    """Fills the same mapping for every `load_many`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._found: dict[str, Record] = {}
+
+    async def load_many(self, task_ids: Collection[str]) -> Mapping[str, Record]:
+        self._found.update(await super().load_many(task_ids))
+        return self._found
+
+
+class LooksAtAll(MemoryStore):
+    """Compares every stored Task with what was asked."""
+
+    looked = 0
+
+    async def changed(self, versions: Mapping[str, int]) -> Mapping[str, int]:
+        self.looked += len(await self.find(limit=10_000))
+        return await super().changed(versions)
+
+
+class WritesTheWhole(MemoryStore):
+    """Writes the whole record with every commit."""
+
+    bytes = 0
+
+    async def commit(self, before: Record, after: Record, events: Events = ()) -> None:
+        await super().commit(before, after, events)
+        self.bytes += len(encode_record(after))
+
+
+class CallsItAFailure(MemoryStore):
+    """Says that a commit failed whenever its answer did not come."""
+
+    lost: str | None = None
+
+    @asynccontextmanager
+    async def cut(self, where: str) -> AsyncIterator[None]:
+        self.lost = where
+        try:
+            yield
+        finally:
+            self.lost = None
+
+    async def insert(self, record: Record, events: Events = ()) -> None:
+        await self._send(super().insert(record, events))
+
+    async def commit(self, before: Record, after: Record, events: Events = ()) -> None:
+        await self._send(super().commit(before, after, events))
+
+    async def claim(self, task_id: str, host: str, events: Events = ()) -> Record | None:
+        claimed: Record | None = await self._send(super().claim(task_id, host, events))
+        return claimed
+
+    async def _send(self, write: Coroutine[Any, Any, Any]) -> Any:
+        lost, self.lost = self.lost, None
+        if lost == "before":
+            write.close()
+            raise StoreError("the connection was closed")
+        answer = await write
+        if lost == "after":
+            raise StoreError("the connection was closed")
+        return answer

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from .kernel import KernelContract
     from .memory import MemoryContract
     from .observer import ObserverContract
+    from .operations import Operations
     from .planner import PlannerContract
     from .policy import PolicyContract
     from .processes import StoreFactory
@@ -57,6 +58,7 @@ __all__ = [
     "MemoryFeatures",
     "ObserverContract",
     "ObserverFeatures",
+    "Operations",
     "OutputWork",
     "PlannerContract",
     "PlannerFeatures",
@@ -98,6 +100,7 @@ _HOMES = {
     "kernel": ("KernelContract",),
     "memory": ("MemoryContract",),
     "observer": ("ObserverContract",),
+    "operations": ("Operations",),
     "planner": ("PlannerContract",),
     "policy": ("PolicyContract",),
     "processes": ("StoreFactory",),

@@ -61,6 +61,16 @@ class StoreFeatures(Features):
     """The ``hold`` fixture can keep writes from completing. Needs that fixture."""
     damageable: bool = False
     """The ``damage`` fixture can make one stored record unreadable. Needs that fixture."""
+    cuttable: bool = False
+    """The ``cut`` fixture can cut the connection of a write, before and after it lands. Needs that
+    fixture."""
+    weighed: bool = False
+    """The bytes that the store writes can be counted. Needs the ``written`` fixture."""
+    counted: bool = False
+    """The records that the store looks at can be counted. Needs the ``looked`` fixture."""
+    synced: bool = False
+    """The store tells the kit's `Operations` what it does to files. Needs the ``operations``
+    fixture."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

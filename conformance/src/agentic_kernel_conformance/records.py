@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from datetime import UTC, datetime
 from typing import Any
@@ -39,15 +39,25 @@ ENDS: dict[TaskStatus, Mutation] = {
 """The mutation that ends a Task, by the status of the end."""
 
 
-def running(task_id: str | None = None, kind: str = KIND, **others: Any) -> Record:
-    """Return a record of a running Task without an owner; ``others`` are fields of the record."""
+def running(
+    task_id: str | None = None,
+    kind: str = KIND,
+    given: Mapping[str, Any] | None = None,
+    **others: Any,
+) -> Record:
+    """Return a record of a running Task without an owner.
+
+    Args:
+        given: More metadata of the Task.
+        others: Fields of the record.
+    """
     task = Task.new(
         id=task_id,
         summary="a title",
         instructions="what to do",
         runtime_kind=kind,
         agent_name="acme/agent",
-        metadata={"acme/given": {"deep": [1, {"er": None}]}},
+        metadata={"acme/given": {"deep": [1, {"er": None}]}, **(given or {})},
         at=AT,
     )
     return Record(apply(task, Dispatch(notes={"host/note": ["first"]}), AT), **others)

@@ -73,6 +73,7 @@ _ALL = (
     Rule("R8", "noticing", "one `changed` tells exactly which records moved"),
     Rule("R14", "liveness", "a claim tests the owner's liveness and takes over in one atomic act"),
     Rule("R15", "events", "events are ordered by (version, index) and kept with their commit"),
+    Rule("R16", "small steps", "a commit writes its step, and not what was given or said before"),
     Rule(
         "R20",
         "text in progress",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from typing import Any, ClassVar
 
 import pytest
@@ -22,12 +23,23 @@ Damage = Callable[[Store, str], Awaitable[Store]]
 """Makes the stored record of one Task unreadable, and no other: its bytes are there, but cannot be
 decoded. Returns a handle on the same place, which may be the given one."""
 
+Cut = Callable[[str], AbstractAsyncContextManager[None]]
+"""Returns a context manager: while it is open, the next write loses its connection, ``"before"`` it
+lands or ``"after"`` it has landed and before the store is told."""
+Count = Callable[[], int]
+"""Returns a number that grows with what the store does: bytes written, or records looked at."""
+
 
 class StoreSuite(Contract):
     """One store, empty at the start of every test."""
 
     features: ClassVar[StoreFeatures] = StoreFeatures()
-    fixtures = frozenset({"store", "reopen", "factory", "expire", "hold", "damage"})
+    fixtures = frozenset(
+        {
+            "store", "reopen", "factory", "expire", "hold", "damage", "cut", "written", "looked",
+            "operations",
+        }
+    )  # fmt: skip
 
     store: Any = supplied("store")
     """An empty `Store` for each test. Supplied by the adapter."""
@@ -41,6 +53,14 @@ class StoreSuite(Contract):
     """A `Hold`. Supplied by the adapter for the feature ``holdable``."""
     damage: Any = supplied("damage", "damageable")
     """A `Damage`. Supplied by the adapter for the feature ``damageable``."""
+    cut: Any = supplied("cut", "cuttable")
+    """A `Cut`. Supplied by the adapter for the feature ``cuttable``."""
+    written: Any = supplied("written", "weighed")
+    """A `Count` of the bytes that the store has written. Supplied for ``weighed``."""
+    looked: Any = supplied("looked", "counted")
+    """A `Count` of the records that the store has looked at. Supplied for ``counted``."""
+    operations: Any = supplied("operations", "synced")
+    """The `Operations` that ``store`` tells of what it does to files. Supplied for ``synced``."""
 
     @pytest.mark.rule("kit")
     @pytest.mark.parametrize("harness", ["one", "another"])

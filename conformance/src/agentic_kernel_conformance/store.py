@@ -19,7 +19,10 @@ A third party subclasses it and supplies an empty store for each test::
 from __future__ import annotations
 
 from .store_claims import StoreClaims
+from .store_costs import StoreCosts
+from .store_cuts import StoreCuts
 from .store_damage import StoreDamage
+from .store_deaths import StoreDeaths
 from .store_events import StoreEvents
 from .store_histories import StoreHistories
 from .store_pages import StorePages
@@ -38,16 +41,20 @@ class StoreContract(
     StoreSearches,
     StoreClaims,
     StoreDamage,
+    StoreCuts,
+    StoreCosts,
     StoreReads,
     StoreValues,
+    StoreDeaths,
     StoreProcesses,
     StoreHistories,
     StoreSequences,
 ):
     """Tests of conditional writes, whole reads, and the liveness of hosts.
 
-    Fixtures: ``store``, empty for each test; ``reopen``, ``factory``, ``expire``, ``hold`` and
-    ``damage`` for the features that need them. Features: `StoreFeatures`.
+    Fixtures: ``store``, empty for each test; ``reopen``, ``factory``, ``expire``, ``hold``,
+    ``damage``, ``cut``, ``written``, ``looked`` and ``operations`` for the features that need them.
+    Features: `StoreFeatures`.
     """
 
     contract = "StoreContract"

@@ -19,6 +19,7 @@ from .storage import Expire, StoreSuite
 
 _OTHER = "host-b"
 _RACERS = 6
+_MIXED = 40
 
 
 class StoreClaims(StoreSuite):
@@ -166,6 +167,37 @@ class StoreClaims(StoreSuite):
             expect(await store.claim(task_id, _OTHER) is not None, "R14", f"{task_id}: refused")
         rest = ids_of(await store.find(claimable=True))
         expect(not rest, "find", f"claimable although all are claimed: {rest!a}")
+
+    @pytest.mark.rule("find")
+    @pytest.mark.parametrize("limit", [1, 2, 7])
+    async def test_pages_of_claimable_tasks_are_filled(self, store: Store, limit: int) -> None:
+        """What a living host owns is no part of a page, however many such Tasks lie between."""
+        await store.join(HOST)
+        wanted = []
+        for number in range(_MIXED):
+            task_id = f"task {number:03}"
+            # Most Tasks are the living host's; those to claim come now and then, one with a page
+            # of the others before it.
+            if number % 9 == 8 or number > _MIXED - 4:
+                record = owned(task_id, host="gone") if number % 2 else running(task_id)
+                wanted.append(task_id)
+            else:
+                record = owned(task_id, host=HOST)
+            await store.insert(record)
+        found: list[str] = []
+        for _ in range(len(wanted) + 1):
+            page = ids_of(await store.find(
+                claimable=True, limit=limit, after=found[-1] if found else None
+            ))  # fmt: skip
+            rest = min(limit, len(wanted) - len(found))
+            expect(
+                len(page) == rest, "find",
+                f"a page of {len(page)} claimable Tasks with limit {limit}, and {rest} are left",
+            )  # fmt: skip
+            if not page:
+                break
+            found += page
+        expect(found == wanted, "find", f"claimable page by page: {found!a} and not {wanted!a}")
 
     @pytest.mark.feature("leases")
     @pytest.mark.rule("R14")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from functools import partial
+from typing import Any
 
 import pytest
 
@@ -123,6 +125,38 @@ class StoreReads(StoreSuite):
             finished = not isinstance(outcome, BaseException)
             expect(landed or not finished, "R5", f"a {kind} that returned did not land")
 
+    @pytest.mark.rule("alias")
+    async def test_what_a_reader_returned_belongs_to_its_caller(self, store: Store) -> None:
+        """Whatever a caller does to it changes no later answer; and no later write changes it."""
+        one, two = owned("one"), running("two", parent="one")
+        for record in (one, two):
+            await store.insert(record, [b"1", b"2"])
+        reads: dict[str, Callable[[], Awaitable[Any]]] = {
+            "load_many": partial(store.load_many, ["one", "two"]),
+            "changed": partial(store.changed, {"one": 7, "two": 8, "none": 9}),
+            "events": partial(store.events, "one"),
+            "find": store.find,
+            "find by parent": partial(store.find, parent="one"),
+            "unreadable": store.unreadable,
+        }
+        for name, read in reads.items():
+            first = await read()
+            before = _copied(first)
+            _spoil(first)
+            again = await read()
+            expect(
+                _copied(again) == before, "alias",
+                f"a caller changed what {name} returned, and the next answer is {again!a:.300}",
+            )  # fmt: skip
+        kept = {name: await read() for name, read in reads.items()}
+        copies = {name: _copied(found) for name, found in kept.items()}
+        other = await store.load_many(["two"])
+        expect(set(other) == {"two"}, "alias", f"load_many of one gave {sorted(other)}")
+        await store.commit(one, after(one, state=b"2"), [b"3"])
+        for name, found in kept.items():
+            same = _copied(found) == copies[name]
+            expect(same, "alias", f"a later write changed what {name} had returned: {found!a:.300}")
+
     @pytest.mark.feature("durable")
     @pytest.mark.rule("durable", "C6")
     async def test_what_was_acknowledged_is_there_when_the_store_is_opened_again(
@@ -155,6 +189,25 @@ class StoreReads(StoreSuite):
         expect(left == [work.record.task.id], "durable", f"back after the prune: {left!a}")
         await work.step(store)
         expect_same("durable", await store.load(work.record.task.id), work.record)
+
+
+def _copied(found: Any) -> Any:
+    """A copy of a container of values that cannot change."""
+    return dict(found) if isinstance(found, Mapping) else list(found)
+
+
+def _spoil(found: Any) -> None:
+    """Change a container in every way that it allows."""
+    spoils: tuple[Callable[[], object], ...] = (
+        lambda: found.update({"one": None, "spoilt": None}),
+        lambda: found.pop("two"),
+        lambda: found.append(None),
+        lambda: found.reverse(),
+        lambda: found.clear(),
+    )
+    for spoil in spoils:
+        with suppress(AttributeError, TypeError, KeyError):
+            spoil()
 
 
 class _Marked:

@@ -15,6 +15,7 @@ from agentic_kernel import (
     Fail,
     Failure,
     InvalidValue,
+    Pause,
     Resume,
     Task,
     TaskNotFound,
@@ -28,6 +29,7 @@ from .storage import StoreSuite
 from .values import ACCEPTED, IDS, REFUSED, TOO_LONG, same
 
 _KEY = "corpus/value"
+_EXTRAS = ["yes", "yes", "no", "yes"]
 
 
 class StoreValues(StoreSuite):
@@ -71,6 +73,26 @@ class StoreValues(StoreSuite):
         await store.commit(failed, after(failed, Fail(failure)))
         read = (await store.load("second")).task.failure
         expect(read == failure, "values", f"{read!a:.200} and not {failure!a:.200}")
+
+    @pytest.mark.rule("values")
+    async def test_equal_extras_are_kept_each(self, store: Store) -> None:
+        """Two people may say the same; the second "yes" is another extra than the first."""
+        before = running("extras")
+        await store.insert(before)
+        for count in range(1, 5):
+            rest = after(before, Pause())
+            await store.commit(before, rest)
+            moved = after(rest, Resume(_EXTRAS[count - 1]))
+            await store.commit(rest, moved)
+            found = list((await store.load("extras")).task.supplements)
+            expect(
+                found == _EXTRAS[:count],
+                "values",
+                f"extras {_EXTRAS[:count]} came back as {found!a}",
+            )
+            (listed,) = await store.find()
+            expect_same("values", listed, moved)
+            before = moved
 
     @pytest.mark.rule("values")
     @pytest.mark.parametrize("make", REFUSED.values(), ids=REFUSED)

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from agentic_kernel_conformance import StoreContract, StoreFeatures
-from agentic_kernel_conformance.storage import Damage
+from agentic_kernel_conformance import (
+    Operations,
+    StoreContract,
+    StoreFactory,
+    StoreFeatures,
+)
+from agentic_kernel_conformance.storage import Count, Cut, Damage
 from agentic_kernel_conformance.system import Hold
 
-from .. import faulty_stores
+from .. import faulty_places, faulty_stores
 from .adapter import FaultyAdapter, adapters
 
 STORES = {
@@ -52,7 +58,20 @@ STORES = {
     "StoppedByTheBad": "R22",
     "ShortOfTheBad": "R22",
     "BuriesTheHeld": "R22",
+    "EqualExtrasOnce": "values",
+    "FiltersAfterThePage": "find",
+    "SharedAnswers": "alias",
+    "LooksAtAll": "R8",
+    "WritesTheWhole": "R16",
+    "CallsItAFailure": "R5",
 }
+PLACES = {
+    "AliveByProcessId": "R14",
+    "AliveByInheritedLock": "R14",
+    "EventsAtClose": "durable",
+    "NeverSyncs": "durable",
+}
+"""Those on files."""
 THREADED = {"OneThreadOnly": "C2", "LoopBound": "C2"}
 """What shows in threads alone; which rule of a race shows first, chance decides."""
 RACES = {"C2", "C7", "R1", "R5", "R15"}
@@ -62,6 +81,11 @@ FEATURES = {
     "StoppedByTheBad": StoreFeatures(damageable=True),
     "ShortOfTheBad": StoreFeatures(damageable=True),
     "BuriesTheHeld": StoreFeatures(damageable=True),
+    "LooksAtAll": StoreFeatures(counted=True),
+    "WritesTheWhole": StoreFeatures(weighed=True),
+    "CallsItAFailure": StoreFeatures(cuttable=True),
+    "EventsAtClose": StoreFeatures(durable=True, processes=True),
+    "NeverSyncs": StoreFeatures(synced=True),
 }
 
 
@@ -85,12 +109,54 @@ class _StoreAdapter(FaultyAdapter, StoreContract):
         return reopened
 
     @pytest.fixture
+    def cut(self, store: Any) -> Cut:
+        cut: Cut = store.cut
+        return cut
+
+    @pytest.fixture
+    def looked(self, store: Any) -> Count:
+        return lambda: int(store.looked)
+
+    @pytest.fixture
+    def written(self, store: Any) -> Count:
+        return lambda: int(store.bytes)
+
+    @pytest.fixture
     def damage(self) -> Damage:
         async def spoilt(store: Any, task_id: str) -> Any:
             await store.spoil(task_id)
             return store
 
         return spoilt
+
+
+class _PlaceAdapter(FaultyAdapter, StoreContract):
+    features = StoreFeatures(processes=True)
+    patience = 2.0
+
+    @pytest.fixture
+    def store(self, tmp_path: Path) -> Any:
+        store = self.faulty(tmp_path / "state")
+        yield store
+        store.close()
+
+    @pytest.fixture
+    def factory(self, tmp_path: Path) -> StoreFactory:
+        path = f"{faulty_places.__name__}:{self.faulty.__name__}"
+        return StoreFactory(path, (str(tmp_path / "state"),))
+
+    @pytest.fixture
+    def reopen(self) -> Any:
+        async def reopened(store: Any) -> Any:
+            store.close()
+            return type(store)(store.folder)
+
+        return reopened
+
+    @pytest.fixture
+    def operations(self, store: Any) -> Operations:
+        operations: Operations = store.operations
+        return operations
 
 
 class _ThreadedAdapter(_StoreAdapter):
@@ -100,5 +166,6 @@ class _ThreadedAdapter(_StoreAdapter):
 
 ADAPTERS = {
     **adapters("Store", _StoreAdapter, faulty_stores, STORES, FEATURES),
+    **adapters("Store", _PlaceAdapter, faulty_places, PLACES, FEATURES),
     **adapters("Store", _ThreadedAdapter, faulty_stores, THREADED, reported=RACES),
 }

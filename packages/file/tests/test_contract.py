@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
@@ -10,34 +11,92 @@ from typing import Any
 
 import pytest
 
-from agentic_kernel_conformance import StoreContract, StoreFactory, StoreFeatures
+from agentic_kernel_conformance import Operations, StoreContract, StoreFactory, StoreFeatures
 from agentic_kernel_conformance.storage import Damage
 from agentic_kernel_file import Files, FileStore, Sizes
 from agentic_kernel_file.frames import HEAD_SIZE
 from agentic_kernel_file.log import segment_name
 from agentic_kernel_file.table import BLOCK
 
+_MADE_AGAIN = ("head", "lock")
+"""Files that a crash of the machine may take: they are made again from the log."""
+
 
 class HeldFiles(Files):
-    """The disk takes its time with every sync, until it is released."""
+    """A disk that tells the kit what is done to it; it holds every sync until it is released."""
 
     def __init__(self) -> None:
         self.released = threading.Event()
         self.released.set()
+        self.operations = Operations()
+        self.bytes = 0
+
+    def open(self, folder: int, name: str, flags: int) -> int:
+        fd = super().open(folder, name, flags)
+        if flags & os.O_CREAT and name not in _MADE_AGAIN:
+            self.operations.named(_path(fd))
+        return fd
+
+    def make_folder(self, path: str, folder: int | None = None) -> None:
+        super().make_folder(path, folder)
+        if folder is not None:
+            self.operations.named(f"{_path(folder)}/{path}")
+
+    def write(self, fd: int, data: bytes | memoryview, offset: int) -> int:
+        count = super().write(fd, data, offset)
+        self.bytes += count
+        self._wrote(fd)
+        return count
+
+    def truncate(self, fd: int, size: int) -> None:
+        super().truncate(fd, size)
+        self._wrote(fd)
+
+    def _wrote(self, fd: int) -> None:
+        path = _path(fd)
+        if Path(path).name not in _MADE_AGAIN:
+            self.operations.wrote(path)
+
+    def sync(self, fd: int) -> None:
+        super().sync(fd)
+        path = _path(fd)
+        (self.operations.synced_folder if Path(path).is_dir() else self.operations.synced)(path)
 
     def sync_data(self, fd: int) -> None:
         self.released.wait()
         super().sync_data(fd)
+        self.operations.synced(_path(fd))
+
+    def rename(self, folder: int, old: str, new: str) -> None:
+        super().rename(folder, old, new)
+        self.operations.renamed(f"{_path(folder)}/{old}", f"{_path(folder)}/{new}")
+
+    def remove(self, folder: int, name: str) -> None:
+        super().remove(folder, name)
+        self.operations.removed(f"{_path(folder)}/{name}")
+
+
+def _path(fd: int) -> str:
+    return str(Path(f"/proc/self/fd/{fd}").readlink())
 
 
 class TestFileStore(StoreContract):
     features = StoreFeatures(
-        durable=True, processes=True, threads=True, holdable=True, damageable=True
-    )
+        durable=True, processes=True, threads=True, holdable=True, damageable=True, weighed=True,
+        synced=True,
+    )  # fmt: skip
 
     @pytest.fixture
     def damage(self) -> Damage:
         return _damage
+
+    @pytest.fixture
+    def written(self, files: HeldFiles) -> Callable[[], int]:
+        return lambda: files.bytes
+
+    @pytest.fixture
+    def operations(self, files: HeldFiles) -> Operations:
+        return files.operations
 
     @pytest.fixture
     def files(self) -> HeldFiles:

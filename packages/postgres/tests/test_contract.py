@@ -15,19 +15,46 @@ from agentic_kernel_engine import Store
 from agentic_kernel_postgres import PostgresStore
 
 from .opening import opened
+from .proxy import Cut, Proxy
 
 pytestmark = pytest.mark.slow
 
 
 class TestPostgresStore(StoreContract):
     features = StoreFeatures(
-        durable=True, processes=True, threads=True, leases=True, holdable=True, damageable=True
-    )
+        durable=True, processes=True, threads=True, leases=True, holdable=True, damageable=True,
+        cuttable=True,
+    )  # fmt: skip
 
     @pytest_asyncio.fixture
-    async def store(self, server: str, schema: str) -> AsyncIterator[PostgresStore]:
-        async with PostgresStore(server, schema=schema, lease=30.0) as store:
+    async def proxy(self, server: str) -> AsyncIterator[Proxy]:
+        async with Proxy(server) as proxy:
+            yield proxy
+
+    @pytest.fixture
+    def place(self, server: str, request: pytest.FixtureRequest) -> str:
+        """The server; through the proxy in the tests that cut a connection."""
+        if "cut" not in request.fixturenames:
+            return server
+        proxy: Proxy = request.getfixturevalue("proxy")
+        return proxy.place
+
+    @pytest_asyncio.fixture
+    async def store(self, place: str, schema: str) -> AsyncIterator[PostgresStore]:
+        async with PostgresStore(place, schema=schema, lease=30.0) as store:
             yield store
+
+    @pytest.fixture
+    def cut(self, proxy: Proxy) -> Callable[[str], object]:
+        @asynccontextmanager
+        async def cut(where: str) -> AsyncIterator[None]:
+            proxy.cut = {"before": Cut.BEFORE, "after": Cut.AFTER}[where]
+            try:
+                yield
+            finally:
+                proxy.cut = None
+
+        return cut
 
     @pytest_asyncio.fixture
     async def reopen(
