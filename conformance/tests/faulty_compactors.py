@@ -111,3 +111,16 @@ class CutsOnce(_Small):
 
     def compact(self, transcript: Transcript, remaining: Remaining) -> Compaction | None:
         return super().compact(transcript, remaining) if transcript.fixed == 1 else None
+
+
+class ByLength(_Small):
+    """Its summaries are kept by the length of the transcript."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.made: dict[int, Compaction | None] = {}
+
+    def compact(self, transcript: Transcript, remaining: Remaining) -> Compaction | None:
+        if len(transcript) not in self.made:
+            self.made[len(transcript)] = super().compact(transcript, remaining)
+        return self.made[len(transcript)]

@@ -111,3 +111,42 @@ class DropsLive:
     def observe(self, task_id: str, event: Event) -> None:
         if event.id is not None:
             self.events.append((task_id, event))
+
+
+class OnceEach(DropsLive):
+    """An event that is equal to an earlier one is taken for the same."""
+
+    def observe(self, task_id: str, event: Event) -> None:
+        if (task_id, event) not in self.events[-50:]:
+            self.events.append((task_id, event))
+
+
+class TheLastThousand(DropsLive):
+    """It keeps a thousand events, and does not say so."""
+
+    def observe(self, task_id: str, event: Event) -> None:
+        self.events = [*self.events, (task_id, event)][-1_000:]
+
+
+class ForgetsTheEnded(DropsLive):
+    """When a Task has ended, its events are cleaned up."""
+
+    def observe(self, task_id: str, event: Event) -> None:
+        self.events.append((task_id, event))
+        if event.type == "task.completed":
+            self.events = [each for each in self.events if each[0] != task_id]
+
+
+class TakesThemOut(DropsLive):
+    """A reader takes the events out."""
+
+    def __init__(self) -> None:
+        self.queue: list[tuple[str, Event]] = []
+
+    def observe(self, task_id: str, event: Event) -> None:
+        self.queue.append((task_id, event))
+
+    @property
+    def events(self) -> list[tuple[str, Event]]:  # type: ignore[override]
+        taken, self.queue = self.queue, []
+        return taken

@@ -36,7 +36,7 @@ from agentic_kernel_engine.plans.transcript import Transcript
 from agentic_kernel_engine.seams import Compaction, Compactor, ScriptedPlanner
 from agentic_kernel_engine.seams.compactor import LONGEST
 
-from .contract import Contract, supplied
+from .contract import Contract, copied, supplied
 from .features import CompactorFeatures
 from .planner_contexts import CONTEXTS, QUESTION, tools
 from .rules import RuleError, broken, expect, in_time
@@ -53,15 +53,21 @@ _REMAINING: Final = (Remaining(1_000), Remaining(1, 0, 0.001, 1, 0.0, 1, 1), Rem
 class CompactorContract(Contract):
     """A compactor answers every transcript, by nothing but its content, and leaves it alone.
 
-    Fixture: ``compactor``. Features: `CompactorFeatures`.
+    Fixture: ``compactor``; a compactor that cannot be copied also supplies ``another``, a second
+    one. Features: `CompactorFeatures`.
     """
 
     contract: ClassVar[str] = "CompactorContract"
     features: ClassVar[CompactorFeatures] = CompactorFeatures()
-    fixtures = frozenset({"compactor"})
+    fixtures = frozenset({"compactor", "another"})
 
     compactor: Any = supplied("compactor")
     """The `Compactor` under test. Supplied by the adapter."""
+
+    @pytest.fixture
+    def another(self, compactor: Compactor) -> Any:
+        """A second compactor, made as the first; a copy of it unless it is supplied."""
+        return copied(compactor, "compactor", self)
 
     @pytest.mark.rule("kit")
     def test_the_fixture_is_a_compactor(self, compactor: Compactor) -> None:
@@ -94,12 +100,17 @@ class CompactorContract(Contract):
             _asked(compactor, make(length), _REMAINING[0], f"{shape}, {length} entries")
 
     @pytest.mark.rule("compact")
-    async def test_the_answer_depends_on_the_arguments_alone(self, compactor: Compactor) -> None:
-        """After other transcripts, from a transcript that is equal, and in a thread."""
+    async def test_the_answer_depends_on_the_arguments_alone(
+        self, compactor: Compactor, another: Compactor
+    ) -> None:
+        """After other transcripts, from an equal one, in a thread, and by another compactor."""
         made = [(shape, make, length) for shape, make in SHAPES.items() for length in (1, 50, 400)]
         first = [_asked(compactor, make(n), _REMAINING[0], shape) for shape, make, n in made]
         again = [
             _asked(compactor, make(n), _REMAINING[0], shape) for shape, make, n in reversed(made)
+        ][::-1]
+        others = [
+            _asked(another, make(n), _REMAINING[0], shape) for shape, make, n in reversed(made)
         ][::-1]
         threads = await asyncio.gather(
             *(
@@ -107,8 +118,9 @@ class CompactorContract(Contract):
                 for shape, make, n in made
             )
         )
-        for (shape, _, n), one, *others in zip(made, first, again, threads, strict=True):
-            for other in others:
+        told = zip(made, first, again, others, threads, strict=True)
+        for (shape, _, n), one, *later in told:
+            for other in later:
                 said = f"{shape}, {n} entries: {_short(one)}, and then {_short(other)}"
                 expect(one == other, "compact", said)
 

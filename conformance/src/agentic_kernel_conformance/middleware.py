@@ -21,7 +21,7 @@ from agentic_kernel_engine.plans.reasons import StopReason
 from agentic_kernel_engine.seams import Middleware, Tool
 from agentic_kernel_engine.seams.middleware import FAILED, HOOKS
 
-from .contract import Contract, supplied
+from .contract import Contract, copied, supplied
 from .features import MiddlewareFeatures
 from .middleware_calls import Called, Given, call, invocation
 from .middleware_cases import ERRORS, INVOCATIONS, OBSERVATIONS, PLANS
@@ -37,13 +37,13 @@ _TASK: Final = "0190a000-0000-7000-8000-0000000000aa"
 class MiddlewareContract(Contract):
     """A hook takes every call, gives what its place can use, and treats each call by itself.
 
-    Fixture: ``middleware``. A middleware for tools of its own also supplies ``tools``. Features:
-    `MiddlewareFeatures`.
+    Fixture: ``middleware``. A middleware for tools of its own also supplies ``tools``. A steady one
+    that cannot be copied supplies ``another``, a second one. Features: `MiddlewareFeatures`.
     """
 
     contract: ClassVar[str] = "MiddlewareContract"
     features: ClassVar[MiddlewareFeatures] = MiddlewareFeatures()
-    fixtures = frozenset({"middleware", "tools"})
+    fixtures = frozenset({"middleware", "another", "tools"})
 
     middleware: Any = supplied("middleware")
     """The `Middleware` under test. Supplied by the adapter."""
@@ -52,6 +52,11 @@ class MiddlewareContract(Contract):
     def tools(self) -> Sequence[Tool]:
         """The tools that are called, at least one."""
         return tools()
+
+    @pytest.fixture
+    def another(self, middleware: Middleware) -> Any:
+        """A second middleware, made as the first; a copy of it unless it is supplied."""
+        return copied(middleware, "middleware", self)
 
     @pytest.mark.rule("kit", "hooks")
     def test_the_fixture_is_a_middleware(self, middleware: Middleware) -> None:
@@ -136,14 +141,16 @@ class MiddlewareContract(Contract):
     @pytest.mark.rule("hooks")
     @pytest.mark.feature("steady")
     async def test_the_same_call_gets_the_same_treatment(
-        self, middleware: Middleware, tools: Sequence[Tool]
+        self, middleware: Middleware, another: Middleware, tools: Sequence[Tool]
     ) -> None:
-        """After other calls of every kind, and in another order."""
+        """After other calls of every kind, in another order, and by another middleware."""
         made = self._every_call(tools)
         first = [await self._called(middleware, *each()) for _, each in made]
         again = [await self._called(middleware, *each()) for _, each in reversed(made)][::-1]
-        for (name, _), one, other in zip(made, first, again, strict=True):
-            expect(one == other, "hooks", f"{name}: {one}, and then {other}")
+        others = [await self._called(another, *each()) for _, each in reversed(made)][::-1]
+        for (name, _), one, *later in zip(made, first, again, others, strict=True):
+            for other in later:
+                expect(one == other, "hooks", f"{name}: {one}, and then {other}")
 
     @pytest.mark.rule("apart")
     @pytest.mark.feature("steady")
