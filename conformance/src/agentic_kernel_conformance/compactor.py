@@ -78,26 +78,24 @@ class CompactorContract(Contract):
         expect(not inspect.iscoroutinefunction(compact), "compact", "`compact` is a coroutine")
 
     @pytest.mark.rule("compact", "context", "unwind")
-    @pytest.mark.parametrize("name", sorted(CONTEXTS))
-    async def test_every_transcript_is_answered(self, compactor: Compactor, name: str) -> None:
+    async def test_every_transcript_is_answered(self, compactor: Compactor) -> None:
         """With a cut that can be made, or with None; alone, and as a part of a long one."""
-        entries = list(CONTEXTS[name](QUESTION, tools()).transcript)
-        small = len(msgspec.json.encode(entries)) < _SMALL
-        async with nothing_left(f"`compact` of {name}"):
-            for remaining in _REMAINING:
-                _asked(compactor, _many(entries, 1), remaining, name)
-            for times in (20, 300) if small else (2,):
-                _asked(compactor, _many(entries, times), _REMAINING[0], f"{times} times {name}")
+        for name, make in CONTEXTS.items():
+            entries = list(make(QUESTION, tools()).transcript)
+            small = len(msgspec.json.encode(entries)) < _SMALL
+            async with nothing_left(f"`compact` of {name}"):
+                for remaining in _REMAINING:
+                    _asked(compactor, _many(entries, 1), remaining, name)
+                for times in (20, 300) if small else (2,):
+                    long = _many(entries, times)
+                    _asked(compactor, long, _REMAINING[0], f"{times} times {name}")
 
     @pytest.mark.rule("compact", "context")
-    @pytest.mark.parametrize("shape", ["head", "summary", "carried over", "only texts", "hollow"])
-    async def test_a_transcript_of_every_shape_is_answered(
-        self, compactor: Compactor, shape: str
-    ) -> None:
+    async def test_a_transcript_of_every_shape_is_answered(self, compactor: Compactor) -> None:
         """After a compaction, after another Task, with no turn, and with texts of every kind."""
-        for length in (0, 1, 2, 50, 1_000):
-            make = SHAPES[shape]
-            _asked(compactor, make(length), _REMAINING[0], f"{shape}, {length} entries")
+        for shape, make in SHAPES.items():
+            for length in (0, 1, 2, 50, 1_000):
+                _asked(compactor, make(length), _REMAINING[0], f"{shape}, {length} entries")
 
     @pytest.mark.rule("compact")
     async def test_the_answer_depends_on_the_arguments_alone(

@@ -20,7 +20,7 @@ from agentic_kernel_engine.seams.governor import MAX_PROPOSALS
 
 from .contract import Contract, supplied
 from .features import MemoryGovernorFeatures
-from .governor_cases import ENDS, HERE, STEPS, THERE, Crash, Ending, Step, YieldingMemory, item
+from .governor_cases import ENDS, HERE, STEPS, THERE, Crash, Ending, YieldingMemory, item
 from .planner_contexts import fingerprint
 from .rules import RuleError, broken, expect, in_time
 from .unwinding import give_up, nothing_left
@@ -66,46 +66,20 @@ class MemoryGovernorContract(Contract):
         expect(not missing, "kit", f"{one!r:.100} has no {', '.join(missing)}")
 
     @pytest.mark.rule("govern", "context")
-    @pytest.mark.parametrize("step", STEPS.values(), ids=STEPS)
     async def test_every_step_gets_proposals_that_can_be_stored(
-        self, governor: MemoryGovernor, step: Step
+        self, governor: MemoryGovernor
     ) -> None:
         """At most 16 of them, or none; the context, the plan and the observations stay."""
-        await self._of_step(governor, *step())
+        for step in STEPS.values():
+            await self._of_step(governor, *step())
 
     @pytest.mark.rule("govern", "context")
-    @pytest.mark.parametrize("ending", ENDS.values(), ids=ENDS)
     async def test_every_end_gets_proposals_that_can_be_stored(
-        self, governor: MemoryGovernor, ending: Ending
+        self, governor: MemoryGovernor
     ) -> None:
         """Whatever the reason, the answer and the transcript are."""
-        await self._of_end(governor, ending)
-
-    @pytest.mark.rule("govern")
-    @pytest.mark.feature("deterministic")
-    async def test_the_same_step_gets_the_same_proposals(self, make: Make) -> None:
-        """A step that a crash undid is done again, and asked about again, maybe elsewhere."""
-        first, other = make(), make()
-        for name, step in STEPS.items():
-            told = await self._of_step(first, *step())
-            for governor in (first, other):
-                again = await self._of_step(governor, *step())
-                expect(again == told, "govern", f"{name}: {told!a:.150}, and then {again!a:.150}")
-        for name, ending in ENDS.items():
-            told = await self._of_end(first, ending)
-            for governor in (first, other):
-                again = await self._of_end(governor, ending)
-                expect(again == told, "govern", f"{name}: {told!a:.150}, and then {again!a:.150}")
-
-    @pytest.mark.rule("apart")
-    async def test_questions_at_the_same_time_do_not_mix(self, governor: MemoryGovernor) -> None:
-        """Each Task gets its own proposals; a deterministic governor gives the same as alone."""
-        steps = list(STEPS.values())
-        alone = [await self._of_step(governor, *step()) for step in steps]
-        together = await asyncio.gather(*(self._of_step(governor, *step()) for step in steps))
-        if self.features.deterministic:
-            for one, other in zip(alone, together, strict=True):
-                expect(one == other, "apart", f"{one!a:.150} alone, {other!a:.150} beside others")
+        for ending in ENDS.values():
+            await self._of_end(governor, ending)
 
     @pytest.mark.rule("govern")
     async def test_what_is_kept_is_in_memory(self, governor: MemoryGovernor) -> None:
@@ -249,6 +223,32 @@ class MemoryGovernorContract(Contract):
         wanted = [f"text {n}" for n in range(count)][::-1][:most]
         expect(len(found) <= most, "govern", f"{len(found)} items are live; the bound is {most}")
         expect(found == wanted[: len(found)], "govern", f"of {count} kept these are live: {found}")
+
+    @pytest.mark.rule("govern")
+    @pytest.mark.feature("deterministic")
+    async def test_the_same_step_gets_the_same_proposals(self, make: Make) -> None:
+        """A step that a crash undid is done again, and asked about again, maybe elsewhere."""
+        first, other = make(), make()
+        for name, step in STEPS.items():
+            told = await self._of_step(first, *step())
+            for governor in (first, other):
+                again = await self._of_step(governor, *step())
+                expect(again == told, "govern", f"{name}: {told!a:.150}, and then {again!a:.150}")
+        for name, ending in ENDS.items():
+            told = await self._of_end(first, ending)
+            for governor in (first, other):
+                again = await self._of_end(governor, ending)
+                expect(again == told, "govern", f"{name}: {told!a:.150}, and then {again!a:.150}")
+
+    @pytest.mark.rule("apart")
+    async def test_questions_at_the_same_time_do_not_mix(self, governor: MemoryGovernor) -> None:
+        """Each Task gets its own proposals; a deterministic governor gives the same as alone."""
+        steps = list(STEPS.values())
+        alone = [await self._of_step(governor, *step()) for step in steps]
+        together = await asyncio.gather(*(self._of_step(governor, *step()) for step in steps))
+        if self.features.deterministic:
+            for one, other in zip(alone, together, strict=True):
+                expect(one == other, "apart", f"{one!a:.150} alone, {other!a:.150} beside others")
 
     @pytest.mark.rule("unwind")
     async def test_a_call_that_is_given_up_can_be_made_again(self, make: Make) -> None:

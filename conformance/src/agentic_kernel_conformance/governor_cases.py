@@ -170,7 +170,7 @@ STEPS: Final[dict[str, Step]] = {
         *[(Thought(value), Observation()) for value in ACCEPTED.values() if isinstance(value, str)],
         text=str(ACCEPTED["long text"]),
     ),
-    "a long result": _step(_call(0, "long " * 150_000)),
+    "a long result": _step(_call(0, "long " * 10_000)),
     "an empty result": _step(_call(0, "")),
     "a result without a value": _step(_call(0, None)),
 }
@@ -193,9 +193,9 @@ def _short_end() -> tuple[Task, End, Sequence[Entry]]:
 
 
 def _long_end() -> tuple[Task, End, Sequence[Entry]]:
-    seen = context("long " * 50_000, tools())
-    turn = Turn(Plan((ToolCall("add"),)), (Observation("long " * 1_000),))
-    return seen.task, End(StopReason.FINAL, output="long " * 50_000), [turn] * 200
+    seen = context("long " * 10_000, tools())
+    turn = Turn(Plan((ToolCall("add"),)), (Observation("long " * 100),))
+    return seen.task, End(StopReason.FINAL, output="long " * 10_000), [turn] * 200
 
 
 ENDS: Final[dict[str, Ending]] = {

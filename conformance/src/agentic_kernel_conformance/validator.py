@@ -20,7 +20,7 @@ from .contract import Contract, supplied
 from .features import ValidatorFeatures
 from .planner_contexts import tools
 from .rules import RuleError, broken, expect, refused
-from .validator_cases import CASES, NO_SCHEMAS, OBJECT, Case
+from .validator_cases import CASES, NO_SCHEMAS, OBJECT
 from .values import ACCEPTED
 
 Fit = Callable[[Any], str | None]
@@ -50,41 +50,40 @@ class ValidatorContract(Contract):
         expect(callable(validator(dict(OBJECT))), "kit", "what it made of a schema is no function")
 
     @pytest.mark.rule("fits")
-    @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-    def test_what_does_not_fit_is_refused(self, validator: Validator, case: Case) -> None:
+    def test_what_does_not_fit_is_refused(self, validator: Validator) -> None:
         """With a message. A value of another type does not fit, even if Python finds it equal."""
-        fits = _compiled(validator, case.schema)
-        for value in case.misfits:
-            problem = _checked(fits, value)
-            said = f"{value!a:.100} was accepted by {case.schema!a:.200}"
-            expect(problem is not None, "fits", said)
+        for name, case in CASES.items():
+            fits = _compiled(validator, case.schema)
+            for value in case.misfits:
+                said = f"{name}: {value!a:.100} was accepted by {case.schema!a:.200}"
+                expect(_checked(fits, value) is not None, "fits", said)
 
     @pytest.mark.rule("fits")
     @pytest.mark.feature("exact")
-    @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-    def test_what_fits_is_accepted(self, validator: Validator, case: Case) -> None:
+    def test_what_fits_is_accepted(self, validator: Validator) -> None:
         """The check says None, and no empty message."""
-        fits = _compiled(validator, case.schema)
-        for value in case.fits:
-            problem = _checked(fits, value)
-            said = f"{value!a:.100} was refused by {case.schema!a:.200}: {problem!a:.200}"
-            expect(problem is None, "fits", said)
+        for name, case in CASES.items():
+            fits = _compiled(validator, case.schema)
+            for value in case.fits:
+                problem = _checked(fits, value)
+                said = f"{name}: {value!a:.100} was refused: {problem!a:.200}"
+                expect(problem is None, "fits", said)
 
     @pytest.mark.rule("fits")
-    @pytest.mark.parametrize("value", ACCEPTED.values(), ids=ACCEPTED)
-    def test_every_value_is_judged(self, validator: Validator, value: Any) -> None:
+    def test_every_value_is_judged(self, validator: Validator) -> None:
         """Under an open schema and under a narrow one; the message is short and can be stored."""
-        for schema in ({}, {"type": "object", "additionalProperties": {"type": "null"}}, OBJECT):
-            fits = _compiled(validator, schema)
+        narrow = {"type": "object", "additionalProperties": {"type": "null"}}
+        checks = [_compiled(validator, schema) for schema in ({}, narrow, OBJECT)]
+        for name, value in ACCEPTED.items():
             for given in (value, {"text": value}, {"": value}):
-                problem = _checked(fits, given)
-                if schema == {} and self.features.exact:
-                    said = f"{given!a:.100} does not fit the open schema: {problem!a:.200}"
-                    expect(problem is None, "fits", said)
-        fits = _compiled(validator, OBJECT)
-        for given in ({"text": [value]}, {"text": "a", "count": {"no": value}}):
-            problem = _checked(fits, given)
-            expect(problem is not None, "fits", f"{given!a:.100} was accepted by {OBJECT!a:.200}")
+                problems = [_checked(fits, given) for fits in checks]
+                if self.features.exact:
+                    said = f"{name} does not fit the open schema: {problems[0]!a:.200}"
+                    expect(problems[0] is None, "fits", said)
+            for given in ({"text": [value]}, {"text": "a", "count": {"no": value}}):
+                problem = _checked(checks[-1], given)
+                said = f"{given!a:.100} was accepted by {OBJECT!a:.200}"
+                expect(problem is not None, "fits", said)
 
     @pytest.mark.rule("fits")
     def test_a_message_tells_mistakes_apart(self, validator: Validator) -> None:
@@ -97,11 +96,11 @@ class ValidatorContract(Contract):
             expect(named, "fits", f"{problem!a:.200} does not name the part {name!a}")
 
     @pytest.mark.rule("fits")
-    @pytest.mark.parametrize("wrong", NO_SCHEMAS.values(), ids=NO_SCHEMAS)
-    def test_what_is_no_schema_is_refused(self, validator: Any, wrong: Any) -> None:
+    def test_what_is_no_schema_is_refused(self, validator: Any) -> None:
         """When the check is made, with `InvalidValue`, and not when it is used."""
-        with refused("fits", InvalidValue, f"the schema {wrong!a:.100}"):
-            validator(wrong)
+        for name, wrong in NO_SCHEMAS.items():
+            with refused("fits", InvalidValue, f"{name}, {wrong!a:.100},"):
+                validator(wrong)
 
     @pytest.mark.rule("fits")
     def test_no_reference_is_fetched(self, validator: Validator) -> None:
