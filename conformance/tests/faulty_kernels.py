@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, TextIO
 
 import agentic_kernel
@@ -150,3 +150,19 @@ class TakesThemOut(DropsLive):
     def events(self) -> list[tuple[str, Event]]:  # type: ignore[override]
         taken, self.queue = self.queue, []
         return taken
+
+
+class CopiesDefaults(DropsLive):
+    """An event without a moment gets the moment at which it was told."""
+
+    def observe(self, task_id: str, event: Event) -> None:
+        at = event.at or datetime.now(UTC)
+        self.events.append((task_id, Event(event.type, event.data, at, event.id)))
+
+
+class TextsOnly(DropsLive):
+    """It keeps the data as text, to be shown."""
+
+    def observe(self, task_id: str, event: Event) -> None:
+        data = {str(name): str(value) for name, value in event.data.items()}
+        self.events.append((task_id, Event(event.type, data, event.at, event.id)))
