@@ -11,6 +11,7 @@ from .adapters import (
     planners,
     policies,
     runtimes,
+    seams,
     stores,
     streams,
     tools,
@@ -28,5 +29,6 @@ ADAPTERS = {
     **approvals.ADAPTERS,
     **delegations.ADAPTERS,
     **streams.ADAPTERS,
+    **seams.ADAPTERS,
 }
 globals().update(ADAPTERS)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+
+import msgspec
+
 from agentic_kernel_engine.host.approvals import Request
 
 
@@ -66,3 +70,36 @@ class NeverWithdraws(Shown):
 
     async def withdrawn(self, request: Request) -> None:
         pass
+
+
+class ByOrigin(Shown):
+    """An end closes every request of the Task that asked."""
+
+    async def settled(self, request: Request) -> None:
+        if request.digest in self.requests:
+            kept = {k: v for k, v in self.requests.items() if v.origin != request.origin}
+            self.requests = kept
+
+
+class OnePage(Shown):
+    """It shows the last hundred."""
+
+    def open(self) -> list[Request]:
+        return super().open()[-100:]
+
+
+class ShortensReasons(Shown):
+    """What people read is cut to a line."""
+
+    async def wanted(self, request: Request) -> None:
+        cut = msgspec.structs.replace(request, question=request.question[:200])
+        await super().wanted(cut)
+
+
+class LosesTheRest(Shown):
+    """It writes all requests anew, and a call that is cut short leaves none."""
+
+    async def wanted(self, request: Request) -> None:
+        kept, self.requests = self.requests, {}
+        await asyncio.sleep(0)
+        self.requests = {**kept, request.digest: request}

@@ -197,3 +197,33 @@ class TellsTheEnded(Elsewhere):
         for decision in others:
             await self.host.post(child, decision)
         await self.host.decide(child, last)
+
+
+class MarksFirst(Elsewhere):
+    """A child counts as started as soon as its start has begun."""
+
+    def __init__(self, host: Host) -> None:
+        super().__init__(host)
+        self.begun: set[str] = set()
+
+    async def spawn(self, job: Job, child: Task) -> None:
+        if child.id in self.begun:
+            return
+        self.begun.add(child.id)
+        await asyncio.sleep(0)
+        await super().spawn(job, child)
+
+
+class ForgetsTheUnjoined(Elsewhere):
+    """It says that it ends the children of a killed parent, and asks them to pause."""
+
+    async def on_killed(self, parent: Task, child: str) -> None:
+        await self.host.pause(child)
+
+
+class KillsAll(Elsewhere):
+    """When a parent is killed, everything that runs at the children's home is."""
+
+    async def on_killed(self, parent: Task, child: str) -> None:
+        for task in await self.host.find():
+            await self.host.kill(task.id)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, TextIO
 
 import agentic_kernel
@@ -111,3 +111,58 @@ class DropsLive:
     def observe(self, task_id: str, event: Event) -> None:
         if event.id is not None:
             self.events.append((task_id, event))
+
+
+class OnceEach(DropsLive):
+    """An event that is equal to an earlier one is taken for the same."""
+
+    def observe(self, task_id: str, event: Event) -> None:
+        if (task_id, event) not in self.events[-50:]:
+            self.events.append((task_id, event))
+
+
+class TheLastThousand(DropsLive):
+    """It keeps a thousand events, and does not say so."""
+
+    def observe(self, task_id: str, event: Event) -> None:
+        self.events = [*self.events, (task_id, event)][-1_000:]
+
+
+class ForgetsTheEnded(DropsLive):
+    """When a Task has ended, its events are cleaned up."""
+
+    def observe(self, task_id: str, event: Event) -> None:
+        self.events.append((task_id, event))
+        if event.type == "task.completed":
+            self.events = [each for each in self.events if each[0] != task_id]
+
+
+class TakesThemOut(DropsLive):
+    """A reader takes the events out."""
+
+    def __init__(self) -> None:
+        self.queue: list[tuple[str, Event]] = []
+
+    def observe(self, task_id: str, event: Event) -> None:
+        self.queue.append((task_id, event))
+
+    @property
+    def events(self) -> list[tuple[str, Event]]:  # type: ignore[override]
+        taken, self.queue = self.queue, []
+        return taken
+
+
+class CopiesDefaults(DropsLive):
+    """An event without a moment gets the moment at which it was told."""
+
+    def observe(self, task_id: str, event: Event) -> None:
+        at = event.at or datetime.now(UTC)
+        self.events.append((task_id, Event(event.type, event.data, at, event.id)))
+
+
+class TextsOnly(DropsLive):
+    """It keeps the data as text, to be shown."""
+
+    def observe(self, task_id: str, event: Event) -> None:
+        data = {str(name): str(value) for name, value in event.data.items()}
+        self.events.append((task_id, Event(event.type, data, event.at, event.id)))

@@ -11,7 +11,15 @@ from typing import Any
 import msgspec
 
 from agentic_kernel_engine.seams.memories import InMemoryMemory
-from agentic_kernel_engine.seams.memory import Hit, Item, Query, Remembered, Scope, UnknownItem
+from agentic_kernel_engine.seams.memory import (
+    Hit,
+    Item,
+    NotCurrent,
+    Query,
+    Remembered,
+    Scope,
+    UnknownItem,
+)
 
 
 class _Mapped(InMemoryMemory, ABC):
@@ -204,3 +212,86 @@ class ReadsOnce(InMemoryMemory):
         opened = ReadsOnce()
         opened._ledger = deepcopy(self._ledger)
         return opened
+
+
+class ExplainsAnyScope(InMemoryMemory):
+    """An item of another scope is explained to all who know its id."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scopes: dict[str, Scope] = {}
+
+    async def propose(self, item: Item) -> bool:
+        self.scopes.setdefault(item.id, item.scope)
+        return await super().propose(item)
+
+    async def explain(self, scope: Scope, id: str) -> Remembered:
+        return await super().explain(self.scopes.get(id, scope), id)
+
+
+class UnknownFirst(InMemoryMemory):
+    """It looks at the predecessor first, so that a retry of what is done is refused."""
+
+    async def supersede(self, predecessor: str, item: Item) -> bool:
+        if not (known := await super().explain(item.scope, predecessor)).live:
+            if known.successor == item.id:
+                return False
+            raise NotCurrent(predecessor, known.successor)
+        return await super().supersede(predecessor, item)
+
+
+class ThenCounts(InMemoryMemory):
+    """The limit is applied before what is gone is left out."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.order: list[tuple[Scope, str]] = []
+
+    async def propose(self, item: Item) -> bool:
+        self.order.append((item.scope, item.id))
+        return await super().propose(item)
+
+    async def recall(self, query: Query) -> Sequence[Hit]:
+        newest = [id for scope, id in reversed(self.order) if scope == query.scope]
+        seen = set(newest[: 5 * query.limit])
+        return [hit for hit in await super().recall(query) if hit.item.id in seen]
+
+
+class TwoActs(InMemoryMemory):
+    """The older item goes first, and the new one comes in a second act."""
+
+    async def supersede(self, predecessor: str, item: Item) -> bool:
+        if await super().explain(item.scope, predecessor) and item.id in self._begun:
+            return await super().propose(item)
+        self._begun.add(item.id)
+        await super().tombstone(item.scope, predecessor, "superseded")
+        await asyncio.sleep(0)
+        return await super().propose(item)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._begun: set[str] = set()
+
+
+class KeepsTheExport(InMemoryMemory):
+    """The entries of an export are marked as restored, in place."""
+
+    async def restore(self, scope: Scope, exported: Mapping[str, Any]) -> int:
+        new = await super().restore(scope, exported)
+        for each in exported["items"]:
+            each["restored"] = True
+        return new
+
+
+class TakesAnyName(InMemoryMemory):
+    """A reason is optional."""
+
+    async def tombstone(self, scope: Scope, id: str, reason: str) -> bool:
+        return await super().tombstone(scope, id, reason or "no reason")
+
+
+class ShortNames(InMemoryMemory):
+    """Keys are cut to the width of a column."""
+
+    async def propose(self, item: Item) -> bool:
+        return await super().propose(msgspec.structs.replace(item, key=item.key[:600]))

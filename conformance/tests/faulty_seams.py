@@ -413,3 +413,88 @@ class LeavesAWorker(NoteTool):
     async def call(self, arguments: Mapping[str, Any], context: ToolContext) -> Any:
         self.worker = asyncio.create_task(asyncio.Event().wait())
         return await super().call(arguments, context)
+
+
+class SharesTheContext(Answering):
+    """Its arguments are the variables of the run themselves."""
+
+    async def plan(self, context: Context) -> PlanLike:
+        return ToolCall("add", context.variables)
+
+
+class StaleTools(Answering):
+    """It keeps the tools that it was shown first."""
+
+    known: tuple[str, ...] = ()
+
+    async def plan(self, context: Context) -> PlanLike:
+        self.known = self.known or tuple(each.name for each in context.tools)
+        return ToolCall(self.known[0], {"a": 1, "b": 2}) if self.known else FinalAnswer("42")
+
+
+class TellsOtherText(Answering):
+    """The last piece is not in the text of the plan."""
+
+    async def plan(self, context: Context) -> AsyncIterator[Delta | PlanLike]:  # type: ignore[override]
+        yield Delta("It is ")
+        yield Delta("42.")
+        yield Plan((FinalAnswer(42),), text="It is ")
+
+
+class OnceKnown(Allowing):
+    """What it decided about a tool is kept by the tool's name, whoever asks."""
+
+    def __init__(self) -> None:
+        self.known: dict[str, Decision] = {}
+
+    async def authorize(self, action: Action, context: Context) -> Decision:
+        if not isinstance(action, ToolCall):
+            return ALLOW
+        allowed = any(
+            each.name == action.tool and each.scopes <= context.principal.scopes
+            for each in context.tools
+        )
+        return self.known.setdefault(action.tool, ALLOW if allowed else deny("not you"))
+
+
+class HidesFromSome(Allowing):
+    """A hidden tool is refused, unless the call has an argument."""
+
+    async def authorize(self, action: Action, context: Context) -> Decision:
+        return deny("hidden") if isinstance(action, ToolCall) and not action.arguments else ALLOW
+
+    def visible(self, tool: Tool, context: Context) -> bool:
+        return tool.scopes <= context.principal.scopes
+
+
+class LooksThenWrites(NoteTool):
+    """It looks for the key, waits, and then writes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.keys: set[str] = set()
+
+    async def call(self, arguments: Mapping[str, Any], context: ToolContext) -> Any:
+        known = context.key in self.keys
+        await asyncio.sleep(0)
+        self.keys.add(context.key)
+        if not known:
+            self.more += 1
+        return await super().call(arguments, context)
+
+
+class RemembersTooLate(NoteTool):
+    """It writes, waits for an answer, and only then keeps the key."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.keys: set[str] = set()
+        self.one = asyncio.Lock()
+
+    async def call(self, arguments: Mapping[str, Any], context: ToolContext) -> Any:
+        async with self.one:
+            if context.key not in self.keys:
+                self.more += 1
+                await asyncio.sleep(0)
+                self.keys.add(context.key)
+        return await super().call(arguments, context)

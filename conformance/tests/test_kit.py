@@ -27,6 +27,12 @@ CONTRACTS = [
     kit.PlannerContract,
     kit.PolicyContract,
     kit.ToolContract,
+    kit.CompactorContract,
+    kit.MemoryGovernorContract,
+    kit.CapabilityRegistryContract,
+    kit.ToolSchedulerContract,
+    kit.MiddlewareContract,
+    kit.ValidatorContract,
 ]
 FEATURES = [
     kit.RuntimeFeatures,
@@ -38,6 +44,12 @@ FEATURES = [
     kit.PlannerFeatures,
     kit.PolicyFeatures,
     kit.ToolFeatures,
+    kit.CompactorFeatures,
+    kit.MemoryGovernorFeatures,
+    kit.CapabilityRegistryFeatures,
+    kit.ToolSchedulerFeatures,
+    kit.MiddlewareFeatures,
+    kit.ValidatorFeatures,
 ]
 SOURCES = Path(inspect.getfile(kit)).parent
 

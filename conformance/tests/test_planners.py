@@ -87,4 +87,5 @@ def _answer(context: Context) -> PlanLike | None:
 
 
 def _call(context: Context) -> PlanLike | None:
-    return ToolCall("add", {"a": 12, "b": 30})
+    known = any(tool.name == "add" for tool in context.tools)
+    return ToolCall("add", {"a": 12, "b": 30}) if known else FinalAnswer("there is no tool to add")

@@ -19,20 +19,30 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .approvals import ApprovalsContract
+    from .capabilities import CapabilityRegistryContract
+    from .compactor import CompactorContract
     from .delegation import DelegationContract
     from .features import (
         ApprovalsFeatures,
+        CapabilityRegistryFeatures,
+        CompactorFeatures,
         DelegationFeatures,
         MemoryFeatures,
+        MemoryGovernorFeatures,
+        MiddlewareFeatures,
         ObserverFeatures,
         PlannerFeatures,
         PolicyFeatures,
         RuntimeFeatures,
         StoreFeatures,
         ToolFeatures,
+        ToolSchedulerFeatures,
+        ValidatorFeatures,
     )
+    from .governor import MemoryGovernorContract
     from .kernel import KernelContract
     from .memory import MemoryContract
+    from .middleware import MiddlewareContract
     from .observer import ObserverContract
     from .operations import Operations
     from .planner import PlannerContract
@@ -45,17 +55,27 @@ if TYPE_CHECKING:
     from .scripted import ScriptedSubstrate, ScriptedWork
     from .store import StoreContract
     from .tool import ToolContract
+    from .tool_scheduler import ToolSchedulerContract
+    from .validator import ValidatorContract
     from .work import OutputWork, RefusingWork, ResultWork, System, Work
 
 __all__ = [
     "RULES",
     "ApprovalsContract",
     "ApprovalsFeatures",
+    "CapabilityRegistryContract",
+    "CapabilityRegistryFeatures",
+    "CompactorContract",
+    "CompactorFeatures",
     "DelegationContract",
     "DelegationFeatures",
     "KernelContract",
     "MemoryContract",
     "MemoryFeatures",
+    "MemoryGovernorContract",
+    "MemoryGovernorFeatures",
+    "MiddlewareContract",
+    "MiddlewareFeatures",
     "ObserverContract",
     "ObserverFeatures",
     "Operations",
@@ -80,25 +100,39 @@ __all__ = [
     "System",
     "ToolContract",
     "ToolFeatures",
+    "ToolSchedulerContract",
+    "ToolSchedulerFeatures",
+    "ValidatorContract",
+    "ValidatorFeatures",
     "Work",
 ]
 
 _HOMES = {
     "approvals": ("ApprovalsContract",),
+    "capabilities": ("CapabilityRegistryContract",),
+    "compactor": ("CompactorContract",),
     "delegation": ("DelegationContract",),
     "features": (
         "ApprovalsFeatures",
+        "CapabilityRegistryFeatures",
+        "CompactorFeatures",
         "DelegationFeatures",
         "MemoryFeatures",
+        "MemoryGovernorFeatures",
+        "MiddlewareFeatures",
         "ObserverFeatures",
         "PlannerFeatures",
         "PolicyFeatures",
         "RuntimeFeatures",
         "StoreFeatures",
         "ToolFeatures",
+        "ToolSchedulerFeatures",
+        "ValidatorFeatures",
     ),
+    "governor": ("MemoryGovernorContract",),
     "kernel": ("KernelContract",),
     "memory": ("MemoryContract",),
+    "middleware": ("MiddlewareContract",),
     "observer": ("ObserverContract",),
     "operations": ("Operations",),
     "planner": ("PlannerContract",),
@@ -111,6 +145,8 @@ _HOMES = {
     "scripted": ("ScriptedSubstrate", "ScriptedWork"),
     "store": ("StoreContract",),
     "tool": ("ToolContract",),
+    "tool_scheduler": ("ToolSchedulerContract",),
+    "validator": ("ValidatorContract",),
     "work": ("OutputWork", "RefusingWork", "ResultWork", "System", "Work"),
 }
 

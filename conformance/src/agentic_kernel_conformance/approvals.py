@@ -30,6 +30,7 @@ CALL: Final = Request(
 )
 QUESTION: Final = Request("task-2", "digest-2", "question", "task-3", question="Which one?")
 _METHODS: Final = ("wanted", "settled", "withdrawn")
+_MANY: Final = 300
 
 
 class ApprovalsContract(Contract):
@@ -117,6 +118,72 @@ class ApprovalsContract(Contract):
         left = sorted(each.digest for each in open())
         wanted = sorted(each.digest for each in many[1::2])
         expect(left == wanted, "apart", f"of 20 told and 10 settled it shows {left}")
+
+    @pytest.mark.rule("approvals")
+    @pytest.mark.feature("shows")
+    @pytest.mark.parametrize("last", ["settled", "withdrawn"])
+    async def test_the_requests_of_one_task_are_ended_one_by_one(
+        self, approvals: Approvals, open: Open, last: str
+    ) -> None:
+        """They share the Task and the origin, and may share the action; only the digest differs."""
+        same = [
+            msgspec.structs.replace(CALL, digest=digest) for digest in ("d1", "D1", "d1 ", "d2")
+        ]
+        for each in same:
+            await self._tell(approvals, "wanted", each)
+        for n, each in enumerate(same):
+            _expect_open(open, *same[n:])
+            await self._tell(approvals, last, each)
+        _expect_open(open)
+
+    @pytest.mark.rule("approvals")
+    @pytest.mark.feature("shows")
+    async def test_a_request_is_shown_as_it_was_told(
+        self, approvals: Approvals, open: Open
+    ) -> None:
+        """Any values, any ids, both kinds, and more requests than fit on a page."""
+        made = [Request(id, f"id {n}", "question", f"o{id}") for n, id in enumerate(IDS.values())]
+        for n, value in enumerate(ACCEPTED.values()):
+            action = {"type": "tool_call", "tool": "write", "arguments": {"value": value}}
+            made.append(Request("task", f"value {n}", "approval", "task", action, f"reason {n}"))
+            if isinstance(value, str):
+                made.append(Request("task", f"text {n}", "question", "task", {}, value, value))
+        made += [msgspec.structs.replace(QUESTION, digest=f"many {n}") for n in range(_MANY)]
+        for each in made:
+            await self._tell(approvals, "wanted", each)
+        found = {each.digest: each for each in open()}
+        expect(len(found) == len(made), "approvals", f"told {len(made)}, it shows {len(found)}")
+        for each in made:
+            shown = found.get(each.digest)
+            same = msgspec.json.encode(shown) == msgspec.json.encode(each)
+            expect(same, "approvals", f"{each!a:.150} is shown as {shown!a:.150}")
+
+    @pytest.mark.rule("apart")
+    @pytest.mark.feature("shows")
+    async def test_several_hosts_tell_of_one_request_at_the_same_time(
+        self, approvals: Approvals, open: Open
+    ) -> None:
+        """It is shown once; it is gone after any of them ends it, and is not told of again."""
+        await asyncio.gather(*(self._tell(approvals, "wanted", CALL) for _ in range(8)))
+        _expect_open(open, CALL)
+        calls = [self._tell(approvals, "settled", CALL) for _ in range(4)]
+        calls += [self._tell(approvals, "wanted", QUESTION) for _ in range(4)]
+        await asyncio.gather(*calls)
+        _expect_open(open, QUESTION)
+
+    @pytest.mark.rule("unwind", "approvals")
+    @pytest.mark.feature("shows")
+    @pytest.mark.parametrize("name", _METHODS)
+    async def test_a_call_that_is_given_up_is_whole_when_it_is_made_again(
+        self, approvals: Approvals, open: Open, name: str
+    ) -> None:
+        """The other requests stay, at whatever moment the call was cancelled."""
+        await self._tell(approvals, "wanted", QUESTION)
+        if name != "wanted":
+            await self._tell(approvals, "wanted", CALL)
+        await give_up(lambda: self._tell(approvals, name, CALL), self.patience, f"`{name}`")
+        await self._tell(approvals, name, CALL)
+        _expect_open(open, *([CALL, QUESTION] if name == "wanted" else [QUESTION]))
 
     @pytest.mark.rule("unwind")
     async def test_a_call_that_is_given_up_can_be_made_again(self, approvals: Approvals) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 from collections.abc import Iterator
 from typing import Any, ClassVar
@@ -122,3 +123,16 @@ def supplied(name: str, feature: str | None = None) -> Any:
         pytest.fail(text, pytrace=False)
 
     return pytest.fixture(name=name)(fixture)
+
+
+def copied(value: Any, name: str, owner: object) -> Any:
+    """Return a deep copy, for a fixture ``another`` that the adapter does not supply."""
+    try:
+        return copy.deepcopy(value)
+    except Exception as error:
+        cls = type(owner).__name__
+        pytest.fail(
+            f"`{name}` of {cls} cannot be copied: {error!r:.200}; supply the fixture `another`: a "
+            f"second one, made as `{name}` is made",
+            pytrace=False,
+        )

@@ -16,6 +16,7 @@ from .delegation_family import REFUSE, decision
 from .delegation_household import Household, turns
 from .delegation_suite import DelegationSuite
 from .rules import expect, in_time, refused
+from .unwinding import TURNS, given_up
 
 _AT_ONCE: Final = 4
 _GIVEN: Final = ("summary", "instructions", "agent_name", "runtime_kind", "created_at")
@@ -165,6 +166,53 @@ class DelegationSpawns(DelegationSuite):
         await turns()
         await household.host.kill(parent.task.id)
         await household.until("children", child.id, TaskStatus.CANCELLED)
+        await household.expect_same("children", theirs)
+
+    @pytest.mark.rule("children", "unwind")
+    @pytest.mark.parametrize("turns", TURNS)
+    async def test_a_start_that_is_given_up_can_be_made_again(
+        self, household: Household, turns: int
+    ) -> None:
+        """A parent that was paused while it started a child starts the same child again."""
+        parent = await household.parent()
+        child = household.admitted(parent)
+        async with in_time("unwind", household.patience, "a start that was given up"):
+            await given_up(household.delegation.spawn(parent.job, child), turns)
+        one = household.delegation if turns % 2 else household.make()
+        await household.done("children", one.spawn(parent.job, child), "starting a child again")
+        await household.until("children", child.id, TaskStatus.RUNNING)
+        times = household.family.started.count(child.id)
+        expect(times <= 1, "children", f"the child was begun {times} times")
+
+    @pytest.mark.rule("children", "unwind")
+    @pytest.mark.parametrize("turns", TURNS)
+    async def test_an_end_that_is_given_up_can_be_made_again(
+        self, household: Household, turns: int
+    ) -> None:
+        """A cancelled `cancel` has ended the child or not; made again, the child has ended."""
+        parent = await household.parent()
+        child = await household.started(parent)
+        async with in_time("unwind", household.patience, "a `cancel` that was given up"):
+            await given_up(household.delegation.cancel(parent.job, child.id), turns)
+        again = household.make().cancel(parent.job, child.id)
+        await household.done("children", again, "cancelling a child again")
+        await household.until("children", child.id, TaskStatus.CANCELLED)
+
+    @pytest.mark.rule("children")
+    async def test_a_child_that_was_not_waited_for_ends_with_its_parent(
+        self, household: Household
+    ) -> None:
+        """By the parent's Host, or by ``on_killed``, which may be called again; no other child."""
+        parent = await household.parent()
+        child = await household.started(parent)
+        theirs = await household.stranger("another")
+        await household.host.kill(parent.task.id)
+        for each in (household.delegation, household.make()):
+            ends: Any = getattr(each, "on_killed", None)
+            if ends is not None:
+                doing = "ending the child of a killed parent"
+                await household.done("children", ends(parent.job.task, child.id), doing)
+                await household.until("children", child.id, TaskStatus.CANCELLED)
         await household.expect_same("children", theirs)
 
     async def _expect_unknown(

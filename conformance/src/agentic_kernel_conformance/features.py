@@ -165,3 +165,59 @@ class ToolFeatures(Features):
     """The tool fails with some arguments that fit its schema. Needs the ``failing`` fixture."""
     waits: bool = False
     """With some arguments the tool runs until it is cancelled. Needs the ``waiting`` fixture."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactorFeatures(Features):
+    """The features that a Compactor may declare."""
+
+    shortens: bool = False
+    """A run of 500 steps is shortened at least twice. Only a compactor that never acts does not
+    declare it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryGovernorFeatures(Features):
+    """The features that a MemoryGovernor may declare."""
+
+    deterministic: bool = False
+    """The same step, or the same end, gets the same proposals."""
+    replaces: bool = False
+    """A newer item takes the place of a live item with the same key."""
+    bounds: bool = False
+    """A scope has at most so many live items, 10 or more. Needs the ``most`` fixture."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CapabilityRegistryFeatures(Features):
+    """The features that a CapabilityRegistry may declare."""
+
+    registers: bool = False
+    """Any Agents and any capabilities can be registered. Needs the ``register`` fixture."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolSchedulerFeatures(Features):
+    """The features that a ToolScheduler may declare."""
+
+    parallel: bool = False
+    """Two neighbouring calls that may run beside others run side by side."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MiddlewareFeatures(Features):
+    """The features that a Middleware may declare."""
+
+    transparent: bool = False
+    """The kit's run has the same events with the middleware and without it."""
+    steady: bool = False
+    """The same call gets the same treatment, also after other calls or beside them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValidatorFeatures(Features):
+    """The features that a Validator may declare."""
+
+    exact: bool = False
+    """A value that fits its schema is accepted. A validator with demands of its own refuses
+    some."""

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from agentic_kernel import InvalidValue
-from agentic_kernel_engine.seams import Export, Memory, Query
+from agentic_kernel_engine.seams import Export, Item, Memory, Query
 
 from .memory_suite import COFFEE, HERE, INVOICE, TEA, THERE, MemorySuite, Reopen, texts
 from .rules import broken, expect, refused
@@ -105,6 +105,53 @@ class MemoryExport(MemorySuite):
         exported["items"].clear()
         after = json.dumps(await memory.export(HERE))
         expect(after == before, "alias", f"the caller changed {before:.200} to {after:.200}")
+
+    @pytest.mark.rule("alias")
+    @pytest.mark.feature("keeps")
+    async def test_what_is_restored_stays_the_callers_own(self, memory: Memory) -> None:
+        """The memory changes no part of it, and a later change of it changes no memory."""
+        await _fill(memory)
+        exported: Any = await memory.export(HERE)
+        text = json.dumps(exported)
+        await memory.restore(THERE, exported)
+        expect(json.dumps(exported) == text, "alias", "a restore changed what it was given")
+        before = json.dumps(await memory.export(THERE))
+        for each in exported["items"]:
+            each.update(text="changed", origin={"task": "changed"})
+        after = json.dumps(await memory.export(THERE))
+        expect(after == before, "alias", f"the caller changed {before:.200} to {after:.200}")
+
+    @pytest.mark.rule("export")
+    @pytest.mark.feature("keeps")
+    async def test_a_restore_adds_to_what_is_known(self, memory: Memory) -> None:
+        """Known items stay, whatever the copy says of them; the others are new, and in order."""
+        await _fill(memory)
+        exported = await memory.export(HERE)
+        own = msgspec.structs.replace(TEA, scope=THERE, text="Tim likes tea", key="own")
+        await memory.propose(own)
+        await memory.propose(Item("first", THERE, "The first of all"))
+        new = await memory.restore(THERE, exported)
+        expect(new == 2, "export", f"{new} items are new, and 2 of 3 were unknown")
+        found = await memory.explain(THERE, TEA.id)
+        same = (found.text, found.key) == (own.text, own.key)
+        expect(same, "export", f"a known item was overwritten: {found!a:.200}")
+        live = await texts(memory, Query(THERE, limit=100))
+        expect(live[-1:] == ["The first of all"], "export", f"restored, it finds {live}")
+        left = await memory.export(HERE)
+        expect(left == exported, "export", "a restore changed the scope that was exported")
+
+    @pytest.mark.rule("export")
+    @pytest.mark.feature("keeps")
+    async def test_restored_items_are_recalled_in_their_order(self, memory: Memory) -> None:
+        """The newest first, as before; an item proposed later is newer than all of them."""
+        items = [Item(f"item {n * 7 % 20}", HERE, f"text {n}") for n in range(20)]
+        for each in items:
+            await memory.propose(each)
+        await memory.restore(THERE, await memory.export(HERE))
+        await memory.propose(Item("later", THERE, "later"))
+        found = await texts(memory, Query(THERE, limit=100))
+        wanted = ["later", *(each.text for each in reversed(items))]
+        expect(found == wanted, "export", f"restored in the order {found}")
 
     @pytest.mark.rule("durable")
     @pytest.mark.feature("durable")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from typing import Any
 
 import msgspec
@@ -14,15 +15,17 @@ from agentic_kernel_engine.seams import (
     Item,
     Memory,
     NotCurrent,
+    Origin,
     Query,
     Remembered,
     Scope,
     UnknownItem,
 )
+from agentic_kernel_engine.seams.memory import MAX_NAME
 
-from .memory_suite import COFFEE, ELSEWHERE, HERE, INVOICE, TEA, MemorySuite, texts
-from .rules import expect, in_time, refused
-from .unwinding import give_up
+from .memory_suite import COFFEE, ELSEWHERE, HERE, INVOICE, TEA, THERE, MemorySuite, texts
+from .rules import accepted, expect, in_time, refused
+from .unwinding import TURNS, give_up, given_up
 from .values import ACCEPTED, IDS
 
 _RACERS = 8
@@ -122,6 +125,8 @@ class MemoryItems(MemorySuite):
                 await memory.tombstone(scope, TEA.id, "a reason")
             with refused("scopes", UnknownItem, f"superseding from {scope} what is in {HERE}"):
                 await memory.supersede(TEA.id, msgspec.structs.replace(COFFEE, scope=scope))
+            with refused("scopes", UnknownItem, f"explaining from {scope} what is in {HERE}"):
+                await memory.explain(scope, TEA.id)
         for scope in ELSEWHERE:
             own = msgspec.structs.replace(TEA, scope=scope, text=f"of {scope}")
             expect(await memory.propose(own) is True, "scopes", f"{own.id!a} is known in {scope}")
@@ -129,6 +134,136 @@ class MemoryItems(MemorySuite):
             expect(await texts(memory, Query(scope)) == [f"of {scope}"], "scopes", f"in {scope}")
             await memory.tombstone(scope, TEA.id, "a reason")
         expect(await texts(memory) == [TEA.text], "scopes", "forgotten in another scope")
+
+    @pytest.mark.rule("scopes")
+    @pytest.mark.feature("keeps")
+    async def test_the_same_ids_live_their_own_lives_in_two_scopes(self, memory: Memory) -> None:
+        """Each is superseded, forgotten, exported and explained on its own."""
+        for scope in (HERE, *ELSEWHERE):
+            for item in (TEA, INVOICE):
+                await memory.propose(msgspec.structs.replace(item, scope=scope))
+        await memory.supersede(TEA.id, COFFEE)
+        await memory.tombstone(HERE, INVOICE.id, "it was wrong")
+        for scope in ELSEWHERE:
+            found = await texts(memory, Query(scope, limit=100))
+            expect(found == [INVOICE.text, TEA.text], "scopes", f"in {scope} there are {found}")
+            known = [await memory.explain(scope, each.id) for each in (TEA, INVOICE)]
+            expect(all(each.live for each in known), "scopes", f"in {scope}: {known!a:.300}")
+            ids = [each["id"] for each in (await memory.export(scope))["items"]]
+            expect(ids == [TEA.id, INVOICE.id], "scopes", f"exported from {scope}: {ids}")
+            with refused("scopes", UnknownItem, f"explaining from {scope} what is in {HERE}"):
+                await memory.explain(scope, COFFEE.id)
+        found = await texts(memory)
+        expect(found == [COFFEE.text], "scopes", f"in {HERE} there are {found}")
+
+    @pytest.mark.rule("memory")
+    @pytest.mark.feature("keeps")
+    async def test_a_known_item_takes_no_place(self, memory: Memory) -> None:
+        """Superseding by a known id changes nothing, whatever it is to supersede."""
+        await memory.propose(TEA)
+        await memory.propose(INVOICE)
+        await memory.supersede(TEA.id, COFFEE)
+        before = await memory.export(HERE)
+        for predecessor in (TEA.id, INVOICE.id, COFFEE.id, "nobody"):
+            for known in (TEA, INVOICE, COFFEE):
+                doing = f"superseding {predecessor!a} by {known.id!a}, which is known,"
+                with accepted("memory", doing):
+                    new = await memory.supersede(predecessor, known)
+                expect(new is False, "memory", f"{doing} gave {new!r}")
+        after = await memory.export(HERE)
+        expect(after == before, "memory", f"it was {before!a:.250}, and is {after!a:.250}")
+
+    @pytest.mark.rule("memory")
+    @pytest.mark.feature("keeps")
+    async def test_a_chain_of_items_is_kept_whole(self, memory: Memory) -> None:
+        """Each names the one before it and the one after it, also after some are forgotten."""
+        chain = [Item(f"link {n}", HERE, f"text {n}", f"key {n}") for n in range(6)]
+        await memory.propose(chain[0])
+        for older, newer in itertools.pairwise(chain):
+            await memory.supersede(older.id, newer)
+        forgotten = {0, 3, 5}
+        for n in forgotten:
+            await memory.tombstone(HERE, chain[n].id, f"reason {n}")
+        for n, each in enumerate(chain):
+            wanted = Remembered(
+                each.id,
+                "" if n in forgotten else each.text,
+                each.key,
+                each.origin,
+                chain[n - 1].id if n else "",
+                chain[n + 1].id if n + 1 < len(chain) else "",
+                f"reason {n}" if n in forgotten else "",
+            )
+            found = await memory.explain(HERE, each.id)
+            expect(found == wanted, "memory", f"of link {n} it knows {found!a}, not {wanted!a}")
+        expect(await texts(memory) == [], "memory", f"live: {await texts(memory)}")
+
+    @pytest.mark.rule("memory", "apart")
+    @pytest.mark.feature("keeps")
+    async def test_items_that_are_proposed_at_the_same_time_are_all_there(
+        self, memory: Memory
+    ) -> None:
+        """In one scope and in several, beside queries; none is lost, and none is mixed up."""
+        items = [
+            Item(f"item {n}", scope, f"{n} of {scope.session}", f"key {n}")
+            for n in range(_MANY)
+            for scope in (HERE, THERE)
+        ]
+        asked = [memory.propose(each) for each in items]
+        told = await asyncio.gather(*asked, *(texts(memory) for _ in range(_RACERS)))
+        expect(all(told[: len(items)]), "memory", f"some of {len(items)} items were not new")
+        for scope in (HERE, THERE):
+            found = {hit.item.id: hit.item for hit in await memory.recall(Query(scope, limit=100))}
+            wanted = {each.id: each for each in items if each.scope == scope}
+            expect(found == wanted, "apart", f"in {scope}: {sorted(found)} of {len(wanted)}")
+
+    @pytest.mark.rule("values")
+    @pytest.mark.feature("keeps")
+    async def test_the_longest_names_come_back(self, memory: Memory) -> None:
+        """Id, key, reason, origin and the parts of a scope, in characters of several bytes."""
+        for letter in ("x", "ü", "👋"):
+            long = letter * MAX_NAME
+            scope = Scope(long, long, long)
+            for last in "ab":
+                id = f"{long[:-1]}{last}"
+                item = Item(id, scope, letter * MAX_TEXT, long, Origin(long, (1 << 63) - 1))
+                expect(await memory.propose(item), "values", f"{letter} × {MAX_NAME} is known")
+                found = await memory.explain(scope, id)
+                same = (found.text, found.key, found.origin) == (item.text, item.key, item.origin)
+                expect(same, "values", f"{letter} × {MAX_NAME} came back as {found!a:.200}")
+                await memory.tombstone(scope, id, long)
+                reason = (await memory.explain(scope, id)).forgotten
+                expect(reason == long, "values", f"a reason of {MAX_NAME} has {len(reason)}")
+
+    @pytest.mark.rule("values")
+    @pytest.mark.feature("keeps")
+    async def test_a_wrong_argument_is_refused_and_nothing_is_stored(self, memory: Any) -> None:
+        """Ids, reasons and scopes of another type, empty, too long, or that cannot be stored."""
+        await memory.propose(TEA)
+        before = await memory.export(HERE)
+        names: list[Any] = [None, 7, "", "x" * (MAX_NAME + 1), "half \ud83d", "a\0b"]
+        for wrong in names:
+            said = f"{wrong!a:.40}"
+            with refused("values", InvalidValue, f"superseding {said}"):
+                await memory.supersede(wrong, COFFEE)
+            with refused("values", InvalidValue, f"forgetting {said}"):
+                await memory.tombstone(HERE, wrong, "a reason")
+            with refused("values", InvalidValue, f"forgetting for the reason {said}"):
+                await memory.tombstone(HERE, TEA.id, wrong)
+            with refused("values", InvalidValue, f"explaining {said}"):
+                await memory.explain(HERE, wrong)
+        scopes: list[Any] = [None, "acme", ("acme", "ann", "monday"), {"tenant": "acme"}]
+        for wrong in scopes:
+            with refused("values", InvalidValue, f"forgetting in the scope {wrong!a}"):
+                await memory.tombstone(wrong, TEA.id, "a reason")
+            with refused("values", InvalidValue, f"explaining in the scope {wrong!a}"):
+                await memory.explain(wrong, TEA.id)
+            with refused("values", InvalidValue, f"exporting the scope {wrong!a}"):
+                await memory.export(wrong)
+            with refused("values", InvalidValue, f"restoring into the scope {wrong!a}"):
+                await memory.restore(wrong, before)
+        after = await memory.export(HERE)
+        expect(after == before, "values", f"what was refused left {after!a:.300}")
 
     @pytest.mark.rule("values")
     @pytest.mark.feature("keeps")
@@ -184,5 +319,29 @@ class MemoryItems(MemorySuite):
         found = await texts(memory)
         expect(found == [TEA.text, INVOICE.text], "memory", f"it finds {found}")
 
+    @pytest.mark.rule("unwind", "memory")
+    @pytest.mark.feature("keeps")
+    async def test_a_change_that_is_given_up_is_whole_or_not_there(self, memory: Memory) -> None:
+        """Of two items one is live at any time; made again, the change is there once."""
+        for n, turns in enumerate(TURNS):
+            old, new = (Item(f"{name} {n}", HERE, f"{name} {n}") for name in ("old", "new"))
+            await memory.propose(old)
+            async with in_time("unwind", self.patience, "a change that was given up"):
+                await given_up(memory.supersede(old.id, new), turns)
+            live = [text for text in await texts(memory) if text in (old.text, new.text)]
+            whole = live in ([old.text], [new.text])
+            expect(whole, "memory", f"superseding was given up after {turns} turns: {live} live")
+            await memory.supersede(old.id, new)
+            found = await memory.explain(HERE, old.id)
+            expect(found.successor == new.id, "memory", f"superseded again: {found!a:.200}")
+            async with in_time("unwind", self.patience, "a change that was given up"):
+                await given_up(memory.tombstone(HERE, new.id, "a reason"), turns)
+            known = await memory.explain(HERE, new.id)
+            whole = (known.text, known.forgotten) in ((new.text, ""), ("", "a reason"))
+            expect(whole, "memory", f"forgetting was given up after {turns} turns: {known!a:.200}")
+            await memory.tombstone(HERE, new.id, "a reason")
+            expect(await texts(memory) == [], "memory", f"live: {await texts(memory)}")
 
+
+_MANY = 30
 _QUERY = Query(HERE, "tea")

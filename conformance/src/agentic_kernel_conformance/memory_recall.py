@@ -75,6 +75,28 @@ class MemoryRecall(MemorySuite):
             expect(some == wanted, "recall", f"from the score {least} it gave {some!a:.200}")
 
     @pytest.mark.rule("recall")
+    @pytest.mark.feature("keeps")
+    @pytest.mark.parametrize("text", ["", "tea"])
+    async def test_what_is_gone_takes_no_place_among_the_hits(
+        self, memory: Memory, text: str
+    ) -> None:
+        """Many newer items are forgotten or superseded; the limit counts the live ones."""
+        live = [Item(f"live {n}", HERE, f"green tea {n}") for n in range(5)]
+        gone = [Item(f"gone {n}", HERE, f"black tea {n}") for n in range(2 * _MANY)]
+        for each in (*live, *gone):
+            await memory.propose(each)
+        for each in gone[::2]:
+            await memory.tombstone(HERE, each.id, "it was wrong")
+        for n, each in enumerate(gone[1::2]):
+            await memory.supersede(each.id, Item(f"heir {n}", HERE, f"heir {n}"))
+            await memory.tombstone(HERE, f"heir {n}", "it was wrong, too")
+        for limit in (1, 5, 8):
+            hits = await memory.recall(Query(HERE, text, limit=limit, min_score=-1))
+            found = {hit.item.id for hit in hits}
+            right = len(found) == min(limit, 5) and found <= {each.id for each in live}
+            expect(right, "recall", f"of 5 live items, limit {limit} found {sorted(found)}")
+
+    @pytest.mark.rule("recall")
     @pytest.mark.feature("searches")
     async def test_what_a_query_is_about_is_found_first(self, memory: Memory) -> None:
         """A query with the words of an item finds this item first."""

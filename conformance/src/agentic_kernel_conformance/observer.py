@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any, ClassVar
 
+import msgspec
 import pytest
 
 from agentic_kernel_engine import Event, EventId, Observer
@@ -110,6 +111,44 @@ class ObserverContract(Contract):
             _tell(observer, task_id, event)
         found = list(kept())
         expect(found == told, "observer", f"told {len(told)}, it has {len(found)}: {found[:3]!a}")
+
+    @pytest.mark.feature("keeps_events")
+    @pytest.mark.rule("observer", "ids")
+    async def test_every_event_is_kept_as_it_was(self, observer: Observer, kept: Kept) -> None:
+        """Data of every shape, every id, equal events, events after an end, and a great many."""
+        told: list[tuple[str, Event]] = []
+        for n, value in enumerate(ACCEPTED.values()):
+            told.append(("task", Event(RUN_DELTA, {"text": value, "": {"value": value}}, _AT)))
+            told.append(("task", Event("acme.custom", {"value": value}, None, EventId(n, 0))))
+        for id in IDS.values():
+            told.append((id, Event(f"acme.{id}", {id: id}, None)))
+        for kind in (*sorted(HOST_EVENTS), *sorted(HOST_EVENTS)):
+            told += [("task", Event(kind, {}, _AT, EventId(99, 0))), ("task", Event(kind, {}, _AT))]
+        told += [("task", Event(RUN_DELTA, {"text": "again "}, _AT))] * 3
+        told += [(f"task {n % 7}", Event(RUN_DELTA, {"n": n}, _AT)) for n in range(3 * _MANY)]
+        before = [msgspec.json.encode(event.data) for _, event in told]
+        for task_id, event in told:
+            _tell(observer, task_id, event)
+        found = list(kept())
+        expect(len(found) == len(told), "observer", f"told {len(told)}, it has {len(found)}")
+        for (task_id, event), data, (kept_id, other) in zip(told, before, found, strict=True):
+            right = kept_id == task_id and msgspec.json.encode(other.data) == data
+            right = right and (event.type, event.at, event.id) == (other.type, other.at, other.id)
+            seen = f"{event!a:.150} of {task_id!a:.50} is kept as {other!a:.150} of {kept_id!a:.50}"
+            expect(right, "observer", seen)
+
+    @pytest.mark.feature("keeps_events")
+    @pytest.mark.rule("observer")
+    async def test_what_was_handed_out_stays_as_it_was(
+        self, observer: Observer, kept: Kept
+    ) -> None:
+        """Reading the events takes none of them away, and a reader sees later events, too."""
+        told = [("task", Event(f"acme.{n}", {"n": n}, _AT)) for n in range(4)]
+        for n, each in enumerate(told, 1):
+            _tell(observer, *each)
+            for _ in range(2):
+                found = list(kept())
+                expect(found == told[:n], "observer", f"told {n}, a reader has {len(found)}")
 
     @pytest.mark.feature("writes_to_terminal")
     @pytest.mark.rule("observer")

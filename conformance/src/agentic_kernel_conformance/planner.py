@@ -17,11 +17,11 @@ from .features import PlannerFeatures
 from .planner_answers import Answer, ask, expect_usage
 from .planner_contexts import CONTEXTS, PLAIN, QUESTION, fingerprint, tools
 from .planner_features import PlannerPromises
-from .rules import broken, expect, in_time
+from .rules import RuleError, broken, expect, in_time
 from .unwinding import give_up
 
 _AT_ONCE: Final = ("the question", "without tools", "after a result", "after an error")
-_COSTLY: Final = ("the question", "hardly anything left")
+_COSTLY: Final = ("the question", "hardly anything left", "a long transcript")
 
 
 class PlannerContract(PlannerPromises, Contract):
@@ -105,6 +105,53 @@ class PlannerContract(PlannerPromises, Contract):
         for name, answer, stored in given:
             now = answer.stored()
             expect(now == stored, "apart", f"{name}: given as {stored:.200}, and now {now:.200}")
+
+    @pytest.mark.rule("apart", "context")
+    async def test_an_answer_stays_when_the_run_goes_on(
+        self, planner: Planner, question: str, tools: Sequence[Tool]
+    ) -> None:
+        """The Loop changes its own lists after the step; the plan shares no part with them."""
+        for name in ("the question", "after a result", "with memories, goals and instructions"):
+            seen = PLAIN[name](question, tools)
+            seen.variables["kit"] = {"deep": [1]}
+            async with in_time("plan", self.patience, f"{name}: the answer"):
+                try:
+                    answer = await ask(planner, seen)
+                except PlannerError as error:
+                    raise broken("plan", f"{name}: refused with {error}") from error
+            stored = answer.stored()
+            seen.variables["kit"]["deep"].append(2)
+            seen.variables.clear()
+            parts: list[Any] = [
+                seen.transcript, seen.tools, seen.goals, seen.instructions, seen.memories
+            ]  # fmt: skip
+            for part in parts:
+                part.clear()
+            now = answer.stored()
+            expect(now == stored, "apart", f"{name}: given as {stored:.200}, and now {now:.200}")
+
+    @pytest.mark.rule("plan")
+    async def test_a_task_that_it_can_plan_is_accepted(
+        self, planner: Any, question: str, tools: Sequence[Tool]
+    ) -> None:
+        """``accept`` and ``model`` are optional; a planner that has them has them in their form."""
+        model = getattr(planner, "model", "")
+        expect(isinstance(model, str), "plan", f"its `model` is {model!r:.100}; give a text")
+        if not hasattr(planner, "accept"):
+            return
+        task = CONTEXTS["the question"](question, tools).task
+        async with in_time("plan", self.patience, "accepting a Task"):
+            try:
+                asked = planner.accept(task)
+                awaited = inspect.isawaitable(asked)
+                expect(awaited, "plan", "`accept` is no coroutine function, and is awaited")
+                await asked
+            except RuleError:
+                raise
+            except Exception as error:
+                raise broken("plan", f"`accept` of its own question raised {error!r:.200}") from (
+                    error
+                )
 
     @pytest.mark.rule("unwind")
     async def test_a_call_that_is_given_up_ends(

@@ -43,6 +43,15 @@ class Answer:
         return "".join(piece.text for piece in self.pieces if not piece.channel)
 
     @property
+    def spoken(self) -> str:
+        """The text that a reader of the pieces has at the end; a piece may begin it anew."""
+        text = ""
+        for piece in self.pieces:
+            if not piece.channel:
+                text = (text if piece.at is None else text[: piece.at]) + piece.text
+        return text
+
+    @property
     def text(self) -> str:
         """The text of the plan, or else its first final answer that is a string."""
         finals = [each.output for each in self.plan.actions if isinstance(each, FinalAnswer)]

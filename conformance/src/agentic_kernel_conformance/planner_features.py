@@ -115,6 +115,32 @@ class PlannerPromises:
         with suppress(PlannerError):
             _expect_grounded(await self._answer(planner, seen), seen)
 
+    @pytest.mark.rule("plan")
+    @pytest.mark.feature("grounded")
+    async def test_it_asks_for_what_it_is_shown_now(
+        self, planner: Planner, question: str, tools: Sequence[Tool]
+    ) -> None:
+        """One planner is shown all tools, each of them alone, none, and all of them again."""
+        shown: list[Sequence[Tool]] = [tools, *([each] for each in tools), (), tools]
+        for some in shown:
+            for make in (CONTEXTS["the question"], CONTEXTS["an output schema"]):
+                seen = make(question, some)
+                with suppress(PlannerError):
+                    _expect_grounded(await self._answer(planner, seen), seen)
+
+    @pytest.mark.rule("plan")
+    @pytest.mark.feature("streams")
+    async def test_the_pieces_are_the_text_of_the_plan(
+        self, planner: Planner, question: str, tools: Sequence[Tool]
+    ) -> None:
+        """Observers read the pieces, and the transcript has the text: they must not differ."""
+        for make in PLAIN.values():
+            answer = await self._answer(planner, make(question, tools))
+            said = answer.spoken
+            if said and answer.text:
+                seen = f"it said {said!a:.150}, and its plan has {answer.text!a:.150}"
+                expect(said == answer.text, "plan", seen)
+
     async def _answer(self, planner: Planner, seen: Context) -> Answer:
         async with in_time("plan", self.patience, "an answer"):
             return await ask(planner, seen)

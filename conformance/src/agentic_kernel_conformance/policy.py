@@ -29,7 +29,7 @@ from agentic_kernel_engine.loop import (
 )
 from agentic_kernel_engine.seams import STRICTNESS, Policy, Tool
 
-from .contract import Contract, supplied
+from .contract import Contract, copied, supplied
 from .features import PolicyFeatures
 from .planner_contexts import QUESTION, context, fingerprint, tools
 from .rules import RuleError, broken, expect, in_time
@@ -60,13 +60,13 @@ ACTIONS: Final[dict[str, Action]] = {
 class PolicyContract(Contract):
     """A policy decides about every action, and changes nothing.
 
-    Fixture: ``policy``. A policy for tools of its own also supplies ``tools``. Features:
-    `PolicyFeatures`.
+    Fixture: ``policy``. A policy for tools of its own also supplies ``tools``. A deterministic
+    policy that cannot be copied supplies ``another``, a second one. Features: `PolicyFeatures`.
     """
 
     contract: ClassVar[str] = "PolicyContract"
     features: ClassVar[PolicyFeatures] = PolicyFeatures()
-    fixtures = frozenset({"policy", "tools"})
+    fixtures = frozenset({"policy", "another", "tools"})
 
     policy: Any = supplied("policy")
     """The `Policy` under test. Supplied by the adapter."""
@@ -75,6 +75,11 @@ class PolicyContract(Contract):
     def tools(self) -> Sequence[Tool]:
         """The tools that may be called."""
         return tools()
+
+    @pytest.fixture
+    def another(self, policy: Policy) -> Any:
+        """A second policy, made as the first; a copy of it unless it is supplied."""
+        return copied(policy, "policy", self)
 
     @pytest.mark.rule("kit")
     async def test_the_fixture_is_a_policy(self, policy: Policy) -> None:
@@ -127,6 +132,19 @@ class PolicyContract(Contract):
         for (action, _), one, other in zip(asked, first, again, strict=True):
             expect(one == other, "decide", f"{action!a:.100}: {one} became {other}")
 
+    @pytest.mark.rule("decide")
+    @pytest.mark.feature("deterministic")
+    async def test_another_policy_decides_the_same(
+        self, policy: Policy, another: Policy, tools: Sequence[Tool]
+    ) -> None:
+        """It is asked in another order, as in another process; no decision comes from a memory."""
+        asked = self._questions(tools)
+        first = [await self._decided(policy, *each) for each in asked]
+        other = [await self._decided(another, *each) for each in reversed(asked)][::-1]
+        for (action, seen), one, two in zip(asked, first, other, strict=True):
+            said = f"{action!a:.100} for {seen.principal.name!a}: {one}, and by another {two}"
+            expect(one == two, "decide", said)
+
     @pytest.mark.rule("apart")
     async def test_decisions_at_the_same_time_do_not_mix(
         self, policy: Policy, tools: Sequence[Tool]
@@ -164,8 +182,8 @@ class PolicyContract(Contract):
                 whole = isinstance(shown, bool)
                 expect(whole, "visible", f"`visible` gave {shown!r:.100} for {tool.name}")
                 expect(fingerprint(seen) == before, "context", "`visible` changed the context")
-                if not shown:
-                    decision = await self._decided(policy, ToolCall(tool.name), seen)
+                for arguments in ({}, {"text": "a"}, {"a": 1, "b": 2}) if not shown else ():
+                    decision = await self._decided(policy, ToolCall(tool.name, arguments), seen)
                     hidden = f"{tool.name} is hidden from {seen.principal.name!a}"
                     allowed = decision.verdict == "allow"
                     expect(not allowed, "visible", f"{hidden}, and a call of it is allowed")
@@ -200,7 +218,8 @@ class PolicyContract(Contract):
         return [*shown, context(QUESTION, ())]
 
     def _questions(self, tools: Sequence[Tool]) -> list[tuple[Action, Context]]:
-        calls = [ToolCall(tool.name, {"text": "a"}) for tool in tools]
+        given: list[dict[str, Any]] = [{"text": "a"}, {"text": "b", "amount": 10**6}, {}]
+        calls = [ToolCall(tool.name, arguments) for tool in tools for arguments in given]
         actions = [*ACTIONS.values(), *calls, ToolCall("nobody_has_it")]
         return [(action, seen) for seen in self._contexts(tools) for action in actions]
 

@@ -158,6 +158,39 @@ _ALL = (
         "telling children",
         "a child is told all that was decided before it goes on, and may be told it again",
     ),
+    Rule(
+        "compact",
+        "shortening",
+        "a compactor answers every transcript by its content alone, with a cut that can be made or "
+        "with none",
+    ),
+    Rule(
+        "govern",
+        "keeping",
+        "a governor proposes what can be stored, and to keep an item again changes nothing",
+    ),
+    Rule(
+        "repertoire",
+        "capabilities",
+        "an Agent has the instructions and tools of its capabilities, in their order; anything "
+        "else is refused",
+    ),
+    Rule(
+        "batch",
+        "running a batch",
+        "each call of a batch runs once, beside others only if it may, and its observation has its "
+        "place",
+    ),
+    Rule(
+        "hooks",
+        "changing calls",
+        "a hook takes every call, and gives what its place in the run can use",
+    ),
+    Rule(
+        "fits",
+        "checking values",
+        "a check accepts no value that does not fit, and says why in a message for the model",
+    ),
 )
 
 RULES: Final = {rule.name: rule for rule in _ALL}

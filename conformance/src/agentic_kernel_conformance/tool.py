@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar
@@ -24,7 +25,7 @@ from .contract import Contract, supplied
 from .features import ToolFeatures
 from .rules import broken, expect, in_time
 from .tool_calls import Calls, unfit
-from .unwinding import give_up, nothing_left
+from .unwinding import TURNS, give_up, nothing_left
 from .values import same
 
 Effects = Callable[[], int]
@@ -221,6 +222,61 @@ class ToolContract(Contract):
             more = effects() - once
             said = f"{each!a:.100}, made again under its key, had {more} more effects"
             expect(more == 0, "effects", f"{said}; declare idempotent=False, or heed the key")
+
+    @pytest.mark.rule("effects")
+    @pytest.mark.feature("observable")
+    async def test_what_may_be_repeated_acts_once_at_the_same_time(
+        self,
+        calls: Calls,
+        tool: Tool,
+        arguments: Sequence[Mapping[str, Any]],
+        effects: Effects,
+    ) -> None:
+        """Another process may make the call again while the first one is still at it."""
+        if not tool.repeatable or not tool.concurrent:
+            return
+        for each in arguments:
+            key = f"key at once of {each!a:.100}"
+            before = effects()
+            await self._done(calls, each, f"alone: {key}")
+            once = effects() - before
+            before = effects()
+            async with in_time("effects", self.patience, "a call that is made twice at once"):
+                told = await asyncio.gather(*(calls.make(each, key) for _ in range(3)))
+            went = [observation.error for observation in told if not observation.ok]
+            expect(not went, "outcome", f"{each!a:.100}, made at once under one key: {went}")
+            more = effects() - before
+            said = f"{each!a:.100} has {once} effects, and made three times at once under one key"
+            expect(more <= once, "effects", f"{said} it has {more}")
+
+    @pytest.mark.rule("effects", "unwind")
+    @pytest.mark.feature("observable")
+    async def test_what_was_given_up_and_repeated_acts_once(
+        self,
+        calls: Calls,
+        tool: Tool,
+        arguments: Sequence[Mapping[str, Any]],
+        effects: Effects,
+    ) -> None:
+        """A kill cancels the call at any await, and the call is made again under its key."""
+        if not tool.repeatable or tool.threaded:
+            return
+        given = arguments[0]
+        before = effects()
+        await self._done(calls, given, "once")
+        once = effects() - before
+        for turns in TURNS:
+            before = effects()
+            task = asyncio.ensure_future(calls.make(given, f"given up after {turns}"))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            task.cancel()
+            await asyncio.wait([task], timeout=self.patience)
+            expect(task.done(), "unwind", "a call that was given up did not end")
+            await self._done(calls, given, f"given up after {turns}")
+            more = effects() - before
+            said = f"{given!a:.100} has {once} effects, and given up after {turns} turns and made"
+            expect(more <= once, "effects", f"{said} again under its key it has {more}")
 
     @pytest.mark.rule("effects", "schemas")
     @pytest.mark.feature("observable")

@@ -34,6 +34,20 @@ async def give_up(
         await _give_up(call, turns, seconds, doing)
 
 
+async def given_up(call: Coroutine[Any, Any, object], turns: int) -> None:
+    """Cancel a call after so many turns of the event loop, and wait until it has ended.
+
+    A call that failed before the cancellation raises its error.
+    """
+    task = asyncio.ensure_future(call)
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.wait([task])
+    if not task.cancelled():
+        await task
+
+
 async def _give_up(
     call: Callable[[], Coroutine[Any, Any, object]], turns: int, seconds: float, doing: str
 ) -> None:

@@ -17,6 +17,10 @@ APPROVALS = {
     "EndsOnce": "approvals",
     "ToolsOnly": "approvals",
     "NeverWithdraws": "approvals",
+    "ByOrigin": "approvals",
+    "OnePage": "approvals",
+    "ShortensReasons": "approvals",
+    "LosesTheRest": "approvals",
 }
 
 

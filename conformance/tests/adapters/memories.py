@@ -26,6 +26,13 @@ MEMORIES = {
     "RestoresByProposing": "export",
     "TakesAnyVersion": "export",
     "ReadsOnce": "memory",
+    "ExplainsAnyScope": "scopes",
+    "UnknownFirst": "memory",
+    "TwoActs": "memory",
+    "ThenCounts": "recall",
+    "KeepsTheExport": "alias",
+    "TakesAnyName": "values",
+    "ShortNames": "values",
 }
 FEATURES = {"ReadsOnce": MemoryFeatures(keeps=True, searches=True, shared=True)}
 

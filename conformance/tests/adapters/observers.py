@@ -17,11 +17,23 @@ OBSERVERS = {
     "PrintsLines": "observer",
     "ExpectsText": "observer",
     "DropsLive": "observer",
+    "TextsOnly": "observer",
+    "CopiesDefaults": "observer",
+    "OnceEach": "observer",
+    "TheLastThousand": "observer",
+    "ForgetsTheEnded": "observer",
+    "TakesThemOut": "observer",
 }
 FEATURES = {
     "PrintsRaw": ObserverFeatures(writes_to_terminal=True),
     "PrintsLines": ObserverFeatures(writes_to_terminal=True),
     "DropsLive": ObserverFeatures(keeps_events=True),
+    "TextsOnly": ObserverFeatures(keeps_events=True),
+    "CopiesDefaults": ObserverFeatures(keeps_events=True),
+    "OnceEach": ObserverFeatures(keeps_events=True),
+    "TheLastThousand": ObserverFeatures(keeps_events=True),
+    "ForgetsTheEnded": ObserverFeatures(keeps_events=True),
+    "TakesThemOut": ObserverFeatures(keeps_events=True),
 }
 
 

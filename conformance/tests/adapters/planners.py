@@ -23,6 +23,9 @@ PLANNERS = {
     "StrictSchemas": "context",
     "TrimsTranscript": "context",
     "OneContext": "apart",
+    "SharesTheContext": "apart",
+    "StaleTools": "plan",
+    "TellsOtherText": "plan",
     "OneAnswer": "apart",
     "CannotBeCancelled": "unwind",
     "PumpsOn": "unwind",
@@ -36,6 +39,8 @@ FEATURES = {
     "SaysNoPlace": PlannerFeatures(forecasts=True, continues=True),
     "NeverTheSame": PlannerFeatures(forecasts=True, deterministic=True),
     "OneContext": PlannerFeatures(forecasts=True, deterministic=True),
+    "StaleTools": PlannerFeatures(forecasts=True, grounded=True),
+    "TellsOtherText": PlannerFeatures(forecasts=True, streams=True),
     "PumpsOn": PlannerFeatures(forecasts=True, streams=True),
 }
 

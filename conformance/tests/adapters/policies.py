@@ -16,7 +16,9 @@ POLICIES = {
     "KnownToolsOnly": "decide",
     "SaysYes": "decide",
     "OnceOnly": "decide",
+    "OnceKnown": "decide",
     "HidesOnly": "visible",
+    "HidesFromSome": "visible",
     "VisibleScopes": "visible",
     "Redacts": "context",
     "CountsInVariables": "context",
@@ -26,6 +28,8 @@ POLICIES = {
 }
 FEATURES = {
     "OnceOnly": PolicyFeatures(deterministic=True),
+    "OnceKnown": PolicyFeatures(deterministic=True),
+    "HidesFromSome": PolicyFeatures(filters=True),
     "OneQuestion": PolicyFeatures(deterministic=True),
     "HidesOnly": PolicyFeatures(filters=True),
     "VisibleScopes": PolicyFeatures(filters=True),

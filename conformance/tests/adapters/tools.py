@@ -18,6 +18,8 @@ TOOLS = {
     "ReportsObjects": "outcome",
     "ReadsWithATrace": "effects",
     "IgnoresTheKey": "effects",
+    "LooksThenWrites": "effects",
+    "RemembersTooLate": "effects",
     "KeepsItsArguments": "apart",
     "CatchesEverything": "unwind",
     "LeavesAWorker": "unwind",

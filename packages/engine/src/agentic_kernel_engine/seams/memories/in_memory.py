@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from agentic_kernel import InvalidValue
 
-from ..memory import Hit, Item, Query, Remembered, Scope, check_scope
+from ..memory import Hit, Item, Query, Remembered, Scope, check_id, check_scope
 from .ledger import Ledger, read_export
 
 _WORD: Final = re.compile(r"\w+")
@@ -32,6 +32,7 @@ class InMemoryMemory:
         return not self._ledger.knows(item) and self._ledger.add(item, _words(item.text))
 
     async def supersede(self, predecessor: str, item: Item) -> bool:
+        check_id(predecessor)
         if self._ledger.knows(item):
             return False
         return self._ledger.add(item, _words(item.text), predecessor)
