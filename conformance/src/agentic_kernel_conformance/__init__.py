@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from .scripted import ScriptedSubstrate, ScriptedWork
     from .store import StoreContract
     from .tool import ToolContract
-    from .work import OutputWork, RefusingWork, ResultWork, System, Work
+    from .work import HearingWork, OutputWork, RefusingWork, ResultWork, System, Work
 
 __all__ = [
     "RULES",
@@ -52,6 +52,7 @@ __all__ = [
     "ApprovalsFeatures",
     "DelegationContract",
     "DelegationFeatures",
+    "HearingWork",
     "KernelContract",
     "MemoryContract",
     "MemoryFeatures",
@@ -108,7 +109,7 @@ _HOMES = {
     "scripted": ("ScriptedSubstrate", "ScriptedWork"),
     "store": ("StoreContract",),
     "tool": ("ToolContract",),
-    "work": ("OutputWork", "RefusingWork", "ResultWork", "System", "Work"),
+    "work": ("HearingWork", "OutputWork", "RefusingWork", "ResultWork", "System", "Work"),
 }
 
 
