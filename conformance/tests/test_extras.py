@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -16,7 +15,7 @@ from agentic_kernel_conformance import (
     ScriptedWork,
 )
 from agentic_kernel_conformance.work import extra_of
-from agentic_kernel_engine import Host
+from agentic_kernel_engine import Host, Receipt
 
 
 class OrderedWork(ScriptedWork):
@@ -31,10 +30,12 @@ class OrdersOnly(Host):
 
     others: list[str]
 
-    async def resume(self, task_id: str, extra: Any = None) -> Any:
+    async def resume(
+        self, task_id: str, extra: str | None = None, *, at_version: int | None = None
+    ) -> Receipt:
         if isinstance(extra, str) and not extra.startswith("order:"):
             self.others.append(extra)
-        return await super().resume(task_id, extra)
+        return await super().resume(task_id, extra, at_version=at_version)
 
 
 _UNDELIVERED = {"an extra"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import pytest
@@ -14,7 +15,22 @@ from .rules import broken
 from .trials import Trials
 
 _PACKAGE = __name__.partition(".")[0]
-_OPEN = frozenset({"features", "patience", "fixtures", "contract"})
+_OPEN = frozenset({"features", "patience", "fixtures", "contract", "unproven", "sources"})
+
+
+@dataclass(frozen=True, slots=True)
+class Unproven:
+    """Something that a contract does not prove about an implementation; the report says it.
+
+    Args:
+        rule: The rule that it is a part of.
+        text: One sentence that says what is not proven.
+        unless: The feature whose tests prove it; empty if no test of the contract does.
+    """
+
+    rule: str
+    text: str
+    unless: str = ""
 
 
 class Contract:
@@ -39,6 +55,11 @@ class Contract:
     """
     fixtures: ClassVar[frozenset[str]] = frozenset()
     """The names of the fixtures that the implementation supplies, optional ones included."""
+    unproven: ClassVar[tuple[Unproven, ...]] = ()
+    """What the tests of this class do not prove. Each class of a contract adds its own."""
+    sources: ClassVar[tuple[str, ...]] = ()
+    """The import packages of the implementation, such as ``("acme_store",)``. The report has a
+    digest of their files. Empty: the packages that the module of the subclass imports from."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -73,9 +94,14 @@ class Contract:
             )
 
 
+def in_the_kit(cls: type) -> bool:
+    """True if a class is defined by the kit, and not by the author of an implementation."""
+    return cls.__module__.partition(".")[0] == _PACKAGE
+
+
 def overridden(cls: type) -> Iterator[str]:
     """Yield the kit's names that ``cls`` replaces or deletes without an xfail with a reason."""
-    kit = [base for base in cls.__mro__ if base.__module__.partition(".")[0] == _PACKAGE]
+    kit = [base for base in cls.__mro__ if in_the_kit(base)]
     theirs = {name for base in kit for name in getattr(base, "fixtures", ())}
     names = {name for base in kit if issubclass(base, Contract) for name in vars(base)}
     for name in names - theirs - _OPEN:
