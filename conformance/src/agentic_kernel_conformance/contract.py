@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import pytest
 
@@ -31,6 +31,18 @@ class Unproven:
     rule: str
     text: str
     unless: str = ""
+
+
+class _Documented:
+    """The docstring of a contract class with the fixtures of its adapters, made when it is read."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __get__(self, instance: object, owner: type) -> str:
+        from .described import help_text
+
+        return f"{inspect.cleandoc(self._text)}\n\n{help_text(owner)}"
 
 
 class Contract:
@@ -63,6 +75,8 @@ class Contract:
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        if cls.__module__.partition(".")[0] == _PACKAGE and "contract" in vars(cls):
+            cls.__doc__ = cast(str, _Documented(cls.__doc__ or ""))
         # Mark each coroutine test, so that it runs in every asyncio mode of the project.
         # A contract may have tests in classes that are no contract themselves.
         for owner in cls.__mro__:

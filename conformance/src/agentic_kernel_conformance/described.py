@@ -54,7 +54,7 @@ def help_text(cls: type) -> str:
         + textwrap.indent(textwrap.fill(each.text, 88), " " * 8)
         for each in described(cls)
     ]
-    return "Fixtures that an adapter supplies:\n" + "\n".join(lines)
+    return "The fixtures of an adapter:\n" + "\n".join(lines)
 
 
 def _of(cls: type) -> list[Described]:
@@ -82,6 +82,8 @@ def _assigned(
     if not isinstance(node.value, ast.Call) or not isinstance(node.target, ast.Name):
         return None
     text = _text(after)
+    for said in (" Supplied by the adapter.", "Supplied by the adapter. "):
+        text = text.replace(said, "")
     kind, meaning = next(
         ((name, aliases[name]) for name in _quoted(text) if name in aliases), ("", ("", ""))
     )
