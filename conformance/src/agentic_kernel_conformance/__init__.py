@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from .tool import ToolContract
     from .tool_scheduler import ToolSchedulerContract
     from .validator import ValidatorContract
-    from .work import OutputWork, RefusingWork, ResultWork, System, Work
+    from .work import HearingWork, OutputWork, RefusingWork, ResultWork, System, Work
 
 __all__ = [
     "RULES",
@@ -69,6 +69,7 @@ __all__ = [
     "CompactorFeatures",
     "DelegationContract",
     "DelegationFeatures",
+    "HearingWork",
     "KernelContract",
     "MemoryContract",
     "MemoryFeatures",
@@ -147,7 +148,7 @@ _HOMES = {
     "tool": ("ToolContract",),
     "tool_scheduler": ("ToolSchedulerContract",),
     "validator": ("ValidatorContract",),
-    "work": ("OutputWork", "RefusingWork", "ResultWork", "System", "Work"),
+    "work": ("HearingWork", "OutputWork", "RefusingWork", "ResultWork", "System", "Work"),
 }
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import copy
 import inspect
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import Any, ClassVar, cast
 
 import pytest
 
@@ -15,7 +16,34 @@ from .rules import broken
 from .trials import Trials
 
 _PACKAGE = __name__.partition(".")[0]
-_OPEN = frozenset({"features", "patience", "fixtures", "contract"})
+_OPEN = frozenset({"features", "patience", "fixtures", "contract", "unproven", "sources"})
+
+
+@dataclass(frozen=True, slots=True)
+class Unproven:
+    """Something that a contract does not prove about an implementation; the report says it.
+
+    Args:
+        rule: The rule that it is a part of.
+        text: One sentence that says what is not proven.
+        unless: The feature whose tests prove it; empty if no test of the contract does.
+    """
+
+    rule: str
+    text: str
+    unless: str = ""
+
+
+class _Documented:
+    """The docstring of a contract class with the fixtures of its adapters, made when it is read."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __get__(self, instance: object, owner: type) -> str:
+        from .described import help_text
+
+        return f"{inspect.cleandoc(self._text)}\n\n{help_text(owner)}"
 
 
 class Contract:
@@ -40,9 +68,16 @@ class Contract:
     """
     fixtures: ClassVar[frozenset[str]] = frozenset()
     """The names of the fixtures that the implementation supplies, optional ones included."""
+    unproven: ClassVar[tuple[Unproven, ...]] = ()
+    """What the tests of this class do not prove. Each class of a contract adds its own."""
+    sources: ClassVar[tuple[str, ...]] = ()
+    """The import packages of the implementation, such as ``("acme_store",)``. The report has a
+    digest of their files. Empty: the packages that the module of the subclass imports from."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        if cls.__module__.partition(".")[0] == _PACKAGE and "contract" in vars(cls):
+            cls.__doc__ = cast(str, _Documented(cls.__doc__ or ""))
         # Mark each coroutine test, so that it runs in every asyncio mode of the project.
         # A contract may have tests in classes that are no contract themselves.
         for owner in cls.__mro__:
@@ -74,9 +109,14 @@ class Contract:
             )
 
 
+def in_the_kit(cls: type) -> bool:
+    """True if a class is defined by the kit, and not by the author of an implementation."""
+    return cls.__module__.partition(".")[0] == _PACKAGE
+
+
 def overridden(cls: type) -> Iterator[str]:
     """Yield the kit's names that ``cls`` replaces or deletes without an xfail with a reason."""
-    kit = [base for base in cls.__mro__ if base.__module__.partition(".")[0] == _PACKAGE]
+    kit = [base for base in cls.__mro__ if in_the_kit(base)]
     theirs = {name for base in kit for name in getattr(base, "fixtures", ())}
     names = {name for base in kit if issubclass(base, Contract) for name in vars(base)}
     for name in names - theirs - _OPEN:

@@ -39,7 +39,8 @@ class PlannerContract(PlannerPromises, Contract):
     planner: Any = supplied("planner")
     """The `Planner` under test. Supplied by the adapter."""
     failing: Any = supplied("failing", "fails")
-    """A `Planner` whose provider is unreachable. Supplied for the feature ``fails``."""
+    """A `Planner` whose provider is unreachable, for example at a closed port of this machine: its
+    ``plan`` raises `PlannerError`. Supplied for the feature ``fails``."""
 
     @pytest.fixture
     def question(self) -> str:

@@ -16,16 +16,24 @@ from typing import Any
 
 import pytest
 
-from .contract import Contract, disarmed
+from .contract import Contract, Unproven, disarmed
+from .header import causes, header, lowered
 from .level import LEVELS, Level
+from .order import arrange
 from .overrun import PATIENCES, Overrun, ended_in_time
-from .report import Report
-from .rules import RuleError
+from .pages import write
+from .report import Adapter, Report
+from .rules import KitError, RuleError
+from .sources import Source, SourceMissing, sources_of
+from .totals import Planned, planned
 from .trials import Campaign, Tally, Trials
+from .unproven import unproven
+from .unusable import UNUSABLE, Unusable
 
 _CLOSED = "feature closed: "
 _CAMPAIGN = pytest.StashKey[Campaign]()
 _OVERRUN = pytest.StashKey[Overrun]()
+_TOLD = pytest.StashKey[set[type]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -55,7 +63,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--conformance-report",
         metavar="FILE",
         default=None,
-        help="write the matrix of adapters and rules to FILE.json and FILE.md",
+        help="write the report to FILE.json, FILE.md and FILE.svg (a badge)",
     )
 
 
@@ -64,6 +72,7 @@ def pytest_configure(config: pytest.Config) -> None:
         "rule(name): the rule that the test proves: clause1, C1-C7, edges, R1-R17, … "
         "(agentic_kernel_conformance.RULES)",
         "feature(name): the test needs this feature; it is skipped if the feature is closed",
+        "cost(n): the place of the test in its contract; cheap tests run first (0 to 4)",
         "random(weight): the test draws seeds; the weight is its share of --conformance-minutes",
     ):
         config.addinivalue_line("markers", line)
@@ -73,6 +82,9 @@ def pytest_configure(config: pytest.Config) -> None:
         None if minutes is None else minutes * 60,
         partial(_news, config),
     )
+    config.stash[_TOLD] = set()
+    _level(config)  # so that a level that does not exist ends the run before any test
+    config.pluginmanager.register(Unusable(), "agentic-kernel-conformance-fixtures")
     config.pluginmanager.register(_Gathering(config), "agentic-kernel-conformance-report")
 
 
@@ -138,10 +150,14 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Refuse an adapter that disables the guard itself, because the guard cannot report that."""
+    """Refuse an adapter that disables the guard; let the cheap tests of each contract run first.
+
+    The guard itself cannot report that it is disabled.
+    """
     for cls in {cls for item in items if (cls := _adapter(item))}:
         if how := disarmed(cls):
             raise pytest.UsageError(f"{cls.__name__} {how}")
+    arrange(items)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -209,17 +225,51 @@ def pytest_runtest_makereport(
     cls = _adapter(item)
     if cls is not None:
         vars(report)["conformance"] = {
-            "class": f"{cls.__module__}.{cls.__qualname__}",
-            "adapter": cls.__name__.removeprefix("Test"),
-            "contract": cls.contract,
-            "features": asdict(cls.features),
-            "rules": sorted({name for mark in item.iter_markers("rule") for name in mark.args}),
-            "broke": _broke(call),
+            "node": item.nodeid.rpartition("::")[0],
+            "seen": _broke(call),
+            "finding": _finding(call),
         }
+        told = item.config.stash[_TOLD]
+        if cls not in told:
+            told.add(cls)
+            vars(report)["conformance_adapter"] = _about(item, cls)
         tally = item.config.stash[_CAMPAIGN].tallies.get(item.nodeid)
         if tally is not None:
             vars(report)["conformance_tally"] = asdict(tally)
     return report
+
+
+def _about(item: pytest.Item, cls: type[Contract]) -> dict[str, Any]:
+    """Return what the report says of an adapter, as plain values."""
+    usual = next(vars(b)["patience"] for b in reversed(cls.__mro__) if "patience" in vars(b))
+    try:
+        sources = sources_of(cls, item.config.rootpath)
+    except SourceMissing as error:
+        raise pytest.UsageError(f"{cls.__name__}.sources: {error}") from error
+    return {
+        "name": cls.__name__.removeprefix("Test"),
+        "contract": cls.contract,
+        "node": item.nodeid.rpartition("::")[0],
+        "features": asdict(cls.features),
+        "patience": cls.patience,
+        "usual_patience": usual,
+        "planned": {name: asdict(plan) for name, plan in planned(cls).items()},
+        "sources": [asdict(each) for each in sources],
+        "unproven": [asdict(each) for each in unproven(cls)],
+    }
+
+
+def _adapter_from(told: dict[str, Any]) -> Adapter:
+    """Return the adapter that `_about` describes."""
+    lists = {
+        "planned": {
+            name: Planned(tuple(plan["rules"]), tuple(plan["features"]), plan["count"])
+            for name, plan in told["planned"].items()
+        },
+        "sources": [Source(**each) for each in told["sources"]],
+        "unproven": [Unproven(**each) for each in told["unproven"]],
+    }
+    return Adapter(**{**told, **lists})
 
 
 class _Gathering:
@@ -227,23 +277,42 @@ class _Gathering:
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
-        self._report = Report(level=_level(config).name)
+        self._report: Report | None = None
+
+    @property
+    def report(self) -> Report:
+        """The report; the date in its header is the moment of the first use."""
+        if self._report is None:
+            level = _level(self._config)
+            self._report = Report(header(self._config, level), lowered(level), causes(self._config))
+        return self._report
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        about: dict[str, Any] | None = getattr(report, "conformance_adapter", None)
+        if about is not None:
+            self.report.adapters.setdefault(about["node"], _adapter_from(about))
         tally: dict[str, Any] | None = getattr(report, "conformance_tally", None)
         if tally is not None:
-            self._report.tallies[report.nodeid] = Tally(**tally)
+            self.report.tallies[report.nodeid] = Tally(**tally)
+        if report.when not in ("setup", "call", "teardown"):  # xdist: the worker process is gone
+            self.report.crashed(report.nodeid, str(report.longrepr).strip())
+            return
         found: dict[str, Any] | None = getattr(report, "conformance", None)
         if found is None or (report.when != "call" and report.passed):
             return
         test = report.nodeid.rpartition("::")[2]
-        self._report.add(found, test, *_outcome(report))
+        outcome, detail = _outcome(report, found)
+        if outcome:
+            self.report.add(found["node"], test, outcome, detail)
 
     @pytest.hookimpl(trylast=True)
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         # An interrupted test has no report, but its trials so far count.
-        self._report.tallies |= self._config.stash[_CAMPAIGN].tallies
-        lines = [*self._report.lines(), *self._report.trials()]
+        tallies = self._config.stash[_CAMPAIGN].tallies
+        if self._report is None and not tallies:
+            return
+        self.report.tallies |= tallies
+        lines = [*self.report.lines(), *self.report.trials()]
         if not lines:
             return
         terminalreporter.section("conformance")
@@ -251,22 +320,30 @@ class _Gathering:
             terminalreporter.write_line(line)
         path = self._config.getoption("--conformance-report")
         if path is not None:
-            for written in self._report.write(Path(path)):
+            for written in write(self.report, Path(path)):
                 terminalreporter.write_line(f"written: {written}")
 
 
-def _outcome(report: pytest.TestReport) -> tuple[str, str]:
+def _outcome(report: pytest.TestReport, found: dict[str, Any]) -> tuple[str, str]:
     excuse = getattr(report, "wasxfail", None)
     if report.failed:
-        found: dict[str, Any] = vars(report)["conformance"]
-        return "failed", found["broke"]
+        return ("failed" if found["finding"] else "error"), found["seen"]
     if report.passed:
         return "passed", ""
     if excuse is not None:
         return "excused", excuse
     reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else ""
     _, closed, feature = reason.partition(_CLOSED)
-    return ("closed", feature) if closed else ("skipped", reason)
+    if closed:
+        return "closed", feature
+    return ("", "") if UNUSABLE in reason else ("skipped", reason)
+
+
+def _finding(call: pytest.CallInfo[None]) -> bool:
+    """True if a failure says something about the implementation, and not about kit or fixtures."""
+    if call.excinfo is None or isinstance(call.excinfo.value, RuleError):
+        return True
+    return call.when == "call" and not isinstance(call.excinfo.value, KitError)
 
 
 def _broke(call: pytest.CallInfo[None]) -> str:

@@ -15,6 +15,8 @@ from typing import Any
 
 from agentic_kernel_engine import Store
 
+from .rules import KitError
+
 Argument = str | int | float | bool | None
 
 
@@ -56,14 +58,14 @@ class Worker:
         """Return the next JSON value that the process writes.
 
         Raises:
-            RuntimeError: The process ended without a value; the message holds its stderr.
+            KitError: The process ended without a value; the message holds its stderr.
         """
         assert self._process.stdout is not None
         assert self._process.stderr is not None
         line = await self._process.stdout.readline()
         if not line:
             trouble = (await self._process.stderr.read()).decode(errors="replace")
-            raise RuntimeError(f"a worker process ended without a word:\n{trouble[-2_000:]}")
+            raise KitError(f"a worker process ended without a word:\n{trouble[-2_000:]}")
         return json.loads(line)
 
     def go(self, seed: int = 0) -> None:

@@ -24,7 +24,7 @@ class Rule:
 
     @property
     def page(self) -> str:
-        """The page that explains the rule, with the smallest example that breaks it."""
+        """The page that explains the rule, in the repository; `explain` prints it anywhere."""
         return f"docs/rules/{self.name.lower()}.md"
 
 
@@ -212,8 +212,12 @@ class RuleError(AssertionError):
             f"rule {rule.name} ({rule.title}) is broken\n"
             f"  seen:  {seen}\n"
             f"  asked: {rule.asks}\n"
-            f"  see:   {rule.page}"
+            f"  see:   agentic-kernel-conformance explain {rule.name}"
         )
+
+
+class KitError(RuntimeError):
+    """The kit or a process of the kit failed, so a test has no finding about any rule."""
 
 
 def broken(rule: str, seen: str) -> RuleError:

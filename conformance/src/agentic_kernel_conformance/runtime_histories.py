@@ -88,7 +88,7 @@ class RuntimeContest:
                 self.recorder.begin("its run", "honour")
                 await system.pause(task_id)
             elif verb == "resume":
-                extra = f"{number}.{recorded}"
+                extra = self._bench.extra(f"{number}.{recorded}")
                 await self._do(name, verb, extra, system.resume(task_id, extra))
             elif verb == "kill":
                 await self._do(name, verb, None, system.kill(task_id))

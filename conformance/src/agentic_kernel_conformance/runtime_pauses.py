@@ -46,7 +46,11 @@ class RuntimePauses(SystemSuite):
         """Each resume of a paused Task appends its extra, once, at the end."""
         task_id = await bench.dispatch_running()
         given: list[str] = []
-        for extra in ("first", "", None, "first", "line\nline", "Grüße 👋"):
+        extras: tuple[str | None, ...] = ("first", "", None, "first", "line\nline", "Grüße 👋")
+        if bench.hears:  # such Tasks may not go on with any other text
+            first = bench.extra("first")
+            extras = (first, None, first, bench.extra("second"), bench.extra("third"))
+        for extra in extras:
             await bench.pause(task_id)
             await bench.within(bench.system.resume(task_id, extra))
             if extra is not None:
@@ -62,11 +66,12 @@ class RuntimePauses(SystemSuite):
         observer = bench.another_reader()
         await observer.get(task_id)
         watching = asyncio.create_task(observer.watch(task_id))
-        await bench.within(bench.system.resume(task_id, "the extra"))
+        extra = bench.extra("the extra")
+        await bench.within(bench.system.resume(task_id, extra))
         await bench.kill(task_id)
         await bench.within(watching)
         for task in observer.trace(task_id).snapshots:
-            has_it = list(task.supplements) == ["the extra"]
+            has_it = list(task.supplements) == [extra]
             if task.status is PAUSED:
                 expect(not task.supplements, "C3", f"the extra before the transition: {show(task)}")
             else:
@@ -104,6 +109,6 @@ class RuntimePauses(SystemSuite):
         await bench.within(bench.system.pause(task_id))
         read = await bench.reader.until_seen(task_id, settled, "paused or ended")
         if read.status is PAUSED:
-            await bench.within(bench.system.resume(task_id, "go on"))
+            await bench.within(bench.system.resume(task_id, extra := bench.extra("go on")))
             read = await bench.reader.until(task_id, SUCCESS)
-            expect(list(read.supplements) == ["go on"], "C7", f"resumed, then {show(read)}")
+            expect(list(read.supplements) == [extra], "C7", f"resumed, then {show(read)}")

@@ -49,7 +49,7 @@ class RuntimeRaces(SystemSuite):
                 tolerating_paused(bench.system.complete(task_id, "completed")),
                 tolerating_paused(bench.system.fail(task_id, FAULT)),
                 bench.system.pause(task_id),
-                bench.system.resume(task_id, "too early"),
+                bench.system.resume(task_id, bench.extra("too early")),
             ]
             turned = verbs[turn % len(verbs) :] + verbs[: turn % len(verbs)]
             await bench.within(asyncio.gather(*turned))
@@ -68,7 +68,7 @@ class RuntimeRaces(SystemSuite):
         before = 0
         for turn in range(level.rounds):
             await bench.pause(task_id)
-            extras = [f"{turn}.{index}" for index in range(_RESUMERS)]
+            extras = [bench.extra(f"{turn}.{index}") for index in range(_RESUMERS)]
             await bench.within(
                 asyncio.gather(*(bench.system.resume(task_id, extra) for extra in extras))
             )
@@ -104,7 +104,7 @@ class RuntimeRaces(SystemSuite):
                     await asyncio.sleep(0.001)
                     continue
                 turn += 1
-                extra = f"{name}.{turn}"
+                extra = bench.extra(f"{name}.{turn}")
                 offered.add(extra)
                 await bench.system.resume(task_id, extra)
                 supplements = (await reader.get(task_id)).supplements

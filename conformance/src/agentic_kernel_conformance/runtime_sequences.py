@@ -30,7 +30,7 @@ class RuntimeSequences(SystemSuite):
         for trial in trials.upto(1):
             with trial:
                 trial.operations = await hold_against_apply(
-                    SingleCaller(bench), examples, trial.seed, self.patience * 3
+                    SingleCaller(bench), examples, trial.seed, self.patience * 3, bench.extra
                 )
 
 

@@ -160,14 +160,15 @@ class RuntimeVerbs(SystemSuite):
     async def test_resume_of_a_running_task_drops_the_extra(self, bench: Workbench) -> None:
         """The Task does not keep the extra for a later resume either."""
         task_id = await bench.dispatch_running()
-        await bench.within(bench.system.resume(task_id, "too early"))
+        early = bench.extra("too early")
+        await bench.within(bench.system.resume(task_id, early))
         read = await bench.reader.get(task_id)
         expect(not read.supplements, "edges", f"resumed while running: {show(read)}")
         if self.features.pauses:
             await bench.pause(task_id)
-            await bench.within(bench.system.resume(task_id, "in time"))
+            await bench.within(bench.system.resume(task_id, bench.extra("in time")))
         ended = await bench.kill(task_id)
-        expect("too early" not in ended.supplements, "edges", f"a dropped extra: {show(ended)}")
+        expect(early not in ended.supplements, "edges", f"a dropped extra: {show(ended)}")
 
     @pytest.mark.rule("edges", "C7")
     async def test_pause_is_accepted_at_any_moment(self, bench: Workbench) -> None:

@@ -148,7 +148,11 @@ class _Baton:
 
 
 async def hold_against_apply(
-    driver: Driver, examples: int, first_seed: int, patience: float
+    driver: Driver,
+    examples: int,
+    first_seed: int,
+    patience: float,
+    extra: Callable[[str], str] = str,
 ) -> int:
     """Run the state machine on the driver; return the number of calls that it made.
 
@@ -156,12 +160,13 @@ async def hold_against_apply(
         examples: The number of sequences to try.
         first_seed: The seed of the sequences.
         patience: Seconds after which a call counts as hanging.
+        extra: Returns the extra of a resume for a drawn text; the text itself by default.
 
     Raises:
         RuleError: A snapshot or an answer differs from `apply`, or a call hangs.
     """
     baton = _Baton()
-    machine = seed(first_seed)(_machine(driver, baton.wait))
+    machine = seed(first_seed)(_machine(driver, baton.wait, extra))
     quietly = settings(
         max_examples=examples,
         stateful_step_count=_STEPS,
@@ -184,7 +189,9 @@ async def hold_against_apply(
     return baton.calls
 
 
-def _machine(driver: Driver, wait: Wait) -> type[RuleBasedStateMachine]:
+def _machine(
+    driver: Driver, wait: Wait, extra: Callable[[str], str]
+) -> type[RuleBasedStateMachine]:
     class Machine(RuleBasedStateMachine):
         """Several Tasks, each with the Task that `apply` made as its model."""
 
@@ -203,6 +210,8 @@ def _machine(driver: Driver, wait: Wait) -> type[RuleBasedStateMachine]:
 
         @rule(task_id=ids, mutation=_MUTATIONS)
         def mutate(self, task_id: str, mutation: Mutation) -> None:
+            if isinstance(mutation, Resume) and mutation.extra is not None:
+                mutation = Resume(extra(mutation.extra))
             before = self.model[task_id]
             doing = f"{mutation.verb} of a Task that is {before.status}"
             after = _after(before, mutation)

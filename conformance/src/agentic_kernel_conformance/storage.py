@@ -50,7 +50,8 @@ class StoreSuite(Contract):
     expire: Any = supplied("expire", "leases")
     """An `Expire`. Supplied by the adapter for the feature ``leases``."""
     hold: Any = supplied("hold", "holdable")
-    """A `Hold`. Supplied by the adapter for the feature ``holdable``."""
+    """A `Callable[[], AbstractAsyncContextManager[None]]`: while the context is open, writes that
+    were called do not complete. Supplied by the adapter for the feature ``holdable``."""
     damage: Any = supplied("damage", "damageable")
     """A `Damage`. Supplied by the adapter for the feature ``damageable``."""
     cut: Any = supplied("cut", "cuttable")

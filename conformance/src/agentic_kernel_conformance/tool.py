@@ -50,13 +50,15 @@ class ToolContract(Contract):
     tool: Any = supplied("tool")
     """The `Tool` under test. Supplied by the adapter."""
     arguments: Any = supplied("arguments")
-    """A list of arguments, each for a call that succeeds. Supplied by the adapter."""
+    """A `Sequence[Mapping[str, Any]]`: arguments, each for a call that succeeds."""
     effects: Any = supplied("effects", "observable")
     """An `Effects`. Supplied by the adapter for the feature ``observable``."""
     failing: Any = supplied("failing", "fails")
-    """Arguments that fit the schema but make the call fail. Supplied for ``fails``."""
+    """A `Mapping[str, Any]`: arguments that fit the schema and make the call fail; the tool then
+    raises. Supplied for ``fails``."""
     waiting: Any = supplied("waiting", "waits")
-    """Arguments of a call that runs until it is cancelled. Supplied for ``waits``."""
+    """A `Mapping[str, Any]`: arguments of a call that runs until it is cancelled. Supplied for
+    ``waits``."""
 
     @pytest.fixture
     def principal(self, tool: Tool) -> Principal:

@@ -29,6 +29,8 @@ class Tally:
     trials: int = 0
     operations: int = 0
     findings: int = 0
+    wanted: int = 0
+    """The number of trials at this level; 0 if the test has not drawn any."""
 
     def line(self) -> str:
         """One line for the terminal."""
@@ -99,6 +101,7 @@ class Trials:
         Args:
             count: The number of trials, if no time is set.
         """
+        self.tally.wanted = max(self.tally.wanted, count)
         begun = told = time.monotonic()
         of = f" of {count}" if self._seconds is None else ""
         while True:

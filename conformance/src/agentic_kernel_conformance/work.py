@@ -65,3 +65,28 @@ class OutputWork(Work, Protocol):
     async def until_output(self, task: Task) -> None:
         """Return once the running Task, made by ``run_until_stopped``, has produced output."""
         ...
+
+
+@runtime_checkable
+class HearingWork(Work, Protocol):
+    """Optional: a `Work` that says with which extras its Tasks can be resumed.
+
+    Without it the contracts resume with short texts of their own.
+    """
+
+    def extra(self, token: str) -> Any:
+        """An extra that lets the Task go on as it would without it.
+
+        Args:
+            token: A short text of the contract. Different tokens give different extras, and the
+                same token gives an equal extra.
+
+        Returns:
+            Text that is not empty, because a Runtime refuses any other extra.
+        """
+        ...
+
+
+def extra_of(work: Work, token: str) -> str:
+    """Return the extra of the work for a token, or the token if the work names no extras."""
+    return str(work.extra(token)) if isinstance(work, HearingWork) else token

@@ -24,7 +24,7 @@ from agentic_kernel import (
 
 from .reading import CANCELLED, FAILURE, PAUSED, RUNNING, SUCCESS, TERMINAL, Reader
 from .rules import accepted, in_time
-from .work import System, Work
+from .work import HearingWork, System, Work, extra_of
 
 FAULT = Failure("conformance/fault", "reported from outside", {"retry_after_ms": 7})
 """The failure that the contracts report from outside."""
@@ -60,6 +60,15 @@ class Workbench:
     def another_reader(self) -> Reader:
         """Return a new observer, which has seen no Task yet."""
         return Reader(self.system, self.patience)
+
+    def extra(self, token: str) -> str:
+        """Return the extra of the work for a token, or the token if the work names no extras."""
+        return extra_of(self.work, token)
+
+    @property
+    def hears(self) -> bool:
+        """True if the work says with which extras its Tasks are resumed."""
+        return isinstance(self.work, HearingWork)
 
     async def dispatch(self, task: Task) -> str:
         """Dispatch a Task and return its id; `close` kills the Task when the test ends."""

@@ -1,0 +1,101 @@
+"""The parts of each contract that its tests do not prove; every report says them.
+
+A class of a contract may add more of them as its attribute ``unproven``.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from .contract import Contract, Unproven, in_the_kit
+
+_SHORT: Final = "Behaviour after days, or beyond the sizes of the level, is not proven."
+
+UNPROVEN: Final[dict[str, tuple[Unproven, ...]]] = {
+    "KernelContract": (
+        Unproven("table", "Sequences longer than the depth of the level are not tried."),
+    ),
+    "RuntimeContract": (
+        Unproven("effects", "The effects of the work on the world are not looked at."),
+        Unproven("unwind", "Processes and threads that the work leaves behind are not looked for."),
+        Unproven("clause1", _SHORT),
+    ),
+    "QueryContract": (
+        Unproven("C4", "No writer is held, so readers could wait for one.", unless="holdable"),
+        Unproven("C1", "A reader that changes a Task where no Query shows it is not noticed."),
+    ),
+    "StoreContract": (
+        Unproven("durable", "A restart of the store is not tried.", unless="durable"),
+        Unproven("R14", "Claims by several processes are not tried.", unless="processes"),
+        Unproven("R14", "A lease that runs out is not tried.", unless="leases"),
+        Unproven("C4", "No writer is held, so readers could wait for one.", unless="holdable"),
+        Unproven("R22", "No stored record is damaged.", unless="damageable"),
+        Unproven("clause1", _SHORT),
+    ),
+    "ObserverContract": (
+        Unproven("observer", "The content that an observer sends elsewhere is not read."),
+    ),
+    "ApprovalsContract": (
+        Unproven("approvals", "It is not proven that a message reaches a person."),
+    ),
+    "DelegationContract": (
+        Unproven("effects", "The effects of the children's work on the world are not looked at."),
+        Unproven("children", "A crash between a parent's commit and a child's is not tried."),
+    ),
+    "MemoryContract": (
+        Unproven("durable", "A restart of the memory is not tried.", unless="durable"),
+        Unproven("recall", "How well a query finds what people mean is not measured."),
+    ),
+    "PlannerContract": (
+        Unproven("plan", "It is not proven that answers are right or useful."),
+        Unproven("budget", "Reported usage is not compared with the provider's bill."),
+    ),
+    "PolicyContract": (
+        Unproven("decide", "It is not proven that the decisions are the wanted ones."),
+    ),
+    "ToolContract": (
+        Unproven("effects", "The effects of the tool are not counted.", unless="observable"),
+        Unproven("effects", "Effects that the adapter's own counter does not see are not found."),
+    ),
+    "SubstrateContract": (
+        Unproven("effects", "Effects of the work other than the marks of the kit are not found."),
+        Unproven("clause1", _SHORT),
+    ),
+    "CompactorContract": (
+        Unproven("context", "It is not proven that a summary keeps what a later step needs."),
+    ),
+    "GovernorContract": (
+        Unproven("memory", "It is not proven that the decisions are the wanted ones."),
+    ),
+    "MemoryGovernorContract": (
+        Unproven("memory", "It is not proven that the decisions are the wanted ones."),
+    ),
+    "CapabilityRegistryContract": (
+        Unproven("visible", "It is not proven that the installed capabilities do as they say."),
+    ),
+    "ToolSchedulerContract": (
+        Unproven("apart", "Only the calls of the kit's own tools are scheduled."),
+    ),
+    "MiddlewareContract": (
+        Unproven("outcome", "The content that middleware adds to a call is not judged."),
+    ),
+    "ValidatorContract": (
+        Unproven("schemas", "Schemas other than the cases of the kit are not tried."),
+    ),
+}
+"""The texts by the name of the contract."""
+
+
+def unproven(cls: type[Contract]) -> list[Unproven]:
+    """Return what a contract does not prove about a class, in the order of its suites.
+
+    A text with a feature is left out if the class declares the feature open.
+    """
+    found = list(UNPROVEN.get(cls.contract, ()))
+    for base in cls.__mro__:
+        found += vars(base).get("unproven", ()) if in_the_kit(base) else ()
+    return [
+        each
+        for each in dict.fromkeys(found)
+        if not (each.unless and cls.features.is_open(each.unless))
+    ]
