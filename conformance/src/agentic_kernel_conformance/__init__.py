@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         PolicyFeatures,
         RuntimeFeatures,
         StoreFeatures,
+        SubstrateFeatures,
         ToolFeatures,
     )
     from .kernel import KernelContract
@@ -43,6 +44,10 @@ if TYPE_CHECKING:
     from .runtime import RuntimeContract
     from .scripted import ScriptedSubstrate, ScriptedWork
     from .store import StoreContract
+    from .substrate_bounds import Bounds
+    from .substrate_factory import SubstrateFactory
+    from .substrate_script import Fail, Hear, Mark, Say, Script
+    from .substrate_work import SubstrateWork
     from .tool import ToolContract
     from .work import OutputWork, RefusingWork, ResultWork, System, Work
 
@@ -50,9 +55,13 @@ __all__ = [
     "RULES",
     "ApprovalsContract",
     "ApprovalsFeatures",
+    "Bounds",
     "DelegationContract",
     "DelegationFeatures",
+    "Fail",
+    "Hear",
     "KernelContract",
+    "Mark",
     "MemoryContract",
     "MemoryFeatures",
     "ObserverContract",
@@ -70,11 +79,16 @@ __all__ = [
     "RuleError",
     "RuntimeContract",
     "RuntimeFeatures",
+    "Say",
+    "Script",
     "ScriptedSubstrate",
     "ScriptedWork",
     "StoreContract",
     "StoreFactory",
     "StoreFeatures",
+    "SubstrateFactory",
+    "SubstrateFeatures",
+    "SubstrateWork",
     "System",
     "ToolContract",
     "ToolFeatures",
@@ -93,6 +107,7 @@ _HOMES = {
         "PolicyFeatures",
         "RuntimeFeatures",
         "StoreFeatures",
+        "SubstrateFeatures",
         "ToolFeatures",
     ),
     "kernel": ("KernelContract",),
@@ -107,6 +122,10 @@ _HOMES = {
     "runtime": ("RuntimeContract",),
     "scripted": ("ScriptedSubstrate", "ScriptedWork"),
     "store": ("StoreContract",),
+    "substrate_bounds": ("Bounds",),
+    "substrate_factory": ("SubstrateFactory",),
+    "substrate_script": ("Fail", "Hear", "Mark", "Say", "Script"),
+    "substrate_work": ("SubstrateWork",),
     "tool": ("ToolContract",),
     "work": ("OutputWork", "RefusingWork", "ResultWork", "System", "Work"),
 }
