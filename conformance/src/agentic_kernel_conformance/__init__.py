@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from .runtime import RuntimeContract
     from .scripted import ScriptedSubstrate, ScriptedWork
     from .store import StoreContract
+    from .substrate import SubstrateContract
     from .substrate_bounds import Bounds
     from .substrate_factory import SubstrateFactory
     from .substrate_script import Fail, Hear, Mark, Say, Script
@@ -86,6 +87,7 @@ __all__ = [
     "StoreContract",
     "StoreFactory",
     "StoreFeatures",
+    "SubstrateContract",
     "SubstrateFactory",
     "SubstrateFeatures",
     "SubstrateWork",
@@ -122,6 +124,7 @@ _HOMES = {
     "runtime": ("RuntimeContract",),
     "scripted": ("ScriptedSubstrate", "ScriptedWork"),
     "store": ("StoreContract",),
+    "substrate": ("SubstrateContract",),
     "substrate_bounds": ("Bounds",),
     "substrate_factory": ("SubstrateFactory",),
     "substrate_script": ("Fail", "Hear", "Mark", "Say", "Script"),

@@ -40,13 +40,9 @@ def mark(token: str) -> None:
     Raises:
         MarkFailed: The kit refused the mark, or did not answer.
     """
-    host, port, path = _address(token)
+    host, port, secret = _address(token)
     try:
-        with socket.create_connection((host, port)) as connection:
-            connection.sendall(_request(path))
-            answer = b""
-            while b"\r\n" not in answer and (piece := connection.recv(1024)):
-                answer += piece
+        answer = _ask(host, port, _request(f"/{secret}/mark/{quote(token, safe='')}"))
     except OSError as error:
         raise MarkFailed(token, f"no answer from {host}:{port} ({error})") from error
     _judge(token, answer)
@@ -60,17 +56,23 @@ async def marked(token: str) -> None:
     """
     import asyncio  # The command does not need it, and it is slow to import.
 
-    host, port, path = _address(token)
+    host, port, secret = _address(token)
     try:
         reader, writer = await asyncio.open_connection(host, port)
         try:
-            writer.write(_request(path))
+            writer.write(_request(f"/{secret}/mark/{quote(token, safe='')}"))
             answer = await reader.readline()
         finally:
             writer.close()
     except OSError as error:
         raise MarkFailed(token, f"no answer from {host}:{port} ({error})") from error
     _judge(token, answer)
+
+
+def post(name: str, body: bytes) -> None:
+    """Send the kit a text about this process; for the kit's own use."""
+    host, port, secret = _address(name)
+    _ask(host, port, _request(f"/{secret}/{name}", body))
 
 
 def _address(token: str) -> tuple[str, int, str]:
@@ -84,12 +86,22 @@ def _address(token: str) -> tuple[str, int, str]:
             f"the environment variable {ADDRESS} is {ascii(address)}; it must be the address that "
             "the kit gives to its worker processes, so pass the environment on to every child",
         )
-    return host, int(port), f"/{secret}/mark/{quote(token, safe='')}"
+    return host, int(port), secret
 
 
-def _request(path: str) -> bytes:
-    head = f"POST {path} HTTP/1.1\r\nHost: kit\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
-    return head.encode("ascii")
+def _request(path: str, body: bytes = b"") -> bytes:
+    head = f"POST {path} HTTP/1.1\r\nHost: kit\r\nContent-Length: {len(body)}\r\n"
+    return head.encode("ascii") + b"Connection: close\r\n\r\n" + body
+
+
+def _ask(host: str, port: int, request: bytes) -> bytes:
+    """Send a request, and return at least the first line of the answer."""
+    with socket.create_connection((host, port)) as connection:
+        connection.sendall(request)
+        answer = b""
+        while b"\r\n" not in answer and (piece := connection.recv(1024)):
+            answer += piece
+    return answer
 
 
 def _judge(token: str, answer: bytes) -> None:

@@ -28,8 +28,8 @@ class Bounds:
     """Seconds for which the substrate may keep the event loop from running other tasks."""
     state: int = 16_384
     """The most bytes of a state that it commits, as JSON, for a script of the kit."""
-    growth: int = 128
-    """The most bytes by which the state grows with each step of a script, and with each pause."""
+    growth: int = 16
+    """The most bytes by which the state grows with each step of a long script."""
     wait: float = 5.0
     """Seconds after a kill within which everything of the Task is gone."""
 
