@@ -13,6 +13,7 @@ from .adapters import (
     runtimes,
     stores,
     streams,
+    substrates,
     tools,
 )
 
@@ -28,5 +29,6 @@ ADAPTERS = {
     **approvals.ADAPTERS,
     **delegations.ADAPTERS,
     **streams.ADAPTERS,
+    **substrates.ADAPTERS,
 }
 globals().update(ADAPTERS)

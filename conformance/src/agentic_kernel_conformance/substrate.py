@@ -234,7 +234,7 @@ class SubstrateContract(Contract):
 
     @pytest.mark.rule("small")
     async def test_the_state_is_small_and_does_not_grow(self, prove: Any) -> None:
-        """Of a script with 24 steps, within the declared bounds."""
+        """Of a script with 18 steps, within the declared bounds."""
         await prove(tasks.small_states)
 
     @pytest.mark.rule("unwind")

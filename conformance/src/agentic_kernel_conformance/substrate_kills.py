@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from .rules import broken, expect
@@ -14,6 +15,13 @@ from .substrate_script import Fail, Mark, Say, Script, tokens
 from .substrate_trial import Stop, Trial
 from .substrate_world import Worker
 
+RUNS = {
+    "processes": "process",
+    "threads": "thread",
+    "tasks": "asyncio task",
+    "sockets": "open socket",
+}
+"""All that can run, and its name in a message."""
 _SHORT: Script = (Say("a-word"), Mark("short"))
 
 
@@ -27,16 +35,10 @@ class Sight:
     sockets: list[str]
     files: list[str]
 
-    def beyond(self, calm: Sight) -> list[str]:
-        """Name what there is more of than in a calm worker."""
+    def beyond(self, calm: Sight, kinds: Mapping[str, str]) -> list[str]:
+        """Name what there is more of than in a calm worker, of these kinds."""
         found = []
-        for kind, name in (
-            ("processes", "process"),
-            ("threads", "thread"),
-            ("tasks", "asyncio task"),
-            ("sockets", "open socket"),
-            ("files", "file"),
-        ):
+        for kind, name in kinds.items():
             now, then = getattr(self, kind), getattr(calm, kind)
             if len(now) > len(then):
                 new = list((Counter(now) - Counter(then)).elements())
@@ -58,9 +60,10 @@ async def look(worker: Worker) -> Sight:
 
 async def calm(bench: Bench, worker: Worker, before: Sight, rule: str, trial: Trial) -> None:
     """Wait until there is no more in a worker than before, for at most `Bounds.wait`."""
+    kinds = RUNS if rule == "unwind" else {**RUNS, "files": "file"}
     loop = asyncio.get_running_loop()
     end = loop.time() + bench.bounds.wait
-    while left := (await look(worker)).beyond(before):
+    while left := (await look(worker)).beyond(before, kinds):
         if loop.time() > end:
             raise broken(
                 rule,
@@ -124,7 +127,7 @@ async def _output_kept(bench: Bench, trial: Trial, token: str) -> None:
 
 
 async def leave_nothing(bench: Bench) -> None:
-    """Run Tasks that succeed, fail and are paused: the worker is as before each time."""
+    """Run Tasks that succeed, fail, are paused or killed: the worker is as before each time."""
     worker, before = await settled(bench)
     scripts = [_SHORT, MARKS]
     if bench.features.fails:
@@ -142,3 +145,8 @@ async def leave_nothing(bench: Bench) -> None:
 
         await bench.play(trial, act)
         await calm(bench, worker, before, "clean", trial)
+    killed = await bench.begin(_SHORT, worker)
+    stop = await bench.until(killed, "short")
+    await bench.kill(killed)
+    await calm(bench, worker, before, "clean", killed)
+    stop.go(False)

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Literal
 
 from agentic_kernel import Task
 from agentic_kernel_engine import Record
+from agentic_kernel_engine.events import from_stored
 
-from .rules import broken
+from .rules import RuleError, broken
 from .substrate_script import Script, described
 
 if TYPE_CHECKING:
@@ -112,10 +113,7 @@ class Trial:
                 f"{self._patience:g} s; it is {self.task.status}\n{self.story()}",
             ) from None
         if stop.what == "held":
-            raise broken(
-                "held",
-                f"the event loop was held; the innermost calls were:\n{stop.name}\n{self.story()}",
-            )
+            raise held(stop.name)
         return stop
 
     async def claimed(self, old: Worker) -> None:
@@ -170,8 +168,9 @@ class Trial:
     ) -> None:
         """Note a commit of a worker that landed."""
         self.commits += 1
-        new = [text for text in events if b'"run.delta"' not in text[:40]]
-        settles = bool(new) or before.state != after.state
+        kinds = [from_stored(None, text).type for text in events]
+        new = any(kind != "run.delta" and not kind.startswith("task.") for kind in kinds)
+        settles = new or before.state != after.state
         size = len(after.state or b"")
         self.log.append(Seen("committed", str(self.commits), worker.number, settles, size))
 
@@ -217,3 +216,8 @@ class Trial:
         if len(shown) > 60:
             shown = [*shown[:10], f"… {len(shown) - 50} more …", *shown[-40:]]
         return f"the script: {described(self.script)}\nwhat happened: {'; '.join(shown)}"
+
+
+def held(stack: str) -> RuleError:
+    """Return the error for an event loop that was held by these calls."""
+    return broken("held", f"the event loop was held; its innermost calls were:\n{stack}")

@@ -30,6 +30,7 @@ class Ledger:
         self._count = Counter[str]()
         self._settled: dict[str, str] = {}
         """The commit that settled a token."""
+        self._asked: list[str] = []
         self._unsettled: list[str] = []
         self._repeatable: list[str] = []
         self._crashed = False
@@ -37,23 +38,27 @@ class Ledger:
             self._take(seen)
 
     def _take(self, seen: Seen) -> None:
-        if seen.what == "made":
+        if seen.what == "asked":
+            self._asked.append(seen.name)
+        elif seen.what == "made":
             self._made(seen.name)
         elif seen.what == "committed" and seen.settles:
             self._settled |= dict.fromkeys(self._unsettled, seen.name)
             self._unsettled.clear()
         elif seen.what in ("crashed", "expired"):
             self._crashed = True
-            self._repeatable = self._unsettled[-self._bounds.repeats :]
+            flying = [token for token in self._asked if not self._count[token]]
+            self._repeatable = [*self._unsettled[-self._bounds.repeats :], *flying]
             self.uncertain |= {*self._repeatable, *self._next()}
 
     def _made(self, token: str) -> None:
         self._count[token] += 1
+        rule = "extras" if token in self._trial.extras else "progress"
         if self._count[token] == 1:
             self.first.append(token)
         elif token in self._settled:
             raise self._broken(
-                "progress",
+                rule,
                 f"the mark {token} was made again, although commit {self._settled[token]} came "
                 "after it and was acknowledged by the store",
             )
@@ -64,7 +69,7 @@ class Ledger:
                 if self._crashed
                 else "no process had died"
             )
-            raise self._broken("progress", f"the mark {token} was made again: {why}")
+            raise self._broken(rule, f"the mark {token} was made again: {why}")
         elif self._bounds.after_crash != "repeated":
             self.again.append(token)
         self._unsettled.append(token)

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from agentic_kernel import Task
-from agentic_kernel_engine import Host, MemoryStore, Record, StoreTraits, task_to_json
+from agentic_kernel_engine import Host, HostGone, MemoryStore, Record, StoreTraits, task_to_json
 from agentic_kernel_engine.stored import decode_record, encode_record
 
 from . import substrate_left as left
@@ -22,7 +22,7 @@ from .substrate_bounds import Bounds
 from .substrate_factory import SubstrateFactory
 from .substrate_pool import Forks, forks
 from .substrate_script import Script, tokens
-from .substrate_trial import Trial
+from .substrate_trial import Trial, held
 from .substrate_wire import Peer
 from .substrate_worker import INTERVAL, Orders
 
@@ -74,11 +74,29 @@ class Worker:
         self.peer: Peer | None = None
         self.ready = asyncio.Event()
         self.alive = True
+        self.held = asyncio.Event()
+        """Set when the watchdog has found the event loop held."""
+        self.stack = ""
+        """The innermost calls that held it."""
 
     async def call(self, name: str, *arguments: Any) -> Any:
-        """Give the worker an order, and return its answer."""
+        """Give the worker an order, and return its answer.
+
+        Raises:
+            RuleError: The worker's event loop is held, so no answer can come.
+        """
         assert self.peer is not None
-        return await self.peer.call(name, *arguments)
+        order = asyncio.ensure_future(self.peer.call(name, *arguments))
+        blocked = asyncio.ensure_future(self.held.wait())
+        both: list[asyncio.Future[Any]] = [order, blocked]
+        try:
+            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+            if not order.done():
+                raise held(self.stack)
+            return order.result()
+        finally:
+            order.cancel()
+            blocked.cancel()
 
     async def dispatch(self, task: Task) -> None:
         """Dispatch a Task in the worker.
@@ -131,6 +149,8 @@ class World:
         self.control = Host(store=self.store, interval=INTERVAL)
         """A Host without a substrate: the kit pauses, resumes and kills with it."""
         self.numbers = 0
+        self.gone = set[str]()
+        """The Hosts whose leases ended; they claim nothing any more."""
 
     async def __aenter__(self) -> Self:
         for serve in (self._take_calls, self._take_marks):
@@ -200,6 +220,7 @@ class World:
 
     async def expire(self, worker: Worker) -> None:
         """Declare a living worker's Host dead, as the end of its lease does."""
+        self.gone.add(worker.host)
         await self.store.leave(worker.host)
 
     async def buried(self, worker: Worker) -> None:
@@ -274,8 +295,10 @@ class World:
         self, worker: Worker, what: str, token: str, body: bytes, reader: asyncio.StreamReader
     ) -> int:
         if what == "held":
+            worker.stack = body.decode(errors="replace")
+            worker.held.set()
             for each in self._trials.values():
-                each.held(body.decode(errors="replace"))
+                each.held(worker.stack)
             return 200
         trial = self._tokens.get(token)
         if what != "mark" or trial is None:
@@ -358,6 +381,8 @@ class _Link:
     async def do_claim(self, task_id: str, host: str, events: list[bytes]) -> bytes | None:
         worker = self.worker
         assert worker is not None
+        if host in self._world.gone:
+            raise HostGone(host)
         claimed = await self._world.store.claim(task_id, host, events)
         trial = self._world.trial_of(task_id)
         if claimed is not None and trial is not None:
