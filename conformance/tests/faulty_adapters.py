@@ -14,6 +14,7 @@ from .adapters import (
     seams,
     stores,
     streams,
+    substrates,
     tools,
 )
 
@@ -30,5 +31,6 @@ ADAPTERS = {
     **delegations.ADAPTERS,
     **streams.ADAPTERS,
     **seams.ADAPTERS,
+    **substrates.ADAPTERS,
 }
 globals().update(ADAPTERS)

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         PolicyFeatures,
         RuntimeFeatures,
         StoreFeatures,
+        SubstrateFeatures,
         ToolFeatures,
         ToolSchedulerFeatures,
         ValidatorFeatures,
@@ -54,6 +55,11 @@ if TYPE_CHECKING:
     from .runtime import RuntimeContract
     from .scripted import ScriptedSubstrate, ScriptedWork
     from .store import StoreContract
+    from .substrate import SubstrateContract
+    from .substrate_bounds import Bounds
+    from .substrate_factory import SubstrateFactory
+    from .substrate_script import Fail, Hear, Mark, Say, Script
+    from .substrate_work import SubstrateWork
     from .tool import ToolContract
     from .tool_scheduler import ToolSchedulerContract
     from .validator import ValidatorContract
@@ -63,14 +69,18 @@ __all__ = [
     "RULES",
     "ApprovalsContract",
     "ApprovalsFeatures",
+    "Bounds",
     "CapabilityRegistryContract",
     "CapabilityRegistryFeatures",
     "CompactorContract",
     "CompactorFeatures",
     "DelegationContract",
     "DelegationFeatures",
+    "Fail",
+    "Hear",
     "HearingWork",
     "KernelContract",
+    "Mark",
     "MemoryContract",
     "MemoryFeatures",
     "MemoryGovernorContract",
@@ -93,11 +103,17 @@ __all__ = [
     "RuleError",
     "RuntimeContract",
     "RuntimeFeatures",
+    "Say",
+    "Script",
     "ScriptedSubstrate",
     "ScriptedWork",
     "StoreContract",
     "StoreFactory",
     "StoreFeatures",
+    "SubstrateContract",
+    "SubstrateFactory",
+    "SubstrateFeatures",
+    "SubstrateWork",
     "System",
     "ToolContract",
     "ToolFeatures",
@@ -126,6 +142,7 @@ _HOMES = {
         "PolicyFeatures",
         "RuntimeFeatures",
         "StoreFeatures",
+        "SubstrateFeatures",
         "ToolFeatures",
         "ToolSchedulerFeatures",
         "ValidatorFeatures",
@@ -145,6 +162,11 @@ _HOMES = {
     "runtime": ("RuntimeContract",),
     "scripted": ("ScriptedSubstrate", "ScriptedWork"),
     "store": ("StoreContract",),
+    "substrate": ("SubstrateContract",),
+    "substrate_bounds": ("Bounds",),
+    "substrate_factory": ("SubstrateFactory",),
+    "substrate_script": ("Fail", "Hear", "Mark", "Say", "Script"),
+    "substrate_work": ("SubstrateWork",),
     "tool": ("ToolContract",),
     "tool_scheduler": ("ToolSchedulerContract",),
     "validator": ("ValidatorContract",),

@@ -44,6 +44,28 @@ class RuntimeFeatures(Features):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SubstrateFeatures(Features):
+    """The features that a substrate may declare."""
+
+    marks: bool = False
+    """The substrate's work can make marks. Without it the tests about effects are closed, so the
+    report says that they are unproven."""
+    pauses: bool = False
+    """A Task becomes ``paused`` within `Bounds.steps` steps after a pause is asked for. Needs
+    ``marks``."""
+    keeps_output: bool = False
+    """The output of `Say` from before an interruption can be read afterwards, by
+    `SubstrateWork.output`."""
+    hears: bool = False
+    """The step `Hear` takes up the extras that came with resumes. Without it, extras are ignored.
+    Needs ``marks`` and ``pauses``."""
+    fails: bool = False
+    """The step `Fail` makes the Task end in ``failure``."""
+    refuses: bool = False
+    """The substrate refuses some Tasks with `CannotStart`. Needs `RefusingWork`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StoreFeatures(Features):
     """The features that a Store may declare."""
 

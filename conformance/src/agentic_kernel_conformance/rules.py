@@ -117,6 +117,51 @@ _ALL = (
         "a tool has no effects but those that it declares, and no effect twice if it says so",
     ),
     Rule(
+        "once",
+        "effects once",
+        "an effect happens once, whenever the process dies, or the record calls it indeterminate",
+    ),
+    Rule(
+        "progress",
+        "progress kept",
+        "every step is done, in order, and a step that was committed is never done again",
+    ),
+    Rule(
+        "result",
+        "the same result",
+        "a Task that was interrupted ends as one that was not, by its author's comparison",
+    ),
+    Rule(
+        "output",
+        "output kept",
+        "output from before a pause, a crash, a take-over or a kill can be read afterwards",
+    ),
+    Rule(
+        "extras",
+        "extras heard",
+        "the work hears each extra once and in order, or no extra changes anything",
+    ),
+    Rule(
+        "safe",
+        "safe points",
+        "a pause takes effect within the declared number of steps",
+    ),
+    Rule(
+        "held",
+        "the event loop",
+        "no substrate holds the event loop for longer than it declares",
+    ),
+    Rule(
+        "clean",
+        "nothing left behind",
+        "a Task that ended leaves no process, thread, socket, asyncio task or file behind",
+    ),
+    Rule(
+        "small",
+        "small states",
+        "the state that a run commits is small, and grows with history no more than declared",
+    ),
+    Rule(
         "memory",
         "remembering",
         "an item is live from when it is proposed until it is superseded or forgotten, and never "

@@ -1,0 +1,88 @@
+"""Watchdog: a thread of a worker process that notices when the event loop is held."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable
+from types import FrameType
+from typing import Final
+
+_LOOK: Final = 0.02
+"""Seconds between two looks."""
+_SHOWN: Final = 12
+"""The most frames of a stack that are reported."""
+
+
+class Watchdog:
+    """Asks the event loop for a sign of life, and looks at its thread's stack while none comes.
+
+    It counts its own looks and not the time: on a busy machine both threads wait alike, and a loop
+    that waits for the processor is not taken for one that is held. A loop that waits for input
+    does not count either.
+
+    Args:
+        loop: The loop to watch; it runs in the thread with the identifier ``thread``.
+        held: Seconds for which one callback may hold the loop.
+        tell: Called in the watchdog's thread, once, with the stack that holds the loop.
+    """
+
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, thread: int, held: float, tell: Callable[[str], None]
+    ) -> None:
+        self._loop, self._watched = loop, thread
+        self._most = max(2, round(held / _LOOK))
+        self._tell = tell
+        self._ended = threading.Event()
+        self._answered = True
+        self._thread = threading.Thread(target=self._watch, name="kit: watchdog", daemon=True)
+
+    def start(self) -> None:
+        """Begin to watch."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop watching; return when the thread has ended."""
+        self._ended.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        looks = 0
+        while not self._ended.is_set():
+            time.sleep(_LOOK)
+            if self._answered:
+                looks, self._answered = 0, False
+                try:
+                    self._loop.call_soon_threadsafe(self._answer)
+                except RuntimeError:
+                    return  # The loop is closed.
+                continue
+            frame = sys._current_frames().get(self._watched)
+            if frame is None or _waits(frame):
+                continue
+            looks += 1
+            if looks == self._most:
+                self._tell(stack(frame))
+
+    def _answer(self) -> None:
+        self._answered = True
+
+
+def _waits(frame: FrameType) -> bool:
+    """True if the loop's thread waits for input, as an idle loop does."""
+    code = frame.f_code
+    caller = frame.f_back
+    return (
+        code.co_name == "select"
+        and code.co_filename.endswith("selectors.py")
+        and caller is not None
+        and caller.f_code.co_name == "_run_once"
+    )
+
+
+def stack(frame: FrameType) -> str:
+    """Return the innermost calls of a thread, as text."""
+    return "".join(traceback.format_stack(frame)[-_SHOWN:])
