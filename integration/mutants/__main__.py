@@ -108,6 +108,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--jobs", type=int, default=2, help="how many side by side (default: 2)")
     parser.add_argument("--listed", action="store_true", help="the faults chosen by hand alone")
+    parser.add_argument(
+        "--again", type=Path, metavar="FILE", help="only the survivors of an earlier --report"
+    )
     parser.add_argument("--report", type=Path, metavar="FILE", help="write the verdicts as JSON")
     parser.add_argument(
         "--measured",
@@ -122,6 +125,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     mutants = [mutant for mutant in listed_mutants(ROOT) if mutant.file in chosen]
     if not given.listed:
         mutants += drawn(chosen, given.count, given.seed)
+    if given.again is not None:
+        known = json.loads(given.again.read_text(encoding="utf-8"))["mutants"]
+        left = {(e["file"], e["fault"]) for e in known if e["outcome"] in (SURVIVED, NOT_RUN)}
+        mutants = [mutant for mutant in mutants if (mutant.file, mutant.short()) in left]
     with tempfile.TemporaryDirectory() as own:
         folder = given.measured or Path(own)
         if given.measured is None or not folder.exists():

@@ -24,6 +24,7 @@ CHECKS = (
 )
 """The checks of the Host, the Loop and FileStore: their own tests, and the kit's contracts."""
 CHOSEN = ("-m", "not torture", "--conformance-level=brief")
+_NEAR = 3
 SECONDS = 24.0
 """The tests of one mutant took at most this long while their lines were counted, which takes about
 half of the time."""
@@ -49,20 +50,31 @@ class Concerns:
     def tests(self, mutant: Mutant) -> list[str]:
         """Return tests that run the mutant's lines, for `SECONDS` in all.
 
-        Test modules take turns, each with its quickest test that is left, so that checks of every
-        kind are among them. A test that failed or was skipped when nothing was planted never is.
+        Half of the time is for tests that also run the line in its neighbourhood which fewest tests
+        run: that is where a condition makes a difference. In each half test modules take turns,
+        each with its quickest test that is left, so that checks of every kind are among them. A
+        test that failed or was skipped when nothing was planted is never chosen.
         """
-        lines = range(mutant.line, mutant.line + mutant.old.count("\n") + 1)
+        end = mutant.line + mutant.old.count("\n")
         by_line = self._by_line(mutant.file)
-        found = {test for line in lines for test in by_line.get(line, ())} & self._seconds.keys()
+        found = self._fit(by_line, range(mutant.line, end + 1))
+        near = [self._fit(by_line, [line]) & found for line in range(mutant.line, end + _NEAR)]
+        rare = min(filter(None, near), key=len, default=set())
+        chosen = self._in_turns(rare, SECONDS / 2, [])
+        return self._in_turns(found - set(chosen), SECONDS, chosen)
+
+    def _fit(self, by_line: dict[int, list[str]], lines: Iterable[int]) -> set[str]:
+        """The tests that run one of these lines and passed when nothing was planted."""
+        return {test for line in lines for test in by_line.get(line, ())} & self._seconds.keys()
+
+    def _in_turns(self, tests: set[str], most: float, begun: list[str]) -> list[str]:
+        """The begun list with more of the tests, as long as all of it takes no longer."""
         modules: dict[str, list[str]] = {}
-        for test in sorted(found, key=self._seconds.__getitem__):
+        for test in sorted(tests, key=lambda test: (self._seconds[test], test)):
             modules.setdefault(test.partition("::")[0], []).append(test)
-        turns = chain.from_iterable(zip_longest(*modules.values()))
-        chosen: list[str] = []
-        total = 0.0
-        for test in turns:
-            if test is not None and total + self._seconds[test] <= SECONDS:
+        chosen, total = list(begun), sum(self._seconds[test] for test in begun)
+        for test in chain.from_iterable(zip_longest(*modules.values())):
+            if test is not None and total + self._seconds[test] <= most:
                 total += self._seconds[test]
                 chosen.append(test)
         return chosen
