@@ -23,7 +23,7 @@ from .sections import DOCS, renewed, settle
 SCRIPT = "outsider.py"
 PAGE = DOCS / "conformance.md"
 PACKAGE = DOCS / "examples" / "acme"
-MENDED = DOCS / "examples" / "acme_mended.py"
+MENDED = PACKAGE / "mended.py"
 BADGES = DOCS / "plots"
 OPTIONS = ("--tb=short", "--conformance-report=matrix")
 
@@ -71,7 +71,7 @@ def run(folder: Path, *, mended: bool) -> Ran:
     package = shutil.copytree(
         PACKAGE,
         folder / ("mended" if mended else "acme"),
-        ignore=shutil.ignore_patterns("__pycache__"),
+        ignore=shutil.ignore_patterns("__pycache__", MENDED.name),
     )
     if mended:
         shutil.copy(MENDED, package / "src" / "acme_store" / "__init__.py")

@@ -55,8 +55,13 @@ class RuntimeVerbs(SystemSuite):
         if ended:
             await bench.kill(task.id)
         before = await bench.reader.get(task.id)
-        other = Task.new(
-            id=task.id, summary="another", instructions="another", runtime_kind=task.runtime_kind
+        other = Task.new(  # all but the summary is the same, so that the substrate accepts it
+            id=task.id,
+            summary="another",
+            instructions=task.instructions,
+            runtime_kind=task.runtime_kind,
+            agent_name=task.agent_name,
+            metadata=task.metadata,
         )
         for again in (task, other):
             with refused("edges", TaskExists, "dispatch of a stored id"):

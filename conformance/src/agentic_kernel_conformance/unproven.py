@@ -5,6 +5,7 @@ A class of a contract may add more of them as its attribute ``unproven``.
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Final
 
 from .contract import Contract, Unproven, in_the_kit
@@ -91,11 +92,8 @@ def unproven(cls: type[Contract]) -> list[Unproven]:
 
     A text with a feature is left out if the class declares the feature open.
     """
+    opened = {name for name, is_open in asdict(cls.features).items() if is_open}
     found = list(UNPROVEN.get(cls.contract, ()))
     for base in cls.__mro__:
         found += vars(base).get("unproven", ()) if in_the_kit(base) else ()
-    return [
-        each
-        for each in dict.fromkeys(found)
-        if not (each.unless and cls.features.is_open(each.unless))
-    ]
+    return [each for each in dict.fromkeys(found) if each.unless not in opened]
