@@ -20,6 +20,7 @@ CONTRACTS = [
     kit.RuntimeContract,
     kit.QueryContract,
     kit.StoreContract,
+    kit.SubstrateContract,
     kit.ObserverContract,
     kit.ApprovalsContract,
     kit.DelegationContract,
@@ -37,6 +38,7 @@ CONTRACTS = [
 FEATURES = [
     kit.RuntimeFeatures,
     kit.StoreFeatures,
+    kit.SubstrateFeatures,
     kit.ObserverFeatures,
     kit.ApprovalsFeatures,
     kit.DelegationFeatures,

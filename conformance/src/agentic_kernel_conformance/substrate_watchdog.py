@@ -8,11 +8,14 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 from types import FrameType
 from typing import Final
 
 _LOOK: Final = 0.02
 """Seconds between two looks."""
+_LOOPS: Final = ("asyncio", "host")
+"""The folders of the calls that every run has in common: the event loop's, and the Host's."""
 _SHOWN: Final = 12
 """The most frames of a stack that are reported."""
 
@@ -84,5 +87,10 @@ def _waits(frame: FrameType) -> bool:
 
 
 def stack(frame: FrameType) -> str:
-    """Return the innermost calls of a thread, as text."""
-    return "".join(traceback.format_stack(frame)[-_SHOWN:])
+    """Return the calls of a thread as text, the innermost first, without those of the loop."""
+    lines = []
+    for call in reversed(traceback.extract_stack(frame)):
+        path = Path(call.filename)
+        if path.parent.name not in _LOOPS:
+            lines.append(f"  {path.name}:{call.lineno} in {call.name}: {call.line}")
+    return "\n".join(lines[:_SHOWN])
