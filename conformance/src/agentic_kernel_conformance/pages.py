@@ -80,6 +80,9 @@ def markdown(report: Report, document: dict[str, Any]) -> str:
             f"- {each.name}: patience {each.patience:g} s; open: {', '.join(opened) or 'none'}; "
             f"closed: {', '.join(closed) or 'none'}"
         )
+        if each.bounds:
+            bounds = ", ".join(f"{name} {value}" for name, value in each.bounds.items())
+            lines.append(f"    - declared bounds: {bounds}")
         for part in each.sources:
             made = f"{part.distribution} {part.version}".strip() or "no distribution"
             lines.append(f"    - `{part.package}` ({made}): {part.files} files, {part.sha256}")

@@ -25,6 +25,7 @@ from .pages import write
 from .report import Adapter, Report
 from .rules import KitError, RuleError
 from .sources import Source, SourceMissing, sources_of
+from .substrate_bounds import Bounds
 from .totals import Planned, planned
 from .trials import Campaign, Tally, Trials
 from .unproven import unproven
@@ -241,6 +242,7 @@ def pytest_runtest_makereport(
 
 def _about(item: pytest.Item, cls: type[Contract]) -> dict[str, Any]:
     """Return what the report says of an adapter, as plain values."""
+    bounds = getattr(cls, "bounds", None)
     usual = next(vars(b)["patience"] for b in reversed(cls.__mro__) if "patience" in vars(b))
     try:
         sources = sources_of(cls, item.config.rootpath)
@@ -251,6 +253,7 @@ def _about(item: pytest.Item, cls: type[Contract]) -> dict[str, Any]:
         "contract": cls.contract,
         "node": item.nodeid.rpartition("::")[0],
         "features": asdict(cls.features),
+        "bounds": asdict(bounds) if isinstance(bounds, Bounds) else {},
         "patience": cls.patience,
         "usual_patience": usual,
         "planned": {name: asdict(plan) for name, plan in planned(cls).items()},

@@ -53,6 +53,8 @@ class Adapter:
     """The pytest node id of the class."""
     features: dict[str, bool]
     planned: dict[str, Planned]
+    bounds: dict[str, Any] = field(default_factory=dict)
+    """The numbers within which a substrate declares to keep; empty for other contracts."""
     patience: float = 0.0
     usual_patience: float = 0.0
     sources: list[Source] = field(default_factory=list)
@@ -140,6 +142,7 @@ class Adapter:
             "contract": self.contract,
             "node": self.node,
             "features": self.features,
+            **({"bounds": self.bounds} if self.bounds else {}),
             "patience": self.patience,
             "sources": [asdict(each) for each in self.sources],
             "total": counts.total(),

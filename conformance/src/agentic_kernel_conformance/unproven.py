@@ -27,6 +27,10 @@ UNPROVEN: Final[dict[str, tuple[Unproven, ...]]] = {
     ),
     "StoreContract": (
         Unproven("durable", "A restart of the store is not tried.", unless="durable"),
+        Unproven("durable", "It is not seen if a write is synced.", unless="synced"),
+        Unproven("R5", "No connection is cut around a commit.", unless="cuttable"),
+        Unproven("R8", "The records that `changed` looks at are not counted.", unless="counted"),
+        Unproven("R16", "The bytes that a commit writes are not counted.", unless="weighed"),
         Unproven("R14", "Claims by several processes are not tried.", unless="processes"),
         Unproven("R14", "A lease that runs out is not tried.", unless="leases"),
         Unproven("C4", "No writer is held, so readers could wait for one.", unless="holdable"),
@@ -59,29 +63,28 @@ UNPROVEN: Final[dict[str, tuple[Unproven, ...]]] = {
         Unproven("effects", "Effects that the adapter's own counter does not see are not found."),
     ),
     "SubstrateContract": (
-        Unproven("effects", "Effects of the work other than the marks of the kit are not found."),
+        Unproven("once", "The effects of the work are not counted.", unless="marks"),
+        Unproven("once", "Effects of the work other than the marks of the kit are not found."),
         Unproven("clause1", _SHORT),
     ),
     "CompactorContract": (
-        Unproven("context", "It is not proven that a summary keeps what a later step needs."),
-    ),
-    "GovernorContract": (
-        Unproven("memory", "It is not proven that the decisions are the wanted ones."),
+        Unproven("compact", "It is not proven that a summary keeps what a later step needs."),
     ),
     "MemoryGovernorContract": (
-        Unproven("memory", "It is not proven that the decisions are the wanted ones."),
+        Unproven("govern", "It is not proven that the decisions are the wanted ones."),
     ),
     "CapabilityRegistryContract": (
-        Unproven("visible", "It is not proven that the installed capabilities do as they say."),
+        Unproven("repertoire", "It is not proven that the installed capabilities do as they say."),
     ),
     "ToolSchedulerContract": (
-        Unproven("apart", "Only the calls of the kit's own tools are scheduled."),
+        Unproven("batch", "Only the calls of the kit's own tools are scheduled."),
     ),
     "MiddlewareContract": (
-        Unproven("outcome", "The content that middleware adds to a call is not judged."),
+        Unproven("hooks", "The content that middleware adds to a call is not judged."),
     ),
     "ValidatorContract": (
-        Unproven("schemas", "Schemas other than the cases of the kit are not tried."),
+        Unproven("fits", "Schemas other than the cases of the kit are not tried."),
+        Unproven("fits", "The time that a pattern takes is not measured."),
     ),
 }
 """The texts by the name of the contract."""
