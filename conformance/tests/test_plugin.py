@@ -190,11 +190,13 @@ def test_the_report_is_written_as_json_and_markdown(pytester: pytest.Pytester, n
     assert (row["total"], row["passed"], row["closed"], row["failed"]) == (_ALL, 1, 1, 0)
     assert row["not_run"] == _ALL - 2
     assert (row["rules"]["C6"], row["rules"]["R1"]) == ("not run", "not run")
-    assert re.fullmatch(r"1 of \d+, \d+ not run(, durable closed)?", row["cells"]["C6"])
+    assert re.fullmatch(r"1 of \d+, \d+ not run(, durable(, synced)? closed)?", row["cells"]["C6"])
     table = stem.with_suffix(".md").read_text(encoding="utf-8")
     assert "| rule | AcmeStore |" in table
     assert f"| C6: read your writes | {row['cells']['C6']} |" in table
-    assert re.search(r"durable: durability \| 0 of \d+, \d+ not run, durable closed \|", table)
+    assert re.search(
+        r"durable: durability \| 0 of \d+, \d+ not run, durable, synced closed \|", table
+    )
     assert f"| passed | 1 of {_ALL} |" in table
     assert f"PARTIAL 1 of {_ALL}" in stem.with_suffix(".svg").read_text(encoding="utf-8")
 

@@ -109,7 +109,8 @@ def markdown(report: Report, document: dict[str, Any]) -> str:
 def badge(document: dict[str, Any]) -> str:
     """Return the report as a badge: its contracts, its verdict, and the tests passed of all."""
     contracts = sorted({adapter["contract"] for adapter in document["adapters"]})
-    left = " + ".join(contracts) or "conformance"
+    # A badge is for one line of a page, so it names no more than two contracts.
+    left = " + ".join(contracts) if len(contracts) in (1, 2) else f"{len(contracts)} contracts"
     passed = sum(adapter["passed"] for adapter in document["adapters"])
     total = sum(adapter["total"] for adapter in document["adapters"])
     right = f"{_WORDS[document['verdict']]} {passed} of {total}"

@@ -38,6 +38,19 @@ class StoreClaims(StoreSuite):
         await store.leave(HOST)
         expect(not await store.alive(owner_name(HOST, 1)), "R14", f"{HOST} left and is alive")
 
+    @pytest.mark.rule("R14")
+    async def test_a_host_that_left_takes_nothing_over(self, store: Store) -> None:
+        """Its claim is refused or ignored: its name would own a Task for ever after."""
+        await store.join(HOST)
+        record = running("free")
+        await store.insert(record, [b"1"])
+        await store.leave(HOST)
+        claimed: Record | None = None
+        with suppress(StoreError):
+            claimed = await store.claim("free", HOST, [b"by who left"])
+        expect(claimed is None, "R14", f"{HOST} left, and took a Task over")
+        await _untouched(store, record, 1)
+
     @pytest.mark.rule("R14", "R2")
     @pytest.mark.parametrize("holder", [None, HOST], ids=["nobody", "a dead host"])
     async def test_a_claim_takes_over_what_no_living_host_owns(

@@ -53,20 +53,22 @@ if TYPE_CHECKING:
     from .seams import tool
     from .search import Search, SearchOptions
     from .store import Store, StoreTraits
+    from .stored import decode_change, decode_record, encode_change, encode_record
     from .substrate import Accepting, Acting, Cleaning, Limiting, Metered, Reading, Substrate
     from .terms import Terms
     from .waiting import WaitingFor, waiting_for
 
 __all__ = [
-    "Accepting", "Acting", "Cleaning", "CompositeObserver", "Conflict", "ConsoleObserver",
-    "Cursor", "Event", "EventId", "Host", "HostClosed", "HostGone", "HostOptions",
-    "InMemoryObserver", "InboxFull", "Job", "Limiting", "Limits", "Loop", "MemoryStore",
-    "Metered", "Observer", "Outcome", "Principal", "Reading", "Receipt", "Record", "Router",
-    "RunEnded", "Search", "SearchOptions", "StateUnreadable", "StopReason", "Store",
-    "StoreError", "StoreTraits", "StreamingObserver", "Substrate", "TaskEvent", "TaskFailed",
-    "Terms", "UnknownOutcome", "Unreadable", "WaitingFor", "agent_from_json", "agent_to_json",
-    "drain_on_signals", "event_from_json", "event_to_json", "host_of", "owner_name", "rerun",
-    "task_from_json", "task_to_json", "tool", "waiting_for",
+    "Accepting", "Acting", "Cleaning", "CompositeObserver", "Conflict", "ConsoleObserver", "Cursor",
+    "Event", "EventId", "Host", "HostClosed", "HostGone", "HostOptions", "InMemoryObserver",
+    "InboxFull", "Job", "Limiting", "Limits", "Loop", "MemoryStore", "Metered", "Observer",
+    "Outcome", "Principal", "Reading", "Receipt", "Record", "Router", "RunEnded", "Search",
+    "SearchOptions", "StateUnreadable", "StopReason", "Store", "StoreError", "StoreTraits",
+    "StreamingObserver", "Substrate", "TaskEvent", "TaskFailed", "Terms", "UnknownOutcome",
+    "Unreadable", "WaitingFor", "agent_from_json", "agent_to_json", "decode_change",
+    "decode_record", "drain_on_signals", "encode_change", "encode_record", "event_from_json",
+    "event_to_json", "host_of", "owner_name", "rerun", "task_from_json", "task_to_json", "tool",
+    "waiting_for",
 ]  # fmt: skip
 
 _NAMES = {
@@ -97,6 +99,7 @@ _NAMES = {
     "seams": "tool",
     "search": "Search SearchOptions",
     "store": "Store StoreTraits",
+    "stored": "decode_change decode_record encode_change encode_record",
     "substrate": "Accepting Acting Cleaning Limiting Metered Reading Substrate",
     "terms": "Terms",
     "waiting": "WaitingFor waiting_for",

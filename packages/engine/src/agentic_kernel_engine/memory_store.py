@@ -153,6 +153,8 @@ class MemoryStore:
             stored = shelf.record
             if not self._claimable(stored):
                 return None
+            if host in self._left:
+                raise HostGone(host)
             version = stored.version + 1
             claimed = stored.changed(
                 version=version,

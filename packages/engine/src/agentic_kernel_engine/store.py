@@ -125,6 +125,7 @@ class Store(Protocol):
         new version (R2), and counts one attempt more; its other fields do not change.
 
         Raises:
+            HostGone: ``host`` left or died, so it may take nothing over; nothing is written.
             TaskNotFound: No such Task is stored.
         """
         ...

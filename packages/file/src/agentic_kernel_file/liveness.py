@@ -95,6 +95,15 @@ class Liveness:
             name = ascii(host)[:80]
             raise HostGone(host, f"the host {name} is gone, because {why}") from FolderGone(why)
 
+    def check_not_left(self, host: str) -> None:
+        """Refuse a host that is known to have left or died.
+
+        Raises:
+            HostGone: It is.
+        """
+        if host in self._gone:
+            raise self._past_use(host)
+
     def lose_all(self, why: str) -> None:
         """Give up every host of this process, because the folder is gone."""
         self._past.lost.update(dict.fromkeys(self._held, why))

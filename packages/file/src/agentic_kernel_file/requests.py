@@ -53,6 +53,14 @@ class Latest(Protocol):
         """
         ...
 
+    def check_not_left(self, host: str) -> None:
+        """Refuse a host that is known to have left or died.
+
+        Raises:
+            HostGone: It is.
+        """
+        ...
+
 
 Decision = tuple[bytes, Change]
 """The frame to append, and its effect on the index."""
@@ -216,6 +224,7 @@ class Claim(Request):
         ):
             return None
         tip.check_not_lost(self._host)
+        tip.check_not_left(self._host)
         before = tip.record(entry)
         version = before.version + 1
         self.result = before.changed(

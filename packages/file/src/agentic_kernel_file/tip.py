@@ -37,6 +37,7 @@ class Tip:
     def __init__(self, folder: Folder, reader: Reader, liveness: Liveness) -> None:
         self.alive: Callable[[str], bool] = liveness.alive
         self.check_not_lost: Callable[[str], None] = liveness.check_not_lost
+        self.check_not_left: Callable[[str], None] = liveness.check_not_left
         self._folder = folder
         self._reader = reader
         self._fresh: dict[str, Entry | None] = {}
