@@ -1,0 +1,1 @@
+"""Our substrates as `SubstrateContract` tries them: each one's factory, and its work."""
