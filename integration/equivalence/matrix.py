@@ -37,6 +37,11 @@ A Task does the same on every runtime: its snapshots and its events are the same
 Each scenario is played on each runtime and held against the *reference*, a script in the Loop
 without any wire. Written by `python -m integration.equivalence.matrix`.
 
+This page is about one claim: a Task does not depend on the runtime that does it. Another claim is
+that products of quite different kinds can stand on the same kernel (Architectural Equivalence). A
+build runner without a model, in `integration/products/builds`, is about that one: its `README.md`
+says what the kernel gave it and what it had to bring.
+
 """
 LEGEND: Final = """
 All but local are the vendors' real clients over HTTP against aimock, a scripted server by others; a
