@@ -28,11 +28,11 @@ from agentic_kernel_engine.loop import (
     Summary,
     Thought,
     ToolCall,
+    Transcript,
     Turn,
     UserMessage,
 )
 from agentic_kernel_engine.plans import vocabulary
-from agentic_kernel_engine.plans.transcript import Transcript
 from agentic_kernel_engine.seams import Compaction, Compactor, ScriptedPlanner
 from agentic_kernel_engine.seams.compactor import LONGEST
 

@@ -13,18 +13,18 @@ from agentic_kernel_engine.loop import (
     CompleteGoal,
     Context,
     Delegate,
+    End,
     Entry,
     FinalAnswer,
     Observation,
     Plan,
     PushGoal,
+    StopReason,
     Thought,
     ToolCall,
     Turn,
     UserMessage,
 )
-from agentic_kernel_engine.plans.ending import End
-from agentic_kernel_engine.plans.reasons import StopReason
 from agentic_kernel_engine.seams import Hit, Item, Query, Remembered, Scope, UnknownItem
 from agentic_kernel_engine.seams.memories import InMemoryMemory
 

@@ -15,9 +15,8 @@ from typing import Any, ClassVar, Final
 import msgspec
 import pytest
 
+from agentic_kernel_engine.loop import End, StopReason
 from agentic_kernel_engine.loop.state import State
-from agentic_kernel_engine.plans.ending import End
-from agentic_kernel_engine.plans.reasons import StopReason
 from agentic_kernel_engine.seams import Middleware, Tool
 from agentic_kernel_engine.seams.middleware import FAILED, HOOKS
 

@@ -12,6 +12,7 @@ from agentic_kernel import InvalidValue
 from agentic_kernel_engine import TaskFailed, values
 from agentic_kernel_engine.loop import (
     Context,
+    End,
     Observation,
     Plan,
     PlannerError,
@@ -19,7 +20,6 @@ from agentic_kernel_engine.loop import (
     ToolCall,
     plan_of,
 )
-from agentic_kernel_engine.plans.ending import End
 from agentic_kernel_engine.seams import Invocation, Recovery, Tool, ToolContext
 
 from .planner_answers import expect_usage

@@ -8,6 +8,11 @@ from typing import Any, Final
 import msgspec
 
 from agentic_kernel_engine.loop import (
+    HANDLER_ERROR,
+    OUTPUT_SCHEMA_FAILED,
+    POLICY_DENIED,
+    SCHEMA_VALIDATION_FAILED,
+    TIMEOUT,
     Action,
     AskUser,
     CompleteGoal,
@@ -22,14 +27,6 @@ from agentic_kernel_engine.loop import (
     Thought,
     ToolCall,
     Usage,
-)
-from agentic_kernel_engine.plans.observation import (
-    HANDLER_ERROR,
-    MISSING_SCOPES,
-    OUTPUT_SCHEMA_FAILED,
-    POLICY_DENIED,
-    SCHEMA_VALIDATION_FAILED,
-    TIMEOUT,
 )
 from agentic_kernel_engine.seams import Invocation
 
@@ -87,8 +84,8 @@ OBSERVATIONS: Final[dict[str, Callable[[Invocation], Observation]]] = {
     **{
         code: _seen(error=code, message="it did not go well")
         for code in (
-            HANDLER_ERROR, OUTPUT_SCHEMA_FAILED, SCHEMA_VALIDATION_FAILED, MISSING_SCOPES, TIMEOUT,
-            POLICY_DENIED, "acme_error",
+            HANDLER_ERROR, OUTPUT_SCHEMA_FAILED, SCHEMA_VALIDATION_FAILED, TIMEOUT, POLICY_DENIED,
+            "missing_scopes", "acme_error",
         )
     },
     "a failure with an output": _seen(output={"so": "far"}, error="acme", message="it broke off"),

@@ -17,7 +17,6 @@ from agentic_kernel_engine.loop import (
     Turn,
     Usage,
 )
-from agentic_kernel_engine.plans.plan import PlanLike
 from agentic_kernel_engine.seams import ToolError
 
 
@@ -40,7 +39,7 @@ class _Echoing:
     def __init__(self, pause: int = 3) -> None:
         self._pause = pause
 
-    async def plan(self, context: Context) -> PlanLike:
+    async def plan(self, context: Context) -> Plan:
         word = context.task.instructions
         for _ in range((sum(map(ord, word)) + context.step) % self._pause):
             await asyncio.sleep(0)
