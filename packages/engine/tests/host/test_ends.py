@@ -456,6 +456,59 @@ async def test_a_task_that_its_own_host_lost_is_acquired_anew_and_counted(
 
 
 @pytest.mark.rule("R21")
+async def test_a_task_that_its_own_host_lost_waits_for_its_next_attempt(
+    new_task: NewTask, acting: type[Acting], tapped: TappedStore, until: Until
+) -> None:
+    """The watch looks again and again, and starts the run when the wait is over."""
+    now = [datetime(2030, 1, 1, tzinfo=UTC)]
+    owners: list[str | None] = []
+
+    async def act(job: Job) -> Any:
+        owners.append((await tapped.load(job.task.id)).owner)
+        await asyncio.Event().wait()
+
+    async with Host(acting(act), tapped, clock=lambda: now[0], interval=0.001) as host:
+        task = new_task()
+        await host.dispatch(task)
+        await until(lambda: len(owners) == 1)
+        run = host._live.current[task.id]
+        assert run.root is not None
+        run.ended = "lost"
+        run.root.cancel()
+        tapped.rounds = 0
+        await until(lambda: tapped.rounds >= 10)
+        assert len(owners) == 1, "begun before its wait was over"
+        now[0] += timedelta(milliseconds=100)
+        await until(lambda: len(owners) == 2)
+
+
+@pytest.mark.rule("C7")
+async def test_a_run_takes_up_no_record_that_is_older_than_its_own(
+    new_task: NewTask, acting: type[Acting], until: Until
+) -> None:
+    """News from another thread, or a slow read, may come late."""
+    go = asyncio.Event()
+
+    async def act(job: Job) -> Any:
+        await job.checkpoint("one")
+        await go.wait()
+        await job.checkpoint("two")
+        return "done"
+
+    store = MemoryStore()
+    async with Host(acting(act), store) as host:
+        task = new_task()
+        await host.dispatch(task)
+        run = host._live.current[task.id]
+        first = run.record
+        await until(lambda: run.record.state == b'"one"')
+        run.absorb(first)
+        assert run.record.state == b'"one"'
+        go.set()
+        assert (await host.wait(task.id)).result == "done"
+
+
+@pytest.mark.rule("R21")
 def test_a_host_waits_longer_before_each_further_attempt() -> None:
     now = [datetime(2030, 1, 1, tzinfo=UTC)]
     backoff = Backoff(lambda: now[0])

@@ -61,9 +61,11 @@ async def test_the_end_of_a_run_is_retried_while_it_owns_the_task(
 
     tapped.before_commit = fail
     async with Host(acting(act), tapped) as host:
-        assert (await host.run(new_task())).result == "kept"
+        done = await host.run(new_task())
+    assert done.result == "kept"
     assert not faults
     assert len(entries) == 1, "the work was done again instead"
+    assert (await tapped.load(done.id)).task == done, "what was told is not what is stored"
 
 
 @pytest.mark.rule("R4")
