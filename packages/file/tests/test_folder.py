@@ -80,6 +80,29 @@ async def test_a_foreign_folder_is_refused_and_left_as_it_is(tmp_path: Path, nam
     assert _content(tmp_path) == {name: b"mine"}
 
 
+@pytest.mark.parametrize("writes", [False, True])
+async def test_a_store_that_another_process_makes_between_two_looks_is_no_foreign_folder(
+    tmp_path: Path, writes: bool
+) -> None:
+    """The first look finds no manifest, and the second one finds files."""
+
+    class MadeMeanwhile(UnsyncedFiles):
+        made = False
+
+        def names(self, folder: int) -> list[str]:
+            if not self.made:
+                self.made = True
+                other = Folder(tmp_path / "state", UnsyncedFiles(), 5.0, create=True)
+                if writes:
+                    other.directory.open("log-000001", os.O_RDWR).write(b"a record", 0)
+            return super().names(folder)
+
+    files = MadeMeanwhile()
+    folder = Folder(tmp_path / "state", files, 5.0, create=True)
+    assert files.made
+    assert folder.manifest().segments
+
+
 async def test_a_foreign_manifest_is_refused(tmp_path: Path) -> None:
     (tmp_path / MANIFEST).write_text('{"something": "else"}')
     with pytest.raises(ForeignFolder):

@@ -64,13 +64,7 @@ class Folder:
             make_path(files, path)
         self.directory = Directory.at(files, self.path)
         self.states = States(self.directory)
-        try:
-            text = self._manifest_text()
-        except FileNotFoundError:
-            self._refuse_foreign()
-            if not create:
-                raise
-            text = b""
+        text = self._first_text(create=create)
         if text:
             self._decoded(text)
         self._known: tuple[File, Manifest] | None = None
@@ -194,6 +188,23 @@ class Folder:
     def _manifest_text(self) -> bytes:
         file = self.directory.open(manifest.NAME)
         return file.read(file.size(), 0)
+
+    def _first_text(self, *, create: bool) -> bytes:
+        """The manifest's text; empty if the folder is, or if the making of a store was cut off."""
+        try:
+            return self._manifest_text()
+        except FileNotFoundError:
+            try:
+                self._refuse_foreign()
+            except StoreError as refused:
+                # Another process may have made the store between the two looks.
+                try:
+                    return self._manifest_text()
+                except FileNotFoundError:
+                    raise refused from None
+            if not create:
+                raise
+            return b""
 
     def _refuse_foreign(self) -> None:
         names = self.directory.names()
