@@ -34,7 +34,8 @@ class Seen:
     worker: int = 0
     """The number of the worker; 0 for the kit itself."""
     settles: bool = False
-    """True for a commit that stores new state, or events other than text in progress."""
+    """True for a commit of the Task's owner that stores new state, or events other than text in
+    progress."""
     size: int = 0
     """The bytes of a commit's state."""
 
@@ -170,7 +171,8 @@ class Trial:
         self.commits += 1
         kinds = [from_stored(None, text).type for text in events]
         new = any(kind != "run.delta" and not kind.startswith("task.") for kind in kinds)
-        settles = new or before.state != after.state
+        # A Host that lost the Task writes events, too, such as `run.result_dropped`.
+        settles = after.step > before.step and (new or before.state != after.state)
         size = len(after.state or b"")
         self.log.append(Seen("committed", str(self.commits), worker.number, settles, size))
 
