@@ -1,20 +1,16 @@
-"""The build runner passes the contracts, and does what a user of a build runner expects."""
+"""The build runner's substrate and Host pass the contracts, and its build file is checked."""
 
 from __future__ import annotations
 
-import os
 import shlex
-import signal
-import subprocess
 import sys
-import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 import pytest_asyncio
 
-from agentic_kernel import CannotStart, Task
+from agentic_kernel import CannotStart, Task, TaskStatus
 from agentic_kernel_conformance import (
     Bounds,
     Fail,
@@ -31,20 +27,24 @@ from agentic_kernel_conformance import (
 from agentic_kernel_engine import Host
 
 from .products.builds import workshop
+from .products.builds.shelf import MistakeError, Shelf, changed, inputs_digest
 from .products.builds.targets import BuildFileError, read_plan
-from .products.builds.workshop import KIND, Workshop, task_of
+from .products.builds.workshop import KIND, MOST_OUTPUT, Workshop, task_of
 from .sqlite_store import SQLiteStore
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[1]
-PATIENCE = 30.0
 
 
 class Recipes(SubstrateWork):
     """A script as the lines of a recipe."""
 
+    once = False
+    """True if no mark is made again after a crash."""
+
     def task(self, script: Script) -> Task:
         lines = []
+        marks = [number for number, step in enumerate(script) if isinstance(step, Mark)]
         for step in script:
             match step:
                 case Mark(token):
@@ -53,14 +53,20 @@ class Recipes(SubstrateWork):
                     lines.append(f"echo {shlex.quote(text)}")
                 case Fail(code):
                     lines.append(f"exit {code}")
-        return task_of("script", lines or ["true"], ROOT)
+        return task_of("script", lines or ["true"], ROOT, once=marks if self.once else ())
 
     def refused(self) -> Task:
         return Task.new(summary="none", instructions="no recipe", runtime_kind=KIND)
 
 
+class OnceRecipes(Recipes):
+    """Recipes whose marks must not be made again after a crash."""
+
+    once = True
+
+
 class TestWorkshop(SubstrateContract):
-    """A line that a crash cut off is run again, as in any build."""
+    """A line that a crash cut off is run again."""
 
     features = SubstrateFeatures(
         marks=True, pauses=True, keeps_output=True, fails=True, refuses=True
@@ -74,6 +80,21 @@ class TestWorkshop(SubstrateContract):
     @pytest.fixture
     def work(self) -> Recipes:
         return Recipes()
+
+
+class TestWorkshopOnce(SubstrateContract):
+    """A line to run once is not run again, and the failure says that its outcome is unknown."""
+
+    features = TestWorkshop.features
+    bounds = Bounds(after_crash="reported")
+
+    @pytest.fixture
+    def factory(self) -> str:
+        return f"{workshop.__name__}:Workshop"
+
+    @pytest.fixture
+    def work(self) -> OnceRecipes:
+        return OnceRecipes()
 
 
 FEATURES = RuntimeFeatures(pauses=True, refuses=True)
@@ -100,184 +121,153 @@ class TestBuildsAsQuery(_OnSQLite, QueryContract):
     features = FEATURES
 
 
-# The command
+async def made(task: Task) -> tuple[Task, str]:
+    """Run a Task to its end; the Task and all of its output."""
+    async with Host(Workshop(), runtime_kinds=[KIND]) as host:
+        ended = await host.run(task)
+        events = (await host.outcome(task.id)).events
+    return ended, "".join(each.data["text"] for each in events if each.type == "run.delta")
 
 
-class Shop:
-    """A folder with a build file, and the command on it."""
-
-    def __init__(self, root: Path) -> None:
-        self.root = root
-        self.log = root / "log"
-        self.started: list[subprocess.Popen[str]] = []
-
-    def says(self, text: str) -> None:
-        """Write the build file."""
-        (self.root / "builds.toml").write_text(text, encoding="utf-8")
-
-    def start(self, *words: str) -> subprocess.Popen[str]:
-        """Start the command."""
-        command = [sys.executable, "-m", "integration.products.builds", "--state", ".builds"]
-        process = subprocess.Popen(
-            [*command, *words], cwd=self.root, env={**os.environ, "PYTHONPATH": str(ROOT)},
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
-        )  # fmt: skip
-        self.started.append(process)
-        return process
-
-    def run(self, *words: str) -> tuple[int, str]:
-        """Run the command; its status and what it wrote."""
-        process = self.start(*words)
-        said, _ = process.communicate(timeout=PATIENCE)
-        return process.returncode, said
-
-    def wait_for(self, line: str) -> None:
-        """Wait until a recipe wrote a line to the log."""
-        end = time.monotonic() + PATIENCE
-        while line not in self.lines():
-            assert time.monotonic() < end, f"{line!r} never came; the log has {self.lines()}"
-            time.sleep(0.02)
-
-    def lines(self) -> list[str]:
-        """The lines that recipes wrote to the log."""
-        return self.log.read_text(encoding="utf-8").split() if self.log.exists() else []
+def failure(task: Task) -> str:
+    """The code of the failure of a Task."""
+    assert task.failure is not None
+    return task.failure.code
 
 
-@pytest.fixture
-def shop(tmp_path: Path) -> Iterator[Shop]:
-    shop = Shop(tmp_path)
-    yield shop
-    for process in shop.started:
-        if process.poll() is None:
-            process.kill()
-        process.communicate()
+def gone(pid: str) -> bool:
+    """True if a process runs no more."""
+    stat = Path(f"/proc/{pid.strip()}/stat")
+    return not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] in "ZX"
 
 
-WAITS = """
-[slow]
-run = [
-    "echo one >> log",
-    "echo two >> log; while [ ! -e go ]; do sleep 0.05; done",
-    "echo three >> log",
-]
-"""
+async def test_a_task_that_is_not_a_recipe_is_refused() -> None:
+    async with Host(Workshop(), runtime_kinds=[KIND]) as host:
+        for text in ("no recipe", "{}", "[]", "1", '{"run": ["true"], "folder": "."}', "[" * 9999):
+            with pytest.raises(CannotStart, match="not a recipe"):
+                await host.dispatch(Task.new(summary="none", instructions=text, runtime_kind=KIND))
+        assert not await host.find()
 
 
-def test_what_nothing_has_changed_is_fresh(shop: Shop) -> None:
-    (shop.root / "in.txt").write_text("a")
-    shop.says(
-        '[copy]\ninputs = ["in.txt"]\noutputs = ["out.txt"]\n'
-        'run = ["cat in.txt > out.txt", "echo copied >> log"]\n'
-        '[count]\nneeds = ["copy"]\nrun = ["echo counted >> log"]\n'
-    )
-    assert shop.run("build") == (0, "made     copy\nmade     count\n")
-    assert shop.run("build") == (0, "fresh    copy\nfresh    count\n")
-    (shop.root / "in.txt").write_text("b")
-    assert shop.run("build") == (0, "made     copy\nmade     count\n")
-    (shop.root / "out.txt").unlink()
-    assert shop.run("build", "copy")[1] == "made     copy\n"
-    assert shop.lines() == ["copied", "counted", "copied", "counted", "copied"]
-
-
-def test_what_needs_a_failed_target_is_skipped_and_the_rest_is_made(shop: Shop) -> None:
-    shop.says(
-        '[bad]\nrun = ["echo no luck", "exit 3"]\n[after]\nneeds = ["bad"]\nrun = ["true"]\n'
-        '[other]\nrun = ["true"]\n[liar]\noutputs = ["never"]\nrun = ["true"]\n'
-    )
-    status, said = shop.run("build")
-    assert status == 1
-    assert "failed   bad: line 2 ended with 3: exit 3" in said
-    assert "skipped  after: bad was failed" in said
-    assert "made     other" in said
-    assert "failed   liar: the recipe did not make never" in said
-    assert shop.run("log", "bad")[1].startswith("no luck\n")
-
-
-def test_a_killed_process_is_succeeded_and_no_finished_line_is_run_again(shop: Shop) -> None:
-    shop.says(WAITS)
-    first = shop.start("build")
-    shop.wait_for("two")
-    first.kill()
-    first.wait()
-    (shop.root / "go").touch()
-    status, said = shop.run("build")
-    assert (status, said) == (0, "made     slow\n")
-    assert shop.lines() == ["one", "two", "two", "three"]
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
-def test_a_signal_lets_the_line_end_and_the_next_build_goes_on(
-    shop: Shop, number: signal.Signals
+async def test_the_output_of_a_line_is_bounded_and_its_end_is_in_the_failure(
+    tmp_path: Path,
 ) -> None:
-    shop.says(WAITS)
-    first = shop.start("build")
-    shop.wait_for("two")
-    first.send_signal(number)
-    (shop.root / "go").touch()
-    said, _ = first.communicate(timeout=PATIENCE)
-    assert first.returncode == 128 + number
-    assert "build again to go on" in said
-    assert shop.run("build")[0] == 0
-    assert shop.lines() == ["one", "two", "three"]
+    size = 70 << 20  # Over the limit of what a Host takes between two commits.
+    ended, said = await made(task_of("big", [f"yes | head -c {size}; echo end; exit 3"], tmp_path))
+    assert failure(ended) == "build/line_failed"
+    assert ended.failure is not None
+    assert ended.failure.metadata["output"].endswith("y\nend\n")
+    kept, _, rest = said.partition("\n[")
+    assert len(kept) == MOST_OUTPUT
+    assert rest == f"{size + 4 - MOST_OUTPUT:,} more characters of line 1 are not kept]\n"
 
 
-def test_two_processes_make_a_target_once(shop: Shop) -> None:
-    shop.says(WAITS)
-    both = [shop.start("build"), shop.start("build")]
-    shop.wait_for("two")
-    (shop.root / "go").touch()
-    said = sorted(process.communicate(timeout=PATIENCE)[0] for process in both)
-    assert [process.returncode for process in both] == [0, 0]
-    assert said[1] == "made     slow\n"
-    assert shop.lines() == ["one", "two", "three"]
+async def test_output_that_is_not_text_is_kept_as_text(tmp_path: Path) -> None:
+    """Also if a character comes in two pieces."""
+    lines = [r"printf '\303'; sleep 0.1; printf '\251\n'", r"printf '\377\000\n'"]
+    _, said = await made(task_of("odd", lines, tmp_path))
+    assert said == "é\n��\n"
 
 
-def test_stop_from_another_terminal_ends_the_processes(shop: Shop) -> None:
-    shop.says(
-        '[slow]\nrun = ["echo begun >> log; sleep 60 & echo $! > pid; wait", "echo on >> log"]\n'
+async def test_a_line_is_over_when_its_shell_ends_whatever_it_left_behind(tmp_path: Path) -> None:
+    """A process in a session of its own keeps the output open; it ends with its line."""
+    daemon = tmp_path / "daemon.py"
+    daemon.write_text(
+        "import os, time\nos.setsid()\nopen('part', 'w').write(str(os.getpid()))\n"
+        "os.rename('part', 'pid')\ntime.sleep(600)\n"
     )
-    builds = shop.start("build")
-    shop.wait_for("begun")
-    assert shop.run("stop", "slow") == (0, "slow: stopped\n")
-    said, _ = builds.communicate(timeout=PATIENCE)
-    assert (builds.returncode, said) == (1, "stopped  slow\n")
-    pid = int((shop.root / "pid").read_text())
-    stat = Path(f"/proc/{pid}/stat")
-    assert not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] in "ZX"
-    assert shop.lines() == ["begun"]
+    line = f"{sys.executable} {daemon} & while [ ! -e pid ]; do sleep 0.02; done"
+    ended, _ = await made(task_of("daemon", [line, "echo next"], tmp_path))
+    assert ended.status is TaskStatus.SUCCESS
+    assert gone((tmp_path / "pid").read_text())
+
+
+async def test_a_recipe_that_changes_its_inputs_fails(tmp_path: Path) -> None:
+    (tmp_path / "in").write_text("a")
+    digest = inputs_digest(tmp_path, ["in"])
+    same = task_of("same", ["cat in"], tmp_path, inputs=["in"], inputs_digest=digest)
+    assert (await made(same))[0].status is TaskStatus.SUCCESS
+    task = task_of("self", ["echo b >> in"], tmp_path, inputs=["in"], inputs_digest=digest)
+    assert failure((await made(task))[0]) == "build/inputs_changed"
+
+
+async def test_a_folder_that_is_gone_and_an_output_that_is_missing_fail_with_a_code(
+    tmp_path: Path,
+) -> None:
+    ended, _ = await made(task_of("gone", ["true"], tmp_path / "none"))
+    assert failure(ended) == "build/cannot_start"
+    ended, _ = await made(task_of("liar", ["mkdir out"], tmp_path, outputs=["out"]))
+    assert failure(ended) == "build/output_missing"
+
+
+def test_the_shelf_gives_back_what_it_kept_and_refuses_what_is_damaged(tmp_path: Path) -> None:
+    shelf, root = Shelf(tmp_path / "shelf"), tmp_path / "root"
+    (root / "bin").mkdir(parents=True)
+    (root / "bin" / "run").write_text("#!/bin/sh\n")
+    (root / "bin" / "run").chmod(0o755)
+    (root / "data").write_bytes(b"\0\1")
+    kept = shelf.keep(root, ["bin/run", "data"])
+    (root / "bin" / "run").unlink()
+    (root / "data").write_bytes(b"other")
+    assert changed(root, kept) == ["bin/run", "data"]
+    assert shelf.restore(root, kept)
+    assert changed(root, kept) == []
+    assert (root / "bin" / "run").stat().st_mode & 0o777 == 0o755
+    (tmp_path / "shelf" / kept["data"]["sha256"]).write_bytes(b"damage")
+    (root / "bin" / "run").unlink()
+    assert not shelf.restore(root, kept)
+    assert not (root / "bin" / "run").exists()
+    assert shelf.drop_all_but({kept["data"]["sha256"]}) == 1
+    assert sorted(each.name for each in root.iterdir()) == ["bin", "data"]
+
+
+def test_hidden_files_are_inputs_only_if_the_pattern_says_so(tmp_path: Path) -> None:
+    (tmp_path / ".state").mkdir()
+    (tmp_path / ".state" / "file").write_text("1")
+    (tmp_path / "seen").write_text("1")
+    before = inputs_digest(tmp_path, ["**/*"]), inputs_digest(tmp_path, [".state/*"])
+    (tmp_path / ".state" / "file").write_text("2")
+    assert inputs_digest(tmp_path, ["**/*"]) == before[0]
+    assert inputs_digest(tmp_path, [".state/*"]) != before[1]
+    with pytest.raises(MistakeError, match="none"):
+        inputs_digest(tmp_path, ["none"])
+
+
+RUN = "run = ['true']"
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("[a]\nneeds = ['b']\nrun = ['true']", "target 'a' needs 'b', which is no target"),
-        ("[a]\nneeds = ['b']\nrun = ['true']\n[b]\nneeds = ['a']\nrun = ['true']", "in a ring"),
-        ("[a]\nrun = 'true'", "`run` must be a list of texts"),
+        (f"[a]\nneeds = ['b']\n{RUN}", "target 'a' needs 'b', which is not a target"),
+        (f"[a]\nneeds = ['b']\n{RUN}\n[b]\nneeds = ['a']\n{RUN}", "in a ring"),
+        ("[a]\nrun = 'true'", "`run` must be a list of commands"),
+        ("[a]\nrun = [1]", "line 1 of `run` must be a text without NUL, or { once"),
+        ("[a]\nrun = ['true', { twice = 'true' }]", "line 2 of `run` must be a text"),
+        ("[a]\nrun = [{ once = 1 }]", "line 1 of `run` must be a text"),
+        ('[a]\nrun = ["a\\u0000"]', "without NUL"),
+        ('[a]\nrun = ["true"]\ninputs = ["a\\u0000"]', "a NUL character"),
+        ("[a]\nrun = ['true']\nneeds = 'b'", "`needs` must be a list of texts"),
         ("[a]", "has no `run`"),
         ("[a]\nruns = ['true']", "has 'runs'; use inputs"),
+        (f"[a]\n{RUN}\noutputs = ['../x']", "'../x' must be a path inside"),
+        (f"[a]\n{RUN}\ninputs = ['/x']", "'/x' must be a path inside"),
+        (f"[a]\n{RUN}\ninputs = ['']", "'' must be a path inside"),
+        (f"[a]\n{RUN}\ninputs = ['x']\noutputs = ['x']", "as an input and as an output"),
+        (f"[a]\n{RUN}\noutputs = ['x']\n[b]\n{RUN}\noutputs = ['./x']", "both make './x'"),
+        (f"[a]\n{RUN}\noutputs = ['x']\n[b]\n{RUN}\ninputs = ['x']", "add 'a' to its `needs`"),
+        (f"[a]\nrun = ['{'x' * 100_001}']", "100,001 bytes, over the limit of 100,000"),
+        (f"['a b']\n{RUN}", "'a b' is not a name"),
         ("a = 1", "must be a table"),
-        ("[", "is no TOML"),
+        ("", "has no target"),
+        ("[", "is not TOML"),
+        (f"a = {'[' * 5_000}", "is not TOML"),
+        ("#" * (1 << 20) + "\n", "over the limit of 1,048,576 bytes"),
     ],
+    ids=range(24),
 )
 def test_a_bad_build_file_is_refused_by_name(tmp_path: Path, text: str, said: str) -> None:
     path = tmp_path / "builds.toml"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(BuildFileError, match=said):
         read_plan(path)
-
-
-def test_a_mistake_of_the_caller_ends_with_2_and_a_remedy(shop: Shop) -> None:
-    shop.says("[a]\ninputs = ['none-*']\nrun = ['true']")
-    assert shop.run("build", "b") == (2, "builds: there is no target 'b'; there are a\n")
-    status, said = shop.run("build")
-    assert status == 2
-    assert "no file fits the input 'none-*'" in said
-    assert shop.run("log", "a")[0] == 2
-    assert shop.run("build", "-j", "0")[0] == 2
-
-
-async def test_a_task_that_is_no_recipe_is_refused(tmp_path: Path) -> None:
-    async with Host(Workshop(), runtime_kinds=[KIND]) as host:
-        with pytest.raises(CannotStart, match="no recipe"):
-            await host.dispatch(Recipes().refused())
-        assert not await host.find()

@@ -37,10 +37,8 @@ A Task does the same on every runtime: its snapshots and its events are the same
 Each scenario is played on each runtime and held against the *reference*, a script in the Loop
 without any wire. Written by `python -m integration.equivalence.matrix`.
 
-This page is about one claim: a Task does not depend on the runtime that does it. Another claim is
-that products of quite different kinds can stand on the same kernel (Architectural Equivalence). A
-build runner without a model, in `integration/products/builds`, is about that one: its `README.md`
-says what the kernel gave it and what it had to bring.
+This page is about two claims. The tables show the first one: a Task does not depend on the runtime
+that does it. The last section is about the second one: unlike products can stand on one kernel.
 
 """
 LEGEND: Final = """
@@ -59,6 +57,30 @@ code (`openai/refusal`, `claude/refusal`) and its words. Pieces of text are merg
 server cuts them otherwise; what had been said of a long answer when it was paused or killed must be
 a beginning of that answer.
 
+"""
+PRODUCTS: Final = """
+## Unlike products on one kernel
+
+Invariant 2 of the book is Architectural Equivalence: unlike agentic products, with their own
+methods, words, substrates and stores, stand on the same kernel, and the kernel has nothing that
+belongs to one of them. `integration/products/builds` is a build runner without any model. It uses
+the kernel and the engine as they are, and the kit gates it. Its `README.md` says what the kernel
+gave it and what it had to bring.
+
+| concept | build runner |
+| --- | --- |
+| Task | one attempt to make a target; its number is part of the id |
+| instructions | the recipe: commands, inputs and outputs |
+| substrate | a process for each line of the recipe |
+| state of a run | the number of lines that are done, and if the next one has begun |
+| result | the digests of the outputs |
+| failure | a line that failed, an input that changed, an output that is missing |
+| an effect whose outcome is unknown | a line that was cut off: run again and named, or refused |
+| pause | after the line that is running |
+| kill | ends all processes of the target |
+| events | the lines as they begin, and their output |
+| store | SQLite, on one machine |
+| planner, model, memory, approvals | none |
 """
 
 
@@ -138,6 +160,7 @@ def page(verdicts: Mapping[str, Sequence[str]]) -> str:
         + table(["runtime", "scenario", "why"], closed)
         + "\n## Where what the model is shown is not compared\n\n"
         + table(["runtime", "scenario", "why"], unseen)
+        + PRODUCTS
     )
 
 

@@ -1,1 +1,1 @@
-"""A build runner without a model: targets are made by commands, one Task each."""
+"""A build runner without a model: commands make targets, one Task for each attempt."""

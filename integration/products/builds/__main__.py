@@ -1,4 +1,4 @@
-"""``python -m integration.products.builds``: build, status, log, stop."""
+"""``python -m integration.products.builds``: the command of the build runner."""
 
 from __future__ import annotations
 
@@ -8,128 +8,113 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from agentic_kernel import Task
-from agentic_kernel_engine import Host, drain_on_signals
+from agentic_kernel import KernelError
 
-from ...sqlite_store import SQLiteStore
-from .builder import FRESH, MADE, Builder, Verdict
-from .targets import BuildFileError, read_plan
-from .workshop import KIND, Workshop
+from .commands import build, clean, log, resume, status, stop, watch
+from .shelf import MistakeError
 
-LEASE = 5.0
-"""Seconds after which another process takes over what a killed one was making."""
-
-
-async def build(given: argparse.Namespace) -> int:
-    """Make the targets; 0 if all are fresh or made."""
-    plan = read_plan(given.file)
-    plan.order(given.targets)
-    with _Place(given.state) as store:
-        host = Host(Workshop(), store, runtime_kinds=[KIND], interval=0.2)
-        async with host, drain_on_signals(host) as stopping:
-            building = asyncio.create_task(
-                Builder(plan, host, given.jobs, _tell).build(given.targets)
-            )
-            drained = asyncio.create_task(stopping.drained.wait())
-            await asyncio.wait({building, drained}, return_when=asyncio.FIRST_COMPLETED)
-            drained.cancel()
-            if not building.done():
-                building.cancel()
-                await asyncio.wait({building})
-                print("stopped; build again to go on with the next line of each recipe")
-                return 128 + (stopping.signal or 0)
-            verdicts = await building
-    return 0 if all(each.outcome in (FRESH, MADE) for each in verdicts) else 1
-
-
-async def status(given: argparse.Namespace) -> int:
-    """List what was made or is being made, the newest first."""
-    with _Place(given.state) as store:
-        for record in await store.find(kinds=[KIND], newest=True, limit=given.limit):
-            print(f"{record.task.status:10} {record.task.summary:20} {record.task.id}")
-    return 0
-
-
-async def log(given: argparse.Namespace) -> int:
-    """Print what the commands of a target wrote, the last time it was made."""
-    with _Place(given.state) as store:
-        async with Host(store=store) as host:
-            task = await _newest(store, given.target)
-            for event in (await host.outcome(task.id)).events:
-                if event.type == "run.delta":
-                    sys.stdout.write(event.data["text"])
-            if task.failure is not None:
-                print(f"{task.failure.code}: {task.failure.message}", file=sys.stderr)
-    return 0
-
-
-async def stop(given: argparse.Namespace) -> int:
-    """Stop a target that is being made, in whichever process."""
-    with _Place(given.state) as store:
-        async with Host(store=store) as host:
-            task = await _newest(store, given.target)
-            receipt = await host.kill(task.id)
-            print(f"{given.target}: {'stopped' if receipt.changed else 'is not being made'}")
-    return 0 if receipt.changed else 1
-
-
-async def _newest(store: SQLiteStore, target: str) -> Task:
-    found = await store.find(kinds=[KIND], labels={"target": target}, newest=True, limit=1)
-    if not found:
-        raise BuildFileError(f"target {target!r} was never made here; build it first")
-    return found[0].task
-
-
-class _Place:
-    """The store in a folder, opened for one command."""
-
-    def __init__(self, folder: Path) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        self._store = SQLiteStore(folder / "builds.db", lease=LEASE)
-
-    def __enter__(self) -> SQLiteStore:
-        return self._store
-
-    def __exit__(self, *_: object) -> None:
-        self._store.close()
-
-
-def _tell(verdict: Verdict) -> None:
-    why = f": {verdict.why}" if verdict.why else ""
-    print(f"{verdict.outcome:8} {verdict.target}{why}", flush=True)
+_EPILOG = """The exit status is 0 if all went well, 1 if a target failed, was stopped or
+was skipped, 2 for a mistake, and 128 and the number of the signal after Ctrl-C or SIGTERM."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; its exit status."""
-    parser = argparse.ArgumentParser(prog="builds", description="Make targets, each once.")
-    parser.add_argument("--state", type=Path, default=Path(".builds"), metavar="FOLDER")
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    one = commands.add_parser("build", help="make targets, and what they need")
-    one.add_argument("targets", nargs="*", metavar="TARGET", help="all of them if none is named")
-    one.add_argument("--file", type=Path, default=Path("builds.toml"), help="(builds.toml)")
-    one.add_argument("-j", "--jobs", type=_count, default=2, help="how many at once (2)")
-    one.set_defaults(act=build)
-    one = commands.add_parser("status", help="list what was made, the newest first")
-    one.add_argument("--limit", type=_count, default=20)
-    one.set_defaults(act=status)
-    one = commands.add_parser("log", help="print the output of a target")
-    one.add_argument("target")
-    one.set_defaults(act=log)
-    one = commands.add_parser("stop", help="stop a target that is being made")
-    one.add_argument("target")
-    one.set_defaults(act=stop)
-    given = parser.parse_args(arguments)
+    """Run the command; return its exit status."""
+    given = _parser().parse_args(arguments)
+    if not Path("/proc/self/environ").exists():
+        print("builds: needs Linux, to find the processes of a target in /proc", file=sys.stderr)
+        return 2
     try:
         return int(asyncio.run(given.act(given)))
-    except BuildFileError as error:
+    except KeyboardInterrupt:
+        print("builds: ended at once", file=sys.stderr)
+        return 130
+    except (MistakeError, KernelError, OSError) as error:
         print(f"builds: {error}", file=sys.stderr)
         return 2
 
 
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="builds", description="Make targets by commands, each once.", epilog=_EPILOG
+    )
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    def command(name: str, act: object, help: str) -> argparse.ArgumentParser:
+        one = commands.add_parser(name, help=help, description=help)
+        one.set_defaults(act=act)
+        one.add_argument(
+            "--state", type=Path, default=Path(".builds"), metavar="DIR",
+            help="the folder that keeps what was made (.builds)",
+        )  # fmt: skip
+        return one
+
+    def file(one: argparse.ArgumentParser) -> None:
+        one.add_argument(
+            "--file", type=Path, default=Path("builds.toml"), help="the build file (builds.toml)"
+        )
+
+    def targets(one: argparse.ArgumentParser, without: str) -> None:
+        one.add_argument("targets", nargs="*", metavar="TARGET", help=without)
+
+    def runs(one: argparse.ArgumentParser) -> None:
+        one.add_argument(
+            "-j", "--jobs", type=_count, default=2, help="the most targets made at once (2)"
+        )
+        one.add_argument(
+            "--grace", type=_seconds, default=30.0, metavar="SECONDS",
+            help="how long a running line may go on after Ctrl-C or SIGTERM (30)",
+        )  # fmt: skip
+
+    one = command("build", build, "make targets, and the targets that they need")
+    targets(one, "all targets if none is named")
+    file(one)
+    runs(one)
+    one = command("status", status, "say which targets are fresh, stale, being made or left")
+    targets(one, "all targets if none is named")
+    file(one)
+    one = command("watch", watch, "show the output of targets while they are made")
+    targets(one, "all that are being made if none is named")
+    one = command("log", log, "print the output of the last build of a target")
+    one.add_argument("target", metavar="TARGET")
+    one = command("stop", stop, "end the build of targets, in whichever process it runs")
+    targets(one, "needed without --all")
+    one.add_argument("--all", action="store_true", help="everything that has not ended")
+    one = command("resume", resume, "go on with builds that no living process has")
+    targets(one, "all that are left if none is named")
+    runs(one)
+    one = command("clean", clean, "forget ended builds, and remove the outputs kept for them")
+    file(one)
+    one.add_argument(
+        "--days", type=_days, default=0, help="only builds that ended so many days ago (0)"
+    )
+    one.add_argument(
+        "--outputs", action="store_true", help="also remove the outputs that the build file names"
+    )
+    return parser
+
+
 def _count(text: str) -> int:
-    if not text.isdigit() or not 1 <= int(text) <= 1_000:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 to 1,000")
+    return _number(text, 1, 1_000)
+
+
+def _days(text: str) -> int:
+    return _number(text, 0, 36_500)
+
+
+def _number(text: str, least: int, most: int) -> int:
+    if not (text.isdecimal() and len(text) <= 5 and least <= int(text) <= most):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from {least} to {most:,}")
     return int(text)
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds <= 86_400:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds from 0 to 86,400")
+    return seconds
 
 
 if __name__ == "__main__":
