@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import shlex
 import sys
 from collections.abc import AsyncIterator
@@ -24,10 +25,11 @@ from agentic_kernel_conformance import (
     SubstrateFeatures,
     SubstrateWork,
 )
-from agentic_kernel_engine import Host
+from agentic_kernel_engine import Host, MemoryStore
 
 from .products.builds import workshop
-from .products.builds.shelf import MistakeError, Shelf, changed, inputs_digest
+from .products.builds.processes import run_line
+from .products.builds.shelf import MistakeError, Shelf, aside, changed, inputs_digest
 from .products.builds.targets import BuildFileError, read_plan
 from .products.builds.workshop import KIND, MOST_OUTPUT, Workshop, task_of
 from .sqlite_store import SQLiteStore
@@ -180,6 +182,57 @@ async def test_a_line_is_over_when_its_shell_ends_whatever_it_left_behind(tmp_pa
     ended, _ = await made(task_of("daemon", [line, "echo next"], tmp_path))
     assert ended.status is TaskStatus.SUCCESS
     assert gone((tmp_path / "pid").read_text())
+
+
+async def until_there(path: Path) -> None:
+    """Wait for a file that a line makes."""
+    for _ in range(3_000):
+        if await aside(path.exists):
+            return
+        await asyncio.sleep(0.01)
+    raise AssertionError(f"{path} did not come")
+
+
+async def test_the_end_of_a_line_leaves_another_run_of_its_target_alone(tmp_path: Path) -> None:
+    """A builder that lost a Task ends what it began itself, and not what its successor began."""
+    wait = "touch up; while [ ! -e go ]; do sleep 0.02; done"
+    successor = asyncio.create_task(run_line(wait, tmp_path, "mark", lambda text: None))
+    await until_there(tmp_path / "up")
+    assert await run_line("true", tmp_path, "mark", lambda text: None) == 0
+    (tmp_path / "go").touch()
+    assert await successor == 0
+
+
+async def test_a_cut_line_is_not_run_again_by_a_builder_that_lost_the_task(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It loses the Task while it ends the old processes, and has not heard of it."""
+    line = "echo x >> log; while [ ! -e go ]; do sleep 0.02; done"
+    task = task_of("cut", [line], tmp_path)
+    store = MemoryStore()
+    async with Host(Workshop(), runtime_kinds=[KIND], store=store) as first:
+        await first.dispatch(task)
+        await until_there(tmp_path / "log")
+        await first.drain(timeout=0)
+    (tmp_path / "go").touch()
+    lost = asyncio.Event()
+
+    async with (
+        Host(Workshop(), runtime_kinds=[KIND], store=store, claims=False) as second,
+        Host(Workshop(), runtime_kinds=[KIND], store=store, claims=False) as other,
+    ):
+
+        async def end_and_lose(mark: str) -> None:
+            monkeypatch.undo()
+            await other.kill(task.id)
+            lost.set()
+
+        monkeypatch.setattr(workshop, "end_processes", end_and_lose)
+        await second.claim(task.id)
+        async with asyncio.timeout(30):
+            await lost.wait()
+        await second.drain()
+    assert (tmp_path / "log").read_text() == "x\n"
 
 
 async def test_a_recipe_that_changes_its_inputs_fails(tmp_path: Path) -> None:

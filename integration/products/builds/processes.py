@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import codecs
 import os
+import secrets
 import signal
 import time
 from collections.abc import Callable
@@ -13,8 +14,10 @@ from pathlib import Path
 
 from .shelf import aside
 
-MARK = "BUILDS_MARK"
+_TASK = "BUILDS_TASK"
 """The environment variable that every process of a target inherits: the mark of its Task."""
+_LINE = "BUILDS_LINE"
+"""The same for one line that one process runs: a builder that lost the Task ends only its own."""
 _PROC = Path("/proc")
 _SCANS = 50
 
@@ -23,9 +26,10 @@ async def run_line(line: str, folder: Path, mark: str, hear: Callable[[str], Non
     """Run one line of a recipe by ``sh``, in a session of its own; return its exit status.
 
     The line is over when ``sh`` ends; processes that it left behind are then ended. After a
-    cancellation nothing of it runs either.
+    cancellation nothing of it runs either. Another run of the same Task is left alone.
 
     Args:
+        mark: The Task's mark, by which `end_processes` finds the line.
         hear: Gets the output, piece by piece.
 
     Raises:
@@ -33,10 +37,11 @@ async def run_line(line: str, folder: Path, mark: str, hear: Callable[[str], Non
     """
     # A pipe of our own: `Process.wait` of some Pythons waits until asyncio's pipes are closed.
     reading, writing = os.pipe()
+    own = secrets.token_hex(16)
     try:
         process = await asyncio.create_subprocess_exec(
             "sh", "-e", "-c", line, cwd=folder, start_new_session=True,
-            env={**os.environ, MARK: mark}, stdin=asyncio.subprocess.DEVNULL,
+            env={**os.environ, _TASK: mark, _LINE: own}, stdin=asyncio.subprocess.DEVNULL,
             stdout=writing, stderr=writing,
         )  # fmt: skip
     except BaseException:
@@ -44,7 +49,7 @@ async def run_line(line: str, folder: Path, mark: str, hear: Callable[[str], Non
         raise
     finally:
         os.close(writing)
-    over = asyncio.create_task(_ended(process, mark))
+    over = asyncio.create_task(_ended(process, own))
     try:
         reader = asyncio.StreamReader()
         pipe, _ = await asyncio.get_running_loop().connect_read_pipe(
@@ -63,10 +68,10 @@ async def run_line(line: str, folder: Path, mark: str, hear: Callable[[str], Non
         await over
 
 
-async def _ended(process: asyncio.subprocess.Process, mark: str) -> int:
+async def _ended(process: asyncio.subprocess.Process, own: str) -> int:
     status = await process.wait()
     _kill_group(process.pid)
-    await end_processes(mark)
+    await aside(_end_all_with, _LINE, own)
     return status
 
 
@@ -76,16 +81,19 @@ def _kill_group(group: int) -> None:
 
 
 async def end_processes(mark: str) -> None:
-    """End every process on this machine that has the mark in its environment.
+    """End every process of a Task on this machine, whoever began it.
+
+    Args:
+        mark: The Task's mark.
 
     Raises:
         RuntimeError: Some are still there after 50 scans.
     """
-    await aside(_end_processes, mark)
+    await aside(_end_all_with, _TASK, mark)
 
 
-def _end_processes(mark: str) -> None:
-    wanted, found = f"{MARK}={mark}".encode(), 0
+def _end_all_with(variable: str, mark: str) -> None:
+    wanted, found = f"{variable}={mark}".encode(), 0
     for _ in range(_SCANS):
         found = 0
         for entry in _PROC.iterdir():
@@ -97,4 +105,4 @@ def _end_processes(mark: str) -> None:
         if not found:
             return
         time.sleep(0.02)
-    raise RuntimeError(f"{found} processes with {MARK}={mark} do not end after SIGKILL")
+    raise RuntimeError(f"{found} processes with {variable}={mark} do not end after SIGKILL")

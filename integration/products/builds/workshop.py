@@ -100,6 +100,8 @@ class Workshop(Substrate, Accepting, Cleaning):
             await end_processes(recipe.mark)
         await self._check_inputs(recipe)
         if state["begun"]:
+            # A process that lost the Task meanwhile learns it here, before it runs the line again.
+            await job.commit(state, progress=False)
             _say_unknown(job, recipe, state["done"])
         for number in range(state["done"], len(recipe.run)):
             if not state["begun"]:
@@ -145,9 +147,7 @@ class Workshop(Substrate, Accepting, Cleaning):
 
 
 def _say_unknown(job: Job, recipe: Recipe, number: int) -> None:
-    """Put on record that a line was cut off.
-
-    No commit follows before the line has been run again: the state already says that it began.
+    """Put on record that a line was cut off, with the commit that ends the line.
 
     Raises:
         TaskFailed: The line must not be run again.
