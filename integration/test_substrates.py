@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
-from agentic_kernel_conformance import SubstrateContract, SubstrateFeatures
+from agentic_kernel_conformance import SubstrateContract, SubstrateFactory, SubstrateFeatures
 
-from .substrates import following
+from .peers.faulty import FaultyServer
+from .substrates import following, vendors
+from .substrates.model import FOLLOWS
+
+FEATURES = SubstrateFeatures(
+    marks=True, pauses=True, keeps_output=True, hears=True, fails=True, refuses=True
+)
 
 
 class TestLoop(SubstrateContract):
     """The engine's Loop, with a tool that has an effect and a planner that streams."""
 
-    features = SubstrateFeatures(
-        marks=True, pauses=True, keeps_output=True, hears=True, fails=True, refuses=True
-    )
+    features = FEATURES
 
     @pytest.fixture
     def factory(self) -> str:
@@ -23,3 +29,58 @@ class TestLoop(SubstrateContract):
     @pytest.fixture
     def work(self) -> following.LoopWork:
         return following.LoopWork()
+
+
+@pytest.fixture(scope="module")
+def model() -> Iterator[FaultyServer]:
+    """A server that speaks every vendor's wire, and follows the script in each request."""
+    with FaultyServer(FOLLOWS) as server:
+        yield server
+
+
+class TestOpenAIOverResponses(SubstrateContract):
+    features = FEATURES
+
+    @pytest.fixture
+    def factory(self, model: FaultyServer) -> SubstrateFactory:
+        return SubstrateFactory(f"{vendors.__name__}:openai", (model.url,))
+
+    @pytest.fixture
+    def work(self) -> vendors.VendorWork:
+        return vendors.VendorWork("openai")
+
+
+class TestOpenAIOverChat(SubstrateContract):
+    features = FEATURES
+
+    @pytest.fixture
+    def factory(self, model: FaultyServer) -> SubstrateFactory:
+        return SubstrateFactory(f"{vendors.__name__}:openai_chat", (model.url,))
+
+    @pytest.fixture
+    def work(self) -> vendors.VendorWork:
+        return vendors.VendorWork("openai")
+
+
+class TestClaude(SubstrateContract):
+    features = FEATURES
+
+    @pytest.fixture
+    def factory(self, model: FaultyServer) -> SubstrateFactory:
+        return SubstrateFactory(f"{vendors.__name__}:claude", (model.url,))
+
+    @pytest.fixture
+    def work(self) -> vendors.VendorWork:
+        return vendors.VendorWork("claude")
+
+
+class TestOllama(SubstrateContract):
+    features = FEATURES
+
+    @pytest.fixture
+    def factory(self, model: FaultyServer) -> SubstrateFactory:
+        return SubstrateFactory(f"{vendors.__name__}:ollama", (model.url,))
+
+    @pytest.fixture
+    def work(self) -> vendors.VendorWork:
+        return vendors.VendorWork("ollama")
