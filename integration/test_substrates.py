@@ -38,6 +38,7 @@ def model() -> Iterator[FaultyServer]:
         yield server
 
 
+@pytest.mark.torture
 class TestOpenAIOverResponses(SubstrateContract):
     features = FEATURES
 
@@ -50,6 +51,7 @@ class TestOpenAIOverResponses(SubstrateContract):
         return vendors.VendorWork("openai")
 
 
+@pytest.mark.torture
 class TestOpenAIOverChat(SubstrateContract):
     features = FEATURES
 
