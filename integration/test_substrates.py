@@ -8,6 +8,7 @@ import pytest
 
 from agentic_kernel_conformance import SubstrateContract, SubstrateFactory, SubstrateFeatures
 
+from . import substrates
 from .peers.faulty import FaultyServer
 from .substrates import following, vendors
 from .substrates.model import FOLLOWS
@@ -44,7 +45,7 @@ class TestOpenAIOverResponses(SubstrateContract):
 
     @pytest.fixture
     def factory(self, model: FaultyServer) -> SubstrateFactory:
-        return SubstrateFactory(f"{vendors.__name__}:openai", (model.url,))
+        return SubstrateFactory(f"{substrates.__name__}.openai_factory:responses", (model.url,))
 
     @pytest.fixture
     def work(self) -> vendors.VendorWork:
@@ -57,7 +58,7 @@ class TestOpenAIOverChat(SubstrateContract):
 
     @pytest.fixture
     def factory(self, model: FaultyServer) -> SubstrateFactory:
-        return SubstrateFactory(f"{vendors.__name__}:openai_chat", (model.url,))
+        return SubstrateFactory(f"{substrates.__name__}.openai_factory:chat", (model.url,))
 
     @pytest.fixture
     def work(self) -> vendors.VendorWork:
@@ -69,19 +70,20 @@ class TestClaude(SubstrateContract):
 
     @pytest.fixture
     def factory(self, model: FaultyServer) -> SubstrateFactory:
-        return SubstrateFactory(f"{vendors.__name__}:claude", (model.url,))
+        return SubstrateFactory(f"{substrates.__name__}.claude_factory:make", (model.url,))
 
     @pytest.fixture
     def work(self) -> vendors.VendorWork:
         return vendors.VendorWork("claude")
 
 
+@pytest.mark.torture
 class TestOllama(SubstrateContract):
     features = FEATURES
 
     @pytest.fixture
     def factory(self, model: FaultyServer) -> SubstrateFactory:
-        return SubstrateFactory(f"{vendors.__name__}:ollama", (model.url,))
+        return SubstrateFactory(f"{substrates.__name__}.ollama_factory:make", (model.url,))
 
     @pytest.fixture
     def work(self) -> vendors.VendorWork:

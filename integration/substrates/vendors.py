@@ -1,23 +1,18 @@
-"""The ready runtimes' substrates, as the runtimes make them, at a server of our own."""
+"""The ready runtimes' substrates, as the runtimes make them, at a server of our own.
+
+Each vendor's factory has a module of its own. A process imports that module before it forks the
+workers, so it imports the SDK of that vendor only.
+"""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-# The planners import these when they first need them. Here they come before the workers are forked,
-# because each import takes about a second.
-import anthropic  # noqa: F401
-import ollama as _ollama  # noqa: F401
-import openai as _openai  # noqa: F401
-
 from agentic_kernel import Task
-from agentic_kernel_claude import ClaudePlanner
 from agentic_kernel_conformance import Script
 from agentic_kernel_conformance.substrate_honest import to_json
 from agentic_kernel_engine import Loop
 from agentic_kernel_engine.providers import ProviderPlanner, patient
-from agentic_kernel_ollama import OllamaPlanner
-from agentic_kernel_openai import OpenAIChatPlanner, OpenAIPlanner
 
 from .following import LIMITS, LoopWork, mark
 
@@ -50,26 +45,6 @@ class VendorWork(LoopWork):
         )
 
 
-def openai(url: str) -> Loop:
-    """The factory for OpenAI, over the Responses API."""
-    return _loop(OpenAIPlanner(MODEL, api_key=KEY, base_url=f"{url}/v1"))
-
-
-def openai_chat(url: str) -> Loop:
-    """The factory for OpenAI, over the Chat Completions API."""
-    return _loop(OpenAIChatPlanner(MODEL, api_key=KEY, base_url=f"{url}/v1"))
-
-
-def claude(url: str) -> Loop:
-    """The factory for Claude."""
-    return _loop(ClaudePlanner(MODEL, api_key=KEY, base_url=url))
-
-
-def ollama(url: str) -> Loop:
-    """The factory for Ollama."""
-    return _loop(OllamaPlanner(MODEL, host=url, api_key=KEY))
-
-
-def _loop(planner: ProviderPlanner) -> Loop:
+def looped(planner: ProviderPlanner) -> Loop:
     """The Loop that a ready runtime makes of its planner."""
     return Loop(planner, [mark], middleware=[patient(planner.impl)], limits=LIMITS)
