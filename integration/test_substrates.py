@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
-from agentic_kernel_conformance import SubstrateContract, SubstrateFeatures
+from agentic_kernel_conformance import SubstrateContract, SubstrateFactory, SubstrateFeatures
 
-from .substrates import following
+from . import substrates
+from .peers.faulty import FaultyServer
+from .substrates import following, vendors
+from .substrates.model import FOLLOWS
+
+FEATURES = SubstrateFeatures(
+    marks=True, pauses=True, keeps_output=True, hears=True, fails=True, refuses=True
+)
 
 
 class TestLoop(SubstrateContract):
     """The engine's Loop, with a tool that has an effect and a planner that streams."""
 
-    features = SubstrateFeatures(
-        marks=True, pauses=True, keeps_output=True, hears=True, fails=True, refuses=True
-    )
+    features = FEATURES
 
     @pytest.fixture
     def factory(self) -> str:
@@ -23,3 +30,61 @@ class TestLoop(SubstrateContract):
     @pytest.fixture
     def work(self) -> following.LoopWork:
         return following.LoopWork()
+
+
+@pytest.fixture(scope="module")
+def model() -> Iterator[FaultyServer]:
+    """A server that speaks every vendor's wire, and follows the script in each request."""
+    with FaultyServer(FOLLOWS) as server:
+        yield server
+
+
+@pytest.mark.torture
+class TestOpenAIOverResponses(SubstrateContract):
+    features = FEATURES
+
+    @pytest.fixture
+    def factory(self, model: FaultyServer) -> SubstrateFactory:
+        return SubstrateFactory(f"{substrates.__name__}.openai_factory:responses", (model.url,))
+
+    @pytest.fixture
+    def work(self) -> vendors.VendorWork:
+        return vendors.VendorWork("openai")
+
+
+@pytest.mark.torture
+class TestOpenAIOverChat(SubstrateContract):
+    features = FEATURES
+
+    @pytest.fixture
+    def factory(self, model: FaultyServer) -> SubstrateFactory:
+        return SubstrateFactory(f"{substrates.__name__}.openai_factory:chat", (model.url,))
+
+    @pytest.fixture
+    def work(self) -> vendors.VendorWork:
+        return vendors.VendorWork("openai")
+
+
+class TestClaude(SubstrateContract):
+    features = FEATURES
+
+    @pytest.fixture
+    def factory(self, model: FaultyServer) -> SubstrateFactory:
+        return SubstrateFactory(f"{substrates.__name__}.claude_factory:make", (model.url,))
+
+    @pytest.fixture
+    def work(self) -> vendors.VendorWork:
+        return vendors.VendorWork("claude")
+
+
+@pytest.mark.torture
+class TestOllama(SubstrateContract):
+    features = FEATURES
+
+    @pytest.fixture
+    def factory(self, model: FaultyServer) -> SubstrateFactory:
+        return SubstrateFactory(f"{substrates.__name__}.ollama_factory:make", (model.url,))
+
+    @pytest.fixture
+    def work(self) -> vendors.VendorWork:
+        return vendors.VendorWork("ollama")

@@ -6,6 +6,7 @@ import asyncio
 import os
 import sys
 import threading
+import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass
 from inspect import isawaitable
@@ -53,11 +54,16 @@ class _Worker:
 
     async def run(self) -> None:
         orders = self._orders
-        self._substrate = await SubstrateFactory(orders.factory, orders.arguments).make()
+        # The connection comes first: by its end the kit learns that the factory ended the process.
         reader, writer = await asyncio.open_connection("127.0.0.1", orders.port)
         peer = Peer(reader, writer, self._answer)
         serving = asyncio.create_task(peer.serve(), name="kit: connection")
         await peer.call("hello", orders.secret)
+        try:
+            self._substrate = await SubstrateFactory(orders.factory, orders.arguments).make()
+        except (Exception, SystemExit):
+            await peer.call("failed", traceback.format_exc())
+            raise
         loop, thread = asyncio.get_running_loop(), threading.get_ident()
         Watchdog(loop, thread, orders.held, tell_held).start()
         self._host = Host(self._substrate, RemoteStore(peer), interval=INTERVAL, max_attempts=None)

@@ -73,6 +73,9 @@ class Worker:
         """The name of the worker's Host, once it is ready."""
         self.peer: Peer | None = None
         self.ready = asyncio.Event()
+        """Set when the worker's Host is ready, and when the worker can no longer become ready."""
+        self.fault = ""
+        """The reason why the worker cannot become ready; "" if there is none."""
         self.alive = True
         self.held = asyncio.Event()
         """Set when the watchdog has found the event loop held."""
@@ -112,6 +115,12 @@ class Worker:
             self.alive = False
             self._world.forks.kill(self.pid)
             await self._world.buried(self)
+
+    def ended(self) -> None:
+        """Take note that the connection has ended; no worker becomes ready after that."""
+        if not self.ready.is_set():
+            self.fault = f"a worker process ended before it was ready; it wrote:\n{self.said()}"
+            self.ready.set()
 
     def said(self) -> str:
         """Return the end of what the process wrote to its standard output and error."""
@@ -208,6 +217,8 @@ class World:
                 f"a worker process was not ready within {self.patience:g} s; it wrote:\n"
                 f"{worker.said()}",
             ) from None
+        if worker.fault:
+            raise broken("kit", worker.fault)
         return worker
 
     def trial(self, script: Script, task: Task, extras: Collection[str] = ()) -> Trial:
@@ -249,6 +260,7 @@ class World:
         finally:
             self._connections.discard(writer)
             if link.worker is not None and link.worker.alive:
+                link.worker.ended()
                 await self.store.leave(link.worker.host)
 
     def greet(self, secret: str, peer: Peer) -> Worker:
@@ -335,6 +347,11 @@ class _Link:
     async def do_hello(self, secret: str) -> None:
         assert self.peer is not None
         self.worker = self._world.greet(secret, self.peer)
+
+    async def do_failed(self, trace: str) -> None:
+        assert self.worker is not None
+        self.worker.fault = f"the factory failed in a worker process:\n{trace[-2_000:]}"
+        self.worker.ready.set()
 
     async def do_ready(self, host: str) -> None:
         assert self.worker is not None

@@ -32,11 +32,17 @@ class Chat:
         return self._stream(model, [{"content": piece} for piece in pieces], end)
 
     def call(
-        self, model: str, tool: str, arguments: Sequence[str], end: End = "calls"
+        self,
+        model: str,
+        tool: str,
+        arguments: Sequence[str],
+        end: End = "calls",
+        said: Sequence[str] = (),
     ) -> list[bytes]:
         function = {"name": tool, "arguments": ""}
         begin = {"index": 0, "id": "call_1", "type": "function", "function": function}
-        deltas: list[dict[str, Any]] = [{"tool_calls": [begin]}]
+        deltas: list[dict[str, Any]] = [{"content": piece} for piece in said]
+        deltas.append({"tool_calls": [begin]})
         for piece in arguments:
             deltas.append({"tool_calls": [{"index": 0, "function": {"arguments": piece}}]})
         return self._stream(model, deltas, end)

@@ -39,20 +39,24 @@ class Messages:
     streamed = "text/event-stream"
 
     def text(self, model: str, pieces: Sequence[str], end: End = "stop") -> list[bytes]:
-        deltas = [{"type": "text_delta", "text": piece} for piece in pieces]
-        return _stream(model, {"type": "text", "text": ""}, deltas, end)
+        return _stream(model, [_text(pieces)], end)
 
     def call(
-        self, model: str, tool: str, arguments: Sequence[str], end: End = "calls"
+        self,
+        model: str,
+        tool: str,
+        arguments: Sequence[str],
+        end: End = "calls",
+        said: Sequence[str] = (),
     ) -> list[bytes]:
         block = {"type": "tool_use", "id": "toolu_1", "name": tool, "input": {}}
         deltas = [{"type": "input_json_delta", "partial_json": piece} for piece in arguments]
-        return _stream(model, block, deltas, end)
+        return _stream(model, [*([_text(said)] if said else []), (block, deltas)], end)
 
     def refusal(self, model: str, text: str) -> list[bytes]:
         # What there is of an answer is not to be used; why is in the details, if anywhere.
         details = {"type": "refusal", "category": None, "explanation": text}
-        return _stream(model, {"type": "text", "text": ""}, [], "filtered", stop_details=details)
+        return _stream(model, [_text([])], "filtered", stop_details=details)
 
     def whole(self, model: str, text: str) -> bytes:
         content = [{"type": "text", "text": text}]
@@ -72,15 +76,25 @@ class Messages:
         return [_event(_error("overloaded_error", message), "error")]
 
 
-def _stream(
-    model: str, block: dict[str, Any], deltas: Sequence[dict[str, Any]], end: End, **ended: Any
-) -> list[bytes]:
+_Block = tuple[dict[str, Any], Sequence[dict[str, Any]]]
+"""A block of the content as it begins, and the deltas that make it whole."""
+
+
+def _text(pieces: Sequence[str]) -> _Block:
+    return {"type": "text", "text": ""}, [{"type": "text_delta", "text": each} for each in pieces]
+
+
+def _stream(model: str, blocks: Sequence[_Block], end: End, **ended: Any) -> list[bytes]:
     ended = {"stop_reason": _ENDS[end], "stop_sequence": None, **ended}
+    between: list[dict[str, Any]] = []
+    for index, (block, deltas) in enumerate(blocks):
+        place = {"index": index}
+        between.append({"type": "content_block_start", **place, "content_block": block})
+        between += [{"type": "content_block_delta", **place, "delta": each} for each in deltas]
+        between.append({"type": "content_block_stop", **place})
     return [
         _event({"type": "message_start", "message": _message(model)}),
-        _event({"type": "content_block_start", "index": 0, "content_block": block}),
-        *(_event({"type": "content_block_delta", "index": 0, "delta": delta}) for delta in deltas),
-        _event({"type": "content_block_stop", "index": 0}),
+        *map(_event, between),
         _event({"type": "message_delta", "delta": ended, "usage": {"output_tokens": 3}}),
         _event({"type": "message_stop"}),
     ]

@@ -24,14 +24,20 @@ class Ollama:
         return [*said, _last(model, end)]
 
     def call(
-        self, model: str, tool: str, arguments: Sequence[str], end: End = "calls"
+        self,
+        model: str,
+        tool: str,
+        arguments: Sequence[str],
+        end: End = "calls",
+        said: Sequence[str] = (),
     ) -> list[bytes]:
         # Arguments are an object here, not a text, and come in one piece.
         function = {"name": tool, "arguments": None}
         message = {"role": "assistant", "content": "", "tool_calls": [{"function": function}]}
         given = '"arguments": ' + "".join(arguments)
         line = _line(model, message).replace(b'"arguments": null', given.encode())
-        return [line, _last(model, end)]
+        before = [_line(model, {"role": "assistant", "content": piece}) for piece in said]
+        return [*before, line, _last(model, end)]
 
     def refusal(self, model: str, text: str) -> list[bytes]:
         return self.text(model, [text])  # It has no other form for it.

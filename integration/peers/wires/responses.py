@@ -29,22 +29,21 @@ class Responses:
     streamed = "text/event-stream"
 
     def text(self, model: str, pieces: Sequence[str], end: End = "stop") -> list[bytes]:
-        return _said(model, "output_text", "text", pieces, end)
+        return _stream(model, [_said("output_text", "text", pieces)], end)
 
     def refusal(self, model: str, text: str) -> list[bytes]:
-        return _said(model, "refusal", "refusal", [text], "stop")
+        return _stream(model, [_said("refusal", "refusal", [text])], "stop")
 
     def call(
-        self, model: str, tool: str, arguments: Sequence[str], end: End = "calls"
+        self,
+        model: str,
+        tool: str,
+        arguments: Sequence[str],
+        end: End = "calls",
+        said: Sequence[str] = (),
     ) -> list[bytes]:
-        kind = "response.function_call_arguments"
-        place = {"item_id": "fc_1", "output_index": 0}
-        between: list[dict[str, Any]] = [
-            {"type": f"{kind}.delta", **place, "delta": piece} for piece in arguments
-        ]
-        said = "".join(arguments)
-        between.append({"type": f"{kind}.done", **place, "name": tool, "arguments": said})
-        return _stream(model, _call(tool, ""), between, _call(tool, said), end)
+        before = [_said("output_text", "text", said)] if said else []
+        return _stream(model, [*before, _called(len(before), tool, arguments)], end)
 
     def whole(self, model: str, text: str) -> bytes:
         return encoded(
@@ -59,8 +58,12 @@ class Responses:
         return [event({**error, "sequence_number": 99}, "error")]
 
 
-def _said(model: str, kind: str, field: str, pieces: Sequence[str], end: End) -> list[bytes]:
-    """A message with one part of this kind, whose text is in this field."""
+_Item = tuple[dict[str, Any], Sequence[dict[str, Any]], dict[str, Any]]
+"""An item of the output as it begins, the events that make it whole, and the whole item."""
+
+
+def _said(kind: str, field: str, pieces: Sequence[str]) -> _Item:
+    """A message with one part of this kind, whose text is in this field; it is the first item."""
     place = {"item_id": "msg_1", "output_index": 0, "content_index": 0}
     said = "".join(pieces)
     whole = _part(kind, field, said)
@@ -71,29 +74,39 @@ def _said(model: str, kind: str, field: str, pieces: Sequence[str], end: End) ->
         {"type": f"response.{kind}.done", **place, field: said, **more},
         {"type": "response.content_part.done", **place, "part": whole},
     ]
-    return _stream(model, _message([]), between, _message([whole]), end)
+    return _message([]), between, _message([whole])
 
 
-def _stream(
-    model: str,
-    begun: dict[str, Any],
-    between: Sequence[dict[str, Any]],
-    done: dict[str, Any],
-    end: End,
-) -> list[bytes]:
+def _called(index: int, tool: str, arguments: Sequence[str]) -> _Item:
+    """A call of a tool, at this place of the output."""
+    kind = "response.function_call_arguments"
+    place = {"item_id": "fc_1", "output_index": index}
+    between: list[dict[str, Any]] = [
+        {"type": f"{kind}.delta", **place, "delta": piece} for piece in arguments
+    ]
+    whole = "".join(arguments)
+    between.append({"type": f"{kind}.done", **place, "name": tool, "arguments": whole})
+    return _call(tool, ""), between, _call(tool, whole)
+
+
+def _stream(model: str, items: Sequence[_Item], end: End) -> list[bytes]:
+    """The stream of an answer; the end of the answer is that of its last item."""
     cut = _CUT.get(end)
-    done = {**done, "status": "incomplete" if cut else "completed"}
-    last = _response(model, done["status"], [done])
+    output = [{**done, "status": "completed"} for _, _, done in items]
+    output[-1]["status"] = "incomplete" if cut else "completed"
+    last = _response(model, output[-1]["status"], output)
     if cut:
         last["incomplete_details"] = {"reason": cut}
     events: list[dict[str, Any]] = [
         {"type": "response.created", "response": _response(model, "in_progress", [])},
         {"type": "response.in_progress", "response": _response(model, "in_progress", [])},
-        {"type": "response.output_item.added", "output_index": 0, "item": begun},
-        *between,
-        {"type": "response.output_item.done", "output_index": 0, "item": done},
-        {"type": f"response.{last['status']}", "response": last},
     ]
+    for index, (begun, between, _) in enumerate(items):
+        place = {"output_index": index}
+        events.append({"type": "response.output_item.added", **place, "item": begun})
+        events += between
+        events.append({"type": "response.output_item.done", **place, "item": output[index]})
+    events.append({"type": f"response.{last['status']}", "response": last})
     return [
         event({**each, "sequence_number": number}, each["type"])
         for number, each in enumerate(events)

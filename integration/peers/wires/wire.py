@@ -31,9 +31,19 @@ class Wire(Protocol):
         ...
 
     def call(
-        self, model: str, tool: str, arguments: Sequence[str], end: End = "calls"
+        self,
+        model: str,
+        tool: str,
+        arguments: Sequence[str],
+        end: End = "calls",
+        said: Sequence[str] = (),
     ) -> list[bytes]:
-        """A streamed call of a tool; its arguments come in these pieces, JSON or not."""
+        """A streamed call of a tool.
+
+        Args:
+            arguments: The pieces in which its arguments come, JSON or not.
+            said: The pieces of the text in front of the call, if there is any.
+        """
         ...
 
     def refusal(self, model: str, text: str) -> list[bytes]:
