@@ -1,0 +1,22 @@
+"""Rules: a language for what is allowed, which people can read. It imports nothing of the guard."""
+
+from .counters import Counters
+from .rule import Approval, Limit, Rule, Window
+from .ruleset import Asked, Near, RuleSet, Verdict
+from .text import RuleError
+from .writing import parse, read
+
+__all__ = [
+    "Approval",
+    "Asked",
+    "Counters",
+    "Limit",
+    "Near",
+    "Rule",
+    "RuleError",
+    "RuleSet",
+    "Verdict",
+    "Window",
+    "parse",
+    "read",
+]
