@@ -20,6 +20,13 @@ class NoEffect(GuardError):
         super().__init__(code, message)
 
 
+class Indeterminate(GuardError):
+    """A call failed and may have had an effect. It is not repeated: a person has to look."""
+
+    def __init__(self, message: str, code: str = "guard/indeterminate") -> None:
+        super().__init__(code, message)
+
+
 @dataclass(frozen=True, slots=True)
 class DriverCall:
     """One call that the guard has allowed."""

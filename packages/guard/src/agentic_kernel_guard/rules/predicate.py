@@ -103,6 +103,23 @@ def predicate(name: str, node: Node) -> Predicate:
     return Predicate(name, tuple(tests), required)
 
 
+def pattern(data: Mapping[str, Any]) -> tuple[Predicate, ...]:
+    """The predicates of plain data: tests by the name of the argument.
+
+    Raises:
+        RuleError: A predicate is empty or wrong.
+    """
+
+    def node(value: Any) -> Node:
+        if isinstance(value, Mapping):
+            return Node({key: node(each) for key, each in value.items()}, 0, 0)
+        if isinstance(value, (list, tuple)):
+            return Node([node(each) for each in value], 0, 0)
+        return Node(value, 0, 0)
+
+    return tuple(predicate(name, node(tests)) for name, tests in data.items())
+
+
 def _equals(node: Node) -> Test:
     wanted = node.plain()
     return lambda value: same(value, wanted)
@@ -191,4 +208,4 @@ _MAKERS: Final[dict[str, Callable[[Node], Test]]] = {
     "max_len": _max_len,
 }
 
-__all__ = ["ABSENT", "Predicate", "RuleError", "compiled", "find", "predicate", "same"]
+__all__ = ["ABSENT", "Predicate", "RuleError", "compiled", "find", "pattern", "predicate", "same"]

@@ -49,6 +49,12 @@ class Claims(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     """The agent, for rules."""
     lab: dict[str, str]
     """The labels, for rules."""
+    apv: str = ""
+    """Who approved these arguments, or empty."""
+    stp: int = 0
+    """The count of steps at the grant, for rules."""
+    dur: int = 0
+    """The milliseconds that the run took until the grant, for rules."""
 
     def as_json(self) -> Mapping[str, Any]:
         """The claims as plain data."""
