@@ -8,19 +8,53 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .drivers import Driver, DriverCall, NoEffect
+    from .drivers import Driver, DriverCall, Indeterminate, NoEffect
     from .errors import GuardError
     from .firewall import Budgets, Cut, Frame, FrameLimits, RawResult, ResponseMode
+    from .grants import ApprovalNeeded, CapabilityRequest, Denied, Narrower
+    from .guard import Guard
+    from .handles import HandleRefused, Query
+    from .policy import Constraints, Decision, DefaultPolicy, Request, RulePolicy
+    from .principals import AsGiven, Principals, Resolver, UnknownPrincipal
+    from .registry import Found, Registry, UnknownCapability
+    from .rules import RuleError, RuleSet
+    from .spec import CapabilitySpec, SafetyClass, Sensitivity
+    from .stores import (
+        GuardStore,
+        MemoryGuardStore,
+        PostgresGuardStore,
+        SQLiteGuardStore,
+        StoreFailed,
+    )
+    from .tokens import Key, Keyring, TokenRefused
+    from .trace import ActionTrace, Broken, Head
 
 __all__ = [
-    "Budgets", "Cut", "Driver", "DriverCall", "Frame", "FrameLimits", "GuardError", "NoEffect",
-    "RawResult", "ResponseMode",
+    "ActionTrace", "ApprovalNeeded", "AsGiven", "Broken", "Budgets", "CapabilityRequest",
+    "CapabilitySpec", "Constraints", "Cut", "Decision", "DefaultPolicy", "Denied", "Driver",
+    "DriverCall", "Found", "Frame", "FrameLimits", "Guard", "GuardError", "GuardStore",
+    "HandleRefused", "Head", "Indeterminate", "Key", "Keyring", "MemoryGuardStore", "Narrower",
+    "NoEffect", "PostgresGuardStore", "Principals", "Query", "RawResult", "Registry", "Request",
+    "Resolver", "ResponseMode", "RuleError", "RulePolicy", "RuleSet", "SQLiteGuardStore",
+    "SafetyClass", "Sensitivity", "StoreFailed", "TokenRefused", "UnknownCapability",
+    "UnknownPrincipal",
 ]  # fmt: skip
 
 _NAMES = {
-    "drivers": "Driver DriverCall NoEffect",
+    "drivers": "Driver DriverCall Indeterminate NoEffect",
     "errors": "GuardError",
     "firewall": "Budgets Cut Frame FrameLimits RawResult ResponseMode",
+    "grants": "ApprovalNeeded CapabilityRequest Denied Narrower",
+    "guard": "Guard",
+    "handles": "HandleRefused Query",
+    "policy": "Constraints Decision DefaultPolicy Request RulePolicy",
+    "principals": "AsGiven Principals Resolver UnknownPrincipal",
+    "registry": "Found Registry UnknownCapability",
+    "rules": "RuleError RuleSet",
+    "spec": "CapabilitySpec SafetyClass Sensitivity",
+    "stores": "GuardStore MemoryGuardStore PostgresGuardStore SQLiteGuardStore StoreFailed",
+    "tokens": "Key Keyring TokenRefused",
+    "trace": "ActionTrace Broken Head",
 }
 _HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
 
