@@ -66,6 +66,9 @@ async def test_a_revoked_token_takes_its_children_with_it(store: GuardStore) -> 
         "revoked",
         "begun",
     ]
+    await store.finish("b", "done", entry("b"))
+    await store.revoke("child", 1_000, entry("r"))
+    assert await states(store, begin("b", tokens=chain[1:])) == ["revoked"]
 
 
 async def test_a_limit_counts_calls_in_a_window_that_moves(store: GuardStore) -> None:

@@ -63,12 +63,12 @@ class SQLGuardStore(ABC):
         """Look at revocation, uses and limits; if all hold, mark them and append the entry."""
 
         def step(run: Run) -> Begun:
-            known = run("SELECT print, result FROM guard_actions WHERE id = ?", begin.action)
-            if known:
-                return Begun("known", known[0][1]) if known[0][0] == begin.print else Begun("other")
             for token, _ in begin.tokens:
                 if run("SELECT 1 FROM guard_revoked WHERE token = ?", token):
                     return Begun("revoked")
+            known = run("SELECT print, result FROM guard_actions WHERE id = ?", begin.action)
+            if known:
+                return Begun("known", known[0][1]) if known[0][0] == begin.print else Begun("other")
             for token, uses in begin.tokens:
                 spent = run("SELECT uses FROM guard_spent WHERE token = ?", token)
                 if uses is not None and spent and spent[0][0] >= uses:
