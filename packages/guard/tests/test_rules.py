@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agentic_kernel_guard.rules import Asked, RuleError, RuleSet, parse, read
+from agentic_kernel_guard.rules import Asked, RuleError, RuleSet, cases, parse, read
 
 MONDAY = datetime(2026, 3, 2, 10, 30, tzinfo=UTC)
 
@@ -236,3 +236,22 @@ def test_the_rules_of_other_capabilities_are_not_looked_at() -> None:
     )
     assert len(rules._named("mail/send")) == 20
     assert rules.decide(asked(agent="a")).rule == "r50"
+
+
+def test_tests_beside_the_rules_say_what_fails() -> None:
+    text = (
+        MAILS
+        + """
+tests:
+  - {name: purges, capability: mail/purge, expect: deny, rule: purge}
+  - {name: large, capability: mail/send, safety: write, arguments: {amount: 100}, expect: allow}
+  - {name: other, capability: mail/purge, expect: deny, rule: ours}
+"""
+    )
+    failed = [case.failed(parse(text)) for case in cases(text)]
+    assert failed[0] is None
+    assert [each and each.rule for each in failed[1:]] == ["large", "purge"]
+    assert cases(MAILS) == ()
+    for wrong in ("x: 1", "roles: [1]", "at: '2026-01-05'", "labels: {a: 1}", "arguments: 1"):
+        with pytest.raises(RuleError):
+            cases(f"{MAILS}\ntests: [{{name: a, capability: b, expect: deny, {wrong}}}]")

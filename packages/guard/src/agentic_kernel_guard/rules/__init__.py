@@ -1,5 +1,6 @@
 """Rules: a language for what is allowed, which people can read. It imports nothing of the guard."""
 
+from .cases import Case, cases
 from .counters import Counters
 from .rule import Approval, Limit, Rule, Window
 from .ruleset import Asked, Near, RuleSet, Verdict
@@ -9,6 +10,7 @@ from .writing import parse, read
 __all__ = [
     "Approval",
     "Asked",
+    "Case",
     "Counters",
     "Limit",
     "Near",
@@ -17,6 +19,7 @@ __all__ = [
     "RuleSet",
     "Verdict",
     "Window",
+    "cases",
     "parse",
     "read",
 ]

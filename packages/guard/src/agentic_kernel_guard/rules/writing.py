@@ -29,7 +29,7 @@ def parse(text: str, form: Form = "yaml") -> RuleSet:
         RuleError: The file does not parse or says something wrong; the error has the place.
     """
     root = nodes(text, form)
-    # Test cases may stand beside the rules; whoever runs them reads them.
+    # The tests beside the rules are read by `cases`; they decide nothing.
     said = _fields(root, "the file", required=("version", "rules"), optional=("tests",))
     if said["version"].value != 1 or isinstance(said["version"].value, bool):
         raise said["version"].wrong("the version is 1")
