@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -29,9 +30,10 @@ from agentic_kernel_guard import (
 from agentic_kernel_guard.policy import Request
 from agentic_kernel_guard.rules import parse
 from agentic_kernel_guard.stores import GuardStore
+from agentic_kernel_guard.tokens import Key, Keyring, mint, opened
 from agentic_kernel_guard.trace import verify
 
-from .guards import ANN, BOB, SECRET, SPECS, WHY, World
+from .guards import ANN, BOB, KEYS, SECRET, SPECS, WHY, World
 
 ID = {"id": 1}
 
@@ -287,3 +289,30 @@ async def test_no_sequence_runs_what_the_policy_denies(
                 line.append(parents[line[-1]])
             assert not revoked & set(line)
     verify(await world.store.links(0, 10_000))
+
+
+async def test_a_token_of_another_guard_or_operation_is_refused() -> None:
+    world, other = World(), World()
+    other.guard._name = "other"
+    token = await other.guard.grant_capability(want("find"), ANN)
+    assert await refusal(world, token) == "audience"
+    own = await world.guard.grant_capability(want("find"), ANN)
+    changed = msgspec.structs.replace(opened(own, KEYS, int(world.now * 1_000)), op="purge")
+    assert await refusal(world, mint(changed, KEYS)) == "operation"
+    assert world.operations.calls == []
+
+
+async def test_keys_rotate_and_nothing_that_holds_is_refused() -> None:
+    world = World()
+    tokens = []
+    for number in range(20):
+        if number % 5 == 0:
+            before = world.guard._keys
+            live = Key(f"k{number}", bytes(range(number, number + 32)))
+            old = [Key(before.signing, before._keys[before.signing])]
+            world.guard._keys = Keyring([live, *old])
+        tokens.append(await world.guard.grant_capability(want("find", seconds=3), ANN))
+        world.now += 1
+        if number > 1:
+            assert await world.guard.invoke(tokens[-2], ANN, ID) is not None
+    assert len(world.operations.calls) == 18

@@ -214,3 +214,12 @@ async def test_a_file_that_cannot_be_used_is_refused(tmp_path: Path) -> None:
     await closed.close()
     with pytest.raises(StoreFailed, match="closed"):
         await closed.last()
+
+
+async def test_a_new_file_is_opened_by_several_at_once(tmp_path: Path) -> None:
+    for number in range(10):
+        stores = [SQLiteGuardStore(tmp_path / f"{number}.db") for _ in range(4)]
+        await asyncio.gather(*(store.append(entry("a")) for store in stores))
+        assert verify(await stores[0].links()).entries == 4
+        for store in stores:
+            await store.close()

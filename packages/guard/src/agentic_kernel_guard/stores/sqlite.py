@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -69,6 +70,21 @@ class SQLiteGuardStore(SQLGuardStore):
                 connection.execute("ROLLBACK")
 
     def _opened(self) -> sqlite3.Connection:
+        """The file, opened. Another process that opens a new file at this moment is waited for.
+
+        SQLite itself does not wait while the form of the journal changes.
+        """
+        until = time.monotonic() + WAIT
+        while True:
+            try:
+                return self._tried()
+            except sqlite3.OperationalError as error:
+                busy = error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+                if not busy or time.monotonic() > until:
+                    raise
+                time.sleep(0.01)
+
+    def _tried(self) -> sqlite3.Connection:
         connection = sqlite3.connect(
             self._path, timeout=WAIT, isolation_level=None, check_same_thread=False
         )
