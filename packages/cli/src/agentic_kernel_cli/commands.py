@@ -23,6 +23,7 @@ from agentic_kernel_engine import rerun as again
 from . import control, deciding, rendering
 from .database import Database
 from .grants import API_KEY, LEFT, MODEL_KEY, Grant, NotGranted, grant_of
+from .guarding import guard
 from .invocation import Invocation, place_of
 from .kinds import COPILOT, LOCAL, LOCAL_TOOLS
 from .parameters import (
@@ -63,6 +64,8 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
     invoke_without_command=True,
 )
+
+app.add_typer(guard, name="guard")
 
 _Status = Literal["running", "paused", "success", "failure", "cancelled"]
 

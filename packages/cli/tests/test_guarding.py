@@ -1,0 +1,54 @@
+"""Rule files are checked and tested from the command line."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+RULES = """version: 1
+rules:
+  - {name: small, priority: 1, effect: allow, match: {capability: "pay/*"},
+     arguments: {amount: {max: 100}}}
+"""
+TESTS = """tests:
+  - {name: little, capability: pay/x, arguments: {amount: 1}, expect: allow}
+"""
+
+
+def command(*words: str) -> tuple[int, str]:
+    done = subprocess.run(
+        [sys.executable, "-m", "agentic_kernel_cli", *words], capture_output=True, text=True
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_a_rule_file_is_checked_and_its_tests_are_run(tmp_path: Path) -> None:
+    file = tmp_path / "rules.yaml"
+    file.write_text(RULES + TESTS)
+    assert command("guard", "policy", "check", str(file))[0] == 0
+    assert command("guard", "policy", "test", str(file)) == (0, "1 of 1 tests passed\n")
+    file.write_text(RULES + TESTS.replace("amount: 1", "amount: 101"))
+    code, said = command("--json", "guard", "policy", "test", str(file))
+    assert (code, json.loads(said)["passed"]) == (1, False)
+    assert "expected allow" in command("guard", "policy", "test", str(file))[1]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "says"),
+    [
+        ("a.yaml", "version: 1\nrules: [{name: no}]", "line 2, column 16"),
+        ("a.txt", RULES, ".toml"),
+        ("b.yaml", RULES, "has no tests"),
+    ],
+)
+def test_a_file_that_cannot_be_used_is_refused(
+    tmp_path: Path, name: str, text: str, says: str
+) -> None:
+    (tmp_path / name).write_text(text)
+    code, said = command("guard", "policy", "test", str(tmp_path / name))
+    assert code == 1
+    assert says in said

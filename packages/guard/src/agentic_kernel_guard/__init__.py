@@ -1,0 +1,74 @@
+"""Capability security between a model and its tools.
+
+Each name is loaded when it is first used, so that a caller pays only for the parts it uses.
+"""
+
+from importlib import import_module
+from threading import RLock
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .drivers import Driver, DriverCall, Indeterminate, NoEffect
+    from .errors import GuardError
+    from .firewall import Budgets, Cut, Frame, FrameLimits, RawResult, ResponseMode
+    from .grants import ApprovalNeeded, CapabilityRequest, Denied, Narrower
+    from .guard import Guard
+    from .handles import HandleRefused, Query
+    from .policy import Constraints, Decision, DefaultPolicy, Request, RulePolicy
+    from .principals import AsGiven, Principals, Resolver, UnknownPrincipal
+    from .registry import Found, Registry, UnknownCapability
+    from .rules import RuleError, RuleSet
+    from .spec import CapabilitySpec, SafetyClass, Sensitivity
+    from .stores import (
+        GuardStore,
+        MemoryGuardStore,
+        PostgresGuardStore,
+        SQLiteGuardStore,
+        StoreFailed,
+    )
+    from .tokens import Key, Keyring, TokenRefused
+    from .trace import ActionTrace, Broken, Head
+
+__all__ = [
+    "ActionTrace", "ApprovalNeeded", "AsGiven", "Broken", "Budgets", "CapabilityRequest",
+    "CapabilitySpec", "Constraints", "Cut", "Decision", "DefaultPolicy", "Denied", "Driver",
+    "DriverCall", "Found", "Frame", "FrameLimits", "Guard", "GuardError", "GuardStore",
+    "HandleRefused", "Head", "Indeterminate", "Key", "Keyring", "MemoryGuardStore", "Narrower",
+    "NoEffect", "PostgresGuardStore", "Principals", "Query", "RawResult", "Registry", "Request",
+    "Resolver", "ResponseMode", "RuleError", "RulePolicy", "RuleSet", "SQLiteGuardStore",
+    "SafetyClass", "Sensitivity", "StoreFailed", "TokenRefused", "UnknownCapability",
+    "UnknownPrincipal",
+]  # fmt: skip
+
+_NAMES = {
+    "drivers": "Driver DriverCall Indeterminate NoEffect",
+    "errors": "GuardError",
+    "firewall": "Budgets Cut Frame FrameLimits RawResult ResponseMode",
+    "grants": "ApprovalNeeded CapabilityRequest Denied Narrower",
+    "guard": "Guard",
+    "handles": "HandleRefused Query",
+    "policy": "Constraints Decision DefaultPolicy Request RulePolicy",
+    "principals": "AsGiven Principals Resolver UnknownPrincipal",
+    "registry": "Found Registry UnknownCapability",
+    "rules": "RuleError RuleSet",
+    "spec": "CapabilitySpec SafetyClass Sensitivity",
+    "stores": "GuardStore MemoryGuardStore PostgresGuardStore SQLiteGuardStore StoreFailed",
+    "tokens": "Key Keyring TokenRefused",
+    "trace": "ActionTrace Broken Head",
+}
+_HOMES = {name: module for module, names in _NAMES.items() for name in names.split()}
+
+_LOADING = RLock()
+"""Two threads that load a module at once could see half of it."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    with _LOADING:
+        value = globals()[name] = getattr(import_module(f".{_HOMES[name]}", __name__), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]

@@ -1,0 +1,60 @@
+"""Driver: the port to what carries calls out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from ..errors import GuardError
+from ..firewall.raw import RawResult
+
+
+class NoEffect(GuardError):
+    """Raised by a driver if its call certainly had no effect, e.g. because it was never sent.
+
+    The router may then try the next driver. Any other error may have had an effect.
+    """
+
+    def __init__(self, message: str, code: str = "guard/no_effect") -> None:
+        super().__init__(code, message)
+
+
+class Indeterminate(GuardError):
+    """A call failed and may have had an effect. It is not repeated: a person has to look."""
+
+    def __init__(self, message: str, code: str = "guard/indeterminate") -> None:
+        super().__init__(code, message)
+
+
+@dataclass(frozen=True, slots=True)
+class DriverCall:
+    """One call that the guard has allowed."""
+
+    capability: str
+    operation: str
+    """The operation of the capability's spec. It never comes from the arguments."""
+    arguments: Mapping[str, Any]
+    key: str
+    """Id of the action; the same action has the same key, so a server can drop a repetition."""
+    constraints: Mapping[str, Any] = field(default_factory=dict)
+    timeout: float = 30.0
+    """The most seconds that the call may take."""
+
+
+class Driver(Protocol):
+    """Carries calls out: functions, an HTTP API, a registry of tools."""
+
+    @property
+    def name(self) -> str:
+        """Name of the driver, for traces and errors."""
+        ...
+
+    async def call(self, call: DriverCall) -> RawResult:
+        """Carry one call out, once.
+
+        Raises:
+            NoEffect: The call certainly had no effect.
+            Exception: The call failed and may have had an effect.
+        """
+        ...

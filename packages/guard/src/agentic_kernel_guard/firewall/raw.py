@@ -1,0 +1,18 @@
+"""RawResult: what a driver returned, before the firewall has looked at it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class RawResult:
+    """What a driver returned. It reaches a model only through the firewall."""
+
+    value: Any
+    """The result, of the forms of JSON."""
+    driver: str
+    """The name of the driver that answered."""
+    source: str
+    """Where the data is from, e.g. the name of a server; taint names it."""

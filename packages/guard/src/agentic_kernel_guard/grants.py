@@ -1,0 +1,143 @@
+"""Grants: what is asked for, what is refused, and how a grant is bound to its arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from agentic_kernel import InvalidValue
+
+from .canonical import digest
+from .errors import GuardError
+from .policy import Constraints, Decision
+from .rules.predicate import Predicate, pattern
+from .rules.text import RuleError
+from .tokens import Claims, TokenRefused
+
+DEEPEST: Final = 8
+"""The most parents of a token."""
+
+
+class Denied(GuardError):
+    """The policy denies it. The trace says so, under the action's id.
+
+    Attributes:
+        decision: What the policy decided.
+        action: Id of the denial, for `Guard.explain`.
+    """
+
+    def __init__(self, reason: str, action: str, decision: Decision | None = None) -> None:
+        self.decision = decision
+        self.action = action
+        super().__init__("guard/denied", reason)
+
+
+class ApprovalNeeded(Denied):
+    """The policy wants an approval, and there is none that counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class CapabilityRequest:
+    """What a grant is asked for.
+
+    A grant is for arguments, or for all arguments that fit a pattern. The pattern is written as the
+    predicates of a rule. An argument that it does not name is refused.
+    """
+
+    capability: str
+    arguments: Mapping[str, Any] | None = None
+    pattern: Mapping[str, Any] | None = None
+    uses: int | None = 1
+    """How often the token can be used; None for no limit until it expires."""
+    seconds: float | None = None
+    """How long the token holds; None for the guard's own time."""
+    task: str = ""
+    key: str = ""
+    """Key of the action: a repeated call with it answers with the recorded result."""
+    agent: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    step_count: int = 0
+    duration_ms: int = 0
+    approved_by: str = ""
+    """Who approved these arguments. It is the word of the host's code, never a model's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Narrower:
+    """What a child token grants less than its parent. What is not said stays as it is."""
+
+    arguments: Mapping[str, Any] | None = None
+    pattern: Mapping[str, Any] | None = None
+    uses: int | None = None
+    seconds: float | None = None
+    constraints: Constraints | None = None
+
+
+def bound(
+    arguments: Mapping[str, Any] | None, fit: Mapping[str, Any] | None
+) -> tuple[str | None, tuple[dict[str, Any], ...]]:
+    """The digest or the pattern of a grant.
+
+    Raises:
+        InvalidValue: There are both, or neither; or the pattern is wrong.
+    """
+    if (arguments is None) == (fit is None):
+        raise InvalidValue("request", "give either the arguments or a pattern that they must fit")
+    if arguments is not None:
+        return digest(arguments, "arguments"), ()
+    assert fit is not None, "one of both is given"
+    predicates(fit)
+    return None, ({str(name): dict(tests) for name, tests in fit.items()},)
+
+
+def predicates(fit: Mapping[str, Any]) -> tuple[Predicate, ...]:
+    """The predicates of a pattern.
+
+    Raises:
+        InvalidValue: One is wrong; an empty pattern grants a call without arguments.
+    """
+    try:
+        return pattern(fit)
+    except RuleError as error:
+        raise InvalidValue("pattern", error.problem) from None
+
+
+def assumed(claims_pattern: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments that a pattern fixes, for the policy's look at the grant."""
+    return {
+        name: tests["equals"]
+        for name, tests in claims_pattern.items()
+        if not name.startswith("/") and "equals" in tests
+    }
+
+
+def check_arguments(claims: Claims, arguments: Mapping[str, Any]) -> str:
+    """Check that a token is for some arguments; return their digest.
+
+    Raises:
+        TokenRefused: It is not.
+    """
+    given = digest(arguments, "arguments")
+    if claims.dig is not None and claims.dig != given:
+        raise TokenRefused("arguments", "the token is for other arguments; ask for a new grant")
+    if claims.pat:
+        named = {name[1:].split("/")[0] if name[:1] == "/" else name for name in claims.pat[0]}
+        extra = sorted(set(arguments) - named)
+        if extra:
+            raise TokenRefused(
+                "arguments", f"the token's pattern does not name {ascii(extra[0])[:60]}"
+            )
+    for fit in claims.pat:
+        for each in predicates(fit):
+            try:
+                failed = each.failed(arguments)
+            except TypeError as error:
+                raise TokenRefused("arguments", str(error)) from None
+            if failed:
+                raise TokenRefused(
+                    "arguments",
+                    f"the argument {ascii(each.name)[:60]} does not fit the token's pattern: "
+                    f"{failed}",
+                )
+    return given

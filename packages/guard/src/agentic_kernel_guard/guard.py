@@ -1,0 +1,570 @@
+"""Guard: stands between a model and its tools."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from secrets import token_hex
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from agentic_kernel import InvalidValue
+from agentic_kernel_engine import Principal
+from agentic_kernel_engine.edges import instance, seconds, whole
+
+from . import handles
+from .canonical import canonical, digest
+from .drivers import DriverCall, Indeterminate, NoEffect
+from .firewall import Cut, Frame, FrameLimits, RawResult, ResponseMode
+from .grants import (
+    DEEPEST,
+    ApprovalNeeded,
+    CapabilityRequest,
+    Denied,
+    Narrower,
+    assumed,
+    bound,
+    check_arguments,
+)
+from .policy import Constraints, Decision, GuardRules, Request
+from .principals import AsGiven, Resolver, resolved
+from .registry import Found, Registry
+from .rules import Near
+from .rules.ruleset import limit_reason
+from .spec import CapabilitySpec, SafetyClass
+from .stores import Begin, GuardStore, Kept
+from .tokens import Claims, Keyring, TokenRefused, mint, opened
+from .trace import ActionTrace, Head, signed, traced
+
+HOLDS: Final = 300.0
+"""Seconds that a token holds, if the grant says nothing."""
+LONGEST_REASON: Final = 2_000
+"""The most characters of a justification."""
+
+
+class Redacts(Protocol):
+    """Replaces secrets and personal data."""
+
+    def text(self, text: str) -> tuple[str, int]:
+        """The text without them, and how many parts were replaced."""
+        ...
+
+    def value(self, value: Any) -> tuple[Any, int]:
+        """The value without them, and how many parts were replaced."""
+        ...
+
+
+class Shows(Protocol):
+    """Makes what a model may see; `Firewall` is the one that comes with the guard."""
+
+    @property
+    def redactor(self) -> Redacts:
+        """What the trace is redacted by."""
+        ...
+
+    def frame(
+        self, raw: RawResult, *, mode: ResponseMode, constraints: FrameLimits, handle: str | None
+    ) -> Frame:
+        """The frame of a result; an error if the mode is not allowed."""
+        ...
+
+    def select(
+        self, value: Any, *, fields: Any, equals: Any, offset: int, limit: int | None
+    ) -> Any:
+        """A part of a kept result."""
+        ...
+
+
+class Routes(Protocol):
+    """Carries calls out; `StaticRouter` is the one that comes with the guard."""
+
+    async def run(self, call: DriverCall, idempotent: bool) -> RawResult:
+        """Carry a call out; `NoEffect` if it certainly had none."""
+        ...
+
+
+class Unknown(InvalidValue):
+    """The trace has no such action."""
+
+
+class Guard:
+    """Decides, carries out, shows and records.
+
+    Args:
+        registry: The capabilities.
+        router: Carries calls out.
+        firewall: Makes what a model may see.
+        policy: Decides.
+        store: Keeps the state; the caller closes it.
+        keys: Signs tokens and heads.
+        resolver: Says what a principal is; `AsGiven` in a Host.
+        name: The guard's name: the issuer and the audience of its tokens.
+        clock: Seconds since 1970.
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        router: Routes,
+        *,
+        firewall: Shows,
+        policy: GuardRules,
+        store: GuardStore,
+        keys: Keyring,
+        resolver: Resolver | AsGiven,
+        name: str = "guard",
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.registry: Final = registry
+        self.policy: Final = policy
+        self.store: Final = store
+        self._router = router
+        self._firewall = firewall
+        self._keys = instance(keys, "keys", Keyring)
+        self._resolver = resolver
+        self._name = name
+        self._clock = clock
+
+    async def request_capabilities(self, goal: str, most: int = 10) -> tuple[Found, ...]:
+        """The capabilities that share words with a goal. Being found grants nothing."""
+        return self.registry.search(goal, most)
+
+    async def explain_policy(
+        self, request: CapabilityRequest, principal: Principal, justification: str = ""
+    ) -> tuple[Decision, tuple[Near, ...]]:
+        """What the policy says to a request, and which rules failed on one thing only.
+
+        Nothing is granted, spent or recorded.
+        """
+        who = await resolved(self._resolver, principal)
+        asked = self._asked(request, self.registry.spec(request.capability), who, justification)
+        decision, _ = await self._decided(asked)
+        return decision, self.policy.near(asked)
+
+    async def grant_capability(
+        self, request: CapabilityRequest, principal: Principal, justification: str = ""
+    ) -> str:
+        """A token for a request that the policy allows.
+
+        For a pattern, the policy is asked with the arguments that the pattern fixes. `invoke` asks
+        it again with the real ones.
+
+        Raises:
+            Denied: The policy denies it.
+            ApprovalNeeded: It needs an approval, and `approved_by` names none that counts.
+            UnknownCapability: The registry has no such capability.
+            UnknownPrincipal: The resolver does not know the principal.
+            InvalidValue: A part of the request is wrong.
+        """
+        spec = self.registry.spec(request.capability)
+        if not isinstance(justification, str) or len(justification) > LONGEST_REASON:
+            raise InvalidValue(
+                "justification", f"use a text of up to {LONGEST_REASON:,} characters"
+            )
+        dig, pat = bound(request.arguments, request.pattern)
+        if request.uses is not None:
+            whole(request.uses, "request.uses", 1)
+        if request.arguments is not None:
+            self._check_schema(spec, request.arguments)
+        holds = HOLDS if request.seconds is None else seconds(request.seconds, "request.seconds")
+        who = await resolved(self._resolver, principal)
+        asked = self._asked(request, spec, who, justification)
+        now = self._now()
+        action = f"g_{token_hex(16)}"
+        decision, _ = await self._decided(asked)
+        if dig is None:
+            decision = self._left_open(asked, decision)
+        said = self._entry(
+            action, "granted", now, who, spec, dig=dig or "", decision=decision,
+            justification=justification, task=request.task, key=request.key,
+        )  # fmt: skip
+        self._refuse_unless_allowed(decision, request.approved_by, dig, who, action, said)
+        if said["kind"] == "denied":
+            await self.store.append(_written(said))
+            kind = ApprovalNeeded if decision.effect == "require_approval" else Denied
+            raise kind(said["reason"], action, decision)
+        claims = Claims(
+            iss=self._name, aud=self._name, sub=who.name, ten=who.tenant, cap=spec.name,
+            op=spec.operation, dig=dig, pat=pat, con=decision.constraints.as_json(),
+            tsk=request.task, key=request.key, iat=now, nbf=now, exp=now + int(holds * 1_000),
+            jti=f"t_{token_hex(16)}", uses=request.uses, par=(), why=justification,
+            agt=request.agent, lab=dict(request.labels), apv=request.approved_by,
+            stp=request.step_count, dur=request.duration_ms,
+        )  # fmt: skip
+        token = mint(claims, self._keys)
+        await self.store.append(_written({**said, "token": claims.jti}))
+        return token
+
+    async def attenuate(self, token: str, narrower: Narrower) -> str:
+        """A token that grants less. It is revoked with its parent, and takes its uses from it.
+
+        Raises:
+            TokenRefused: The token does not hold, or has too many parents, or the child would
+                grant more.
+            InvalidValue: A part of `narrower` is wrong.
+        """
+        parent = self._opened(token)
+        if len(parent.par) + 1 > DEEPEST:
+            raise TokenRefused("too_deep", f"the token has {DEEPEST} parents; ask for a new grant")
+        dig, pat = parent.dig, parent.pat
+        if narrower.arguments is not None or narrower.pattern is not None:
+            one, more = bound(narrower.arguments, narrower.pattern)
+            if one is not None:
+                assert narrower.arguments is not None, "there is a digest of them"
+                check_arguments(parent, narrower.arguments)
+                dig = one
+            pat = (*pat, *more)
+        uses = parent.uses if narrower.uses is None else whole(narrower.uses, "narrower.uses", 1)
+        if parent.uses is not None and uses is not None and uses > parent.uses:
+            raise TokenRefused(
+                "wider", f"the parent has {parent.uses} uses; a child cannot have {uses}"
+            )
+        now = self._now()
+        exp = parent.exp
+        if narrower.seconds is not None:
+            exp = min(exp, now + int(seconds(narrower.seconds, "narrower.seconds") * 1_000))
+        con = Constraints.of_json(parent.con)
+        con = con if narrower.constraints is None else con.narrowed(narrower.constraints)
+        child = msgspec.structs.replace(
+            parent, dig=dig, pat=pat, uses=uses, exp=exp, iat=now, nbf=max(parent.nbf, now),
+            con=con.as_json(), jti=f"t_{token_hex(16)}", par=parent.chain,
+        )  # fmt: skip
+        made = mint(child, self._keys)
+        entry = {
+            "action": f"g_{token_hex(16)}", "kind": "attenuated", "at": now,
+            "principal": child.sub, "tenant": child.ten, "capability": child.cap,
+            "operation": child.op, "token": child.jti, "parent": parent.jti,
+        }  # fmt: skip
+        await self.store.append(_written(entry))
+        return made
+
+    async def revoke(self, token: str) -> None:
+        """Revoke a token and its children, in every process that shares the store.
+
+        Raises:
+            TokenRefused: It does not hold anyway.
+        """
+        claims = self._opened(token)
+        entry = {
+            "action": f"r_{token_hex(16)}", "kind": "revoked", "at": self._now(),
+            "principal": claims.sub, "tenant": claims.ten, "capability": claims.cap,
+            "operation": claims.op, "token": claims.jti,
+        }  # fmt: skip
+        await self.store.revoke(claims.jti, claims.exp, _written(entry))
+
+    async def invoke(
+        self,
+        token: str,
+        principal: Principal,
+        arguments: Mapping[str, Any],
+        response_mode: ResponseMode = "summary",
+        *,
+        dry_run: bool = False,
+        timeout: float = 30.0,
+    ) -> Frame | None:
+        """Carry out what a token grants, and show what may be seen of the result.
+
+        The policy is asked again, with the roles that the principal has now. A token with a key
+        answers a repeated call with the recorded frame.
+
+        Args:
+            dry_run: True to check everything that can be checked without spending or running;
+                the answer is None.
+
+        Raises:
+            TokenRefused: The token is not for this call, is revoked, or has no uses left.
+            Denied: The policy denies the call now, or a rate limit is used up.
+            Indeterminate: The call may have had an effect; it is not repeated.
+            NoEffect: The call failed and certainly had no effect.
+        """
+        claims = self._opened(token)
+        if (claims.sub, claims.ten) != (principal.name, principal.tenant):
+            raise TokenRefused("principal", "the token is another principal's; ask for your own")
+        spec = self.registry.spec(claims.cap)
+        if claims.op != spec.operation:
+            raise TokenRefused("operation", "the capability has another operation now")
+        self._check_schema(spec, arguments)
+        given = check_arguments(claims, arguments)
+        who = await resolved(self._resolver, principal)
+        now = self._now()
+        request = Request(
+            spec, who, _moment(now), arguments, claims.why, claims.agt, claims.lab, claims.stp,
+            claims.dur,
+        )  # fmt: skip
+        action = _action(claims)
+        decision, spent = await self._decided(request, look=dry_run)
+        said = self._entry(
+            action, "began", now, who, spec, dig=given, decision=decision,
+            justification=claims.why, task=claims.tsk, key=claims.key, token=claims.jti,
+        )  # fmt: skip
+        said["arguments"] = self._firewall.redactor.value(dict(arguments))[0]
+        self._refuse_unless_allowed(decision, claims.apv, claims.dig, who, action, said)
+        if said["kind"] == "denied":
+            denial = f"d_{token_hex(16)}"
+            await self.store.append(_written({**said, "action": denial, "of": action}))
+            raise Denied(said["reason"], denial, decision)
+        if dry_run:
+            return None
+        what = digest([claims.sub, claims.ten, claims.cap, claims.op, given])
+        begun = await self.store.begin(
+            Begin(action, what, claims.chain, claims.exp, spent, now, _written(said))
+        )
+        if begun.state == "known":
+            return _recorded(begun.result, action)
+        if begun.state != "begun":
+            reason = _REFUSED[begun.state]
+            if begun.state == "limited" and decision.verdict and decision.verdict.limit:
+                reason = limit_reason(decision.rule, decision.verdict.limit)
+            denied = {**said, "kind": "denied", "action": f"d_{token_hex(16)}", "reason": reason}
+            await self.store.append(_written(denied))
+            if begun.state == "limited":
+                raise Denied(reason, denied["action"], decision)
+            raise TokenRefused(begun.state, reason)
+        shown = Constraints.of_json(claims.con).narrowed(decision.constraints)
+        call = DriverCall(spec.name, spec.operation, arguments, action, shown.as_json(), timeout)
+        return await self._run(call, spec, who, shown, response_mode, said)
+
+    async def expand(
+        self, handle: str, principal: Principal, query: handles.Query | None = None
+    ) -> Frame:
+        """A part of a kept result, under the same budgets and redaction as before.
+
+        Raises:
+            HandleRefused: There is no such handle for this principal.
+        """
+        query = query or handles.Query()
+        who = await resolved(self._resolver, principal)
+        now = self._now()
+        stored = await handles.found(self.store, handle, who, now)
+        spec = self.registry.spec(stored.capability)
+        # A role that was taken away since shows less now.
+        shown = Constraints.of_json(stored.constraints).narrowed(
+            self.policy.decide(Request(spec, who, _moment(now))).constraints
+        )
+        allowed = shown.allowed_fields
+        hidden = {name for name, _ in query.equals} & shown.sensitive_fields
+        if allowed is not None:
+            hidden |= {name for name, _ in query.equals} - allowed
+        if hidden:
+            # Filtering by a field would tell its values one by one.
+            raise InvalidValue("query.equals", f"cannot filter by {sorted(hidden)[0]!a}: hidden")
+        part = self._firewall.select(
+            stored.value,
+            fields=query.fields,
+            equals=dict(query.equals),
+            offset=query.offset,
+            limit=query.limit,
+        )
+        raw = RawResult(part, stored.driver, stored.source)
+        frame = self._firewall.frame(raw, mode="table", constraints=_limits(shown), handle=handle)
+        entry = self._entry(f"x_{token_hex(16)}", "expanded", now, who, spec)
+        # The id of a handle opens it; the trace has its digest.
+        entry["handle"] = hashlib.sha256(handle.encode()).hexdigest()
+        await self.store.append(_written(entry))
+        return frame
+
+    async def explain(self, action_id: str) -> ActionTrace:
+        """One action whole, from the trace. Show it to operators, not to models.
+
+        Raises:
+            Unknown: The trace has no such action.
+        """
+        links = await self.store.of_action(action_id)
+        if not links:
+            raise Unknown("action_id", "no such action is in the trace; check the id and the store")
+        return traced(action_id, links)
+
+    async def head(self) -> Head | None:
+        """The signed end of the chain, to keep elsewhere; None if nothing was recorded."""
+        last = await self.store.last()
+        return None if last is None else signed(last.seq, last.hash, self._now(), self._keys)
+
+    def _opened(self, token: str) -> Claims:
+        claims = opened(token, self._keys, self._now())
+        if (claims.aud, claims.iss) != (self._name, self._name):
+            raise TokenRefused("audience", "the token is for another guard")
+        return claims
+
+    def _check_schema(self, spec: CapabilitySpec, arguments: Any) -> None:
+        said = self.registry.mismatch(spec.name, arguments)
+        if said is not None:
+            raise InvalidValue("arguments", f"do not fit the schema of {spec.name}: {said}")
+
+    def _asked(
+        self, request: CapabilityRequest, spec: CapabilitySpec, who: Principal, why: str
+    ) -> Request:
+        arguments = request.arguments
+        if arguments is None:
+            arguments = assumed(request.pattern or {})
+        return Request(
+            spec, who, _moment(self._now()), arguments, why, request.agent, request.labels,
+            request.step_count, request.duration_ms,
+        )  # fmt: skip
+
+    async def _decided(
+        self, request: Request, *, look: bool = True
+    ) -> tuple[Decision, tuple[tuple[str, int, int], ...]]:
+        """The policy's decision, and the counters to spend."""
+        decision = self.policy.decide(request)
+        verdict = decision.verdict
+        if verdict is None or verdict.limit is None or decision.effect == "deny":
+            return decision, ()
+        limit = verdict.limit
+        span = int(limit.seconds * 1_000)
+        if look and await self.store.count(verdict.counter, self._now() - span) >= limit.calls:
+            reason = limit_reason(verdict.rule, limit)
+            return Decision("deny", reason, decision.constraints, verdict), ()
+        return decision, ((verdict.counter, limit.calls, span),)
+
+    def _left_open(self, asked: Request, decision: Decision) -> Decision:
+        """The decision for a pattern: a rule that lacks one argument only decides at the call."""
+        if decision.effect == "deny" and not decision.rule:
+            for near in self.policy.near(asked):
+                if near.effect == "allow" and near.failed.startswith("arguments."):
+                    reason = f"the rule {near.rule} decides at each call"
+                    return Decision("allow", reason, decision.constraints)
+        return decision
+
+    def _refuse_unless_allowed(
+        self, decision: Decision, approved_by: str, dig: str | None, who: Principal, action: str,
+        said: dict[str, Any],
+    ) -> None:  # fmt: skip
+        """Turn an entry into a denial, unless the policy allows the call or it is approved."""
+        reason = "" if decision.effect == "allow" else decision.reason
+        if decision.effect == "require_approval":
+            approvers = decision.verdict.approval.approvers if decision.verdict else ()
+            if not approved_by:
+                reason = f"{decision.reason}; it needs an approval"
+            elif dig is None:
+                reason = f"{decision.reason}; an approval is for arguments, not for a pattern"
+            elif approved_by == who.name:
+                reason = f"{decision.reason}; nobody approves a call of their own"
+            elif approvers and approved_by not in approvers:
+                reason = f"{decision.reason}; {approved_by!a} is none of its approvers"
+            else:
+                reason = ""
+                said["approved_by"] = approved_by
+        if reason:
+            said |= {"kind": "denied", "reason": reason}
+
+    async def _run(
+        self, call: DriverCall, spec: CapabilitySpec, who: Principal, shown: Constraints,
+        mode: ResponseMode, said: dict[str, Any],
+    ) -> Frame:  # fmt: skip
+        ended = {key: value for key, value in said.items() if key != "arguments"} | {
+            "kind": "ended"
+        }
+        try:
+            raw = await self._router.run(call, spec.idempotent)
+        except NoEffect as error:
+            await self._end(ended, "failed", error.code, _Result(error=error.code))
+            raise
+        except Exception as error:
+            code = error.code if isinstance(error, Indeterminate) else type(error).__name__
+            if spec.safety is SafetyClass.READ:
+                await self._end(ended, "failed", code, _Result(error=code))
+                raise NoEffect(f"{spec.name} failed: {code}", "guard/failed") from error
+            await self._end(ended, "indeterminate", code, _Result())
+            raise Indeterminate(
+                f"{spec.name} failed ({code}) and may have had an effect; look at the target "
+                f"before it is called again (action {call.key})"
+            ) from error
+        until = self._now() + handles.LIVES * 1_000
+        kept = handles.kept(raw, who, spec.name, shown, until)
+        try:
+            frame = self._firewall.frame(
+                raw, mode=mode, constraints=_limits(shown), handle=kept.handle if kept else None
+            )
+        except Exception as error:
+            # The call has run; only what it answered cannot be shown in this mode.
+            code = getattr(error, "code", type(error).__name__)
+            await self._end(ended, "succeeded", code, _Result(error=code), kept)
+            raise
+        await self._end(ended, "succeeded", "", _Result(frame=frame.as_json()), kept)
+        return frame
+
+    async def _end(
+        self, entry: dict[str, Any], outcome: str, code: str, result: _Result,
+        kept: Kept | None = None,
+    ) -> None:  # fmt: skip
+        entry = {**entry, "at": self._now(), "outcome": outcome, "code": code}
+        text = msgspec.json.encode(result).decode()
+        await self.store.finish(entry["action"], text, _written(entry), kept)
+
+    def _entry(
+        self, action: str, kind: str, now: int, who: Principal, spec: CapabilitySpec, *,
+        dig: str = "", decision: Decision | None = None, justification: str = "", task: str = "",
+        key: str = "", token: str = "",
+    ) -> dict[str, Any]:  # fmt: skip
+        return {
+            "action": action,
+            "kind": kind,
+            "at": now,
+            "principal": who.name,
+            "tenant": who.tenant,
+            "capability": spec.name,
+            "operation": spec.operation,
+            "digest": dig,
+            "rule": decision.rule if decision else "",
+            "reason": self._firewall.redactor.text(decision.reason)[0] if decision else "",
+            "justification": self._firewall.redactor.text(justification)[0],
+            "task": task,
+            "key": key,
+            "token": token,
+        }
+
+    def _now(self) -> int:
+        return int(self._clock() * 1_000)
+
+
+class _Result(msgspec.Struct):
+    """What is recorded of an action's end; without both fields it is not known."""
+
+    frame: dict[str, Any] | None = None
+    error: str = ""
+
+
+_REFUSED: Final = {
+    "other": "the key was used for another action; use a new key",
+    "revoked": "the token or a parent of it was revoked; ask for a new grant",
+    "used_up": "the token or a parent of it has no uses left; ask for a new grant",
+    "limited": "a rate limit is used up; try again later",
+}
+
+
+def _recorded(result: str | None, action: str) -> Frame:
+    """The recorded answer of an action that was begun before."""
+    found = _Result() if result is None else msgspec.json.decode(result, type=_Result)
+    if found.frame is not None:
+        frame = dict(found.frame)
+        frame["rows"] = tuple(frame["rows"])
+        frame["cuts"] = tuple(Cut(**cut) for cut in frame["cuts"])
+        frame["taint"] = tuple(frame["taint"])
+        return Frame(**frame)
+    if found.error:
+        raise NoEffect(f"the action {action} was tried before and failed: {found.error}")
+    raise Indeterminate(
+        f"the action {action} was begun before and may have had an effect; look at the target"
+    )
+
+
+def _action(claims: Claims) -> str:
+    """The id of an action: the same for the same key and principal."""
+    if not claims.key:
+        return f"a_{token_hex(16)}"
+    return f"k_{digest([claims.sub, claims.ten, claims.key])[:40]}"
+
+
+def _limits(shown: Constraints) -> FrameLimits:
+    return FrameLimits(shown.max_rows, shown.allowed_fields, shown.sensitive_fields, shown.raw)
+
+
+def _moment(now: int) -> datetime:
+    return datetime.fromtimestamp(now / 1_000, UTC)
+
+
+def _written(entry: Mapping[str, Any]) -> str:
+    return canonical(entry, "entry").decode()

@@ -1,0 +1,78 @@
+"""Handles: whole results under ids that nobody can guess, for their owner alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from secrets import token_urlsafe
+from typing import Any, Final
+
+import msgspec
+
+from agentic_kernel_engine import Principal
+
+from .errors import GuardError
+from .firewall.raw import RawResult
+from .policy import Constraints
+from .stores.port import GuardStore, Kept
+
+LIVES: Final = 3_600
+"""Seconds that a result is kept."""
+
+
+class HandleRefused(GuardError):
+    """This principal has no such handle: unknown, expired and foreign ones are told alike."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "guard/handle_refused",
+            "no result is kept for this principal under the handle; call the capability again",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """The part of a kept result that is asked for."""
+
+    fields: tuple[str, ...] | None = None
+    """The fields, or None for all that may be shown."""
+    equals: tuple[tuple[str, Any], ...] = ()
+    """Fields and the values that they must have."""
+    offset: int = 0
+    limit: int | None = None
+
+
+class Stored(msgspec.Struct, frozen=True):
+    """A kept result with what it may show."""
+
+    value: Any
+    driver: str
+    source: str
+    capability: str
+    constraints: dict[str, Any]
+
+
+_stored: Final = msgspec.json.Decoder(Stored)
+
+
+def kept(
+    raw: RawResult, principal: Principal, capability: str, constraints: Constraints, until: int
+) -> Kept | None:
+    """What to keep of a result; None if it cannot be written as JSON."""
+    stored = Stored(raw.value, raw.driver, raw.source, capability, constraints.as_json())
+    try:
+        body = msgspec.json.encode(stored).decode()
+    except (TypeError, ValueError, RecursionError):
+        return None
+    return Kept(f"h_{token_urlsafe(24)}", principal.name, principal.tenant, body, until)
+
+
+async def found(store: GuardStore, handle: object, principal: Principal, now: int) -> Stored:
+    """The result under a handle.
+
+    Raises:
+        HandleRefused: There is none, its time is over, or it is another principal's.
+    """
+    held = await store.kept(handle, now) if isinstance(handle, str) and len(handle) < 100 else None
+    if held is None or (held.owner, held.tenant) != (principal.name, principal.tenant):
+        raise HandleRefused
+    return _stored.decode(held.body)

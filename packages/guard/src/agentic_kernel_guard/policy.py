@@ -1,0 +1,211 @@
+"""Policy: decides whether a principal may use a capability, and what it may see of the result."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Final, Protocol
+
+from agentic_kernel_engine import Principal
+
+from .rules import Asked, Near, RuleSet, Verdict
+from .rules.rule import Effect
+from .spec import CapabilitySpec, SafetyClass, Sensitivity
+
+JUSTIFICATION: Final = 15
+"""The fewest characters of a justification, without space around it."""
+USER_ROWS: Final = 50
+"""The most rows that a user sees of one result."""
+SERVICE_ROWS: Final = 500
+"""The most rows that a service sees of one result."""
+WRITERS: Final = frozenset({"writer", "admin"})
+ADMIN: Final = "admin"
+PII_READER: Final = "pii_reader"
+RAW_READER: Final = "raw_reader"
+"""The role that may see raw output, and may not see that of a capability with secrets."""
+
+
+@dataclass(frozen=True, slots=True)
+class Constraints:
+    """What may be shown of a result."""
+
+    max_rows: int
+    allowed_fields: frozenset[str] | None = None
+    sensitive_fields: frozenset[str] = frozenset()
+    raw: bool = False
+
+    def as_json(self) -> dict[str, Any]:
+        """The constraints as plain data."""
+        allowed = self.allowed_fields
+        return {
+            "allowed_fields": None if allowed is None else sorted(allowed),
+            "max_rows": self.max_rows,
+            "raw": self.raw,
+            "sensitive_fields": sorted(self.sensitive_fields),
+        }
+
+    @classmethod
+    def of_json(cls, data: Mapping[str, Any]) -> Constraints:
+        """Constraints from their plain data."""
+        allowed = data["allowed_fields"]
+        return cls(
+            data["max_rows"],
+            None if allowed is None else frozenset(allowed),
+            frozenset(data["sensitive_fields"]),
+            data["raw"],
+        )
+
+    def narrowed(self, other: Constraints) -> Constraints:
+        """The constraints that hold if both hold."""
+        one, two = self.allowed_fields, other.allowed_fields
+        return Constraints(
+            min(self.max_rows, other.max_rows),
+            two if one is None else one if two is None else one & two,
+            self.sensitive_fields | other.sensitive_fields,
+            self.raw and other.raw,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What a policy decides about. The Guard makes it; no field is a model's word but the arguments
+    and the justification.
+    """
+
+    spec: CapabilitySpec
+    principal: Principal
+    at: datetime
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    justification: str = ""
+    agent: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    step_count: int = 0
+    duration_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What a policy decided. A limit of its verdict is not looked at yet."""
+
+    effect: Effect
+    reason: str
+    constraints: Constraints
+    verdict: Verdict | None = None
+    """What the rules said; None without rules."""
+
+    @property
+    def rule(self) -> str:
+        """The rule that decided; empty without one."""
+        return self.verdict.rule if self.verdict else ""
+
+
+class GuardRules(Protocol):
+    """The port of policies."""
+
+    def decide(self, request: Request) -> Decision:
+        """Decide a request; an error counts as a denial."""
+        ...
+
+    def near(self, request: Request) -> tuple[Near, ...]:
+        """The rules that failed on one thing only."""
+        ...
+
+
+class DefaultPolicy:
+    """What holds without rules.
+
+    READ is allowed. WRITE needs a justification of 15 characters and the role ``writer`` or
+    ``admin``. DESTRUCTIVE needs the role ``admin``. Sensitive data needs a tenant, and shows the
+    allowed fields only; the role ``pii_reader`` sees all fields of PII and PCI, nobody those of
+    secrets. A user sees 50 rows, a service 500.
+    """
+
+    def decide(self, request: Request) -> Decision:
+        """Decide a request."""
+        constraints = limits_of(request.spec, request.principal)
+        said = data_denial(request) or _denial(request)
+        if said:
+            return Decision("deny", said, constraints)
+        return Decision("allow", f"{request.spec.safety.value} is allowed", constraints)
+
+    def near(self, request: Request) -> tuple[Near, ...]:
+        """None: there are no rules."""
+        return ()
+
+
+class RulePolicy:
+    """Rules decide; the limits of data that hold without rules hold with them, too."""
+
+    def __init__(self, rules: RuleSet) -> None:
+        self.rules: Final = rules
+
+    def decide(self, request: Request) -> Decision:
+        """Decide a request by the first rule that holds; without one, it is denied."""
+        constraints = limits_of(request.spec, request.principal)
+        verdict = self.rules.decide(_asked(request))
+        said = data_denial(request)
+        if said and verdict.effect != "deny":
+            return Decision("deny", said, constraints, Verdict("deny", said, verdict.rule))
+        return Decision(verdict.effect, verdict.reason, constraints, verdict)
+
+    def near(self, request: Request) -> tuple[Near, ...]:
+        """The rules that failed on one thing only."""
+        return self.rules.near(_asked(request))
+
+
+def limits_of(spec: CapabilitySpec, principal: Principal) -> Constraints:
+    """What a principal may see of a capability's results."""
+    secret = spec.sensitivity is Sensitivity.SECRET
+    sees_all = spec.sensitivity is Sensitivity.NONE or (
+        not secret and PII_READER in principal.roles
+    )
+    return Constraints(
+        SERVICE_ROWS if principal.kind == "service" else USER_ROWS,
+        # Fields that are listed for data without sensitivity bind everybody.
+        None if sees_all and spec.sensitivity is not Sensitivity.NONE else spec.allowed_fields,
+        spec.sensitive_fields,
+        # Raw output shows every field, so it needs a principal that may see every field.
+        RAW_READER in principal.roles and sees_all,
+    )
+
+
+def data_denial(request: Request) -> str:
+    """Why the data may not be touched at all; "" if it may."""
+    sensitivity = request.spec.sensitivity
+    if sensitivity is not Sensitivity.NONE and not request.principal.tenant:
+        return f"{request.spec.name} returns {sensitivity.value} data; the principal needs a tenant"
+    return ""
+
+
+def _denial(request: Request) -> str:
+    spec, roles = request.spec, request.principal.roles
+    if spec.safety is SafetyClass.WRITE:
+        length = len(request.justification.strip())
+        if length < JUSTIFICATION:
+            return (
+                f"{spec.name} writes and needs a justification of {JUSTIFICATION} characters, "
+                f"not {length}; say why the call is needed"
+            )
+        if not roles & WRITERS:
+            return f"{spec.name} writes and needs the role writer or admin"
+    if spec.safety is SafetyClass.DESTRUCTIVE and ADMIN not in roles:
+        return f"{spec.name} is destructive and needs the role {ADMIN}"
+    return ""
+
+
+def _asked(request: Request) -> Asked:
+    principal = request.principal
+    return Asked(
+        request.spec.name,
+        request.arguments,
+        request.at,
+        principal.name,
+        principal.tenant,
+        principal.roles,
+        request.agent,
+        request.spec.safety.value,
+        request.labels,
+        request.step_count,
+        request.duration_ms,
+    )

@@ -1,0 +1,64 @@
+"""Principals: who acts, with the roles that a resolver gives and nobody claims."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from agentic_kernel.frozen import shown
+from agentic_kernel_engine import Principal
+
+from .errors import GuardError
+
+
+class UnknownPrincipal(GuardError):
+    """The resolver knows no such principal."""
+
+    def __init__(self, principal: Principal) -> None:
+        super().__init__(
+            "guard/unknown_principal",
+            f"no principal {shown(principal.name)} of tenant {shown(principal.tenant)} is known",
+        )
+
+
+class Resolver(Protocol):
+    """Says what a principal is: its kind and its roles."""
+
+    async def resolve(self, name: str, tenant: str) -> Principal | None:
+        """The principal with this name and tenant, or None if there is none.
+
+        It is asked at each grant and each invocation, so that a role can be taken away.
+        """
+        ...
+
+
+class Principals:
+    """The principals of a list; a resolver for one process."""
+
+    def __init__(self, known: Iterable[Principal] = ()) -> None:
+        self._known = {(each.name, each.tenant): each for each in known}
+
+    async def resolve(self, name: str, tenant: str) -> Principal | None:
+        """The principal of the list with this name and tenant."""
+        return self._known.get((name, tenant))
+
+
+class AsGiven:
+    """Marks that the caller is a Host, which has resolved the principal itself (R19).
+
+    Give it to a `Guard` only where no principal comes from outside of the process.
+    """
+
+
+async def resolved(resolver: Resolver | AsGiven, given: Principal) -> Principal:
+    """The principal as the resolver knows it; only its name and tenant are taken from the caller.
+
+    Raises:
+        UnknownPrincipal: The resolver does not know it, or answers with another one.
+    """
+    if isinstance(resolver, AsGiven):
+        return given
+    found = await resolver.resolve(given.name, given.tenant)
+    if found is None or (found.name, found.tenant) != (given.name, given.tenant):
+        raise UnknownPrincipal(given)
+    return found

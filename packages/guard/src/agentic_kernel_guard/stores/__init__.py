@@ -1,0 +1,29 @@
+"""Stores: where the guard keeps its state. One port, three implementations."""
+
+from typing import TYPE_CHECKING, Any
+
+from .memory import MemoryGuardStore
+from .port import Begin, Begun, GuardStore, Kept, StoreFailed
+from .sqlite import SQLiteGuardStore
+
+if TYPE_CHECKING:
+    from .postgres import PostgresGuardStore
+
+__all__ = [
+    "Begin",
+    "Begun",
+    "GuardStore",
+    "Kept",
+    "MemoryGuardStore",
+    "PostgresGuardStore",
+    "SQLiteGuardStore",
+    "StoreFailed",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name != "PostgresGuardStore":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from .postgres import PostgresGuardStore
+
+    return PostgresGuardStore

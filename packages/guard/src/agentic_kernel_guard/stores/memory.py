@@ -1,0 +1,107 @@
+"""MemoryGuardStore: the guard's state in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from ..trace.chain import START, Link, linked
+from .port import Begin, Begun, Kept
+
+
+class MemoryGuardStore:
+    """Keeps everything in memory, for one event loop. It is gone with the process."""
+
+    def __init__(self) -> None:
+        self._chain: list[Link] = []
+        self._of: dict[str, list[Link]] = {}
+        self._actions: dict[str, tuple[str, str | None]] = {}
+        self._spent: dict[str, tuple[int, int]] = {}
+        self._revoked: dict[str, int] = {}
+        self._counted: dict[str, list[int]] = {}
+        self._kept: dict[str, Kept] = {}
+
+    async def begin(self, begin: Begin) -> Begun:
+        """Look at revocation, uses and limits; if all hold, mark them and append the entry."""
+        if any(token in self._revoked for token, _ in begin.tokens):
+            return Begun("revoked")
+        known = self._actions.get(begin.action)
+        if known is not None:
+            return Begun("known", known[1]) if known[0] == begin.print else Begun("other")
+        for token, uses in begin.tokens:
+            if uses is not None and self._spent.get(token, (0, 0))[0] >= uses:
+                return Begun("used_up")
+        for counter, calls, span in begin.limits:
+            at = [each for each in self._counted.get(counter, ()) if each > begin.now - span]
+            self._counted[counter] = at
+            if len(at) >= calls:
+                return Begun("limited")
+        for token, uses in begin.tokens:
+            if uses is not None:
+                self._spent[token] = (self._spent.get(token, (0, 0))[0] + 1, begin.until)
+        for counter, _, _ in begin.limits:
+            self._counted[counter].append(begin.now)
+        self._actions[begin.action] = (begin.print, None)
+        self._append(begin.entry)
+        return Begun("begun")
+
+    async def finish(self, action: str, result: str, entry: str, kept: Kept | None = None) -> Link:
+        """Record an action's result, keep what has a handle, and append the entry."""
+        self._actions[action] = (self._actions[action][0], result)
+        if kept is not None:
+            self._kept[kept.handle] = kept
+        return self._append(entry)
+
+    async def append(self, entry: str) -> Link:
+        """Append an entry to the chain."""
+        return self._append(entry)
+
+    async def revoke(self, token: str, until: int, entry: str) -> Link:
+        """Mark a token as revoked, and append the entry."""
+        self._revoked[token] = until
+        return self._append(entry)
+
+    async def count(self, counter: str, since: int) -> int:
+        """The calls that a counter took after a time."""
+        return sum(at > since for at in self._counted.get(counter, ()))
+
+    async def kept(self, handle: str, now: int) -> Kept | None:
+        """What is kept under a handle; None if there is nothing, or its time is over."""
+        found = self._kept.get(handle)
+        return found if found is not None and now < found.until else None
+
+    async def links(self, after: int = 0, limit: int = 1_000) -> Sequence[Link]:
+        """The entries after a number, in order."""
+        return self._chain[after : after + limit]
+
+    async def of_action(self, action: str) -> Sequence[Link]:
+        """The entries of an action, in order."""
+        return list(self._of.get(action, ()))
+
+    async def last(self) -> Link | None:
+        """The last entry."""
+        return self._chain[-1] if self._chain else None
+
+    async def prune(self, now: int) -> None:
+        """Remove handles and marks whose time is over."""
+        self._kept = {each.handle: each for each in self._kept.values() if now < each.until}
+        self._revoked = {token: until for token, until in self._revoked.items() if now < until}
+        self._spent = {token: mark for token, mark in self._spent.items() if now < mark[1]}
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+    def _append(self, entry: str) -> Link:
+        before = self._chain[-1].hash if self._chain else START
+        link = linked(before, len(self._chain) + 1, entry)
+        self._chain.append(link)
+        self._of.setdefault(_action.decode(entry).action, []).append(link)
+        return link
+
+
+class _Action(msgspec.Struct):
+    action: str
+
+
+_action = msgspec.json.Decoder(_Action)

@@ -1,0 +1,113 @@
+"""GuardStore: the port to what keeps the guard's state."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from ..errors import GuardError
+from ..trace.chain import Link
+
+# Times are milliseconds since 1970.
+
+
+class StoreFailed(GuardError):
+    """The store does not answer, or does not write. What was asked may have been written."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("guard/store_failed", message)
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """What must hold, and what is written, before an action may run."""
+
+    action: str
+    """Id of the action."""
+    print: str
+    """Digest of what the action is; the same id with another one is refused."""
+    tokens: tuple[tuple[str, int | None], ...]
+    """The ids of a token and its parents, and how often each may be used."""
+    until: int
+    """When the marks of the tokens may be removed."""
+    limits: tuple[tuple[str, int, int], ...]
+    """Counters, their calls and their milliseconds."""
+    now: int
+    entry: str
+    """The entry of the chain, as canonical JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """What `GuardStore.begin` found."""
+
+    state: Literal["begun", "known", "other", "revoked", "used_up", "limited"]
+    """``begun``: run it. ``known``: the action was begun before. ``other``: its id was used for
+    something else. Only with ``begun`` something was written."""
+    result: str | None = None
+    """With ``known``: the recorded result, or None if no end was recorded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A result under a handle."""
+
+    handle: str
+    owner: str
+    tenant: str
+    body: str
+    until: int
+
+
+class GuardStore(Protocol):
+    """Keeps the chain, the marks of tokens, the counters, the recorded actions and the handles.
+
+    Each call is one step: all of it is written, or nothing, and durably so if the store is. Several
+    processes may use a durable store; their entries are in one chain. A call that cannot be
+    answered raises `StoreFailed`.
+    """
+
+    async def begin(self, begin: Begin) -> Begun:
+        """Look at revocation, uses and limits; if all hold, mark them and append the entry."""
+        ...
+
+    async def finish(self, action: str, result: str, entry: str, kept: Kept | None = None) -> Link:
+        """Record an action's result, keep what has a handle, and append the entry."""
+        ...
+
+    async def append(self, entry: str) -> Link:
+        """Append an entry to the chain."""
+        ...
+
+    async def revoke(self, token: str, until: int, entry: str) -> Link:
+        """Mark a token as revoked, and append the entry."""
+        ...
+
+    async def count(self, counter: str, since: int) -> int:
+        """The calls that a counter took after a time."""
+        ...
+
+    async def kept(self, handle: str, now: int) -> Kept | None:
+        """What is kept under a handle; None if there is nothing, or its time is over."""
+        ...
+
+    async def links(self, after: int = 0, limit: int = 1_000) -> Sequence[Link]:
+        """The entries after a number, in order."""
+        ...
+
+    async def of_action(self, action: str) -> Sequence[Link]:
+        """The entries of an action, in order."""
+        ...
+
+    async def last(self) -> Link | None:
+        """The last entry."""
+        ...
+
+    async def prune(self, now: int) -> None:
+        """Remove handles and marks whose time is over. The chain stays."""
+        ...
+
+    async def close(self) -> None:
+        """Close it. Closing twice does nothing more."""
+        ...

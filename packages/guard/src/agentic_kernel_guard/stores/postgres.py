@@ -1,0 +1,94 @@
+"""PostgresGuardStore: the guard's state in Postgres, shared by any number of machines."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from agentic_kernel import InvalidValue
+
+from .port import StoreFailed
+from .sql import TABLES, Run, SQLGuardStore
+
+try:
+    import psycopg
+except ImportError as error:  # pragma: no cover - without the extra
+    raise StoreFailed("Postgres needs the extra: install agentic-kernel-guard[postgres]") from error
+
+
+class PostgresGuardStore(SQLGuardStore):
+    """Keeps the state in one schema of a database. What a call has answered is committed.
+
+    Args:
+        place: The connection URL. It is in no message.
+        schema: The schema, made if it does not exist.
+        timeout: The most seconds that a statement, or a wait for another writer, takes.
+
+    Raises:
+        InvalidValue: The schema's name is not 1 to 63 small letters, digits and underlines.
+        StoreFailed: At the first call: the server cannot be reached, or refuses.
+    """
+
+    def __init__(self, place: str, *, schema: str = "guard", timeout: float = 30.0) -> None:
+        if not re.fullmatch(r"[a-z_][a-z0-9_]{0,62}", schema):
+            raise InvalidValue("schema", "use 1 to 63 small letters, digits and underlines")
+        self._url, self._schema, self._timeout = place, schema, timeout
+        self._open: psycopg.Connection[Any] | None = None
+        super().__init__(f"schema {schema}")
+
+    def troubles(self) -> tuple[type[Exception], ...]:
+        """The errors of psycopg."""
+        return (psycopg.Error,)
+
+    @contextmanager
+    def writing(self) -> Iterator[Run]:
+        """A transaction that no other writer overlaps."""
+        with self.reading() as run:
+            run("SELECT pg_advisory_xact_lock(hashtextextended(?, 4))", f"guard {self._schema}")
+            yield run
+
+    @contextmanager
+    def reading(self) -> Iterator[Run]:
+        """A transaction."""
+        if self._open is None or self._open.closed:
+            self._open = self._opened()
+        connection = self._open
+        with connection.transaction():
+            yield lambda sql, *values: _rows(connection, sql, values)
+
+    def shut(self) -> None:
+        """Close the connection."""
+        if self._open is not None:
+            self._open.close()
+            self._open = None
+
+    def _opened(self) -> psycopg.Connection[Any]:
+        milliseconds = int(self._timeout * 1_000)
+        connection = psycopg.connect(
+            self._url, autocommit=True, connect_timeout=max(1, int(self._timeout))
+        )
+        try:
+            for setting in (
+                f"statement_timeout = {milliseconds}",
+                "synchronous_commit = on",
+                "default_transaction_isolation = 'read committed'",
+                f"search_path = {self._schema}",
+            ):
+                connection.execute(f"SET {setting}".encode())
+            with connection.transaction():
+                lock = f"guard {self._schema}"
+                connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 4))", [lock])
+                connection.execute(f"CREATE SCHEMA IF NOT EXISTS {self._schema}".encode())
+                for table in TABLES:
+                    connection.execute(table.encode())
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+
+def _rows(connection: psycopg.Connection[Any], sql: str, values: Any) -> list[tuple[Any, ...]]:
+    cursor = connection.execute(sql.replace("?", "%s").encode(), values)
+    return cursor.fetchall() if cursor.description else []

@@ -1,0 +1,247 @@
+"""SQL: the steps of a store in a database, in the words that SQLite and Postgres share."""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from ..trace.chain import START, Link, linked
+from .port import Begin, Begun, Kept, StoreFailed
+
+T = TypeVar("T")
+Run = Callable[..., list[tuple[Any, ...]]]
+"""Runs a statement with ``?`` for its values, and returns its rows."""
+
+TABLES: Final = (
+    "CREATE TABLE IF NOT EXISTS guard_chain "
+    "(seq BIGINT PRIMARY KEY, action TEXT NOT NULL, body TEXT NOT NULL, hash TEXT NOT NULL)",
+    "CREATE INDEX IF NOT EXISTS guard_chain_action ON guard_chain (action, seq)",
+    "CREATE TABLE IF NOT EXISTS guard_actions "
+    "(id TEXT PRIMARY KEY, print TEXT NOT NULL, result TEXT)",
+    "CREATE TABLE IF NOT EXISTS guard_spent "
+    "(token TEXT PRIMARY KEY, uses BIGINT NOT NULL, until BIGINT NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS guard_revoked (token TEXT PRIMARY KEY, until BIGINT NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS guard_counted "
+    "(counter TEXT NOT NULL, action TEXT NOT NULL, at BIGINT NOT NULL, "
+    "PRIMARY KEY (counter, action))",
+    "CREATE TABLE IF NOT EXISTS guard_kept (handle TEXT PRIMARY KEY, owner TEXT NOT NULL, "
+    "tenant TEXT NOT NULL, body TEXT NOT NULL, until BIGINT NOT NULL)",
+)
+
+
+class SQLGuardStore(ABC):
+    """A store in a database. One thread of its own talks to the database."""
+
+    def __init__(self, place: str) -> None:
+        self._place = place
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="guard-store")
+        self._closed = False
+
+    @abstractmethod
+    def writing(self) -> AbstractContextManager[Run]:
+        """A transaction that no other writer overlaps; it commits if the block does not raise."""
+
+    @abstractmethod
+    def reading(self) -> AbstractContextManager[Run]:
+        """A transaction that reads."""
+
+    @abstractmethod
+    def shut(self) -> None:
+        """Close the connection."""
+
+    @abstractmethod
+    def troubles(self) -> tuple[type[Exception], ...]:
+        """The errors of the database."""
+
+    async def begin(self, begin: Begin) -> Begun:
+        """Look at revocation, uses and limits; if all hold, mark them and append the entry."""
+
+        def step(run: Run) -> Begun:
+            for token, _ in begin.tokens:
+                if run("SELECT 1 FROM guard_revoked WHERE token = ?", token):
+                    return Begun("revoked")
+            known = run("SELECT print, result FROM guard_actions WHERE id = ?", begin.action)
+            if known:
+                return Begun("known", known[0][1]) if known[0][0] == begin.print else Begun("other")
+            for token, uses in begin.tokens:
+                spent = run("SELECT uses FROM guard_spent WHERE token = ?", token)
+                if uses is not None and spent and spent[0][0] >= uses:
+                    return Begun("used_up")
+            for counter, calls, span in begin.limits:
+                if _count(run, counter, begin.now - span) >= calls:
+                    return Begun("limited")
+            for token, uses in begin.tokens:
+                if uses is not None:
+                    run(
+                        "INSERT INTO guard_spent (token, uses, until) VALUES (?, 1, ?) "
+                        "ON CONFLICT (token) DO UPDATE SET uses = guard_spent.uses + 1",
+                        token,
+                        begin.until,
+                    )
+            for counter, _, span in begin.limits:
+                run(
+                    "DELETE FROM guard_counted WHERE counter = ? AND at <= ?",
+                    counter,
+                    begin.now - span,
+                )
+                run(
+                    "INSERT INTO guard_counted (counter, action, at) VALUES (?, ?, ?)",
+                    counter,
+                    begin.action,
+                    begin.now,
+                )
+            run(
+                "INSERT INTO guard_actions (id, print) VALUES (?, ?)",
+                begin.action,
+                begin.print,
+            )
+            _append(run, begin.entry)
+            return Begun("begun")
+
+        return await self._write(step)
+
+    async def finish(self, action: str, result: str, entry: str, kept: Kept | None = None) -> Link:
+        """Record an action's result, keep what has a handle, and append the entry."""
+
+        def step(run: Run) -> Link:
+            run("UPDATE guard_actions SET result = ? WHERE id = ?", result, action)
+            if kept is not None:
+                run(
+                    "INSERT INTO guard_kept (handle, owner, tenant, body, until) "
+                    "VALUES (?, ?, ?, ?, ?)",
+                    kept.handle,
+                    kept.owner,
+                    kept.tenant,
+                    kept.body,
+                    kept.until,
+                )
+            return _append(run, entry)
+
+        return await self._write(step)
+
+    async def append(self, entry: str) -> Link:
+        """Append an entry to the chain."""
+        return await self._write(lambda run: _append(run, entry))
+
+    async def revoke(self, token: str, until: int, entry: str) -> Link:
+        """Mark a token as revoked, and append the entry."""
+
+        def step(run: Run) -> Link:
+            run(
+                "INSERT INTO guard_revoked (token, until) VALUES (?, ?) "
+                "ON CONFLICT (token) DO NOTHING",
+                token,
+                until,
+            )
+            return _append(run, entry)
+
+        return await self._write(step)
+
+    async def count(self, counter: str, since: int) -> int:
+        """The calls that a counter took after a time."""
+        return await self._read(lambda run: _count(run, counter, since))
+
+    async def kept(self, handle: str, now: int) -> Kept | None:
+        """What is kept under a handle; None if there is nothing, or its time is over."""
+        rows = await self._read(
+            lambda run: run(
+                "SELECT handle, owner, tenant, body, until FROM guard_kept "
+                "WHERE handle = ? AND until > ?",
+                handle,
+                now,
+            )
+        )
+        return Kept(*rows[0]) if rows else None
+
+    async def links(self, after: int = 0, limit: int = 1_000) -> Sequence[Link]:
+        """The entries after a number, in order."""
+        return await self._links("WHERE seq > ? ORDER BY seq LIMIT ?", after, limit)
+
+    async def of_action(self, action: str) -> Sequence[Link]:
+        """The entries of an action, in order."""
+        return await self._links("WHERE action = ? ORDER BY seq", action)
+
+    async def last(self) -> Link | None:
+        """The last entry."""
+        found = await self._links("ORDER BY seq DESC LIMIT 1")
+        return found[0] if found else None
+
+    async def prune(self, now: int) -> None:
+        """Remove handles and marks whose time is over."""
+
+        def step(run: Run) -> None:
+            for table in ("guard_kept", "guard_revoked", "guard_spent"):
+                run(f"DELETE FROM {table} WHERE until <= ?", now)
+
+        await self._write(step)
+
+    async def close(self) -> None:
+        """Close the connection and end the thread."""
+        if not self._closed:
+            self._closed = True
+            await asyncio.get_running_loop().run_in_executor(self._thread, self.shut)
+            self._thread.shutdown()
+
+    async def _links(self, rest: str, *values: Any) -> list[Link]:
+        rows = await self._read(
+            lambda run: run(f"SELECT seq, body, hash FROM guard_chain {rest}", *values)
+        )
+        return [Link(*row) for row in rows]
+
+    async def _write(self, step: Callable[[Run], T]) -> T:
+        return await self._do(self.writing, step)
+
+    async def _read(self, step: Callable[[Run], T]) -> T:
+        return await self._do(self.reading, step)
+
+    async def _do(
+        self, opening: Callable[[], AbstractContextManager[Run]], step: Callable[[Run], T]
+    ) -> T:
+        def work() -> T:
+            try:
+                with opening() as run:
+                    return step(run)
+            except self.troubles() as error:
+                said = " ".join(str(error).split())
+                raise StoreFailed(
+                    f"{self._place}: {said}; check the store and try again"
+                ) from error
+
+        if self._closed:
+            raise StoreFailed(f"{self._place}: the store is closed; open a new one")
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+
+def _count(run: Run, counter: str, since: int) -> int:
+    rows = run("SELECT count(*) FROM guard_counted WHERE counter = ? AND at > ?", counter, since)
+    return int(rows[0][0])
+
+
+class _Action(msgspec.Struct):
+    action: str
+
+
+_action: Final = msgspec.json.Decoder(_Action)
+
+
+def _append(run: Run, entry: str) -> Link:
+    rows = run("SELECT seq, hash FROM guard_chain ORDER BY seq DESC LIMIT 1")
+    seq, before = rows[0] if rows else (0, START)
+    link = linked(before, seq + 1, entry)
+    run(
+        "INSERT INTO guard_chain (seq, action, body, hash) VALUES (?, ?, ?, ?)",
+        link.seq,
+        _action.decode(entry).action,
+        link.body,
+        link.hash,
+    )
+    return link
+
+
+__all__ = ["TABLES", "Run", "SQLGuardStore"]

@@ -1,0 +1,81 @@
+"""Token: claims in canonical JSON under an HMAC, ``ak1.<key id>.<claims>.<mac>``.
+
+The order of the checks: size, MAC, form of the claims, time. What the claims say is looked at last,
+because nothing of it counts before the MAC holds.
+"""
+
+from __future__ import annotations
+
+import binascii
+import hmac
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from typing import Final
+
+import msgspec
+
+from ..canonical import canonical
+from ..errors import GuardError
+from .claims import Claims
+from .keyring import Keyring
+
+VERSION: Final = "ak1"
+LONGEST: Final = 16_384
+"""The most characters of a token."""
+_DOMAIN: Final = b"agentic-kernel-guard/token/1\0"
+_claims: Final = msgspec.json.Decoder(Claims)
+
+
+class TokenRefused(GuardError):
+    """A token is not accepted. The code says why, after ``guard/token_``."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(f"guard/token_{code}", message)
+
+
+def mint(claims: Claims, keys: Keyring) -> str:
+    """The token of some claims, signed by the first key.
+
+    Raises:
+        TokenRefused: It is longer than `LONGEST`.
+        InvalidValue: A claim has no canonical form.
+    """
+    body = urlsafe_b64encode(canonical(claims.as_json(), "claims")).rstrip(b"=")
+    signed = b".".join((VERSION.encode(), keys.signing.encode(), body))
+    mac = keys.mac(keys.signing, _DOMAIN + signed)
+    assert mac is not None, "a keyring has its signing key"
+    token = (signed + b"." + urlsafe_b64encode(mac).rstrip(b"=")).decode()
+    if len(token) > LONGEST:
+        raise TokenRefused(
+            "too_long", f"the token has {len(token):,} characters; shorten what it grants"
+        )
+    return token
+
+
+def opened(token: object, keys: Keyring, now: int) -> Claims:
+    """The claims of a token whose MAC holds and whose time it is.
+
+    Args:
+        now: Milliseconds since 1970.
+
+    Raises:
+        TokenRefused: It does not hold; whose it is and what it grants was not looked at.
+    """
+    if not isinstance(token, str) or len(token) > LONGEST or not token.isascii():
+        raise TokenRefused("malformed", f"a token is a text of up to {LONGEST:,} ASCII characters")
+    signed, _, given = token.encode().rpartition(b".")
+    parts = signed.split(b".")
+    if len(parts) != 3 or parts[0] != VERSION.encode():
+        raise TokenRefused("malformed", f"the token is not of the form {VERSION}.key.claims.mac")
+    mac = keys.mac(parts[1].decode(), _DOMAIN + signed)
+    expected = urlsafe_b64encode(mac or bytes(32)).rstrip(b"=")
+    if not hmac.compare_digest(expected, given) or mac is None:
+        raise TokenRefused("forged", "no live key signed the token; ask for a new grant")
+    try:
+        claims = _claims.decode(urlsafe_b64decode(parts[2] + b"=" * (-len(parts[2]) % 4)))
+    except (binascii.Error, msgspec.MsgspecError, ValueError, RecursionError):
+        raise TokenRefused("malformed", "the token's claims do not parse") from None
+    if now < claims.nbf:
+        raise TokenRefused("early", "the token does not hold yet; use it later")
+    if now >= claims.exp:
+        raise TokenRefused("expired", "the token has expired; ask for a new grant")
+    return claims

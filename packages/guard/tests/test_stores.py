@@ -1,0 +1,225 @@
+"""The contract of a store of the guard, for each of its implementations."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentic_kernel_guard.stores import Begin, GuardStore, Kept, SQLiteGuardStore, StoreFailed
+from agentic_kernel_guard.tokens import Key, Keyring
+from agentic_kernel_guard.trace import Broken, check_export, export, linked, signed, verify
+
+KEYS = Keyring([Key("a", bytes(range(32)))])
+
+
+def entry(action: str, number: int = 0) -> str:
+    return f'{{"action":"{action}","n":{number}}}'
+
+
+def begin(action: str, **rest: Any) -> Begin:
+    given: dict[str, Any] = {
+        "print": "p", "tokens": (), "until": 1_000, "limits": (), "now": 10, "entry": entry(action)
+    }  # fmt: skip
+    return Begin(action, **{**given, **rest})
+
+
+async def states(store: GuardStore, *begins: Begin) -> list[str]:
+    return [(await store.begin(each)).state for each in begins]
+
+
+async def test_an_action_is_begun_once_and_answers_with_its_result(store: GuardStore) -> None:
+    assert await states(store, begin("a"), begin("a"), begin("a", print="q")) == [
+        "begun",
+        "known",
+        "other",
+    ]
+    assert (await store.begin(begin("a"))).result is None
+    await store.finish("a", "done", entry("a", 1))
+    assert (await store.begin(begin("a"))).result == "done"
+    assert [link.entry["n"] for link in await store.of_action("a")] == [0, 1]
+
+
+async def test_uses_are_taken_from_a_token_and_its_parents(store: GuardStore) -> None:
+    chain = (("parent", 2), ("child", 1))
+    assert await states(
+        store,
+        begin("a", tokens=chain),
+        begin("b", tokens=chain),
+        begin("c", tokens=(("parent", 2), ("other", None))),
+        begin("d", tokens=(("parent", 2), ("third", 5))),
+        begin("e", tokens=(("third", 1),)),
+    ) == ["begun", "used_up", "begun", "used_up", "begun"]
+    assert len(await store.links()) == 3
+
+
+async def test_a_revoked_token_takes_its_children_with_it(store: GuardStore) -> None:
+    await store.revoke("parent", 1_000, entry("r"))
+    await store.revoke("parent", 1_000, entry("r"))
+    chain = (("parent", None), ("child", None))
+    assert await states(store, begin("a", tokens=chain), begin("b", tokens=chain[1:])) == [
+        "revoked",
+        "begun",
+    ]
+    await store.finish("b", "done", entry("b"))
+    await store.revoke("child", 1_000, entry("r"))
+    assert await states(store, begin("b", tokens=chain[1:])) == ["revoked"]
+
+
+async def test_a_limit_counts_calls_in_a_window_that_moves(store: GuardStore) -> None:
+    limits = (("c", 2, 100),)
+    moments = [10, 20, 109, 110, 111, 120]
+    assert await states(store, *(begin(f"a{now}", limits=limits, now=now) for now in moments)) == [
+        "begun",
+        "begun",
+        "limited",
+        "begun",
+        "limited",
+        "begun",
+    ]
+    assert await store.count("c", 20) == 2
+
+
+async def test_what_is_refused_spends_nothing(store: GuardStore) -> None:
+    full = (("c", 1, 100),)
+    await store.begin(begin("a", limits=full))
+    both = begin("b", limits=(("d", 1, 100), *full), tokens=(("t", 1),))
+    assert (await store.begin(both)).state == "limited"
+    assert await states(store, begin("b", tokens=(("t", 1),))) == ["begun"]
+    assert await store.count("d", 0) == 0
+
+
+async def test_a_handle_has_a_time_to_live(store: GuardStore) -> None:
+    await store.begin(begin("a"))
+    kept = Kept("h", "ann", "acme", "[1]", 100)
+    await store.finish("a", "r", entry("a"), kept)
+    assert await store.kept("h", 99) == kept
+    assert await store.kept("h", 100) is None
+    assert await store.kept("other", 0) is None
+    await store.prune(100)
+    assert await store.kept("h", 0) is None
+    assert len(await store.links()) == 2
+
+
+async def test_calls_at_once_make_one_chain(store: GuardStore) -> None:
+    await asyncio.gather(*(store.append(entry(str(n))) for n in range(50)))
+    links = await store.links()
+    last = await store.last()
+    assert last is not None
+    assert verify(links).last == last.hash
+    assert await store.links(48, 1) == links[48:49]
+
+
+async def test_a_chain_shows_each_change(store: GuardStore) -> None:
+    for number in range(4):
+        await store.append(entry("a", number))
+    links = list(await store.links())
+    head = signed(3, links[2].hash, 5, KEYS)
+    assert verify(links, head, KEYS).entries == 4
+    for broken in (links[1:], links[:1] + links[2:], [links[1], links[0], *links[2:]]):
+        with pytest.raises(Broken, match="entry"):
+            verify(broken)
+    with pytest.raises(Broken, match="cut off"):
+        verify(links[:2], head, KEYS)
+    rewritten = [links[0]]
+    for number in (2, 3):
+        rewritten.append(linked(rewritten[-1].hash, number, entry("x")))
+    with pytest.raises(Broken, match="rewritten"):
+        verify(rewritten, head, KEYS)
+    with pytest.raises(Broken, match="signed the head"):
+        verify(links, head, Keyring([Key("a", bytes(range(1, 33)))]))
+
+
+async def test_a_torn_line_at_the_end_of_an_export_is_said(store: GuardStore) -> None:
+    for number in range(3):
+        await store.append(entry("a", number))
+    text = "".join(export(await store.links()))
+    assert check_export(text).torn == 0
+    assert (check_export(text[:-9]).entries, check_export(text[:-9]).torn > 0) == (2, True)
+    with pytest.raises(Broken, match="line 1"):
+        check_export("x\n" + text)
+
+
+WORKER = """
+import asyncio, sys
+from agentic_kernel_guard.stores import SQLiteGuardStore
+
+async def main():
+    store = SQLiteGuardStore(sys.argv[1])
+    print("ready", flush=True)
+    sys.stdin.readline()
+    for n in range(int(sys.argv[3])):
+        await store.append('{"action":"%s","n":%d}' % (sys.argv[2], n))
+        print(n, flush=True)
+    await store.close()
+
+asyncio.run(main())
+"""
+
+
+def worker(path: Path, name: str, entries: int) -> subprocess.Popen[str]:
+    """A process that appends when it reads a line; it has said that it is ready."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", WORKER, str(path), name, str(entries)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    return process
+
+
+async def test_processes_append_to_one_chain_also_if_one_is_killed(tmp_path: Path) -> None:
+    path = tmp_path / "guard.db"
+    lives, dies = worker(path, "lives", 100), worker(path, "dies", 100_000)
+    for process in (dies, lives):
+        assert process.stdin is not None
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    assert dies.stdout is not None
+    said = [int(dies.stdout.readline()) for _ in range(20)]
+    dies.kill()
+    said += [int(line) for line in dies.stdout.read().split("\n")[:-1]]
+    dies.communicate()
+    lives.communicate()
+    assert lives.returncode == 0
+    store = SQLiteGuardStore(path)
+    links = await store.links(0, 200_000)
+    await store.close()
+    verify(links)
+    numbers = [link.entry["n"] for link in links if link.entry["action"] == "dies"]
+    assert numbers == list(range(len(numbers)))
+    assert len(numbers) >= len(said)
+    assert sum(link.entry["action"] == "lives" for link in links) == 100
+
+
+async def test_a_file_that_cannot_be_used_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("x" * 5_000)
+    newer = tmp_path / "newer"
+    with sqlite3.connect(newer) as connection:
+        connection.execute("PRAGMA user_version = 9")
+    connection.close()
+    for name in ("text", "newer", "no/folder"):
+        store = SQLiteGuardStore(tmp_path / name)
+        with pytest.raises(StoreFailed):
+            await store.last()
+        await store.close()
+    closed = SQLiteGuardStore(tmp_path / "closed")
+    await closed.close()
+    with pytest.raises(StoreFailed, match="closed"):
+        await closed.last()
+
+
+async def test_a_new_file_is_opened_by_several_at_once(tmp_path: Path) -> None:
+    for number in range(10):
+        stores = [SQLiteGuardStore(tmp_path / f"{number}.db") for _ in range(4)]
+        await asyncio.gather(*(store.append(entry("a")) for store in stores))
+        assert verify(await stores[0].links()).entries == 4
+        for store in stores:
+            await store.close()
