@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from .errors import GuardError
     from .firewall import Budgets, Cut, Frame, FrameLimits, RawResult, ResponseMode
     from .grants import ApprovalNeeded, CapabilityRequest, Denied, Narrower
-    from .guard import Guard
+    from .guard import Guard, Redacts, Routes, Shows
     from .handles import HandleRefused, Query
     from .policy import Constraints, Decision, DefaultPolicy, Request, RulePolicy
     from .principals import AsGiven, Principals, Resolver, UnknownPrincipal
@@ -34,9 +34,9 @@ __all__ = [
     "CapabilitySpec", "Constraints", "Cut", "Decision", "DefaultPolicy", "Denied", "Driver",
     "DriverCall", "Found", "Frame", "FrameLimits", "Guard", "GuardError", "GuardStore",
     "HandleRefused", "Head", "Indeterminate", "Key", "Keyring", "MemoryGuardStore", "Narrower",
-    "NoEffect", "PostgresGuardStore", "Principals", "Query", "RawResult", "Registry", "Request",
-    "Resolver", "ResponseMode", "RuleError", "RulePolicy", "RuleSet", "SQLiteGuardStore",
-    "SafetyClass", "Sensitivity", "StoreFailed", "TokenRefused", "UnknownCapability",
+    "NoEffect", "PostgresGuardStore", "Principals", "Query", "RawResult", "Redacts", "Registry", "Request",
+    "Resolver", "ResponseMode", "Routes", "RuleError", "RulePolicy", "RuleSet", "SQLiteGuardStore",
+    "SafetyClass", "Sensitivity", "Shows", "StoreFailed", "TokenRefused", "UnknownCapability",
     "UnknownPrincipal",
 ]  # fmt: skip
 
@@ -45,7 +45,7 @@ _NAMES = {
     "errors": "GuardError",
     "firewall": "Budgets Cut Frame FrameLimits RawResult ResponseMode",
     "grants": "ApprovalNeeded CapabilityRequest Denied Narrower",
-    "guard": "Guard",
+    "guard": "Guard Redacts Routes Shows",
     "handles": "HandleRefused Query",
     "policy": "Constraints Decision DefaultPolicy Request RulePolicy",
     "principals": "AsGiven Principals Resolver UnknownPrincipal",
