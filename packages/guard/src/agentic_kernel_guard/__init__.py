@@ -34,8 +34,9 @@ __all__ = [
     "CapabilitySpec", "Constraints", "Cut", "Decision", "DefaultPolicy", "Denied", "Driver",
     "DriverCall", "Found", "Frame", "FrameLimits", "Guard", "GuardError", "GuardStore",
     "HandleRefused", "Head", "Indeterminate", "Key", "Keyring", "MemoryGuardStore", "Narrower",
-    "NoEffect", "PostgresGuardStore", "Principals", "Query", "RawResult", "Redacts", "Registry", "Request",
-    "Resolver", "ResponseMode", "Routes", "RuleError", "RulePolicy", "RuleSet", "SQLiteGuardStore",
+    "NoEffect", "PostgresGuardStore", "Principals", "Query", "RawResult", "Redacts",
+    "Registry", "Request", "Resolver", "ResponseMode", "Routes", "RuleError", "RulePolicy",
+    "RuleSet", "SQLiteGuardStore",
     "SafetyClass", "Sensitivity", "Shows", "StoreFailed", "TokenRefused", "UnknownCapability",
     "UnknownPrincipal",
 ]  # fmt: skip
