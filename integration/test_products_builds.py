@@ -84,6 +84,7 @@ class TestWorkshop(SubstrateContract):
         return Recipes()
 
 
+@pytest.mark.torture
 class TestWorkshopOnce(SubstrateContract):
     """A line to run once is not run again, and the failure says that its outcome is unknown."""
 
