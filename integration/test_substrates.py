@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +12,7 @@ from agentic_kernel_conformance import SubstrateContract, SubstrateFactory, Subs
 from . import substrates
 from .peers.faulty import FaultyServer
 from .substrates import following, vendors
+from .substrates.copilot_factory import CopilotWork
 from .substrates.model import FOLLOWS
 
 FEATURES = SubstrateFeatures(
@@ -88,3 +90,25 @@ class TestOllama(SubstrateContract):
     @pytest.fixture
     def work(self) -> vendors.VendorWork:
         return vendors.VendorWork("ollama")
+
+
+@pytest.fixture(scope="module")
+def copilot_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the CLI's sessions; the CLI unpacks itself into it when it first starts."""
+    return tmp_path_factory.mktemp("copilot")
+
+
+@pytest.mark.torture
+class TestCopilot(SubstrateContract):
+    """The real CLI, one process of it for each worker."""
+
+    features = FEATURES
+
+    @pytest.fixture
+    def factory(self, model: FaultyServer, copilot_home: Path) -> SubstrateFactory:
+        place = f"{substrates.__name__}.copilot_factory:make"
+        return SubstrateFactory(place, (model.url, str(copilot_home)))
+
+    @pytest.fixture
+    def work(self) -> CopilotWork:
+        return CopilotWork()

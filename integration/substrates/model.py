@@ -7,19 +7,28 @@ come. The server keeps nothing between two requests, so a run can go on after a 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from agentic_kernel_conformance import Fail, Hear, Mark, Say, Script
 from agentic_kernel_conformance.substrate_honest import from_json
-from agentic_kernel_engine.plans.observation import INDETERMINATE
+from agentic_kernel_copilot.turns import GO_ON
+from agentic_kernel_engine.plans.observation import INDETERMINATE, SKIPPED
 
 from ..peers.exchange import Exchange
 from ..peers.faults import Fault
 
 TOOL: Final = "mark"
 """The tool that the model calls for each mark."""
+
+
+_REMINDER: Final = re.compile(
+    r"Before you were interrupted you called mark with (?P<arguments>\{.*?\})\. (?P<result>.*)"
+)
+
+_NOT_KNOWN: Final = "not known"
 
 
 class Failing(Exception):
@@ -38,12 +47,36 @@ class Conversation:
     """The text of the last call's result."""
 
     def heard(self, text: str) -> None:
-        """Take what the user says: at first the script, then extras; neighbours are joined."""
+        """Take what the user says: at first the script, then extras; neighbours are joined.
+
+        Copilot's CLI adds the time. Its substrate tells it to go on, and reminds it of calls.
+        """
         for piece in text.split("\n\n"):
-            if self.script:
+            reminded = _REMINDER.fullmatch(piece)
+            if reminded:
+                token = json.loads(reminded["arguments"])["token"]
+                self.asked(token)
+                self.result = _outcome(reminded["result"])
+                if SKIPPED in self.result:
+                    self.called.remove(token)
+                    self.result = self.called[-1] if self.called else ""
+            elif piece.startswith("<") or piece == GO_ON:
+                continue
+            elif self.script:
                 self.extras.append(piece)
             else:
                 self.script = from_json(piece)
+
+    def asked(self, token: str) -> None:
+        """Take a call of the tool; a call of which the model is reminded is no other call."""
+        if token not in self.called:
+            self.called.append(token)
+
+
+def _outcome(said: str) -> str:
+    """The result of a call, or a text that calls it indeterminate, from a reminder."""
+    given = said.partition("It gave: ")[2]
+    return str(json.loads(given)) if given else said.replace(_NOT_KNOWN, INDETERMINATE)
 
 
 def conversation(body: Mapping[str, Any]) -> Conversation:
@@ -91,7 +124,7 @@ def _user(found: Conversation, content: Any) -> None:
 def _call(found: Conversation, call: Mapping[str, Any]) -> None:
     arguments = call.get("arguments", call.get("input"))
     given = json.loads(arguments) if isinstance(arguments, str) else arguments
-    found.called.append(given["token"])
+    found.asked(given["token"])
 
 
 def _text(content: Any) -> str:

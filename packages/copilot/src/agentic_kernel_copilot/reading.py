@@ -32,7 +32,7 @@ from copilot.session_events import (
     UserMessageData,
 )
 
-from agentic_kernel_engine import TaskFailed
+from agentic_kernel_engine import Event, TaskFailed
 from agentic_kernel_engine.loop import (
     LENGTH,
     Delta,
@@ -45,10 +45,11 @@ from agentic_kernel_engine.loop import (
 from agentic_kernel_engine.providers import Redactor
 
 from . import failures
+from .forgotten import reminders
 from .run import SessionRun, ended
 from .session import Pending
 from .state import Call
-from .translation import action_of, added, observation_of, refusal_in, reminder, storable
+from .translation import action_of, added, observation_of, refusal_in, storable
 
 NOTHING: Final = object()
 """Placeholder for an answer that is not there yet."""
@@ -96,6 +97,10 @@ class Reading:
         self._length = 0
         """The length of the answer on its way, in characters."""
         self._redactor = Redactor(failures.secrets())
+        self._spoke = False
+        """True if a piece of the answer's text was told."""
+        self._whole = ""
+        """The id of the last message that was read whole; its pieces may come after it."""
         self._finish = ""
         """The provider's word for the reason why the model's last answer ended."""
         self._refusal = ""
@@ -130,8 +135,18 @@ class Reading:
         self._over.clear()
         self._known.clear()
 
-    def catch_up(self, log: Sequence[SessionEvent], waiting: Iterable[Pending]) -> None:
+    def catch_up(
+        self,
+        log: Sequence[SessionEvent],
+        waiting: Iterable[Pending],
+        history: Iterable[Event],
+    ) -> None:
         """Read the part of the session's log after the last commit, and the session's requests.
+
+        Args:
+            log: All durable events of the session.
+            waiting: The requests that the session waits for.
+            history: The Task's durable events.
 
         Raises:
             End: The session's events end the run.
@@ -149,7 +164,12 @@ class Reading:
             state.told.pop()
         for pending in waiting:
             self._ask(pending)
-        self._remind(log)
+        self.reminders = reminders(
+            [*history, *self._entry.events],
+            state.calls,
+            log,
+            {pending.call for pending in self.requests.values()},
+        )
 
     def take(self, event: SessionEvent) -> bool:
         """Read one event; a text of a sub-agent is not the Task's answer.
@@ -213,10 +233,13 @@ class Reading:
                     self._entry.settle_turn()
             case AssistantMessageStartData():
                 self.tell_rest()
+                self._spoke = False
                 self._text.fade()  # A text that was begun was given up: the model is asked again.
                 self._text.settle()
             case AssistantMessageDeltaData():
-                self._emit(data.delta_content)
+                if data.message_id != self._whole:
+                    self._spoke = True
+                    self._emit(data.delta_content)
             case AssistantReasoningDeltaData():
                 self._emit(data.delta_content, channel="reasoning")
             case AssistantToolCallDeltaData():
@@ -262,6 +285,9 @@ class Reading:
 
     def _message(self, data: AssistantMessageData) -> None:
         """Handle the model's answer: calls, or the final text."""
+        if not self._spoke:
+            self._emit(data.content)  # The log has no pieces.
+        self._whole = data.message_id
         self.tell_rest()
         self._text.end()
         self.unsaid = self.losses = 0
@@ -303,7 +329,7 @@ class Reading:
 
     def _over_with(self) -> None:
         """Forget the answer that was on its way."""
-        self._answered = False
+        self._answered = self._spoke = False
         self._length = 0
         self._named.clear()
         self._unheard.clear()
@@ -319,23 +345,6 @@ class Reading:
             call.begun = True
             self._state.spent.tool_calls += 1
         self._entry.came_to(call, found)
-
-    def _remind(self, log: Sequence[SessionEvent]) -> None:
-        """Prepare reminders of calls that the session has forgotten, or takes for interrupted.
-
-        The CLI writes its log a moment late, so a killed CLI knows less than this record.
-        """
-        known = {pending.call for pending in self.requests.values()}
-        for event in log:
-            data = event.data
-            over = isinstance(data, ToolExecutionCompleteData) and data
-            if over and (over.error is None or over.error.code != "interrupted"):
-                known.add(over.tool_call_id)
-        self.reminders = [
-            reminder(call)
-            for call in self._state.calls
-            if call.action.id not in known and (call.key or call.observation is not None)
-        ]
 
     def _ask(self, pending: Pending) -> None:
         self.requests.setdefault(pending.request_id, pending)

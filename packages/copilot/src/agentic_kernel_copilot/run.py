@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from agentic_kernel import InvalidValue
-from agentic_kernel_engine import Job, TaskFailed, values
+from agentic_kernel_engine import Event, Job, TaskFailed, values
 from agentic_kernel_engine.events import Checked
 from agentic_kernel_engine.loop import (
     ALLOW,
@@ -48,7 +48,7 @@ class SessionRun(Ledger[State]):
         known: Names of the limits that a session keeps.
     """
 
-    __slots__ = ("_first", "_known", "text")
+    __slots__ = ("_first", "_history", "_known", "text")
 
     def __init__(
         self,
@@ -63,6 +63,7 @@ class SessionRun(Ledger[State]):
         if self.granted is not None:
             self.shares().blind = True  # The CLI makes its calls without a reservation.
         self._first = state.step
+        self._history: list[Event] | None = None
         self.text = TurnText(job)
         """The text of the message on its way."""
         if self.task.metadata.get(WAITING_FOR) is not None:
@@ -79,7 +80,13 @@ class SessionRun(Ledger[State]):
 
     async def read_text(self) -> None:
         """Read which text an earlier entry has begun; call it at each entry but the first."""
-        self.text = TurnText(self.job, Texts(await self.job.history()).open())
+        self._history = await self.job.history()
+        self.text = TurnText(self.job, Texts(self._history).open())
+
+    async def history(self) -> list[Event]:
+        """The Task's durable events; they are read once for each life of the CLI."""
+        found, self._history = self._history, None
+        return await self.job.history() if found is None else found
 
     def made(self, plan: Plan) -> None:
         """Record the plan of a turn; its usage was counted when the CLI told it."""

@@ -36,16 +36,25 @@ _ERRORS: Final[Mapping[str, str]] = {
 """The error of an observation, by the CLI's code for its own call; else `HANDLER_ERROR`."""
 
 
-def reminder(call: Call) -> str:
-    """The message to a session about a call whose end it does not know."""
-    asked = f"Before you were interrupted you called {call.action.tool} with "
-    asked += values.encode(call.action.arguments).decode()
-    found = call.observation
+def call_said(action: ToolCall) -> str:
+    """The first sentence of every message to a session about this call."""
+    arguments = values.encode(action.arguments).decode()
+    return f"Before you were interrupted you called {action.tool} with {arguments}."
+
+
+def reminder(action: ToolCall, found: Observation | None) -> str:
+    """The message to a session about a call whose end it does not know.
+
+    Args:
+        action: The call.
+        found: Its outcome; None if it is not known.
+    """
+    asked = call_said(action)
     if found is None:
-        return f"{asked}. Whether it took effect is not known; find out before you repeat it."
+        return f"{asked} Whether it took effect is not known; find out before you repeat it."
     if found.error:
-        return f"{asked}. It came to this: {found.error}: {found.message}"
-    return f"{asked}. It is done, do not repeat it. It gave: {values.encode(found.output).decode()}"
+        return f"{asked} It came to this: {found.error}: {found.message}"
+    return f"{asked} It is done, do not repeat it. It gave: {values.encode(found.output).decode()}"
 
 
 def action_of(id: str, name: str, arguments: Any) -> ToolCall:

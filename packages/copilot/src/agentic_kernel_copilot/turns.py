@@ -100,7 +100,8 @@ class SessionTurns:
             told = self._news.put_nowait
             self._session = session = await self._join(connection, begun, told)
             if begun:
-                self._read.catch_up(await session.log(), await session.pending())
+                log, waiting = await session.log(), await session.pending()
+                self._read.catch_up(log, waiting, await self._entry.history())
                 self._read.talking = bool(self._read.requests) or await session.processing()
             while True:
                 patience = await self._go_on(session)
