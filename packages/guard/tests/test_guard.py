@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -282,7 +283,7 @@ async def test_no_sequence_runs_what_the_policy_denies(
         for operation, arguments in world.operations.calls[before:]:
             who = await world.resolve("ann", "acme")
             assert who is not None
-            asked = Request(specs[operation], who, None, arguments, WHY)  # type: ignore[arg-type]
+            asked = Request(specs[operation], who, datetime.now(UTC), arguments, WHY)
             assert guard.policy.decide(asked).effect == "allow"
             line = [token]
             while line[-1] in parents:

@@ -12,9 +12,10 @@ if TYPE_CHECKING:
     from .errors import GuardError
     from .firewall import Budgets, Cut, Frame, FrameLimits, RawResult, ResponseMode
     from .grants import ApprovalNeeded, CapabilityRequest, Denied, Narrower
-    from .guard import Guard, Redacts, Routes, Shows
+    from .guard import Guard
     from .handles import HandleRefused, Query
     from .policy import Constraints, Decision, DefaultPolicy, Request, RulePolicy
+    from .ports import Redacts, Routes, Shows
     from .principals import AsGiven, Principals, Resolver, UnknownPrincipal
     from .registry import Found, Registry, UnknownCapability
     from .rules import RuleError, RuleSet
@@ -46,9 +47,10 @@ _NAMES = {
     "errors": "GuardError",
     "firewall": "Budgets Cut Frame FrameLimits RawResult ResponseMode",
     "grants": "ApprovalNeeded CapabilityRequest Denied Narrower",
-    "guard": "Guard Redacts Routes Shows",
+    "guard": "Guard",
     "handles": "HandleRefused Query",
     "policy": "Constraints Decision DefaultPolicy Request RulePolicy",
+    "ports": "Redacts Routes Shows",
     "principals": "AsGiven Principals Resolver UnknownPrincipal",
     "registry": "Found Registry UnknownCapability",
     "rules": "RuleError RuleSet",

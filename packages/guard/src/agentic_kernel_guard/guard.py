@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from secrets import token_hex
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import msgspec
 
@@ -30,6 +30,7 @@ from .grants import (
     check_arguments,
 )
 from .policy import Constraints, Decision, GuardRules, Request
+from .ports import Routes, Shows
 from .principals import AsGiven, Resolver, resolved
 from .registry import Found, Registry
 from .rules import Near
@@ -43,47 +44,6 @@ HOLDS: Final = 300.0
 """Seconds that a token holds, if the grant says nothing."""
 LONGEST_REASON: Final = 2_000
 """The most characters of a justification."""
-
-
-class Redacts(Protocol):
-    """Replaces secrets and personal data."""
-
-    def text(self, text: str) -> tuple[str, int]:
-        """The text without them, and how many parts were replaced."""
-        ...
-
-    def value(self, value: Any) -> tuple[Any, int]:
-        """The value without them, and how many parts were replaced."""
-        ...
-
-
-class Shows(Protocol):
-    """Makes what a model may see; `Firewall` is the one that comes with the guard."""
-
-    @property
-    def redactor(self) -> Redacts:
-        """What the trace is redacted by."""
-        ...
-
-    def frame(
-        self, raw: RawResult, *, mode: ResponseMode, constraints: FrameLimits, handle: str | None
-    ) -> Frame:
-        """The frame of a result; an error if the mode is not allowed."""
-        ...
-
-    def select(
-        self, value: Any, *, fields: Any, equals: Any, offset: int, limit: int | None
-    ) -> Any:
-        """A part of a kept result."""
-        ...
-
-
-class Routes(Protocol):
-    """Carries calls out; `StaticRouter` is the one that comes with the guard."""
-
-    async def run(self, call: DriverCall, idempotent: bool) -> RawResult:
-        """Carry a call out; `NoEffect` if it certainly had none."""
-        ...
 
 
 class Unknown(InvalidValue):

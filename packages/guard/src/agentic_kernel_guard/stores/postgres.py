@@ -14,7 +14,7 @@ from .sql import TABLES, Run, SQLGuardStore
 
 try:
     import psycopg
-except ImportError as error:  # pragma: no cover - without the extra
+except ImportError as error:
     raise StoreFailed("Postgres needs the extra: install agentic-kernel-guard[postgres]") from error
 
 

@@ -1,0 +1,49 @@
+"""The ports of a Guard: what shows results, and what carries calls out. The caller brings both."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from .drivers import DriverCall
+from .firewall import Frame, FrameLimits, RawResult, ResponseMode
+
+
+class Redacts(Protocol):
+    """Replaces secrets and personal data."""
+
+    def text(self, text: str) -> tuple[str, int]:
+        """The text without them, and how many parts were replaced."""
+        ...
+
+    def value(self, value: Any) -> tuple[Any, int]:
+        """The value without them, and how many parts were replaced."""
+        ...
+
+
+class Shows(Protocol):
+    """Makes what a model may see of a result."""
+
+    @property
+    def redactor(self) -> Redacts:
+        """What the trace is redacted by."""
+        ...
+
+    def frame(
+        self, raw: RawResult, *, mode: ResponseMode, constraints: FrameLimits, handle: str | None
+    ) -> Frame:
+        """The frame of a result; an error if the mode is not allowed."""
+        ...
+
+    def select(
+        self, value: Any, *, fields: Any, equals: Any, offset: int, limit: int | None
+    ) -> Any:
+        """A part of a kept result."""
+        ...
+
+
+class Routes(Protocol):
+    """Carries calls out."""
+
+    async def run(self, call: DriverCall, idempotent: bool) -> RawResult:
+        """Carry a call out; `NoEffect` if it certainly had none."""
+        ...
