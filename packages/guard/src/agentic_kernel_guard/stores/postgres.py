@@ -5,17 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 from agentic_kernel import InvalidValue
 
 from .port import StoreFailed
 from .sql import TABLES, Run, SQLGuardStore
 
-try:
-    import psycopg
-except ImportError as error:
-    raise StoreFailed("Postgres needs the extra: install agentic-kernel-guard[postgres]") from error
+if TYPE_CHECKING:
+    from psycopg import Connection
 
 
 class PostgresGuardStore(SQLGuardStore):
@@ -28,19 +27,21 @@ class PostgresGuardStore(SQLGuardStore):
 
     Raises:
         InvalidValue: The schema's name is not 1 to 63 small letters, digits and underlines.
-        StoreFailed: At the first call: the server cannot be reached, or refuses.
+        StoreFailed: The extra ``postgres`` is not installed. At the first call: the server cannot
+            be reached, or refuses.
     """
 
     def __init__(self, place: str, *, schema: str = "guard", timeout: float = 30.0) -> None:
         if not re.fullmatch(r"[a-z_][a-z0-9_]{0,62}", schema):
             raise InvalidValue("schema", "use 1 to 63 small letters, digits and underlines")
+        self._psycopg = _psycopg()
         self._url, self._schema, self._timeout = place, schema, timeout
-        self._open: psycopg.Connection[Any] | None = None
+        self._open: Connection[Any] | None = None
         super().__init__(f"schema {schema}")
 
     def troubles(self) -> tuple[type[Exception], ...]:
         """The errors of psycopg."""
-        return (psycopg.Error,)
+        return (self._psycopg.Error,)
 
     @contextmanager
     def writing(self) -> Iterator[Run]:
@@ -64,9 +65,9 @@ class PostgresGuardStore(SQLGuardStore):
             self._open.close()
             self._open = None
 
-    def _opened(self) -> psycopg.Connection[Any]:
+    def _opened(self) -> Connection[Any]:
         milliseconds = int(self._timeout * 1_000)
-        connection = psycopg.connect(
+        connection: Connection[Any] = self._psycopg.connect(
             self._url, autocommit=True, connect_timeout=max(1, int(self._timeout))
         )
         try:
@@ -89,6 +90,15 @@ class PostgresGuardStore(SQLGuardStore):
         return connection
 
 
-def _rows(connection: psycopg.Connection[Any], sql: str, values: Any) -> list[tuple[Any, ...]]:
+def _psycopg() -> ModuleType:
+    try:
+        import psycopg
+    except ImportError as error:
+        remedy = "install agentic-kernel-guard[postgres]"
+        raise StoreFailed(f"Postgres needs the extra: {remedy}") from error
+    return psycopg
+
+
+def _rows(connection: Connection[Any], sql: str, values: Any) -> list[tuple[Any, ...]]:
     cursor = connection.execute(sql.replace("?", "%s").encode(), values)
     return cursor.fetchall() if cursor.description else []
