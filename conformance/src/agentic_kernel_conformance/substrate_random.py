@@ -42,7 +42,7 @@ async def random_history(bench: Bench) -> None:
     async def act(stop: Stop) -> None:
         nonlocal left
         if stop.what == "paused":
-            with_extra = bench.features.hears and bench.random.random() < 0.7
+            with_extra = bench.features.hears and bench.random.random() < 0.7 and bool(unheard)
             await bench.resume(trial, unheard.pop(0) if with_extra else None)
         elif stop.worker is not None and left and bench.random.random() < 0.35:
             left -= 1
