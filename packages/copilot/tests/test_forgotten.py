@@ -9,7 +9,7 @@ from typing import Any
 from copilot.session_events import SessionEvent
 
 from agentic_kernel import Task
-from agentic_kernel_copilot.forgotten import reminders
+from agentic_kernel_copilot.forgotten import is_behind, reminders
 from agentic_kernel_copilot.reading import Reading
 from agentic_kernel_copilot.run import SessionRun
 from agentic_kernel_copilot.state import VERSION, Call, State
@@ -114,6 +114,14 @@ def test_a_call_of_the_turn_at_hand_is_told_of_unless_the_session_waits_for_it()
     assert reminders([], [begun], [asked("a")], [ID]) == []
     assert "not known" in reminders([], [begun], [asked("a")], [])[0]
     assert "It is done" in reminders([], [done], [asked("a")], [])[0]
+
+
+def test_a_session_that_waits_for_a_call_of_an_earlier_turn_is_behind() -> None:
+    at_hand = [Call(ToolCall("write", {"path": "b"}, ID), key="k")]
+    assert is_behind([asked("a")], at_hand, [ID])
+    assert is_behind([asked("a")], [], [ID])
+    assert not is_behind([asked("a"), over(), asked("b")], at_hand, [ID])
+    assert not is_behind([asked("a")], at_hand, [])
 
 
 class Reads:

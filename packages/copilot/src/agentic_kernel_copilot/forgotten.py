@@ -56,6 +56,21 @@ def reminders(
     return [reminder(*made) for made in missing if not known.heard(made[0])]
 
 
+def is_behind(log: Sequence[SessionEvent], calls: Iterable[Call], waiting: Collection[str]) -> bool:
+    """True if a session waits for a call of a turn that is over on record.
+
+    The CLI would go on from there, and would make the calls of later turns again.
+
+    Args:
+        log: All durable events of the session.
+        calls: The calls of the turn at hand.
+        waiting: The ids of the calls that the session waits for.
+    """
+    asked = _Known(log).asked
+    at_hand = {_key(call.action) for call in calls}
+    return any(id in asked and _key(asked[id]) not in at_hand for id in waiting)
+
+
 class _Known:
     """The calls whose end is in a session's log, and the reminders in it; each counts once.
 
@@ -68,7 +83,9 @@ class _Known:
         self._ids: set[str] = set()
         self._messages: list[str] = []
         self._used: Counter[str] = Counter()
-        asked: dict[str, ToolCall] = {}
+        self.asked: dict[str, ToolCall] = {}
+        """The last call with each id."""
+        asked = self.asked
         going: set[str] = set()
         aborted: set[str] = set()
         for event in log:

@@ -45,7 +45,7 @@ from agentic_kernel_engine.loop import (
 from agentic_kernel_engine.providers import Redactor
 
 from . import failures
-from .forgotten import reminders
+from .forgotten import is_behind, reminders
 from .run import SessionRun, ended
 from .session import Pending
 from .state import Call
@@ -64,6 +64,7 @@ class Reading:
     Attributes:
         talking: True while a turn goes on, or while the session waits for answers to go on.
         aborting: True if the turn was told to end.
+        behind: True if the session would go on with a turn that is over on record.
         asked: The number of requests to the provider that are on their way.
         answer: The last final answer; `NOTHING` while there is none.
         fault: The error of the last turn; None if it had none.
@@ -78,6 +79,7 @@ class Reading:
         self._state = entry.state
         self.talking = False
         self.aborting = False
+        self.behind = False
         self.asked = 0
         self.answer: Any = NOTHING
         self.fault: TaskFailed | None = None
@@ -162,7 +164,9 @@ class Reading:
         logged = set(ids)
         while state.told and state.told[-1][0] not in logged:
             state.told.pop()
-        for pending in waiting:
+        waiting = list(waiting)
+        self.behind = is_behind(log, state.calls, {pending.call for pending in waiting})
+        for pending in [] if self.behind else waiting:
             self._ask(pending)
         self.reminders = reminders(
             [*history, *self._entry.events],

@@ -103,6 +103,9 @@ class SessionTurns:
                 log, waiting = await session.log(), await session.pending()
                 self._read.catch_up(log, waiting, await self._entry.history())
                 self._read.talking = bool(self._read.requests) or await session.processing()
+                if self._read.behind:
+                    self._read.talking = True
+                    await self._abort(session)
             while True:
                 patience = await self._go_on(session)
                 if self._read.answer is not NOTHING and not self._read.talking:
