@@ -61,7 +61,12 @@ def test_the_sizes_of_the_levels_are_those_of_the_kit() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "script", [pytest.param("reports", marks=pytest.mark.torture), "outsider", "fixtures"]
+    "script",
+    [
+        pytest.param("reports", marks=pytest.mark.torture),
+        pytest.param("outsider", marks=pytest.mark.torture),
+        "fixtures",
+    ],
 )
 def test_what_the_pages_show_is_what_the_kit_says(script: str) -> None:
     """`reports` runs every page's example, and each must be reported for its rule alone."""

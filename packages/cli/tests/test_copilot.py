@@ -50,6 +50,7 @@ def alive(program: Path, home: str) -> list[int]:
     return found
 
 
+@pytest.mark.torture
 def test_a_task_is_paused_and_resumed_elsewhere_and_survives_the_death_of_the_cli(
     copilot: Terminals, llama: LlamaServer, program: Path
 ) -> None:

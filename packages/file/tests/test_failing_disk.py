@@ -104,7 +104,13 @@ MUTATORS: list[Callable[[Bench], Awaitable[None]]] = [
     [(errno.EIO, False), (errno.ENOSPC, True)],
     ids=["EIO once", "ENOSPC from then on"],
 )
-@pytest.mark.parametrize("sizes", [ROOMY, CROWDED], ids=["append", "new segment"])
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        pytest.param(ROOMY, id="append"),
+        pytest.param(CROWDED, id="new segment", marks=pytest.mark.torture),
+    ],
+)
 @pytest.mark.parametrize("mutate", MUTATORS, ids=lambda mutate: mutate.__name__)
 async def test_a_failing_disk_leaves_the_state_before(
     tmp_path: Path,

@@ -84,7 +84,7 @@ class TestOpenAIPlannerOnARealModel(_Real, PlannerContract):
     api = "responses"
 
 
-@pytest.mark.slow
+@pytest.mark.torture
 class TestOpenAIChatPlannerOnARealModel(_Real, PlannerContract):
     features = PlannerFeatures(streams=True, forecasts=True, grounded=True, fails=True)
     api = "chat"
