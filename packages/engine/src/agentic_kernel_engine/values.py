@@ -25,6 +25,8 @@ MAX_ID = 512
 MAX_ID_BYTES = 1024
 """The most bytes of a new id in UTF-8, because an index of Postgres holds two in 2,704 bytes."""
 
+_PLAIN = MAX_BYTES // 6
+"""The most characters that surely fit: JSON writes a character as six bytes at most."""
 _FEW = 4_096
 """The number of keys and items after which `check` counts the size of the whole value: only a value
 with shared parts has far more parts than objects."""
@@ -209,6 +211,11 @@ def check_text(text: str, path: str) -> None:
             f"holds the lone surrogate {ascii(text[error.start])} at index {error.start}; "
             "decode the text properly or replace it",
         ) from None
+
+
+def plain(text: str) -> bool:
+    """True if a text is surely storable; `encode` decides about the others."""
+    return text.isascii() and "\0" not in text and len(text) <= _PLAIN
 
 
 def check_id(value: Any, path: str) -> str:

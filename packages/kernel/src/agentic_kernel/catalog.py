@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from .errors import InvalidValue
@@ -52,13 +53,23 @@ def check_name(value: Any, path: str) -> str:
     Raises:
         InvalidValue: ``value`` is not such a name.
     """
-    text = check_form(value, path)
+    text = plain_text(value, path)
+    return _named(text, path) if len(text) <= _SHORT else _checked(text, path)
+
+
+def _checked(text: str, path: str) -> str:
+    check_form(text, path)
     if not text.isascii() and not _UNSEEN.isdisjoint(text):
         unseen = next(character for character in text if character in _UNSEEN)
         raise InvalidValue(
             path, f"{shown(text)} has the invisible character U+{ord(unseen):04X}; remove it"
         )
     return text
+
+
+_SHORT = 128
+_named = lru_cache(maxsize=1024)(_checked)
+"""Most names are short and few: the keys of notes, which every Task gets."""
 
 
 def _unseen() -> Iterator[str]:

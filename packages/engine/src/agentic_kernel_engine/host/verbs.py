@@ -81,11 +81,13 @@ class Verbs:
         values.check_id(task.runtime_kind, "task.runtime_kind")
         if task.agent_name is not None:
             check_name(task.agent_name, "task.agent_name")
-        for name in ("summary", "instructions", "agent_name", "metadata"):
-            value = getattr(task, name)
-            if value:
-                values.encode(value, f"task.{name}")
+            values.encode(task.agent_name, "task.agent_name")
+        if not values.plain(task.summary):
+            values.encode(task.summary, "task.summary")
+        if not values.plain(task.instructions):
+            values.encode(task.instructions, "task.instructions")
         if task.metadata:
+            values.encode(task.metadata, "task.metadata")
             check_labels(task)
         if task.status is not TaskStatus.NOT_STARTED:
             raise IllegalTransition(task.id, task.status, Dispatch.verb)

@@ -108,10 +108,9 @@ def _part(left: int | None, parts: int) -> int | None:
 
 def lacking(grant: Amounts) -> str:
     """The limit of which a grant has nothing for a call of a model; "" if it has enough."""
-    for name in NAMES:
-        amount = getattr(grant, name)
-        if amount is not None and amount <= 0 and name != "tool_calls":
-            return f"max_{name}"
+    for limit, amount in zip(_LIMITS, amounts_of(grant), strict=True):
+        if amount is not None and amount <= 0 and limit != "max_tool_calls":
+            return limit
     return ""
 
 
