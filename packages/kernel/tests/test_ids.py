@@ -82,14 +82,16 @@ needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system can
 
 @needs_fork
 def test_processes_forked_from_one_do_not_issue_the_same_ids() -> None:
-    sender, receiver, children = *_pipe(), []
     fork = multiprocessing.get_context("fork")
+    children, receivers = [], []
     ids.new_id()
     for _ in range(4):
+        sender, receiver = _pipe()  # One for each child: long messages in one pipe may mix.
         child = fork.Process(target=_issue, args=(sender, 500))
         child.start()
         children.append(child)
-    issued = [receiver.recv() for _ in children] + [[ids.new_id() for _ in range(500)]]
+        receivers.append(receiver)
+    issued = [each.recv() for each in receivers] + [[ids.new_id() for _ in range(500)]]
     for child in children:
         child.join(timeout=30)
         assert child.exitcode == 0
