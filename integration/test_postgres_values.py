@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from functools import partial
@@ -75,18 +75,9 @@ async def kept(store: Store) -> Answers:
 
 async def refused(store: Store) -> Answers:
     """In which words a Host over the store refuses every other value, and what that leaves."""
-    return await _refused(store, REFUSED)
-
-
-async def too_long(store: Store) -> Answers:
-    """The same of values that are refused for their length alone."""
-    return await _refused(store, TOO_LONG)
-
-
-async def _refused(store: Store, corpus: Mapping[str, Callable[[], object]]) -> Answers:
     said: Answers = {}
     async with Host(store=store) as host:
-        for name, make in corpus.items():
+        for name, make in {**REFUSED, **TOO_LONG}.items():
             there = f"there {name}"
             await store.insert(Record(apply(_task(there), Dispatch(), AT)))
             said[name] = [await _words(call) for call in _verbs(host, there, make)]
@@ -144,14 +135,12 @@ async def opened(folder: Path, server: str, schema: str) -> AsyncIterator[dict[s
     sqlite.close()
 
 
-@pytest.mark.parametrize(
-    "asked", [kept, refused, pytest.param(too_long, marks=pytest.mark.torture), told_apart]
-)
+@pytest.mark.parametrize("asked", [kept, refused, told_apart])
 async def test_every_store_answers_as_the_one_in_memory(
     asked: Callable[[Store], Awaitable[Answers]], tmp_path: Path, server: str, schema: str
 ) -> None:
     expected = await asked(MemoryStore())
-    assert expected
+    assert len(expected) > 10
     async with opened(tmp_path, server, schema) as stores:
         for name, store in stores.items():
             found = await asked(store)

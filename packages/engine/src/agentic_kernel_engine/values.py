@@ -214,7 +214,7 @@ def check_text(text: str, path: str) -> None:
 
 
 def plain(text: str) -> bool:
-    """True if a text is surely storable; `encode` decides about the others."""
+    """True if a text is ASCII without NUL and fits; `encode` decides about the others."""
     return text.isascii() and "\0" not in text and len(text) <= _PLAIN
 
 

@@ -68,8 +68,9 @@ def _checked(text: str, path: str) -> str:
 
 
 _SHORT = 128
+"""The most characters of a name that `_named` remembers, so that it holds little memory."""
 _named = lru_cache(maxsize=1024)(_checked)
-"""Most names are short and few: the keys of notes, which every Task gets."""
+"""`_checked` with a memory: every Task gets notes, and their keys are few."""
 
 
 def _unseen() -> Iterator[str]:

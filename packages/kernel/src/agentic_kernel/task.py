@@ -239,8 +239,10 @@ def _check_input(task: Task) -> None:
 
 def _check_stamps(task: Task) -> None:
     status, started, ended = task.status, task.started_at, task.ended_at
-    if started is ended is None and status is TaskStatus.NOT_STARTED and _aware(task.created_at):
-        return  # Every new Task takes this way.
+    if started is None and ended is None and status is TaskStatus.NOT_STARTED:
+        created = task.created_at
+        if type(created) is datetime and created.tzinfo is UTC:
+            return  # Nothing else can be wrong with a new Task; the constructor made it UTC.
     for name in _STAMPS:
         stamp = getattr(task, name)
         if stamp is None and name != "created_at":
@@ -261,10 +263,6 @@ def _check_stamps(task: Task) -> None:
             if stamp < latest:
                 raise InvalidTask(f"Task.{name}", "lies before an earlier stamp of the same Task")
             latest = stamp
-
-
-def _aware(stamp: Any) -> bool:
-    return type(stamp) is datetime and stamp.tzinfo is UTC
 
 
 def to_utc(at: Any, path: str) -> datetime:

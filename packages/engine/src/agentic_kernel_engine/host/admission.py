@@ -12,7 +12,6 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import suppress
-from functools import cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from agentic_kernel import CannotStart, InvalidValue
@@ -89,19 +88,17 @@ def _checked(
     Raises:
         InvalidValue: A limit or an amount is not valid.
     """
-    if limits is None and grant is None:
-        return None, None
-    stated, checked_grant = _plans()
-    return None if limits is None else stated(limits), checked_grant(grant)
+    named = granted = None
+    # Each loads the plans' data, which few Hosts need.
+    if limits is not None:
+        from ..plans.limits import stated
 
+        named = stated(limits)
+    if grant is not None:
+        from ..plans.budget import checked_grant
 
-@cache
-def _plans() -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """The checks of limits and of a grant; they load the plans' data, which few Hosts need."""
-    from ..plans.budget import checked_grant
-    from ..plans.limits import stated
-
-    return stated, checked_grant
+        granted = checked_grant(grant)
+    return named, granted
 
 
 class Admission:

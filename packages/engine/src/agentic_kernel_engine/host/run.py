@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
-from functools import lru_cache
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -195,8 +194,8 @@ class Run(FifoLock):
 
     def note(self, key: str, value: Any) -> None:
         self.check_alive()
-        key = key if type(key) is str else edges.text(key, "notes' key")
-        path = _noted(key)
+        key = edges.text(key, "notes' key")
+        path = f"notes[{edges.came(key)}]"
         text = values.encode(value, path)
         check_note(self.record.task, key)
         self._make_room(len(text), path)
@@ -503,17 +502,6 @@ class Run(FifoLock):
         if not self._emitted and not self._notes:
             self._unwritten = 0
         self._home.news.published(after, written, live)
-
-
-@lru_cache(maxsize=256)
-def _noted(key: str) -> str:
-    """The path of a note in an error.
-
-    Raises:
-        InvalidValue: The key cannot be stored.
-    """
-    edges.text(key, "notes' key")
-    return f"notes[{edges.came(key)}]"
 
 
 def _taken(each: Emitted | bytes) -> int:
