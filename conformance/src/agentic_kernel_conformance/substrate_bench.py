@@ -81,13 +81,15 @@ class Bench:
         extras: Collection[str] = (),
         *,
         stepwise: bool = False,
+        twin: Trial | None = None,
     ) -> Trial:
         """Dispatch a Task of a script in a worker, or in a new one; these extras may follow.
 
         Args:
             stepwise: True to stop before and after each commit, too.
+            twin: A trial of the same script that goes on at the same time.
         """
-        trial = self.world.trial(script, self.work.task(script), extras)
+        trial = self.world.trial(script, self.work.task(script), extras, twin)
         trial.stepwise = stepwise
         await (worker or await self.world.worker()).dispatch(trial.given)
         return trial
@@ -154,6 +156,11 @@ class Bench:
         trial.tell("pause", stop.name if stop.what == "mark" else "")
         await self.world.control.pause(trial.task_id)
 
+    async def resume_in(self, worker: Worker, trial: Trial) -> None:
+        """Resume the Task in a worker."""
+        trial.tell("resumed", worker=worker)
+        await worker.call("resume", trial.task_id)
+
     async def resume(self, trial: Trial, extra: str | None = None) -> None:
         """Resume the Task; with an extra that makes the work mark this token."""
         trial.tell("resumed", extra or "")
@@ -177,6 +184,19 @@ class Bench:
             if stop.what == "ended":
                 await self.judge(trial)
                 raise broken("progress", f"the Task ended before the mark {token}\n{trial.story()}")
+            stop.go()
+
+    async def paused(self, trial: Trial) -> None:
+        """Let the Task go on until it is paused."""
+        while True:
+            stop = await trial.next("safe")
+            if stop.what == "paused":
+                return
+            expect(
+                stop.what != "ended",
+                "safe",
+                f"a pause was asked for, and the Task ended\n{trial.story()}",
+            )
             stop.go()
 
     # Verdicts

@@ -19,9 +19,36 @@ _ENOUGH = {"brief": 4, "quick": 10}
 
 
 async def crash_at_commits(bench: Bench) -> None:
-    """Kill the process before each commit lands, and after it landed, before it is acknowledged."""
+    """Kill the process before each commit lands, and after it landed, before it is acknowledged.
+
+    At first one Task dies at one commit after the other. What a run does after a crash hides the
+    commits that it would have made otherwise. So then each Task dies once, at another commit.
+    """
     script = MARKS if bench.features.marks else _SAYS
     await _gauntlet(bench, script, lambda stop: stop.what in ("commit", "landed"), made=False)
+    calm = await _at_commit(bench, script, None)
+    most = _ENOUGH.get(bench.level.name, 60)
+    places = [(what, str(at)) for at in range(1, calm.commits + 1) for what in ("landed", "commit")]
+    step = max(1, len(places) / most)
+    for number in range(min(most, len(places))):
+        await _at_commit(bench, script, places[int(number * step)])
+
+
+async def _at_commit(bench: Bench, script: Script, place: tuple[str, str] | None) -> Trial:
+    """Run a Task whose process dies once, at this commit; None for no crash."""
+    trial = await bench.begin(script, stepwise=True)
+    left = {place}
+
+    async def act(stop: Stop) -> None:
+        if (stop.what, stop.name) in left:
+            left.clear()
+            await bench.crash(trial, stop)
+        else:
+            stop.go()
+
+    await bench.play(trial, act)
+    await bench.compare(trial)
+    return trial
 
 
 async def crash_before_marks(bench: Bench) -> None:

@@ -18,6 +18,8 @@ MARKS: Script = (
 """The script that most plans interrupt."""
 _HEARS: Script = (Mark("before"), Hear(), Mark("between"), Mark("after"), Hear())
 _EXTRAS = ("extra-1", "extra-2", "extra-3")
+_AGAIN = ("extra-1", "extra-2", "extra-1")
+"""Extras of which two are equal; each counts by itself."""
 
 
 async def pause_at_every_mark(bench: Bench) -> None:
@@ -42,12 +44,47 @@ async def pause_at_every_mark(bench: Bench) -> None:
     await bench.compare(trial)
 
 
+async def pause_at_every_commit(bench: Bench) -> None:
+    """Ask for a pause before each commit lands, and resume the Task each time."""
+    trial = await bench.begin(MARKS, stepwise=True)
+    asked = set[str]()
+
+    async def act(stop: Stop) -> None:
+        # The request changes the record, so the same commit comes again.
+        if stop.what == "commit" and stop.name not in asked:
+            asked.add(stop.name)
+            await bench.pause(trial, stop)
+        elif stop.what == "paused":
+            await bench.resume(trial)
+        stop.go()
+
+    await bench.play(trial, act)
+    await bench.compare(trial)
+
+
+async def there_and_back(bench: Bench) -> None:
+    """Pause the Task at each mark, and resume it in the other one of two living workers."""
+    workers = [await bench.world.worker(), await bench.world.worker()]
+    trial = await bench.begin(MARKS, workers[0])
+
+    async def act(stop: Stop) -> None:
+        if stop.what == "mark":
+            await bench.pause(trial, stop)
+        elif stop.what == "paused":
+            workers.reverse()
+            await bench.resume_in(workers[0], trial)
+        stop.go()
+
+    await bench.play(trial, act)
+    await bench.compare(trial)
+
+
 async def extras(bench: Bench) -> None:
     """Resume with an extra after each pause: all are heard, in order; or none has an effect."""
     heard = bench.features.hears
     script = _HEARS if heard else MARKS
-    trial = await bench.begin(script, extras=_EXTRAS)
-    left = list(_EXTRAS)
+    trial = await bench.begin(script, extras=_AGAIN)
+    left = list(_AGAIN)
 
     async def act(stop: Stop) -> None:
         if stop.what == "mark" and stop.name in tokens(script) and left:
@@ -57,7 +94,7 @@ async def extras(bench: Bench) -> None:
         stop.go()
 
     await bench.play(trial, act)
-    made = [seen.name for seen in trial.log if seen.what == "made" and seen.name in _EXTRAS]
+    made = [seen.name for seen in trial.log if seen.what == "made" and seen.name in _AGAIN]
     if heard:
         expect(
             made == trial.extras and len(made) > 0,

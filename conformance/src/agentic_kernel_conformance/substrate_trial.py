@@ -146,6 +146,10 @@ class Trial:
             self.tell("made", token, worker)
         return made
 
+    def count(self, token: str) -> int:
+        """Return how often a mark was asked for."""
+        return sum(seen.what == "asked" and seen.name == token for seen in self.log)
+
     def made(self, stop: Stop) -> None:
         """Count the mark of a stop as made, although its answer never arrives."""
         self.tell("made", stop.name, stop.worker)
