@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from agentic_kernel import CannotStart, Task, TaskStatus
 from agentic_kernel_engine import Event
@@ -32,9 +32,12 @@ _results: dict[tuple[SubstrateFactory, type[SubstrateWork]], dict[Script, Any]] 
 """Results of scripts that nothing interrupted; each is made once in this process."""
 Act = Callable[[Stop], Awaitable[None]]
 """Does something at a stop, and lets the Task go on or ends its worker."""
+_P = TypeVar("_P")
 _log = logging.getLogger(__name__)
 _STOPS: Final = 1_000
 """The most stops of one trial; the longest script has a few hundred."""
+_ENOUGH = {"brief": 4, "quick": 10}
+"""The most interruptions of one plan, by level; 60 at the level ``full``."""
 _SUCCESS, _FAILURE = TaskStatus.SUCCESS, TaskStatus.FAILURE
 
 
@@ -62,6 +65,8 @@ class Bench:
         self.work, self.features, self.bounds = subject.work, subject.features, subject.bounds
         self.world, self.level = world, level
         self.random = Random(seed)
+        self.most = _ENOUGH.get(level.name, 60)
+        """The most interruptions of one plan."""
         self._results = _results.setdefault((subject.factory, type(subject.work)), {})
         self._orders = set[asyncio.Task[Any]]()
 
@@ -71,6 +76,11 @@ class Bench:
             order.cancel()
         if self._orders:
             await asyncio.wait(list(self._orders))
+
+    def some(self, places: Sequence[_P]) -> list[_P]:
+        """Return at most `most` of these places, evenly spread."""
+        step = max(1.0, len(places) / self.most)
+        return [places[int(at * step)] for at in range(min(self.most, len(places)))]
 
     # Moves
 

@@ -14,8 +14,6 @@ from .substrate_script import Say, Script
 from .substrate_trial import Stop, Trial
 
 _SAYS: Script = tuple(Say(f"text-{number}") for number in range(6))
-_ENOUGH = {"brief": 4, "quick": 10}
-"""The most crashes of one plan, by level; at the level ``full`` there is no limit but 60."""
 
 
 async def crash_at_commits(bench: Bench) -> None:
@@ -27,11 +25,9 @@ async def crash_at_commits(bench: Bench) -> None:
     script = MARKS if bench.features.marks else _SAYS
     await _gauntlet(bench, script, lambda stop: stop.what in ("commit", "landed"), made=False)
     calm = await _at_commit(bench, script, None)
-    most = _ENOUGH.get(bench.level.name, 60)
     places = [(what, str(at)) for at in range(1, calm.commits + 1) for what in ("landed", "commit")]
-    step = max(1, len(places) / most)
-    for number in range(min(most, len(places))):
-        await _at_commit(bench, script, places[int(number * step)])
+    for place in bench.some(places):
+        await _at_commit(bench, script, place)
 
 
 async def _at_commit(bench: Bench, script: Script, place: tuple[str, str] | None) -> Trial:
@@ -66,14 +62,13 @@ async def _gauntlet(
 ) -> None:
     """Crash once at each wanted stop; a Task that gave up after a report is begun again."""
     seen = set[tuple[str, str]]()
-    most = _ENOUGH.get(bench.level.name, 60)
-    while len(seen) < most:
+    while len(seen) < bench.most:
         known = len(seen)
         trial = await bench.begin(script, stepwise=not made)
 
         async def act(stop: Stop, trial: Trial = trial) -> None:
             place = (stop.what, stop.name)
-            if not wanted(stop) or place in seen or len(seen) >= most:
+            if not wanted(stop) or place in seen or len(seen) >= bench.most:
                 stop.go()
                 return
             seen.add(place)

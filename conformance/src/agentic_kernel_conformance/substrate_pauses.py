@@ -6,6 +6,7 @@ from .rules import broken, expect
 from .substrate_bench import Bench
 from .substrate_script import Hear, Mark, Say, Script, tokens
 from .substrate_trial import Stop
+from .substrate_world import Worker
 
 MARKS: Script = (
     Say("the-first"),
@@ -45,14 +46,22 @@ async def pause_at_every_mark(bench: Bench) -> None:
 
 
 async def pause_at_every_commit(bench: Bench) -> None:
-    """Ask for a pause before each commit lands, and resume the Task each time."""
-    trial = await bench.begin(MARKS, stepwise=True)
-    asked = set[str]()
+    """Ask for a pause before a commit lands, and resume the Task; each time at another commit."""
+    worker = await bench.world.worker()
+    calm = await bench.begin(MARKS, worker, stepwise=True)
+    await bench.play(calm)
+    for number in bench.some(range(1, calm.commits + 1)):
+        await _pause_at_commit(bench, worker, str(number))
+
+
+async def _pause_at_commit(bench: Bench, worker: Worker, number: str) -> None:
+    trial = await bench.begin(MARKS, worker, stepwise=True)
+    left = {number}
 
     async def act(stop: Stop) -> None:
         # The request changes the record, so the same commit comes again.
-        if stop.what == "commit" and stop.name not in asked:
-            asked.add(stop.name)
+        if stop.what == "commit" and stop.name in left:
+            left.clear()
             await bench.pause(trial, stop)
         elif stop.what == "paused":
             await bench.resume(trial)

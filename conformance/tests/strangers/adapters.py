@@ -30,6 +30,8 @@ class _Workflow(FaultyAdapter, SubstrateContract):
 
 
 SETS = {"workflow": adapters("Workflow", _Workflow, faults, faults.FAULTS)}
-"""The mistakes of each set."""
+"""The mistakes of each set that a contract must report, by the name of the test class."""
+TEN = 10
+"""The mistakes of each set, those that no contract reports included."""
 ADAPTERS = {name: adapter for each in SETS.values() for name, adapter in each.items()}
 globals().update(ADAPTERS)
