@@ -12,7 +12,7 @@ import pytest
 from agentic_kernel_engine.loop import PlannerError
 from agentic_kernel_engine.seams import Planner, Tool
 
-from .contract import Contract, supplied
+from .contract import Contract, copied, supplied
 from .features import PlannerFeatures
 from .planner_answers import Answer, ask, expect_usage
 from .planner_contexts import CONTEXTS, PLAIN, QUESTION, fingerprint, tools
@@ -21,7 +21,9 @@ from .rules import RuleError, broken, expect, in_time
 from .unwinding import give_up
 
 _AT_ONCE: Final = ("the question", "without tools", "after a result", "after an error")
-_COSTLY: Final = ("the question", "hardly anything left", "a long transcript")
+_COSTLY: Final = (
+    "the question", "after a supplement", "hardly anything left", "a long transcript"
+)  # fmt: skip
 
 
 class PlannerContract(PlannerPromises, Contract):
@@ -34,7 +36,7 @@ class PlannerContract(PlannerPromises, Contract):
 
     contract: ClassVar[str] = "PlannerContract"
     features: ClassVar[PlannerFeatures] = PlannerFeatures()
-    fixtures = frozenset({"planner", "failing", "question", "tools"})
+    fixtures = frozenset({"planner", "failing", "question", "tools", "another"})
 
     planner: Any = supplied("planner")
     """The `Planner` under test. Supplied by the adapter."""
@@ -46,6 +48,11 @@ class PlannerContract(PlannerPromises, Contract):
     def question(self) -> str:
         """The instructions that the planner is given."""
         return QUESTION
+
+    @pytest.fixture
+    def another(self, planner: Planner) -> Any:
+        """A second planner, made as the first; a copy of it unless it is supplied."""
+        return copied(planner, "planner", self)
 
     @pytest.fixture
     def tools(self) -> Sequence[Tool]:

@@ -136,9 +136,8 @@ class Trial:
         if self._claim is not None and not self._claim.done():
             self._claim.set_result(None)
 
-    async def asked(self, worker: Worker, token: str) -> bool:
-        """Answer a mark; True if it is made."""
-        self.tell("asked", token, worker)
+    async def answer(self, worker: Worker, token: str) -> bool:
+        """Answer a mark that is in the log as asked for; True if it is made."""
         if self.task.status.terminal:
             return False  # Nobody waits for this stop any more; the log has the entry.
         made = await self._wait(Stop("mark", token, worker))

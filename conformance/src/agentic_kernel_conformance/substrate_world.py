@@ -329,7 +329,8 @@ class World:
         trial = min(trials, key=lambda each: each.count(token))
         if not worker.alive:
             return 410
-        answer = asyncio.ensure_future(trial.asked(worker, token))
+        trial.tell("asked", token, worker)  # At once, so that the next mark is counted right.
+        answer = asyncio.ensure_future(trial.answer(worker, token))
         gone = asyncio.ensure_future(reader.read(1))
         try:
             await asyncio.wait([answer, gone], return_when=asyncio.FIRST_COMPLETED)

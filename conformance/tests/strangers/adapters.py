@@ -2,34 +2,69 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
-
-import pytest
-
-from agentic_kernel_conformance import Bounds, SubstrateContract, SubstrateFeatures
+from agentic_kernel_conformance import Bounds
 
 from ..adapters.adapter import FaultyAdapter, adapters
+from . import approvals, contracts, delegation, memory, observer, planner, policy, tool
 from .workflow import faults
-from .workflow.work import StepsWork
 
 
-class _Workflow(FaultyAdapter, SubstrateContract):
+class _Workflow(FaultyAdapter, contracts.Workflow):
     patience = 3.0
     bounds = Bounds(wait=1.0)
-    features: ClassVar[Any] = SubstrateFeatures(
-        marks=True, pauses=True, keeps_output=True, hears=True, fails=True, refuses=True
-    )
-
-    @pytest.fixture
-    def factory(self) -> str:
-        return f"{self.faulty.__module__}:{self.faulty.__name__}"
-
-    @pytest.fixture
-    def work(self) -> StepsWork:
-        return StepsWork()
 
 
-SETS = {"workflow": adapters("Workflow", _Workflow, faults, faults.FAULTS)}
+class _Observer(FaultyAdapter, contracts.Observers):
+    pass
+
+
+class _Approvals(FaultyAdapter, contracts.Transports):
+    patience = 3.0
+
+
+class _Delegation(FaultyAdapter, contracts.Delegations):
+    patience = 3.0
+
+
+class _Memory(FaultyAdapter, contracts.Memories):
+    patience = 3.0
+
+
+class _Planner(FaultyAdapter, contracts.Planners):
+    patience = 3.0
+
+
+class _CallingPlanner(FaultyAdapter, contracts.CallingPlanners):
+    patience = 3.0
+
+
+class _Policy(FaultyAdapter, contracts.Policies):
+    patience = 3.0
+
+
+class _Tool(FaultyAdapter, contracts.Tools):
+    patience = 3.0
+
+
+_CALLING = {"CountsItself", "FirstTools"}
+SETS = {
+    "workflow": adapters("Workflow", _Workflow, faults, faults.FAULTS),
+    "observer": adapters("Observer", _Observer, observer, observer.FAULTS),
+    "approvals": adapters("Approvals", _Approvals, approvals, approvals.FAULTS),
+    "delegation": adapters("Delegation", _Delegation, delegation, delegation.FAULTS),
+    "memory": adapters("Memory", _Memory, memory, memory.FAULTS),
+    "planner": {
+        **adapters("Planner", _Planner, planner, planner.FAULTS),
+        **adapters(
+            "Planner",
+            _CallingPlanner,
+            planner,
+            {name: rule for name, rule in planner.FAULTS.items() if name in _CALLING},
+        ),
+    },
+    "policy": adapters("Policy", _Policy, policy, policy.FAULTS),
+    "tool": adapters("Tool", _Tool, tool, tool.FAULTS),
+}
 """The mistakes of each set that a contract must report, by the name of the test class."""
 TEN = 10
 """The mistakes of each set, those that no contract reports included."""

@@ -2,23 +2,40 @@
 
 from __future__ import annotations
 
-import pytest
-
-from agentic_kernel_conformance import SubstrateContract, SubstrateFeatures
-
-from .workflow import steps
-from .workflow.work import StepsWork
+from . import contracts
 
 
-class TestSteps(SubstrateContract):
-    features = SubstrateFeatures(
-        marks=True, pauses=True, keeps_output=True, hears=True, fails=True, refuses=True
-    )
+class TestWorkflow(contracts.Workflow):
+    pass
 
-    @pytest.fixture
-    def factory(self) -> str:
-        return f"{steps.__name__}:{steps.Steps.__name__}"
 
-    @pytest.fixture
-    def work(self) -> StepsWork:
-        return StepsWork()
+class TestObserver(contracts.Observers):
+    pass
+
+
+class TestApprovals(contracts.Transports):
+    pass
+
+
+class TestDelegation(contracts.Delegations):
+    pass
+
+
+class TestMemory(contracts.Memories):
+    pass
+
+
+class TestPlanner(contracts.Planners):
+    pass
+
+
+class TestCallingPlanner(contracts.CallingPlanners):
+    pass
+
+
+class TestPolicy(contracts.Policies):
+    pass
+
+
+class TestTool(contracts.Tools):
+    pass
