@@ -173,12 +173,12 @@ class PlannerContract(PlannerPromises, Contract):
         async with in_time("unwind", self.patience, "an answer after one that was given up"):
             await ask(planner, plain(question, tools))
 
-    @pytest.mark.rule("plan")
+    @pytest.mark.rule("plan", "budget")
     @pytest.mark.feature("fails")
     async def test_a_provider_that_fails_is_told_by_a_code(
         self, failing: Planner, question: str, tools: Sequence[Tool]
     ) -> None:
-        """The code is the same each time, so that a program can branch on it."""
+        """The code is the same each time, and a call that gave words did not use nothing."""
         codes = []
         for _ in range(2):
             async with in_time("plan", self.patience, "the failure"):

@@ -184,6 +184,6 @@ FAULTS = {
     "OneBookForAll": "apart",
     "ByText": "effects",
     "ReadsThenWrites": "effects",
-    "WholeBook": "outcome",
+    "WholeBook": "schemas",
 }
 """The rule that each of them breaks."""
