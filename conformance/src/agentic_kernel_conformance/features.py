@@ -156,6 +156,9 @@ class PlannerFeatures(Features):
     text."""
     deterministic: bool = False
     """The same context gets the same actions and texts."""
+    reproducible: bool = False
+    """A second planner, made as the first one, gives the same plans in another order. Needs the
+    ``another`` fixture."""
     forecasts: bool = False
     """The planner has a ``worst_case``, and no call exceeds it."""
     grounded: bool = False

@@ -12,7 +12,7 @@ import pytest
 from agentic_kernel_engine.loop import PlannerError
 from agentic_kernel_engine.seams import Planner, Tool
 
-from .contract import Contract, copied, supplied
+from .contract import Contract, supplied
 from .features import PlannerFeatures
 from .planner_answers import Answer, ask, expect_usage
 from .planner_contexts import CONTEXTS, PLAIN, QUESTION, fingerprint, tools
@@ -29,9 +29,9 @@ _COSTLY: Final = (
 class PlannerContract(PlannerPromises, Contract):
     """A planner answers every context, and does not change it.
 
-    Fixtures: ``planner``; ``failing`` for the feature ``fails``. A planner for tasks of its own
-    kind also supplies ``question``, instructions that it can follow, and ``tools``, the tools that
-    it knows. Features: `PlannerFeatures`.
+    Fixtures: ``planner``; ``failing`` for the feature ``fails``, and ``another`` for
+    ``reproducible``. A planner for tasks of its own kind also supplies ``question``, instructions
+    that it can follow, and ``tools``, the tools that it knows. Features: `PlannerFeatures`.
     """
 
     contract: ClassVar[str] = "PlannerContract"
@@ -44,15 +44,13 @@ class PlannerContract(PlannerPromises, Contract):
     """A `Planner` whose provider is unreachable, for example at a closed port of this machine: its
     ``plan`` raises `PlannerError`. Supplied for the feature ``fails``."""
 
+    another: Any = supplied("another", "reproducible")
+    """A second `Planner`, made as the first one. Supplied for the feature ``reproducible``."""
+
     @pytest.fixture
     def question(self) -> str:
         """The instructions that the planner is given."""
         return QUESTION
-
-    @pytest.fixture
-    def another(self, planner: Planner) -> Any:
-        """A second planner, made as the first; a copy of it unless it is supplied."""
-        return copied(planner, "planner", self)
 
     @pytest.fixture
     def tools(self) -> Sequence[Tool]:

@@ -93,7 +93,7 @@ class PlannerPromises:
         _expect_same("plan", f"{name}, asked again", first, again)
 
     @pytest.mark.rule("plan")
-    @pytest.mark.feature("deterministic")
+    @pytest.mark.feature("reproducible")
     async def test_another_planner_plans_the_same(
         self, planner: Planner, another: Planner, question: str, tools: Sequence[Tool]
     ) -> None:

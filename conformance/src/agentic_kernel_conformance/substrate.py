@@ -262,6 +262,7 @@ class SubstrateContract(Contract):
         await prove(kills.kill_at_every_mark)
 
     @pytest.mark.rule("unwind")
+    @pytest.mark.rule("extras")
     @pytest.mark.feature("hears")
     async def test_a_kill_at_an_extra_leaves_nothing_running(self, prove: Any) -> None:
         """And no mark is begun for another extra that waits."""

@@ -185,15 +185,19 @@ class Bench:
         trial.tell("killed")
         await self.world.control.kill(trial.task_id)
 
-    async def until(self, trial: Trial, token: str) -> Stop:
-        """Let the Task go on until it waits at this mark."""
+    async def until(self, trial: Trial, token: str, rule: str = "progress") -> Stop:
+        """Let the Task go on until it waits at this mark.
+
+        Args:
+            rule: The rule that is broken if the Task ends before.
+        """
         while True:
             stop = await trial.next()
             if stop.what == "mark" and stop.name == token:
                 return stop
             if stop.what == "ended":
                 await self.judge(trial)
-                raise broken("progress", f"the Task ended before the mark {token}\n{trial.story()}")
+                raise broken(rule, f"the Task ended before the mark {token}\n{trial.story()}")
             stop.go()
 
     async def paused(self, trial: Trial) -> None:

@@ -114,7 +114,7 @@ async def kill_at_every_extra(bench: Bench) -> None:
             stop.go()
             await bench.paused(trial)
             await bench.resume(trial, extra)
-        stop = await bench.until(trial, token)
+        stop = await bench.until(trial, token, "extras")
         await _kill(bench, trial, stop, worker, before)
     await bench.play(await bench.begin(_SHORT, worker))
 

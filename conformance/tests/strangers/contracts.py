@@ -137,11 +137,15 @@ class Planners(PlannerContract):
 class CallingPlanners(PlannerContract):
     """The planner calls the first tool that takes a number."""
 
-    features = PlannerFeatures(deterministic=True, forecasts=True)
+    features = PlannerFeatures(deterministic=True, reproducible=True, forecasts=True)
     faulty: ClassVar[type[planner_.HealthyPlanner]] = planner_.HealthyPlanner
 
     @pytest.fixture
     def planner(self) -> planner_.HealthyPlanner:
+        return self.faulty()
+
+    @pytest.fixture
+    def another(self) -> planner_.HealthyPlanner:
         return self.faulty()
 
     @pytest.fixture
