@@ -362,7 +362,7 @@ class ErrorsAsText(NoteTool):
     async def call(self, arguments: Mapping[str, Any], context: ToolContext) -> Any:
         try:
             return await super().call(arguments, context)
-        except ValueError as error:
+        except ToolError as error:
             return f"Error: {error}"
 
 
