@@ -2,7 +2,8 @@
 
 ``python -m conformance.tests.fault_table docs/faults.md`` runs each of them from 50 different
 seeds, and the healthy ones for long, and writes what came of it. It takes some minutes. With
-``--only Planner Policy`` it runs those alone whose names begin so, and renews their rows.
+``--only Planner Policy`` it runs those alone whose names begin so, and renews their rows. With
+``--strangers`` it runs the mistakes of `strangers` alone, ten times, and renews their section.
 """
 
 from __future__ import annotations
@@ -31,8 +32,12 @@ from agentic_kernel_file import FileStore
 
 from . import faulty_adapters
 from .faulty_adapters import ADAPTERS
+from .matrices import matrix, reported
+from .strangers import adapters as strangers
 from .test_histories import FAULTS, first_broken
 
+TEN_RUNS = 10
+"""The runs of each stranger's mistake."""
 APART = 10_000
 """From one run's first seed to the next one's."""
 MANY = 6_000
@@ -53,6 +58,16 @@ _IN_RACES = """
 
 Mistakes that show only when callers race, each with the number of histories that it took: the
 median, and the most.
+"""
+
+
+_STRANGERS = """
+## Written by strangers
+
+The authors of these implementations had read the documentation, and not the kit. Each set is one
+healthy implementation and ten mistakes in it. Each mistake ran {runs} times from {runs} different
+seeds, under the tests of the rule that it breaks. `python -m conformance.tests.fault_table
+--strangers` writes this section.
 """
 
 
@@ -116,6 +131,45 @@ def _rule_of(row: dict[str, Any]) -> str:
     return next((rule for rule in seen if rule in reported), "")
 
 
+def of_strangers(runs: int) -> str:
+    """The section about the strangers' mistakes, each of which is run so many times."""
+    sets: list[list[str]] = []
+    rows: list[Row] = []
+    for set_name, each in strangers.SETS.items():
+        found = {
+            name: Row(_short(name), _story(cls.faulty), (cls.breaks,)) for name, cls in each.items()
+        }
+        with tempfile.TemporaryDirectory() as folder:
+            for run in range(runs):
+                report = Path(folder) / f"report-{run}"
+                file = Path(strangers.__file__)
+                for name, row in matrix(file, each, report, run * APART).items():
+                    rules = reported(row) & each[name].reported
+                    found[name].rules[next(iter(sorted(rules)), "")] += 1
+                print(f"strangers: {set_name}, run {run + 1} of {runs}", flush=True)
+        always = sum(row.caught() == runs for row in found.values())
+        sets.append([set_name, f"{always} of {strangers.TEN}"])
+        rows += found.values()
+    parts = [
+        _STRANGERS.format(runs=runs),
+        _table(["set", "mistakes caught in every run"], sets),
+        "\n" + _table(_HEAD, (row.cells(runs) for row in rows)),
+        f"\nNot caught: {strangers.NOT_CAUGHT}",
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def _short(name: str) -> str:
+    return name.removeprefix("Test")
+
+
+def with_strangers(text: str, section: str) -> str:
+    """The page with this section in place of the one that it had, if any."""
+    head = _STRANGERS.strip().partition("\n")[0]
+    before = text.partition(f"\n{head}\n")[0]
+    return f"{before}{section}"
+
+
 async def of_races(runs: int) -> list[Row]:
     """The stores and hosts whose mistakes show only when callers race."""
     rows = []
@@ -175,7 +229,13 @@ def main() -> int:
     parser.add_argument("--healthy", type=int, default=20_000, help="histories in memory")
     parser.add_argument("--at-once", type=int, default=2, help="runs of pytest at the same time")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="renew the rows of these alone")
+    parser.add_argument("--strangers", action="store_true", help="renew the strangers' section")
     given = parser.parse_args()
+    if given.strangers:
+        section = of_strangers(TEN_RUNS)
+        text = given.file.read_text(encoding="utf-8")
+        given.file.write_text(with_strangers(text, section), encoding="utf-8")
+        return 0
     if given.only:
         begins = tuple(f"Test{name}" for name in given.only)
         names = [name for name in ADAPTERS if name.startswith(begins)]
@@ -204,7 +264,8 @@ def main() -> int:
         "\n## The healthy\n\nThe same histories over what is not faulty.\n",
         _table(["implementation", "histories that were flagged"], healthy),
     ]
-    given.file.write_text("\n".join(parts) + "\n", encoding="utf-8")
+    parts.append(of_strangers(TEN_RUNS))
+    given.file.write_text("\n".join(parts).rstrip() + "\n", encoding="utf-8")
     flawed = any(not each.startswith("0 ") for _, each in healthy)
     return _missed([*contracts, *races], given.runs) or int(flawed)
 

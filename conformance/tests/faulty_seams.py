@@ -21,7 +21,7 @@ from agentic_kernel_engine.loop import (
 )
 from agentic_kernel_engine.plans.action import Action
 from agentic_kernel_engine.plans.plan import PlanLike
-from agentic_kernel_engine.seams import Tool, ToolContext
+from agentic_kernel_engine.seams import Tool, ToolContext, ToolError
 
 
 class Answering:
@@ -332,7 +332,7 @@ class NoteTool:
 
     async def call(self, arguments: Mapping[str, Any], context: ToolContext) -> Any:
         if arguments["text"] == "fail":
-            raise ValueError("it is not to be written")
+            raise ToolError("it is not to be written")
         if arguments["text"] == "wait":
             await asyncio.Event().wait()
         await asyncio.sleep(0)
@@ -362,7 +362,7 @@ class ErrorsAsText(NoteTool):
     async def call(self, arguments: Mapping[str, Any], context: ToolContext) -> Any:
         try:
             return await super().call(arguments, context)
-        except ValueError as error:
+        except ToolError as error:
             return f"Error: {error}"
 
 

@@ -43,10 +43,14 @@ class TestScriptedPlanner(PlannerContract):
 
 
 class TestRuleBasedPlanner(PlannerContract):
-    features = PlannerFeatures(deterministic=True, grounded=True, fails=True)
+    features = PlannerFeatures(deterministic=True, reproducible=True, grounded=True, fails=True)
 
     @pytest.fixture
     def planner(self) -> RuleBasedPlanner:
+        return RuleBasedPlanner(_answer, _call)
+
+    @pytest.fixture
+    def another(self) -> RuleBasedPlanner:
         return RuleBasedPlanner(_answer, _call)
 
     @pytest.fixture

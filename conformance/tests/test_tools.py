@@ -11,7 +11,7 @@ import pytest
 
 from agentic_kernel_conformance import ToolContract, ToolFeatures
 from agentic_kernel_conformance.tool import Effects
-from agentic_kernel_engine.seams import Tool, ToolContext, tool
+from agentic_kernel_engine.seams import Tool, ToolContext, ToolError, tool
 
 
 @dataclass
@@ -44,7 +44,7 @@ class TestTypedFunction(ToolContract):
                 label: What it is called.
             """
             if not steps:
-                raise ValueError("there is no step to take")
+                raise ToolError("there is no step to take")
             return Point(start.x + sum(steps), start.y)
 
         return move
@@ -79,7 +79,7 @@ class TestCoroutineFunction(ToolContract):
             if text == "wait":
                 await asyncio.Event().wait()
             if not text:
-                raise ValueError("there is nothing to write")
+                raise ToolError("there is nothing to write")
             await asyncio.sleep(0)
             notes.written.setdefault(host.key, text)
             return {"length": len(text)}

@@ -55,7 +55,8 @@ class Conversation:
             reminded = _REMINDER.fullmatch(piece)
             if reminded:
                 token = json.loads(reminded["arguments"])["token"]
-                self.asked(token)
+                if token not in self.called:  # A reminder may come again.
+                    self.asked(token)
                 self.result = _outcome(reminded["result"])
                 if SKIPPED in self.result:
                     self.called.remove(token)
@@ -68,9 +69,8 @@ class Conversation:
                 self.script = from_json(piece)
 
     def asked(self, token: str) -> None:
-        """Take a call of the tool; a call of which the model is reminded is no other call."""
-        if token not in self.called:
-            self.called.append(token)
+        """Take a call of the tool."""
+        self.called.append(token)
 
 
 def _outcome(said: str) -> str:

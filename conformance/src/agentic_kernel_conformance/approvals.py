@@ -14,6 +14,7 @@ from agentic_kernel_engine.seams import Approvals, Request
 from .contract import Contract, supplied
 from .features import ApprovalsFeatures
 from .rules import broken, expect, in_time
+from .unheld import unheld
 from .unwinding import give_up
 from .values import ACCEPTED, IDS
 
@@ -170,6 +171,15 @@ class ApprovalsContract(Contract):
         calls += [self._tell(approvals, "wanted", QUESTION) for _ in range(4)]
         await asyncio.gather(*calls)
         _expect_open(open, QUESTION)
+
+    @pytest.mark.rule("held")
+    async def test_telling_holds_nothing_up(self, approvals: Approvals) -> None:
+        """A transport that waits for a server or a disk lets the event loop run meanwhile."""
+        async with unheld("telling of a request") as look:
+            for each in (CALL, QUESTION):
+                for name in _METHODS:
+                    await self._tell(approvals, name, each)
+                    look()
 
     @pytest.mark.rule("unwind", "approvals")
     @pytest.mark.feature("shows")

@@ -156,6 +156,9 @@ class PlannerFeatures(Features):
     text."""
     deterministic: bool = False
     """The same context gets the same actions and texts."""
+    reproducible: bool = False
+    """A second planner, made as the first one, gives the same plans in another order. Needs the
+    ``another`` fixture."""
     forecasts: bool = False
     """The planner has a ``worst_case``, and no call exceeds it."""
     grounded: bool = False
@@ -184,9 +187,17 @@ class ToolFeatures(Features):
     steady: bool = False
     """The same arguments give the same result, also after other calls or beside them."""
     fails: bool = False
-    """The tool fails with some arguments that fit its schema. Needs the ``failing`` fixture."""
+    """The tool raises `ToolError` for some arguments that fit its schema. Needs the ``failing``
+    fixture."""
     waits: bool = False
     """With some arguments the tool runs until it is cancelled. Needs the ``waiting`` fixture."""
+    distinct: bool = False
+    """Two calls under two keys are two requests, whatever their arguments: each has the effects of
+    the first one. Needs ``observable``, and a tool that declares an effect."""
+    separates: bool = False
+    """The first call of each principal has the same result, whatever others did before."""
+    explores: bool = False
+    """The kit may call the tool with any arguments that fit its schema, and with long ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

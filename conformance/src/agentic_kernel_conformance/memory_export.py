@@ -93,6 +93,21 @@ class MemoryExport(MemorySuite):
             left = (await memory.export(HERE))["items"]
             expect(left == [], "export", f"{said} was refused, and left {left!a:.200}")
 
+    @pytest.mark.rule("export")
+    @pytest.mark.feature("keeps")
+    async def test_each_change_is_in_the_next_export(self, memory: Memory) -> None:
+        """Also a change after which there are as many items as before."""
+        for each in (TEA, INVOICE):
+            await memory.propose(each)
+            ids = [item["id"] for item in (await memory.export(HERE))["items"]]
+            expect(ids[-1:] == [each.id], "export", f"{each.id} was proposed, exported: {ids}")
+        await memory.supersede(TEA.id, COFFEE)
+        named = _read(await memory.export(HERE)).items[0].successor
+        expect(named == COFFEE.id, "export", f"superseded by {COFFEE.id!a}, exported: {named!a}")
+        await memory.tombstone(HERE, INVOICE.id, "it was wrong")
+        text = json.dumps(await memory.export(HERE))
+        expect(INVOICE.text not in text, "export", "a text that was forgotten is still there")
+
     @pytest.mark.rule("alias")
     @pytest.mark.feature("keeps")
     async def test_what_was_exported_is_the_callers_own(self, memory: Memory) -> None:

@@ -23,7 +23,7 @@ from agentic_kernel_engine.seams import (
 )
 from agentic_kernel_engine.seams.memory import MAX_NAME
 
-from .memory_suite import COFFEE, ELSEWHERE, HERE, INVOICE, TEA, THERE, MemorySuite, texts
+from .memory_suite import COFFEE, ELSEWHERE, HERE, INVOICE, JOINTS, TEA, THERE, MemorySuite, texts
 from .rules import accepted, expect, in_time, refused
 from .unwinding import TURNS, give_up, given_up
 from .values import ACCEPTED, IDS
@@ -134,6 +134,23 @@ class MemoryItems(MemorySuite):
             expect(await texts(memory, Query(scope)) == [f"of {scope}"], "scopes", f"in {scope}")
             await memory.tombstone(scope, TEA.id, "a reason")
         expect(await texts(memory) == [TEA.text], "scopes", "forgotten in another scope")
+
+    @pytest.mark.rule("scopes")
+    @pytest.mark.feature("keeps")
+    async def test_scopes_whose_parts_join_to_one_text_are_apart(self, memory: Memory) -> None:
+        """The end of one part and the beginning of the next one are not the same."""
+        for joint in JOINTS:
+            scopes = [
+                Scope(f"a{joint}b", "c", "d"),
+                Scope("a", f"b{joint}c", "d"),
+                Scope("a", "b", f"c{joint}d"),
+            ]
+            for scope in scopes:
+                own = msgspec.structs.replace(TEA, scope=scope, text=f"of {scope}")
+                expect(await memory.propose(own) is True, "scopes", f"{TEA.id!a} is in {scope}")
+            for scope in scopes:
+                found = await texts(memory, Query(scope))
+                expect(found == [f"of {scope}"], "scopes", f"from {scope} one sees {found!a:.200}")
 
     @pytest.mark.rule("scopes")
     @pytest.mark.feature("keeps")

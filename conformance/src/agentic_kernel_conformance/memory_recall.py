@@ -8,11 +8,14 @@ import pytest
 
 from agentic_kernel_engine.seams import Hit, Item, Memory, Query
 
+from .level import Level
 from .memory_suite import COFFEE, HERE, INVOICE, TEA, MemorySuite, texts
 from .rules import expect
 from .values import ACCEPTED
 
 _MANY = 30
+_LARGE = {"brief": 300}
+"""The items of a large scope, by level; 1,100 at the other levels."""
 
 
 class MemoryRecall(MemorySuite):
@@ -104,6 +107,18 @@ class MemoryRecall(MemorySuite):
         for item in (COFFEE, INVOICE):
             found = await texts(memory, Query(HERE, item.text, limit=1))
             expect(found == [item.text], "recall", f"asked for {item.text!a} it finds {found}")
+
+    @pytest.mark.rule("recall")
+    @pytest.mark.feature("searches")
+    async def test_an_old_item_is_found_in_a_large_scope(
+        self, memory: Memory, level: Level
+    ) -> None:
+        """A query looks at every live item, and not at the newest ones only."""
+        await memory.propose(INVOICE)
+        for n in range(_LARGE.get(level.name, 1_100)):
+            await memory.propose(Item(f"other {n}", HERE, f"Bob walks in the wood, day {n}"))
+        found = await texts(memory, Query(HERE, INVOICE.text, limit=1))
+        expect(found == [INVOICE.text], "recall", f"asked for {INVOICE.text!a} it finds {found}")
 
     @pytest.mark.rule("recall")
     @pytest.mark.feature("keeps")

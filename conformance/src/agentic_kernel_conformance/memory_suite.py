@@ -33,6 +33,8 @@ ELSEWHERE: Final = (
     Scope(),
 )
 """Scopes that differ from `HERE`, but look equal to code that folds or joins their parts."""
+JOINTS: Final = ("/", ":", "|", ".", ",", "-", "_", " ", "\t", "\n", "\x1f", "::", "%2F", "\\")
+"""Texts by which code joins the parts of a scope."""
 TEA: Final = Item("tea", HERE, "Ann likes green tea in the morning", "drink", Origin("task-1", 3))
 COFFEE: Final = Item("coffee", HERE, "Ann likes black coffee now", "drink", Origin("task-2", 0))
 INVOICE: Final = Item("invoice", HERE, "The number of the invoice is 0417")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import json
 from collections.abc import Callable, Sequence
@@ -17,6 +18,7 @@ from agentic_kernel_engine.events import HOST_EVENTS, RUN_DELTA
 from .contract import Contract, supplied
 from .features import ObserverFeatures
 from .rules import broken, expect
+from .unheld import unheld
 from .values import ACCEPTED, IDS
 
 Output = Callable[[], str]
@@ -96,6 +98,14 @@ class ObserverContract(Contract):
         for n in range(_MANY):
             _tell(observer, f"task {n % 7}", Event(RUN_DELTA, {"text": f"{n} "}, _AT))
         _tell(observer, "task 0", Event("task.completed", {"by": "host"}, _AT, EventId(9, 0)))
+
+    @pytest.mark.rule("held")
+    async def test_it_holds_nothing_up(self, observer: Observer) -> None:
+        """``observe`` returns soon: 50 events in a row do not hold the event loop."""
+        async with unheld("50 calls of `observe`") as look:
+            for n in range(50):
+                _tell(observer, "task", Event(RUN_DELTA, {"text": f"{n} "}, _AT))
+                look()
 
     @pytest.mark.feature("keeps_events")
     @pytest.mark.rule("observer")
@@ -190,9 +200,25 @@ class ObserverContract(Contract):
 
 
 def _tell(observer: Observer, task_id: str, event: Event) -> None:
+    before = _cancellations()
     try:
         told: object = observer.observe(task_id, event)  # type: ignore[func-returns-value]
     except Exception as fault:
         seen = f"{event.type[:40]!a} of {task_id[:40]!a} raised {fault!r:.200}"
         raise broken("observer", seen) from fault
     expect(not inspect.isawaitable(told), "observer", "`observe` returned an awaitable")
+    if _cancellations() > before:
+        running = asyncio.current_task()
+        assert running is not None
+        running.uncancel()
+        seen = f"{event.type[:40]!a} of {task_id[:40]!a}: it cancelled the task that called it"
+        raise broken("observer", seen)
+
+
+def _cancellations() -> int:
+    """Return how often the running asyncio task was cancelled; 0 outside of an event loop."""
+    try:
+        running = asyncio.current_task()
+    except RuntimeError:
+        return 0
+    return 0 if running is None else running.cancelling()

@@ -21,26 +21,31 @@ from .rules import RuleError, broken, expect, in_time
 from .unwinding import give_up
 
 _AT_ONCE: Final = ("the question", "without tools", "after a result", "after an error")
-_COSTLY: Final = ("the question", "hardly anything left", "a long transcript")
+_COSTLY: Final = (
+    "the question", "after a supplement", "hardly anything left", "a long transcript"
+)  # fmt: skip
 
 
 class PlannerContract(PlannerPromises, Contract):
     """A planner answers every context, and does not change it.
 
-    Fixtures: ``planner``; ``failing`` for the feature ``fails``. A planner for tasks of its own
-    kind also supplies ``question``, instructions that it can follow, and ``tools``, the tools that
-    it knows. Features: `PlannerFeatures`.
+    Fixtures: ``planner``; ``failing`` for the feature ``fails``, and ``another`` for
+    ``reproducible``. A planner for tasks of its own kind also supplies ``question``, instructions
+    that it can follow, and ``tools``, the tools that it knows. Features: `PlannerFeatures`.
     """
 
     contract: ClassVar[str] = "PlannerContract"
     features: ClassVar[PlannerFeatures] = PlannerFeatures()
-    fixtures = frozenset({"planner", "failing", "question", "tools"})
+    fixtures = frozenset({"planner", "failing", "question", "tools", "another"})
 
     planner: Any = supplied("planner")
     """The `Planner` under test. Supplied by the adapter."""
     failing: Any = supplied("failing", "fails")
     """A `Planner` whose provider is unreachable, for example at a closed port of this machine: its
     ``plan`` raises `PlannerError`. Supplied for the feature ``fails``."""
+
+    another: Any = supplied("another", "reproducible")
+    """A second `Planner`, made as the first one. Supplied for the feature ``reproducible``."""
 
     @pytest.fixture
     def question(self) -> str:
@@ -166,12 +171,12 @@ class PlannerContract(PlannerPromises, Contract):
         async with in_time("unwind", self.patience, "an answer after one that was given up"):
             await ask(planner, plain(question, tools))
 
-    @pytest.mark.rule("plan")
+    @pytest.mark.rule("plan", "budget")
     @pytest.mark.feature("fails")
     async def test_a_provider_that_fails_is_told_by_a_code(
         self, failing: Planner, question: str, tools: Sequence[Tool]
     ) -> None:
-        """The code is the same each time, so that a program can branch on it."""
+        """The code is the same each time, and a call that gave words did not use nothing."""
         codes = []
         for _ in range(2):
             async with in_time("plan", self.patience, "the failure"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -13,6 +13,7 @@ from agentic_kernel import InvalidValue
 from agentic_kernel_engine import values
 from agentic_kernel_engine.loop import (
     LENGTH,
+    NOTHING_USED,
     Context,
     Delta,
     FinalAnswer,
@@ -69,12 +70,14 @@ async def ask(planner: Planner, context: Context) -> Answer:
         PlannerError: The planner raised it.
         RuleError: The answer, or the error, breaks a rule.
     """
+    pieces: list[Delta] = []
     try:
         given: Any = planner.plan(context)
         if hasattr(given, "__aiter__"):
-            return await _streamed(given)
+            return await _streamed(given, pieces)
         return Answer((), _read(await given))
     except PlannerError as error:
+        _expect_used(error, pieces)
         _, slash, name = error.code.partition("/")
         right = bool(slash and name) and not error.code.startswith("engine/")
         expect(right, "plan", f"the code {error.code!a}; use one of your own, <impl>/<code>")
@@ -88,9 +91,8 @@ async def ask(planner: Planner, context: Context) -> Answer:
         raise broken("plan", f"`plan` raised {error!r:.300}, and no PlannerError") from error
 
 
-async def _streamed(stream: AsyncIterator[Any]) -> Answer:
+async def _streamed(stream: AsyncIterator[Any], pieces: list[Delta]) -> Answer:
     """Read every piece and the plan, then close the stream, as the Loop does."""
-    pieces: list[Delta] = []
     last: list[Any] = []
     length = 0
     try:
@@ -132,6 +134,15 @@ def _read(given: Any) -> Plan:
         raise broken("plan", f"it cannot be read back: {error}; stored as {text!r:.200}") from error
     expect(again == plan, "plan", f"it is stored as another: {plan!r:.200} as {again!r:.200}")
     return plan
+
+
+def _expect_used(error: PlannerError, pieces: Sequence[Delta]) -> None:
+    """Expect that a call that failed used no less than nothing, once it had given words."""
+    if error.usage is None or not isinstance(error.usage, Usage):
+        return
+    spoke = any(piece.text and piece.channel != "progress" for piece in pieces)
+    seen = f"{error.code} came after {len(pieces)} pieces, and says that nothing was used"
+    expect(not spoke or error.usage != NOTHING_USED, "budget", f"{seen}; give None if unknown")
 
 
 def expect_usage(usage: Any, what: str) -> None:

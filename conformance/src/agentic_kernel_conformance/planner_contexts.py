@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from agentic_kernel import Task
+from agentic_kernel import Dispatch, Pause, Resume, Task, apply
 from agentic_kernel_engine import tool
 from agentic_kernel_engine.loop import (
     HANDLER_ERROR,
@@ -38,6 +38,8 @@ from .values import ACCEPTED
 
 QUESTION: Final = "How much is 12 + 30?"
 """The question to a planner, unless its author supplies another one."""
+_AT: Final = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+_SUPPLEMENTS: Final = ("And be quick.", "Please.")
 MANY: Final = 200
 """Turns of a long transcript."""
 
@@ -79,13 +81,20 @@ def tools() -> list[Tool]:
     ]
 
 
-def context(question: str, tools: Sequence[Tool], *more: Entry, **changes: Any) -> Context:
+def context(
+    question: str,
+    tools: Sequence[Tool],
+    *more: Entry,
+    supplements: Sequence[str] = (),
+    **changes: Any,
+) -> Context:
     """Return the context of a Task with this question.
 
     Args:
         question: The instructions of the Task.
         tools: The tools that the planner sees.
         *more: The entries of the transcript after the instructions.
+        supplements: The extras that came with resumes.
         **changes: Fields that differ from those of a new Task, by name.
     """
     task = Task.new(
@@ -93,8 +102,12 @@ def context(question: str, tools: Sequence[Tool], *more: Entry, **changes: Any) 
         summary="Conformance",
         instructions=question,
         runtime_kind="conformance",
-        at=datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC),
+        at=_AT,
     )
+    if supplements:
+        task = apply(task, Dispatch(), at=_AT)
+    for each in supplements:
+        task = apply(apply(task, Pause(), at=_AT), Resume(each), at=_AT)
     given: dict[str, Any] = {
         "task": task,
         "step": sum(isinstance(entry, Turn) for entry in more),
@@ -155,7 +168,7 @@ PLAIN: Final[Mapping[str, Make]] = {
         question, tools, _turn(tools, error=HANDLER_ERROR, message="ValueError: it is odd")
     ),
     "after a supplement": lambda question, tools: context(
-        question, tools, UserMessage("And be quick."), UserMessage("Please.")
+        question, tools, *map(UserMessage, _SUPPLEMENTS), supplements=_SUPPLEMENTS
     ),
     "with memories, goals and instructions": lambda question, tools: context(
         question,

@@ -17,6 +17,7 @@ from .planner_contexts import CONTEXTS, PLAIN, context
 from .rules import expect, in_time
 from .unwinding import nothing_left
 
+_WORDS: Final = "Grüße an Zoë, 你好, 👋🏽 and a good day to all of you, my dear friends."
 _SHOWN: Final = ("the question", "without tools", "an output schema")
 
 
@@ -61,22 +62,22 @@ class PlannerPromises:
     async def test_an_answer_that_was_cut_is_gone_on_with(
         self, planner: Planner, question: str, tools: Sequence[Tool]
     ) -> None:
-        """The beginning and the new pieces are the text of the plan; the first says its place."""
-        begun = "The beginning of an answer that "
-        async with in_time("plan", self.patience, "the rest of an answer"):
-            answer = await ask(planner, context(question, tools, continuation=begun))
-        expect(
-            begun + answer.said == answer.text,
-            "plan",
-            f"to {begun!a} it added {answer.said!a:.100}, and its plan says {answer.text!a:.200}",
-        )
+        """The beginning and the new pieces are the text of the plan; the first says its place.
+
+        The planner continues its own answer, of characters of every length. A beginning that
+        another planner wrote may also be replaced.
+        """
+        asked = f"{question} {_WORDS}"
+        whole = (await self._answer(planner, context(asked, tools))).text
+        for begun in (whole[: len(whole) // 2], whole[:-1]):
+            if begun:
+                answer = await self._answer(planner, context(asked, tools, continuation=begun))
+                _expect_continued(answer, begun)
+        begun = "The beginning of an answer that Zoë 👋 "
+        answer = await self._answer(planner, context(asked, tools, continuation=begun))
         places = [piece.at for piece in answer.pieces if not piece.channel][:1]
-        expect(
-            places == [len(begun)] or not answer.said,
-            "plan",
-            f"its first piece says at={places[0] if places else None}, so it replaces the text and "
-            f"does not go on after its {len(begun)} characters",
-        )
+        if not whole or answer.said != answer.text or places not in ([None], [0]):
+            _expect_continued(answer, begun)
 
     @pytest.mark.rule("plan")
     @pytest.mark.feature("deterministic")
@@ -90,6 +91,20 @@ class PlannerPromises:
             await self._answer(planner, make(question, tools))
         again = await self._answer(planner, PLAIN[name](question, tools))
         _expect_same("plan", f"{name}, asked again", first, again)
+
+    @pytest.mark.rule("plan")
+    @pytest.mark.feature("reproducible")
+    async def test_another_planner_plans_the_same(
+        self, planner: Planner, another: Planner, question: str, tools: Sequence[Tool]
+    ) -> None:
+        """It is asked in another order, as in another process; no plan comes from a memory."""
+        first = {
+            name: await self._answer(planner, make(question, tools)) for name, make in PLAIN.items()
+        }
+        first_of_another = "without tools"
+        for name in (first_of_another, *reversed(list(PLAIN))):
+            again = await self._answer(another, PLAIN[name](question, tools))
+            _expect_same("plan", f"{name}, asked of another planner", first[name], again)
 
     @pytest.mark.rule("apart")
     @pytest.mark.feature("deterministic")
@@ -144,6 +159,18 @@ class PlannerPromises:
     async def _answer(self, planner: Planner, seen: Context) -> Answer:
         async with in_time("plan", self.patience, "an answer"):
             return await ask(planner, seen)
+
+
+def _expect_continued(answer: Answer, begun: str) -> None:
+    seen = f"to {begun!a} it added {answer.said!a:.100}, and its plan says {answer.text!a:.200}"
+    expect(begun + answer.said == answer.text, "plan", seen)
+    places = [piece.at for piece in answer.pieces if not piece.channel][:1]
+    expect(
+        places == [len(begun)] or not answer.said,
+        "plan",
+        f"its first piece says at={places[0] if places else None}, so it replaces the text and "
+        f"does not go on after its {len(begun)} characters",
+    )
 
 
 def _expect_grounded(answer: Answer, seen: Context) -> None:

@@ -57,6 +57,10 @@ ACTIONS: Final[dict[str, Action]] = {
 """Every action of the vocabulary except tool calls."""
 
 
+_ROUNDS: Final = 9
+"""How often each question is asked again."""
+
+
 class PolicyContract(Contract):
     """A policy decides about every action, and changes nothing.
 
@@ -125,12 +129,13 @@ class PolicyContract(Contract):
     async def test_the_same_question_gets_the_same_decision(
         self, policy: Policy, tools: Sequence[Tool]
     ) -> None:
-        """Also after the decisions about all other actions."""
+        """Also after the decisions about all other actions, and for the tenth time."""
         asked = self._questions(tools)
         first = [await self._decided(policy, *each) for each in asked]
-        again = [await self._decided(policy, *each) for each in reversed(asked)][::-1]
-        for (action, _), one, other in zip(asked, first, again, strict=True):
-            expect(one == other, "decide", f"{action!a:.100}: {one} became {other}")
+        for _ in range(_ROUNDS):
+            again = [await self._decided(policy, *each) for each in reversed(asked)][::-1]
+            for (action, _seen), one, other in zip(asked, first, again, strict=True):
+                expect(one == other, "decide", f"{action!a:.100}: {one} became {other}")
 
     @pytest.mark.rule("decide")
     @pytest.mark.feature("deterministic")
@@ -218,7 +223,9 @@ class PolicyContract(Contract):
         return [*shown, context(QUESTION, ())]
 
     def _questions(self, tools: Sequence[Tool]) -> list[tuple[Action, Context]]:
-        given: list[dict[str, Any]] = [{"text": "a"}, {"text": "b", "amount": 10**6}, {}]
+        given: list[dict[str, Any]] = [
+            {"text": "a"}, {"text": "b", "amount": 10**6}, {"amount": 60}, {"number": 7}, {}
+        ]  # fmt: skip
         calls = [ToolCall(tool.name, arguments) for tool in tools for arguments in given]
         actions = [*ACTIONS.values(), *calls, ToolCall("nobody_has_it")]
         return [(action, seen) for seen in self._contexts(tools) for action in actions]

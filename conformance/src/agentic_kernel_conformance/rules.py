@@ -149,7 +149,7 @@ _ALL = (
     Rule(
         "held",
         "the event loop",
-        "no substrate holds the event loop for longer than it declares",
+        "no call holds the event loop, and no substrate for longer than it declares",
     ),
     Rule(
         "clean",

@@ -175,10 +175,25 @@ class SubstrateContract(Contract):
         """Within the declared steps; no step is repeated or skipped; the result is the same."""
         await prove(pauses.pause_at_every_mark)
 
+    @pytest.mark.rule("progress")
+    @pytest.mark.rule("result")
+    @pytest.mark.rule("output")
+    @pytest.mark.feature("pauses")
+    async def test_a_pause_at_any_commit_changes_nothing(self, prove: Any) -> None:
+        """A pause is asked for before each commit lands: no step is repeated or skipped."""
+        await prove(pauses.pause_at_every_commit)
+
+    @pytest.mark.rule("progress")
+    @pytest.mark.rule("result")
+    @pytest.mark.feature("pauses")
+    async def test_a_task_that_comes_back_goes_on_from_its_last_commit(self, prove: Any) -> None:
+        """Two processes run the Task in turns: neither goes on from what it remembers."""
+        await prove(pauses.there_and_back)
+
     @pytest.mark.rule("extras")
     @pytest.mark.feature("pauses")
     async def test_extras_reach_the_work_in_order_or_not_at_all(self, prove: Any) -> None:
-        """With the feature `hears` each is heard once; without it none changes the result."""
+        """With `hears` each is heard once, equal ones too; without it none changes the result."""
         await prove(pauses.extras)
 
     @pytest.mark.rule("extras")
@@ -229,8 +244,9 @@ class SubstrateContract(Contract):
     @pytest.mark.rule("clause1")
     @pytest.mark.feature("marks")
     async def test_two_tasks_at_once_do_not_mix(self, prove: Any) -> None:
-        """In one process, step by step in turns; and the kill of one leaves the other alone."""
+        """Of one script and of two, in one process, step by step in turns; then one is killed."""
         await prove(tasks.two_at_once)
+        await prove(tasks.twins)
 
     @pytest.mark.rule("small")
     async def test_the_state_is_small_and_does_not_grow(self, prove: Any) -> None:
@@ -244,6 +260,14 @@ class SubstrateContract(Contract):
         """No process, thread, socket or asyncio task; and the output from before is kept."""
         _can_look()
         await prove(kills.kill_at_every_mark)
+
+    @pytest.mark.rule("unwind")
+    @pytest.mark.rule("extras")
+    @pytest.mark.feature("hears")
+    async def test_a_kill_at_an_extra_leaves_nothing_running(self, prove: Any) -> None:
+        """And no mark is begun for another extra that waits."""
+        _can_look()
+        await prove(kills.kill_at_every_extra)
 
     @pytest.mark.rule("clean")
     @pytest.mark.feature("marks")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from agentic_kernel import CannotStart, Task, TaskStatus
 from agentic_kernel_engine import Event
@@ -32,9 +32,12 @@ _results: dict[tuple[SubstrateFactory, type[SubstrateWork]], dict[Script, Any]] 
 """Results of scripts that nothing interrupted; each is made once in this process."""
 Act = Callable[[Stop], Awaitable[None]]
 """Does something at a stop, and lets the Task go on or ends its worker."""
+_P = TypeVar("_P")
 _log = logging.getLogger(__name__)
 _STOPS: Final = 1_000
 """The most stops of one trial; the longest script has a few hundred."""
+_ENOUGH = {"brief": 4, "quick": 10}
+"""The most interruptions of one plan, by level; 60 at the level ``full``."""
 _SUCCESS, _FAILURE = TaskStatus.SUCCESS, TaskStatus.FAILURE
 
 
@@ -62,6 +65,8 @@ class Bench:
         self.work, self.features, self.bounds = subject.work, subject.features, subject.bounds
         self.world, self.level = world, level
         self.random = Random(seed)
+        self.most = _ENOUGH.get(level.name, 60)
+        """The most interruptions of one plan."""
         self._results = _results.setdefault((subject.factory, type(subject.work)), {})
         self._orders = set[asyncio.Task[Any]]()
 
@@ -72,6 +77,11 @@ class Bench:
         if self._orders:
             await asyncio.wait(list(self._orders))
 
+    def some(self, places: Sequence[_P]) -> list[_P]:
+        """Return at most `most` of these places, evenly spread."""
+        step = max(1.0, len(places) / self.most)
+        return [places[int(at * step)] for at in range(min(self.most, len(places)))]
+
     # Moves
 
     async def begin(
@@ -81,13 +91,15 @@ class Bench:
         extras: Collection[str] = (),
         *,
         stepwise: bool = False,
+        twin: Trial | None = None,
     ) -> Trial:
         """Dispatch a Task of a script in a worker, or in a new one; these extras may follow.
 
         Args:
             stepwise: True to stop before and after each commit, too.
+            twin: A trial of the same script that goes on at the same time.
         """
-        trial = self.world.trial(script, self.work.task(script), extras)
+        trial = self.world.trial(script, self.work.task(script), extras, twin)
         trial.stepwise = stepwise
         await (worker or await self.world.worker()).dispatch(trial.given)
         return trial
@@ -154,6 +166,11 @@ class Bench:
         trial.tell("pause", stop.name if stop.what == "mark" else "")
         await self.world.control.pause(trial.task_id)
 
+    async def resume_in(self, worker: Worker, trial: Trial) -> None:
+        """Resume the Task in a worker."""
+        trial.tell("resumed", worker=worker)
+        await worker.call("resume", trial.task_id)
+
     async def resume(self, trial: Trial, extra: str | None = None) -> None:
         """Resume the Task; with an extra that makes the work mark this token."""
         trial.tell("resumed", extra or "")
@@ -168,15 +185,32 @@ class Bench:
         trial.tell("killed")
         await self.world.control.kill(trial.task_id)
 
-    async def until(self, trial: Trial, token: str) -> Stop:
-        """Let the Task go on until it waits at this mark."""
+    async def until(self, trial: Trial, token: str, rule: str = "progress") -> Stop:
+        """Let the Task go on until it waits at this mark.
+
+        Args:
+            rule: The rule that is broken if the Task ends before.
+        """
         while True:
             stop = await trial.next()
             if stop.what == "mark" and stop.name == token:
                 return stop
             if stop.what == "ended":
                 await self.judge(trial)
-                raise broken("progress", f"the Task ended before the mark {token}\n{trial.story()}")
+                raise broken(rule, f"the Task ended before the mark {token}\n{trial.story()}")
+            stop.go()
+
+    async def paused(self, trial: Trial) -> None:
+        """Let the Task go on until it is paused."""
+        while True:
+            stop = await trial.next("safe")
+            if stop.what == "paused":
+                return
+            expect(
+                stop.what != "ended",
+                "safe",
+                f"a pause was asked for, and the Task ended\n{trial.story()}",
+            )
             stop.go()
 
     # Verdicts

@@ -14,14 +14,37 @@ from .substrate_script import Say, Script
 from .substrate_trial import Stop, Trial
 
 _SAYS: Script = tuple(Say(f"text-{number}") for number in range(6))
-_ENOUGH = {"brief": 4, "quick": 10}
-"""The most crashes of one plan, by level; at the level ``full`` there is no limit but 60."""
 
 
 async def crash_at_commits(bench: Bench) -> None:
-    """Kill the process before each commit lands, and after it landed, before it is acknowledged."""
+    """Kill the process before each commit lands, and after it landed, before it is acknowledged.
+
+    At first one Task dies at one commit after the other. What a run does after a crash hides the
+    commits that it would have made otherwise. So then each Task dies once, at another commit.
+    """
     script = MARKS if bench.features.marks else _SAYS
     await _gauntlet(bench, script, lambda stop: stop.what in ("commit", "landed"), made=False)
+    calm = await _at_commit(bench, script, None)
+    places = [(what, str(at)) for at in range(1, calm.commits + 1) for what in ("landed", "commit")]
+    for place in bench.some(places):
+        await _at_commit(bench, script, place)
+
+
+async def _at_commit(bench: Bench, script: Script, place: tuple[str, str] | None) -> Trial:
+    """Run a Task whose process dies once, at this commit; None for no crash."""
+    trial = await bench.begin(script, stepwise=True)
+    left = {place}
+
+    async def act(stop: Stop) -> None:
+        if (stop.what, stop.name) in left:
+            left.clear()
+            await bench.crash(trial, stop)
+        else:
+            stop.go()
+
+    await bench.play(trial, act)
+    await bench.compare(trial)
+    return trial
 
 
 async def crash_before_marks(bench: Bench) -> None:
@@ -39,14 +62,13 @@ async def _gauntlet(
 ) -> None:
     """Crash once at each wanted stop; a Task that gave up after a report is begun again."""
     seen = set[tuple[str, str]]()
-    most = _ENOUGH.get(bench.level.name, 60)
-    while len(seen) < most:
+    while len(seen) < bench.most:
         known = len(seen)
         trial = await bench.begin(script, stepwise=not made)
 
         async def act(stop: Stop, trial: Trial = trial) -> None:
             place = (stop.what, stop.name)
-            if not wanted(stop) or place in seen or len(seen) >= most:
+            if not wanted(stop) or place in seen or len(seen) >= bench.most:
                 stop.go()
                 return
             seen.add(place)

@@ -11,7 +11,7 @@ from .rules import broken, expect
 from .substrate_bench import Bench
 from .substrate_left import files
 from .substrate_pauses import MARKS
-from .substrate_script import Fail, Mark, Say, Script, tokens
+from .substrate_script import Fail, Hear, Mark, Say, Script, tokens
 from .substrate_trial import Stop, Trial
 from .substrate_world import Worker
 
@@ -22,6 +22,7 @@ RUNS = {
     "sockets": "open socket",
 }
 """All that can run, and its name in a message."""
+_TOLD: Script = (Mark("a"), Mark("b"), Hear(), Mark("c"))
 _SHORT: Script = (Say("a-word"), Mark("short"))
 
 
@@ -96,19 +97,40 @@ async def kill_at_every_mark(bench: Bench) -> None:
     for token in tokens(MARKS):
         trial = await bench.begin(MARKS, worker)
         stop = await bench.until(trial, token)
-        place = len(trial.log)
-        await bench.kill(trial)
-        await calm(bench, worker, before, "unwind", trial)
-        stop.go(False)
-        late = [seen.name for seen in trial.log[place:] if seen.what == "asked"]
-        expect(
-            not late,
-            "unwind",
-            f"the Task was killed, and its work began {', '.join(late)} afterwards\n"
-            f"{trial.story()}",
-        )
+        await _kill(bench, trial, stop, worker, before)
         await _output_kept(bench, trial, token)
     await bench.play(await bench.begin(_SHORT, worker))
+
+
+async def kill_at_every_extra(bench: Bench) -> None:
+    """Kill the Task while the mark of an extra waits, and another extra was not taken up yet."""
+    worker, before = await settled(bench)
+    extras = ("told-1", "told-2")
+    for token in extras:
+        trial = await bench.begin(_TOLD, worker, extras)
+        for mark, extra in zip(("a", "b"), extras, strict=True):
+            stop = await bench.until(trial, mark)
+            await bench.pause(trial, stop)
+            stop.go()
+            await bench.paused(trial)
+            await bench.resume(trial, extra)
+        stop = await bench.until(trial, token, "extras")
+        await _kill(bench, trial, stop, worker, before)
+    await bench.play(await bench.begin(_SHORT, worker))
+
+
+async def _kill(bench: Bench, trial: Trial, stop: Stop, worker: Worker, before: Sight) -> None:
+    """Kill the Task at a mark: within `Bounds.wait` nothing of it runs, and no mark is begun."""
+    place = len(trial.log)
+    await bench.kill(trial)
+    await calm(bench, worker, before, "unwind", trial)
+    stop.go(False)
+    late = [seen.name for seen in trial.log[place:] if seen.what == "asked"]
+    expect(
+        not late,
+        "unwind",
+        f"the Task was killed, and its work began {', '.join(late)} afterwards\n{trial.story()}",
+    )
 
 
 async def _output_kept(bench: Bench, trial: Trial, token: str) -> None:

@@ -6,6 +6,7 @@ from .rules import broken, expect
 from .substrate_bench import Bench
 from .substrate_script import Hear, Mark, Say, Script, tokens
 from .substrate_trial import Stop
+from .substrate_world import Worker
 
 MARKS: Script = (
     Say("the-first"),
@@ -18,6 +19,8 @@ MARKS: Script = (
 """The script that most plans interrupt."""
 _HEARS: Script = (Mark("before"), Hear(), Mark("between"), Mark("after"), Hear())
 _EXTRAS = ("extra-1", "extra-2", "extra-3")
+_AGAIN = ("extra-1", "extra-2", "extra-1")
+"""Extras of which two are equal; each counts by itself."""
 
 
 async def pause_at_every_mark(bench: Bench) -> None:
@@ -42,12 +45,55 @@ async def pause_at_every_mark(bench: Bench) -> None:
     await bench.compare(trial)
 
 
+async def pause_at_every_commit(bench: Bench) -> None:
+    """Ask for a pause before a commit lands, and resume the Task; each time at another commit."""
+    worker = await bench.world.worker()
+    calm = await bench.begin(MARKS, worker, stepwise=True)
+    await bench.play(calm)
+    for number in bench.some(range(1, calm.commits + 1)):
+        await _pause_at_commit(bench, worker, str(number))
+
+
+async def _pause_at_commit(bench: Bench, worker: Worker, number: str) -> None:
+    trial = await bench.begin(MARKS, worker, stepwise=True)
+    left = {number}
+
+    async def act(stop: Stop) -> None:
+        # The request changes the record, so the same commit comes again.
+        if stop.what == "commit" and stop.name in left:
+            left.clear()
+            await bench.pause(trial, stop)
+        elif stop.what == "paused":
+            await bench.resume(trial)
+        stop.go()
+
+    await bench.play(trial, act)
+    await bench.compare(trial)
+
+
+async def there_and_back(bench: Bench) -> None:
+    """Pause the Task at each mark, and resume it in the other one of two living workers."""
+    workers = [await bench.world.worker(), await bench.world.worker()]
+    trial = await bench.begin(MARKS, workers[0])
+
+    async def act(stop: Stop) -> None:
+        if stop.what == "mark":
+            await bench.pause(trial, stop)
+        elif stop.what == "paused":
+            workers.reverse()
+            await bench.resume_in(workers[0], trial)
+        stop.go()
+
+    await bench.play(trial, act)
+    await bench.compare(trial)
+
+
 async def extras(bench: Bench) -> None:
     """Resume with an extra after each pause: all are heard, in order; or none has an effect."""
     heard = bench.features.hears
     script = _HEARS if heard else MARKS
-    trial = await bench.begin(script, extras=_EXTRAS)
-    left = list(_EXTRAS)
+    trial = await bench.begin(script, extras=_AGAIN)
+    left = list(_AGAIN)
 
     async def act(stop: Stop) -> None:
         if stop.what == "mark" and stop.name in tokens(script) and left:
@@ -57,7 +103,7 @@ async def extras(bench: Bench) -> None:
         stop.go()
 
     await bench.play(trial, act)
-    made = [seen.name for seen in trial.log if seen.what == "made" and seen.name in _EXTRAS]
+    made = [seen.name for seen in trial.log if seen.what == "made" and seen.name in _AGAIN]
     if heard:
         expect(
             made == trial.extras and len(made) > 0,

@@ -21,7 +21,7 @@ class Mark:
     """
 
     token: str
-    """Letters, digits and ``-``; every mark of a Task has a token of its own."""
+    """Letters, digits and ``-``; every mark of a script has a token of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +36,8 @@ class Say:
 class Hear:
     """Take up each extra that came with a resume and was not taken up yet, in order.
 
-    For each of them make the mark that `SubstrateWork.extra` put into it. If there is none, the
-    step does nothing.
+    For each of them make the mark that `SubstrateWork.extra` put into it. Two equal extras are two
+    marks. If there is no extra, the step does nothing.
     """
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections import deque
+
 from agentic_kernel import CannotStart, TaskNotFound, TaskStatus
 
 from .rules import RuleError, broken, expect, refused
@@ -9,7 +12,7 @@ from .substrate_bench import Bench
 from .substrate_left import files
 from .substrate_pauses import MARKS
 from .substrate_script import Fail, Hear, Mark, Say, Script
-from .substrate_trial import Trial
+from .substrate_trial import Stop, Trial
 from .work import RefusingWork
 
 LONG = 18
@@ -142,6 +145,33 @@ async def two_at_once(bench: Bench) -> None:
             await _apart(bench, trial)
 
 
+async def twins(bench: Bench) -> None:
+    """Run two Tasks of one script in one worker; both wait at a mark before one goes on."""
+    worker = await bench.world.worker()
+    one = await bench.begin(MARKS, worker)
+    other = await bench.begin(MARKS, worker, twin=one)
+    going = {asyncio.ensure_future(trial.next("clause1")): trial for trial in (one, other)}
+    running, waiting = 2, deque[Stop]()
+    try:
+        while running:
+            done, _ = await asyncio.wait(going, return_when=asyncio.FIRST_COMPLETED)
+            for future in done:
+                trial, stop = going.pop(future), future.result()
+                if stop.what == "ended":
+                    running -= 1
+                else:
+                    waiting.append(stop)
+                    going[asyncio.ensure_future(trial.next("clause1"))] = trial
+            if waiting and len(waiting) >= running:
+                waiting.popleft().go()
+    finally:
+        for future in going:
+            future.cancel()
+        await asyncio.gather(*going, return_exceptions=True)
+    for trial in (one, other):
+        await _apart(bench, trial)
+
+
 async def _apart(bench: Bench, trial: Trial) -> None:
     if trial.task.status is TaskStatus.CANCELLED:
         return
@@ -150,7 +180,7 @@ async def _apart(bench: Bench, trial: Trial) -> None:
     except RuleError as found:
         # Alone the script does well, as another test proves.
         raise broken("clause1", f"two Tasks ran at once, and in one {found.seen}") from found
-    foreign = MARKS if trial.script is _OTHER else _OTHER
+    foreign = _OTHER if trial.script is MARKS else MARKS
     output = bench.work.output(trial.task, await bench.events(trial))
     for step in foreign:
         if isinstance(step, Say) and step.text in output:

@@ -136,15 +136,18 @@ class Trial:
         if self._claim is not None and not self._claim.done():
             self._claim.set_result(None)
 
-    async def asked(self, worker: Worker, token: str) -> bool:
-        """Answer a mark; True if it is made."""
-        self.tell("asked", token, worker)
+    async def answer(self, worker: Worker, token: str) -> bool:
+        """Answer a mark that is in the log as asked for; True if it is made."""
         if self.task.status.terminal:
             return False  # Nobody waits for this stop any more; the log has the entry.
         made = await self._wait(Stop("mark", token, worker))
         if made:
             self.tell("made", token, worker)
         return made
+
+    def count(self, token: str) -> int:
+        """Return how often a mark was asked for."""
+        return sum(seen.what == "asked" and seen.name == token for seen in self.log)
 
     def made(self, stop: Stop) -> None:
         """Count the mark of a stop as made, although its answer never arrives."""

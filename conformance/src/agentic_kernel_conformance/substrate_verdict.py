@@ -54,7 +54,7 @@ class Ledger:
     def _made(self, token: str) -> None:
         self._count[token] += 1
         rule = "extras" if token in self._trial.extras else "progress"
-        if self._count[token] == 1:
+        if self._count[token] <= max(1, self._trial.extras.count(token)):
             self.first.append(token)
         elif token in self._settled:
             raise self._broken(

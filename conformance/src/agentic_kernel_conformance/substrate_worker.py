@@ -86,6 +86,11 @@ class _Worker:
         assert self._host is not None
         await self._host.claim(task_id)
 
+    async def do_resume(self, task_id: str) -> None:
+        """Resume a paused Task in this process."""
+        assert self._host is not None
+        await self._host.resume(task_id)
+
     async def do_drain(self, seconds: float) -> None:
         """Let every run go at its next safe point."""
         assert self._host is not None

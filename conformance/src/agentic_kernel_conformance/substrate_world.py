@@ -149,7 +149,7 @@ class World:
         self._factory = factory
         self._folder = folder
         self._trials: dict[str, Trial] = {}
-        self._tokens: dict[str, Trial] = {}
+        self._tokens: dict[str, list[Trial]] = {}
         self._workers: dict[str, Worker] = {}
         self._servers: list[asyncio.Server] = []
         self._connections: set[asyncio.StreamWriter] = set()
@@ -221,12 +221,23 @@ class World:
             raise broken("kit", worker.fault)
         return worker
 
-    def trial(self, script: Script, task: Task, extras: Collection[str] = ()) -> Trial:
-        """Begin to watch a Task, and the marks of its script and of these extras."""
+    def trial(
+        self,
+        script: Script,
+        task: Task,
+        extras: Collection[str] = (),
+        twin: Trial | None = None,
+    ) -> Trial:
+        """Begin to watch a Task, and the marks of its script and of these extras.
+
+        Args:
+            twin: A trial of the same script that goes on at the same time. A mark counts for the
+                trial that has fewer of its token, because nothing else tells the two apart.
+        """
         trial = Trial(script, task, self.patience)
         self._trials[task.id] = trial
-        for token in [*tokens(script), *extras]:
-            self._tokens[token] = trial
+        for token in dict.fromkeys([*tokens(script), *extras]):
+            self._tokens[token] = [trial] if twin is None else [twin, trial]
         return trial
 
     async def expire(self, worker: Worker) -> None:
@@ -312,12 +323,14 @@ class World:
             for each in self._trials.values():
                 each.held(worker.stack)
             return 200
-        trial = self._tokens.get(token)
-        if what != "mark" or trial is None:
+        trials = self._tokens.get(token)
+        if what != "mark" or trials is None:
             return 404
+        trial = min(trials, key=lambda each: each.count(token))
         if not worker.alive:
             return 410
-        answer = asyncio.ensure_future(trial.asked(worker, token))
+        trial.tell("asked", token, worker)  # At once, so that the next mark is counted right.
+        answer = asyncio.ensure_future(trial.answer(worker, token))
         gone = asyncio.ensure_future(reader.read(1))
         try:
             await asyncio.wait([answer, gone], return_when=asyncio.FIRST_COMPLETED)

@@ -12,7 +12,6 @@ import pytest
 from agentic_kernel import InvalidValue
 from agentic_kernel_engine import values
 from agentic_kernel_engine.loop import (
-    HANDLER_ERROR,
     OUTPUT_SCHEMA_FAILED,
     SCHEMA_VALIDATION_FAILED,
     TIMEOUT,
@@ -24,7 +23,8 @@ from agentic_kernel_engine.seams import ParallelScheduler, Tool, compile_schema
 from .contract import Contract, supplied
 from .features import ToolFeatures
 from .rules import broken, expect, in_time
-from .tool_calls import Calls, unfit
+from .tool_calls import Calls, fitting, unfit
+from .unheld import unheld
 from .unwinding import TURNS, give_up, nothing_left
 from .values import same
 
@@ -32,6 +32,7 @@ Effects = Callable[[], int]
 """Returns the number of effects on the world so far, by this tool or by its stand-in."""
 
 _AT_ONCE = 8
+_NOT_ITS_OWN = (SCHEMA_VALIDATION_FAILED, OUTPUT_SCHEMA_FAILED, TIMEOUT)
 _SOON = 0.01
 
 
@@ -55,7 +56,7 @@ class ToolContract(Contract):
     """An `Effects`. Supplied by the adapter for the feature ``observable``."""
     failing: Any = supplied("failing", "fails")
     """A `Mapping[str, Any]`: arguments that fit the schema and make the call fail; the tool then
-    raises. Supplied for ``fails``."""
+    raises `ToolError`. Supplied for ``fails``."""
     waiting: Any = supplied("waiting", "waits")
     """A `Mapping[str, Any]`: arguments of a call that runs until it is cancelled. Supplied for
     ``waits``."""
@@ -127,11 +128,12 @@ class ToolContract(Contract):
     async def test_a_call_that_fails_says_so(
         self, calls: Calls, failing: Mapping[str, Any]
     ) -> None:
-        """The planner gets a code and a message, and not a failure in the form of a result."""
+        """The planner gets a code and a message; any exception but `ToolError` is a bug."""
         async with in_time("outcome", self.patience, "a call that fails"):
             observation = await calls.make(failing)
-        seen = f"{failing!a:.100} gave {observation!a:.300}; raise instead"
-        expect(observation.error == HANDLER_ERROR, "outcome", seen)
+        seen = f"{failing!a:.100} gave {observation!a:.300}; raise ToolError instead"
+        told = bool(observation.error) and observation.error not in _NOT_ITS_OWN
+        expect(told and "type" not in (observation.metadata or {}), "outcome", seen)
         expect(bool(observation.message), "outcome", f"{failing!a:.100} failed without a message")
 
     @pytest.mark.rule("outcome")
@@ -153,6 +155,91 @@ class ToolContract(Contract):
     ) -> None:
         """The call ends soon after a cancellation, wherever it is at that time."""
         await give_up(lambda: calls.make(waiting), self.patience, "a call")
+
+    @pytest.mark.rule("unwind")
+    async def test_a_call_that_is_cancelled_is_not_finished_first(
+        self, calls: Calls, tool: Tool, arguments: Sequence[Mapping[str, Any]]
+    ) -> None:
+        """A coroutine function lets the cancellation pass, wherever it is at that time."""
+        if tool.threaded:
+            return
+        await self._done(calls, arguments[0])
+        await give_up(lambda: calls.make(arguments[0]), self.patience, "a call")
+
+    @pytest.mark.rule("held")
+    async def test_a_call_holds_nothing_up(
+        self, calls: Calls, tool: Tool, arguments: Sequence[Mapping[str, Any]]
+    ) -> None:
+        """A tool that waits for a server or a disk lets the event loop run meanwhile."""
+        if tool.threaded:
+            return
+        async with unheld("a call") as look:
+            for each in arguments:
+                await self._done(calls, each)
+                look()
+
+    @pytest.mark.rule("apart")
+    @pytest.mark.feature("separates")
+    async def test_the_calls_of_one_principal_change_nothing_for_another(
+        self, tool: Tool, principal: Principal, arguments: Sequence[Mapping[str, Any]]
+    ) -> None:
+        """The principals differ by the tenant, by the name, or by where the one ends."""
+        people = [("acme", "ann"), ("zeta", "ann"), ("acme", "bob"), ("acme/ann", ""), ("", "ann")]
+        first: Observation | None = None
+        for tenant, name in people:
+            who = Principal(name, tenant, principal.scopes)
+            found = await self._done(Calls(tool, who), arguments[0], f"key of {tenant} {name}")
+            first = first or found
+            said = f"the first call of {who.name!a} of {who.tenant!a} gave {found.output!a:.150}"
+            equal = same(found.output, first.output)
+            expect(equal, "apart", f"{said}, and that of another {first.output!a:.150}")
+
+    @pytest.mark.rule("outcome", "schemas")
+    @pytest.mark.feature("explores")
+    async def test_any_arguments_that_fit_give_a_result_or_an_answer(
+        self, calls: Calls, tool: Tool, arguments: Sequence[Mapping[str, Any]]
+    ) -> None:
+        """Empty and long values, many times: a result that fits, or a `ToolError`."""
+        for said, given in fitting(tool.input_schema, arguments[0]):
+            async with in_time("outcome", self.patience, f"a call with {said}"):
+                found = await calls.make(given)
+            seen = f"a call with {said} gave {found.error}: {found.message:.200}"
+            expect(found.error != OUTPUT_SCHEMA_FAILED, "schemas", seen)
+            answered = found.ok or "type" not in (found.metadata or {})
+            expect(answered, "outcome", f"{seen}; raise ToolError for what goes wrong")
+
+    @pytest.mark.rule("effects")
+    @pytest.mark.feature("distinct")
+    async def test_each_key_is_a_request_of_its_own(
+        self,
+        calls: Calls,
+        tool: Tool,
+        arguments: Sequence[Mapping[str, Any]],
+        effects: Effects,
+    ) -> None:
+        """Equal calls under several keys, one after the other and at once, all have effects."""
+        expect(tool.has_effect, "kit", f"distinct is open, and the tool says {tool.effect!r}")
+        for each in arguments:
+            before = effects()
+            await self._done(calls, each)
+            once = effects() - before
+            before = effects()
+            for _ in range(3):
+                await self._done(calls, each)
+            more = effects() - before
+            said = f"{each!a:.100} has {once} effects, and made three times under other keys {more}"
+            expect(more == 3 * once, "effects", said)
+            made: list[Callable[[], Coroutine[Any, Any, Observation]]] = [
+                partial(calls.make, each) for _ in range(_AT_ONCE)
+            ]
+            before = effects()
+            async with in_time("effects", self.patience, f"{_AT_ONCE} calls at the same time"):
+                told = await ParallelScheduler(_AT_ONCE).run(made, [tool.concurrent] * _AT_ONCE)
+            went = [observation.error for observation in told if not observation.ok]
+            expect(not went, "outcome", f"{each!a:.100}, made {_AT_ONCE} times at once: {went}")
+            more = effects() - before
+            said = f"{each!a:.100} has {once} effects, and made {_AT_ONCE} times at once {more}"
+            expect(more == _AT_ONCE * once, "effects", f"{said}; or declare concurrent=False")
 
     @pytest.mark.rule("apart")
     async def test_calls_at_the_same_time_do_not_mix(

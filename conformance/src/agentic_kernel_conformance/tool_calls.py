@@ -84,6 +84,26 @@ def unfit(schema: Mapping[str, Any], sample: Mapping[str, Any]) -> Iterator[tupl
             yield said, arguments
 
 
+def fitting(schema: Mapping[str, Any], sample: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield arguments that fit the schema, made from ``sample``, each with a name for a message.
+
+    One value is empty, of another kind, or long. The long ones come many times, and are as long as
+    the largest result of a tool when they are taken together.
+    """
+    fits = compile_schema(schema)
+    names = list(dict.fromkeys([*schema.get("properties", {}), *sample]))
+    for name in names:
+        for other in (*_OTHERS, " ", "Zoë 👋", "line\nline"):
+            given = {**sample, name: other}
+            if fits(given) is None:
+                yield f"{name!a:.60} is {other!a}", given
+    for name in names:
+        given = {**sample, name: "long " * 18_000}
+        if fits(given) is None:
+            for number in range(12):
+                yield f"{name!a:.60} of 90,000 characters, the {number + 1}. time", given
+
+
 def _changed(schema: Mapping[str, Any], sample: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     for other in (None, [], "text", [dict(sample)], json.dumps(dict(sample))):
         yield f"{other!a:.60} and no object", other

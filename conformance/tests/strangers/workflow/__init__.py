@@ -1,0 +1,1 @@
+"""A workflow interpreter as a substrate, and ten mistakes in it."""
