@@ -118,6 +118,7 @@ class Run(FifoLock):
         self._emitted: Sequence[Emitted | bytes] = ()
         self._sealed = 0
         self._notes: Mapping[str, Any] = EMPTY_DICT
+        """For the next commit. It is replaced and never changed, and its values are frozen."""
         self._unwritten = 0
         """The number of bytes that were emitted and noted since the last commit."""
         self._places: dict[str, int] | None = None
@@ -195,12 +196,14 @@ class Run(FifoLock):
     def note(self, key: str, value: Any) -> None:
         self.check_alive()
         key = edges.text(key, "notes' key")
-        path = f"notes[{edges.came(key)}]"
-        text = values.encode(value, path)
+        try:
+            text = values.encode(value)
+        except InvalidValue:
+            text = values.encode(value, _place_of(key))  # Again: the message names the note.
         check_note(self.record.task, key)
-        self._make_room(len(text), path)
+        self._make_room(len(text), key)
         frozen = value if type(value) is str else freeze(value)
-        self._notes = freeze({**self._notes, key: frozen})
+        self._notes = {**self._notes, key: frozen}
 
     def emit(self, event: EventLike) -> None:
         self.check_alive()
@@ -214,7 +217,7 @@ class Run(FifoLock):
             if piece is not None:
                 self._say(piece, made)
                 return
-        self._make_room(len(text), "event")
+        self._make_room(len(text))
         if made.type == vocabulary.RUN_TURN:
             self._places = None
         self._home.news.tell(self.task_id, made)
@@ -226,7 +229,7 @@ class Run(FifoLock):
         Args:
             made: Its event; None if it has only a text, a channel and a place.
         """
-        self._make_room(piece.size, "event")
+        self._make_room(piece.size)
         place = self._place(piece)
         home = self._home
         if home.news.observed:
@@ -282,15 +285,18 @@ class Run(FifoLock):
                 self._home.news.tell_stored(self.task_id, None, line)
         self._emitted = [*self._emitted, *lines]
 
-    def _make_room(self, size: int, path: str) -> None:
+    def _make_room(self, size: int, key: str | None = None) -> None:
         """Count the bytes that are kept until the next commit.
+
+        Args:
+            key: The key of a note; None for an event.
 
         Raises:
             InvalidValue: They would exceed `BUFFER`.
         """
         if self._unwritten + size > BUFFER:
             raise InvalidValue(
-                path,
+                "event" if key is None else _place_of(key),
                 f"is {size:,} bytes on top of {self._unwritten:,} that were emitted or noted since "
                 f"the last commit, over the limit of {BUFFER:,}; commit first",
             )
@@ -375,7 +381,7 @@ class Run(FifoLock):
         text = values.encode(state, "state")
         now = self._home.parts.clock()
         made = vocabulary.stored(events, now)
-        if made and type(next(iter(events))) is not Checked:
+        if made and type(events[0]) is not Checked:
             made = [self._told(line) for line in made]
         kept = None if text == b"null" else text
         draft = _Draft(kept, consumed, safe, pause, now, due, if_paused, progress)
@@ -498,10 +504,15 @@ class Run(FifoLock):
                 self._unwritten -= sum(map(_taken, gone))
         if notes:
             late = {key: value for key, value in self._notes.items() if notes.get(key) is not value}
-            self._notes = freeze(late)
+            self._notes = late or EMPTY_DICT
         if not self._emitted and not self._notes:
             self._unwritten = 0
         self._home.news.published(after, written, live)
+
+
+def _place_of(key: str) -> str:
+    """The name of a note in an error."""
+    return f"notes[{edges.came(key)}]"
 
 
 def _taken(each: Emitted | bytes) -> int:

@@ -267,13 +267,15 @@ class Loop:
         if run.state.shares is not None:
             await cuts.attend(run)
         self._reflect(run)
-        self._check_limits(run)
+        at_hand = run.state.at_hand
+        reached = run.exceeded() if at_hand is None else None
+        if reached is not None:
+            raise run.end_at(reached)
         if self.compactor is not None:
             compact(self.compactor, run)
         context = self._context(run)
         if self._remembering is not None:
             await self._remembering.inject(run, context)
-        at_hand = run.state.at_hand
         if at_hand is None:
             await self._calls.reserve(run, context)
             answer = await self._calls.ask(run, context)
@@ -341,13 +343,6 @@ class Loop:
         )
         state.non_progress = 0
         run.tell(vocabulary.RUN_REFLECTED, text, round=state.reflections)
-
-    def _check_limits(self, run: LoopRun) -> None:
-        if run.state.at_hand is not None:
-            return
-        reason = run.exceeded()
-        if reason is not None:
-            raise run.end_at(reason)
 
     def _context(self, run: LoopRun) -> Context:
         state = run.state

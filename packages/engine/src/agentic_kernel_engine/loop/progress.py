@@ -29,7 +29,7 @@ def judge(run: LoopRun, plan: Plan, observations: Sequence[Observation]) -> None
         goals = goals or kind is PushGoal or kind is CompleteGoal
         news = news or (kind is not Thought and not observation.error)
         # The provider's id of a call is left out, because it is new each time.
-        seen.append((action.tool, action.arguments) if isinstance(action, ToolCall) else action)
+        seen.append((action.tool, action.arguments) if type(action) is ToolCall else action)
         seen += observation.output, observation.error, observation.message
     if goals:
         run.record(vocabulary.STEP_OBSERVED, observations=observations, goals=state.goals)

@@ -22,7 +22,8 @@ from ..plans.observation import (
     TIMEOUT,
     Observation,
 )
-from ..values import check_text, decode, encode, encode_checked
+from ..values import INT_MAX, INT_MIN, check_text, decode, encode, encode_checked
+from ..values import plain as surely_stored
 from .deadline import DeadlinePassed, Timed, bounded
 from .schema import Fit
 from .signature import plain
@@ -211,6 +212,8 @@ def stored(result: Any, path: str = "output") -> Any:
     Raises:
         InvalidValue: It has no JSON form, or one that is over `MAX_OUTPUT` or may not be stored.
     """
+    if _whole(result):
+        return result
     try:
         text = encode(result, path)
     except InvalidValue as refused:
@@ -222,6 +225,14 @@ def stored(result: Any, path: str = "output") -> Any:
             "reference to it",
         )
     return decode(text)
+
+
+def _whole(result: Any) -> bool:
+    """True for most results that have no parts: they are stored as they are."""
+    kind = type(result)
+    if kind is str:  # JSON writes a character as six bytes at most.
+        return len(result) <= MAX_OUTPUT // 6 and surely_stored(result)
+    return result is None or kind is bool or (kind is int and INT_MIN <= result <= INT_MAX)
 
 
 def _formed(result: Any, path: str, refused: InvalidValue) -> bytes:
