@@ -29,16 +29,20 @@ _APPROVE = Route.APPROVE
 _encode = msgspec.json.Encoder().encode
 
 
-async def authorize(policy: Policy, run: LoopRun, at_hand: AtHand, context: Context) -> None:
+async def authorize(policy: Policy, run: LoopRun, at_hand: AtHand, context: Context) -> bool:
     """Ask the policy once about every action of a plan.
 
     A policy that raises or returns no `Decision` denies the action. An action that needs an
     approval is denied if the answer asks people to approve more than `SHOWN` bytes. A call that the
     planner marked as refused is not made, so the policy is not asked about it; nor are people asked
     about a call of a tool that the planner was not offered, because it is not made either.
+
+    Returns:
+        False if no action waits for people; `wait_for_people` is then not needed.
     """
     if at_hand.verdicts or not at_hand.plan.actions:
-        return
+        return True
+    waits = False
     decisions: list[Decision] = []
     room = SHOWN
     for index, action in enumerate(at_hand.plan.actions):
@@ -54,6 +58,7 @@ async def authorize(policy: Policy, run: LoopRun, at_hand: AtHand, context: Cont
             length = len(_encode(action))
             if length <= room:
                 room -= length
+                waits = True
                 judgement.digest = digest(action, f"{run.task.id}:{run.state.step}:{index}")
             else:
                 decision = judgement.decision = deny(
@@ -64,6 +69,7 @@ async def authorize(policy: Policy, run: LoopRun, at_hand: AtHand, context: Cont
         at_hand.verdicts.append(judgement)
         decisions.append(decision)
     run.record(vocabulary.PLAN_DECIDED, decisions=decisions)
+    return waits
 
 
 def _offered(run: LoopRun, action: ToolCall, context: Context) -> bool:

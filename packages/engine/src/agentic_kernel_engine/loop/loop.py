@@ -282,8 +282,9 @@ class Loop:
             if answer is None:
                 return  # A pause that was withdrawn meanwhile cut it short.
             at_hand = run.planned(*answer)
-        await approvals.authorize(self.policy, run, at_hand, context)
-        await approvals.wait_for_people(run, at_hand)
+        waits = await approvals.authorize(self.policy, run, at_hand, context)
+        if waits or run.job.inbox:
+            await approvals.wait_for_people(run, at_hand)
         observations = await routing.carry_out(self, run, at_hand, context)
         judge(run, at_hand.plan, observations)
         if self._remembering is not None:

@@ -420,6 +420,8 @@ def answer_of(answer: Any, run: LoopRun | None = None) -> Answer:
         if len(plan.actions) > run.limits.max_calls_per_answer:
             plan = _refused(plan, run)
     final = bool(plan.actions)
+    # True as long as each part was checked to be of the type that it is read back as.
+    readable = plan.provider is None or type(plan.provider) is dict
     try:
         if not type(plan.text) is type(plan.reasoning) is type(plan.model) is str:
             _check_texts(plan, _PLAN_TEXTS)
@@ -433,6 +435,7 @@ def answer_of(answer: Any, run: LoopRun | None = None) -> Answer:
                         f"actions[{index}]", f"has a name or an id of over {NAME} characters"
                     )
                 values.check(action.arguments, f"actions[{index}].arguments")
+                readable = readable and type(action.arguments) is dict
             elif type(action) is FinalAnswer:
                 values.check(action.output, f"actions[{index}].output")
             elif type(action) not in ACTIONS:
@@ -444,6 +447,7 @@ def answer_of(answer: Any, run: LoopRun | None = None) -> Answer:
             else:
                 final = False
                 _check_texts(action, TEXTS[type(action)], f"actions[{index}].")
+                readable = False
         if plan.provider is not None:
             values.check(plan.provider, "provider")
         if plan.usage is not NOTHING_USED:
@@ -455,7 +459,8 @@ def answer_of(answer: Any, run: LoopRun | None = None) -> Answer:
                 f"is {len(form):,} bytes of JSON, over the limit of "
                 f"{FINAL if final else KEPT:,} for one answer; give less at once, or a reference",
             )
-        _fitting(form)  # A later entry of the run must be able to read it back.
+        if not readable:
+            _fitting(form)  # A later entry of the run must be able to read it back.
     except (InvalidValue, TypeError, RecursionError, msgspec.MsgspecError) as error:
         raise PlannerError(
             "engine/bad_plan", f"the planner's answer cannot be stored: {text_of(error)}"
