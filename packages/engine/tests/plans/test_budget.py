@@ -64,7 +64,7 @@ def test_limits_are_within_a_grant_and_without_what_children_hold() -> None:
     capped = within(limits, Amounts(cost=9.0, tool_calls=3), 10.0)
     assert (capped.max_cost, capped.max_tool_calls) == (5.0, 3)
     assert (capped.max_iterations, capped.max_seconds) == (9, 10.0)
-    rest = without(capped, Amounts(iterations=4, tool_calls=5, cost=1.5), None)
+    rest = without(capped, shared(capped, None), Amounts(iterations=4, tool_calls=5, cost=1.5))
     assert (rest.max_cost, rest.max_tool_calls, rest.max_iterations) == (3.5, 0, 5)
     assert limits.max_cost == 5.0, "the given limits stay as they are"
 

@@ -130,7 +130,8 @@ async def _join(
     def leaving() -> bool:
         return run.job.stopping or run.out_of_time or run.reallotted
 
-    await grants.announce(run)
+    if run.untold:
+        await grants.announce(run)
     with _woken_in_time(run):
         while (task := await unless(run.job, leaving, delegation.join(run.job, child))) is None:
             if run.out_of_time:

@@ -24,7 +24,8 @@ _LONGEST: Final = 1.0
 
 async def attend(run: LoopRun) -> None:
     """At the beginning of a step: tell children of changed grants, and make room at a limit."""
-    await announce(run)
+    if run.untold:
+        await announce(run)
     if run.state.at_hand is None and run.exceeded() is not None:
         await make_room(run, lambda limits: run.exceeded(limits) is None, fence=True)
 
@@ -73,7 +74,7 @@ def _when_heard(run: LoopRun) -> Limits:
     """The run's limits as they will be once every child has heard of its grant."""
     shares = run.shares()
     caps = (grant.cap for grant in shares.grants.values())
-    return without(run.caps, plus(shares.used, *caps), run.granted)
+    return without(run.caps, run.shared, plus(shares.used, *caps))
 
 
 async def _will_hear(run: LoopRun) -> bool:

@@ -238,8 +238,8 @@ def place_of(run: LoopRun, grant: Grant) -> Metering | None:
 
 def _left(run: LoopRun, calls: int) -> Amounts:
     """What is left for children after the run's own next call and its open tool calls."""
-    own, taken = run.own, run.shares().taken
-    return minus(run.shared, own, taken, worst_case(run.worst), Amounts(tool_calls=calls))
+    begun = (Amounts(tool_calls=calls),) if calls else ()
+    return minus(run.shared, run.own, run.shares().taken, worst_case(run.worst), *begun)
 
 
 def _named(limits: Amounts) -> str:

@@ -93,9 +93,9 @@ class Ledger(Generic[S]):
     """
 
     __slots__ = (
-        "_base", "_began", "_clock", "_dump", "_handed", "_kept", "_seconds", "caps", "consumed",
-        "events", "granted", "heeded", "job", "landed", "limits", "one_step", "outcome_unknown",
-        "progress_room", "state", "task", "untold", "worst",
+        "_base", "_began", "_clock", "_dump", "_handed", "_kept", "_seconds", "_shared", "caps",
+        "consumed", "events", "granted", "heeded", "job", "landed", "limits", "one_step",
+        "outcome_unknown", "progress_room", "state", "task", "untold", "worst",
     )  # fmt: skip
 
     def __init__(
@@ -132,6 +132,8 @@ class Ledger(Generic[S]):
         """The same without what the children hold and used."""
         self.granted: Amounts | None = None
         """The Task's own grant; None if it has no part in the budget of a parent."""
+        self._shared: Amounts | None = None
+        """`shared`, once it was asked for."""
         self._seconds: float | None = None
         self.worst = NOTHING_USED
         """The worst case of the last call of a model, which is kept back for the next one."""
@@ -316,7 +318,9 @@ class Ledger(Generic[S]):
     @property
     def shared(self) -> Amounts:
         """The limits of the Task that its children share."""
-        return shared(self.caps, self.granted)
+        if self._shared is None:
+            self._shared = shared(self.caps, self.granted)
+        return self._shared
 
     @property
     def own(self) -> Amounts:
@@ -346,7 +350,7 @@ class Ledger(Generic[S]):
         """Compute the limits again after a grant was opened, changed or closed."""
         shares = self.state.shares
         taken = NONE_USED if shares is None else shares.taken
-        self.limits = self.caps if taken == NONE_USED else without(self.caps, taken, self.granted)
+        self.limits = self.caps if taken == NONE_USED else without(self.caps, self.shared, taken)
 
     def _take_up(self, grant: Mapping[str, Any] | None, shares: Shares | None) -> None:
         """Compute the limits at the entry of a run."""
@@ -365,6 +369,7 @@ class Ledger(Generic[S]):
         if self.granted is not None or self._seconds is not None:
             caps = within(caps, self.granted, self._seconds)
         self.caps = caps
+        self._shared = None
         self.refit()
 
     def _keep(self) -> None:

@@ -161,15 +161,14 @@ def within(limits: Limits, granted: Amounts | None, seconds: float | None = None
     return capped
 
 
-def without(limits: Limits, taken: Amounts, granted: Amounts | None) -> Limits:
+def without(limits: Limits, held: Amounts, taken: Amounts) -> Limits:
     """These limits without what the children hold and used; 0 if nothing is left.
 
     Args:
-        granted: As for `shared`.
+        held: The `shared` part of the limits.
     """
     rest = _copy(limits)
-    held, gone = amounts_of(shared(limits, granted)), amounts_of(taken)
-    for name, amount, less in zip(_LIMITS, held, gone, strict=True):
+    for name, amount, less in zip(_LIMITS, amounts_of(held), amounts_of(taken), strict=True):
         if amount is not None:
             left = amount - less if less else amount
             _set(rest, name, left if left > 0 else 0)
