@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import logging
+import selectors
+import socket
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Final
 
 import psycopg
@@ -18,8 +21,6 @@ from .queries import RENEW
 _log: Final = logging.getLogger(__name__)
 _PATIENCE: Final = 0.2
 """Seconds between two attempts to reach the server."""
-_ATTENTION: Final = 0.2
-"""The longest time, in seconds, until the thread sees that it is closed."""
 
 
 class Keeper:
@@ -44,6 +45,8 @@ class Keeper:
         self._hosts: set[str] = set()
         self._lock = threading.Lock()
         self._closing = threading.Event()
+        self._bell, self._ear = socket.socketpair()
+        """A byte written to the one wakes the thread, which waits at the other."""
         self._thread: threading.Thread | None = None
 
     def keep(self, host: str) -> None:
@@ -70,7 +73,11 @@ class Keeper:
         """End the thread, and wait until it has ended."""
         self._closing.set()
         if self._thread is not None:
+            with suppress(OSError):  # It was closed before.
+                self._bell.send(b"\0")
             self._thread.join()
+        self._bell.close()
+        self._ear.close()
 
     def _run(self) -> None:
         while not self._closing.is_set():
@@ -86,13 +93,17 @@ class Keeper:
     def _keep(self, connection: psycopg.Connection[Any]) -> None:
         connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self._channel)))
         due = 0.0
-        while not self._closing.is_set():
-            if time.monotonic() >= due:
-                due = time.monotonic() + self._lease / 4
-                self._renew_all(connection)
-            wait = max(0.0, min(_ATTENTION, due - time.monotonic()))
-            for notice in connection.notifies(timeout=wait):
-                self._tell(notice.payload)
+        with selectors.DefaultSelector() as either:
+            either.register(connection, selectors.EVENT_READ)
+            either.register(self._ear, selectors.EVENT_READ)
+            while not self._closing.is_set():
+                if time.monotonic() >= due:
+                    due = time.monotonic() + self._lease / 4
+                    self._renew_all(connection)
+                # The notices that came with an answer are here already.
+                for notice in connection.notifies(timeout=0):
+                    self._tell(notice.payload)
+                either.select(max(0.0, due - time.monotonic()))
 
     def _renew_all(self, connection: psycopg.Connection[Any]) -> None:
         with self._lock:
