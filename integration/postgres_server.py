@@ -8,7 +8,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from secrets import token_hex
 from types import TracebackType
@@ -97,11 +97,18 @@ def server() -> Iterator[str]:
         yield server.place
 
 
-@pytest.fixture
-def schema(server: str) -> Iterator[str]:
-    """A name that no other test uses; on a server that stays, what it names is removed."""
+@contextmanager
+def named_schema(server: str) -> Iterator[str]:
+    """A schema's name that nobody else uses; on a server that stays, the schema is removed."""
     name = f"test_{token_hex(6)}"
     yield name
     if os.environ.get("DATABASE_URL"):
         with psycopg.connect(server, autocommit=True) as connection:
             connection.execute(f"DROP SCHEMA IF EXISTS {name} CASCADE")
+
+
+@pytest.fixture
+def schema(server: str) -> Iterator[str]:
+    """A schema's name that no other test uses; see `named_schema`."""
+    with named_schema(server) as name:
+        yield name

@@ -63,25 +63,90 @@ PRODUCTS: Final = """
 
 Invariant 2 of the book is Architectural Equivalence: unlike agentic products, with their own
 methods, words, substrates and stores, stand on the same kernel, and the kernel has nothing that
-belongs to one of them. `integration/products/builds` is a build runner without any model. It uses
-the kernel and the engine as they are, and the kit gates it. Its `README.md` says what the kernel
-gave it and what it had to bring.
+belongs to one of them. `integration/products/builds` is a build runner without any model.
+`integration/products/helpdesk` is a help desk with a model, memory, approvals and many users. Both
+use the kernel and the engine as they are, and the kit gates both. Their `README.md` files say what
+the kernel gave them and what they had to bring.
 
-| concept | build runner |
-| --- | --- |
-| Task | one attempt to make a target; its number is part of the id |
-| instructions | the recipe: commands, inputs and outputs |
-| substrate | a process for each line of the recipe |
-| state of a run | the number of lines that are done, and if the next one has begun |
-| result | the digests of the outputs |
-| failure | a line that failed, an input that changed, an output that is missing |
-| an effect whose outcome is unknown | a line that was cut off: run again and named, or refused |
-| pause | after the line that is running |
-| kill | ends all processes of the target |
-| events | the lines as they begin, and their output |
-| store | SQLite, on one machine |
-| planner, model, memory, approvals | none |
 """
+_CONCEPTS: Final = (
+    (
+        "Task",
+        "one attempt to make a target; its number is part of the id",
+        "one message of a customer; a later one goes on with an earlier one",
+    ),
+    (
+        "instructions",
+        "the recipe: commands, inputs and outputs",
+        "the customer's words",
+    ),
+    (
+        "substrate",
+        "a process for each line of the recipe",
+        "a Loop with a planner and two tools",
+    ),
+    (
+        "state of a run",
+        "the number of lines that are done, and if the next one has begun",
+        "the Loop's: the plan at hand, the transcript's place, what was spent",
+    ),
+    (
+        "result",
+        "the digests of the outputs",
+        "the answer to the customer",
+    ),
+    (
+        "failure",
+        "a line that failed, an input that changed, an output that is missing",
+        "a limit that was reached, a provider that failed",
+    ),
+    (
+        "an effect whose outcome is unknown",
+        "a line that was cut off: run again and named, or refused",
+        "none: a refund has a key and is repeated without a second payment",
+    ),
+    (
+        "pause",
+        "after the line that is running",
+        "for an approval, for the customer's reply, for the next worker",
+    ),
+    (
+        "kill",
+        "ends all processes of the target",
+        "withdraws the ticket",
+    ),
+    (
+        "events",
+        "the lines as they begin, and their output",
+        "tool calls, requests, decisions and replies",
+    ),
+    (
+        "who acts",
+        "nobody: Tasks have no principal",
+        "the customer; one worker serves all of them",
+    ),
+    (
+        "who decides",
+        "nobody",
+        "people, from other processes",
+    ),
+    (
+        "at the same time",
+        "targets whose needs are made",
+        "as many tickets as a worker has slots, on any number of workers",
+    ),
+    (
+        "store",
+        "SQLite, on one machine",
+        "Postgres, for any number of machines",
+    ),
+    (
+        "planner, model, memory, approvals",
+        "none",
+        "all of them",
+    ),
+)
+"""The same word of the kernel in both products."""
 
 
 def runtime(name: str) -> Any:
@@ -161,6 +226,7 @@ def page(verdicts: Mapping[str, Sequence[str]]) -> str:
         + "\n## Where what the model is shown is not compared\n\n"
         + table(["runtime", "scenario", "why"], unseen)
         + PRODUCTS
+        + table(("concept", "build runner", "help desk"), _CONCEPTS)
     )
 
 
