@@ -188,6 +188,7 @@ def test_whatever_the_local_model_does_no_money_goes_without_an_approval(
     command: Command, text: str
 ) -> None:
     command.run("open", "ann", text, "--steps", "6")
+    state = "queued"
     for _ in range(7):
         command.run("work", "--until-quiet")
         state = command.run("show", "1").splitlines()[0].partition(": ")[2]
