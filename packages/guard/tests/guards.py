@@ -9,8 +9,6 @@ from agentic_kernel_guard import (
     CapabilitySpec,
     DefaultPolicy,
     DriverCall,
-    Frame,
-    FrameLimits,
     Guard,
     Key,
     Keyring,
@@ -18,7 +16,6 @@ from agentic_kernel_guard import (
     Principals,
     RawResult,
     Registry,
-    ResponseMode,
     SafetyClass,
 )
 from agentic_kernel_guard.policy import GuardRules
@@ -27,7 +24,7 @@ from agentic_kernel_guard.stores import GuardStore
 ANN, BOB = Principal("ann", "acme"), Principal("bob", "acme")
 KEYS = Keyring([Key("k1", bytes(range(32)))])
 WHY = "the customer asked for it"
-SECRET = "4111-secret"
+SECRET = "4111 1111 1111 1111"
 
 
 class Operations:
@@ -36,58 +33,13 @@ class Operations:
     def __init__(self) -> None:
         self.calls: list[tuple[str, dict[str, Any]]] = []
         self.error: Exception | None = None
+        self.result: Any = [{"id": n, "name": f"n{n}", "card": SECRET} for n in range(100)]
 
     async def run(self, call: DriverCall, idempotent: bool) -> RawResult:
         self.calls.append((call.operation, dict(call.arguments)))
         if self.error is not None:
             raise self.error
-        rows = [{"id": n, "name": f"n{n}", "card": SECRET} for n in range(100)]
-        return RawResult(rows, "operations", "crm")
-
-
-class Marks:
-    """Replaces one known secret."""
-
-    def text(self, text: str) -> tuple[str, int]:
-        return text.replace(SECRET, "[gone]"), text.count(SECRET)
-
-    def value(self, value: Any) -> tuple[Any, int]:
-        if isinstance(value, str):
-            return self.text(value)
-        if isinstance(value, dict):
-            return {key: self.value(each)[0] for key, each in value.items()}, 0
-        if isinstance(value, list):
-            return [self.value(each)[0] for each in value], 0
-        return value, 0
-
-
-class Shown:
-    """Shows rows with the fields that are allowed."""
-
-    redactor = Marks()
-
-    def frame(
-        self, raw: RawResult, *, mode: ResponseMode, constraints: FrameLimits, handle: str | None
-    ) -> Frame:
-        if mode == "raw" and not constraints.raw:
-            raise PermissionError("raw")
-        allowed = constraints.allowed_fields
-        rows = tuple(
-            {
-                key: self.redactor.value(value)[0]
-                for key, value in row.items()
-                if (allowed is None or key in allowed) and key not in constraints.sensitive_fields
-            }
-            for row in raw.value[: constraints.max_rows]
-        )
-        return Frame(mode, raw.source, f"{len(raw.value)} rows", rows, handle=handle)
-
-    def select(
-        self, value: Any, *, fields: Any, equals: Any, offset: int, limit: int | None
-    ) -> Any:
-        rows = [row for row in value if all(row.get(key) == one for key, one in equals.items())]
-        rows = rows[offset : None if limit is None else offset + limit]
-        return rows if fields is None else [{key: row.get(key) for key in fields} for row in rows]
+        return RawResult(self.result, "operations", "crm")
 
 
 SPECS = [
@@ -112,7 +64,7 @@ class World:
         self.now = 1_700_000_000.0
         self.store = store or MemoryGuardStore()
         self.guard = Guard(
-            Registry(SPECS), self.operations, firewall=Shown(), policy=policy or DefaultPolicy(),
+            Registry(SPECS), self.operations, policy=policy or DefaultPolicy(),
             store=self.store, keys=KEYS, resolver=self, clock=lambda: self.now,
         )  # fmt: skip
 

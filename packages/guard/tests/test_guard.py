@@ -23,7 +23,9 @@ from agentic_kernel_guard import (
     Indeterminate,
     Narrower,
     NoEffect,
+    NotShown,
     Query,
+    RawRefused,
     RulePolicy,
     TokenRefused,
     UnknownPrincipal,
@@ -55,9 +57,9 @@ async def refusal(world: World, token: str, who: Principal = ANN, given: Any = I
 async def test_what_is_granted_runs_once_and_is_explained(store: GuardStore) -> None:
     world = World(store=store, ann="writer")
     token = await world.guard.grant_capability(want("change"), ANN, WHY)
-    frame = await world.guard.invoke(token, ANN, ID)
+    frame = await world.guard.invoke(token, ANN, ID, "table")
     assert frame is not None
-    assert (len(frame.rows), frame.rows[3]) == (50, {"id": 3, "name": "n3"})
+    assert (len(frame.rows), frame.rows[3]) == (50, {"id": 3, "name": "n3", "card": "[hidden]"})
     assert world.operations.calls == [("change", ID)]
     assert await refusal(world, token) == "used_up"
     links = await store.links()
@@ -196,6 +198,52 @@ async def test_the_same_key_is_the_same_action(store: GuardStore) -> None:
     assert await refusal(world, token, given={"id": 2}) == "other"
 
 
+async def test_a_mode_that_is_not_allowed_is_refused_before_the_call() -> None:
+    world = World(ann="admin")
+    token = await world.guard.grant_capability(want("purge", uses=1), ANN)
+    with pytest.raises(RawRefused):
+        await world.guard.invoke(token, ANN, ID, "raw")
+    with pytest.raises(InvalidValue, match="response_mode: use one of"):
+        await world.guard.invoke(token, ANN, ID, "everything")  # type: ignore[arg-type]
+    assert world.operations.calls == []
+    assert await world.guard.invoke(token, ANN, ID) is not None
+
+
+async def test_a_repeated_call_shows_what_may_be_seen_now() -> None:
+    world = World(ann="admin raw_reader")
+    token = await world.guard.grant_capability(want("purge", key="k"), ANN)
+    frame = await world.guard.invoke(token, ANN, ID, "raw")
+    assert frame is not None
+    assert SECRET in str(frame.value)
+    world.roles["ann"] = {"admin"}
+    token = await world.guard.grant_capability(want("purge", key="k"), ANN)
+    again = await world.guard.invoke(token, ANN, ID, "table")
+    assert again is not None
+    assert (again.mode, again.handle) == ("table", frame.handle)
+    assert SECRET not in str(again.as_json())
+    world.now += 3_600
+    token = await world.guard.grant_capability(want("purge", key="k"), ANN)
+    with pytest.raises(HandleRefused):
+        await world.guard.invoke(token, ANN, ID, "table")
+    assert len(world.operations.calls) == 1
+
+
+async def test_a_result_without_a_form_of_json_is_shown_or_said() -> None:
+    world = World(ann="admin raw_reader")
+    world.operations.result = {"at": object()}
+    for mode, shown in (("table", {"at": "[object]"}), ("raw", None)):
+        token = await world.guard.grant_capability(want("purge"), ANN)
+        if shown is None:
+            with pytest.raises(NotShown, match="was carried out, but its result has no form"):
+                await world.guard.invoke(token, ANN, ID, mode)  # type: ignore[arg-type]
+        else:
+            frame = await world.guard.invoke(token, ANN, ID, mode)  # type: ignore[arg-type]
+            assert frame is not None
+            assert (frame.rows, frame.handle) == ((shown,), None)
+    ends = [link.entry for link in await world.store.links() if link.entry["kind"] == "ended"]
+    assert [end["outcome"] for end in ends] == ["succeeded", "succeeded"]
+
+
 @pytest.mark.parametrize(
     ("name", "error", "kind", "outcome"),
     [
@@ -226,8 +274,13 @@ async def test_a_field_that_is_hidden_is_no_filter() -> None:
     )
     assert frame is not None
     assert frame.handle is not None
+    for name in ("card", "CARD", "ca_rd", "password"):
+        with pytest.raises(InvalidValue, match="hidden"):
+            await world.guard.expand(frame.handle, ANN, Query(equals=((name, "x"),)))
     with pytest.raises(InvalidValue, match="hidden"):
-        await world.guard.expand(frame.handle, ANN, Query(equals=(("card", SECRET),)))
+        await world.guard.expand(frame.handle, ANN, Query(equals=(("name", SECRET),)))
+    page = await world.guard.expand(frame.handle, ANN, Query(equals=(("name", "n7"),)))
+    assert page.rows == ({"id": 7, "name": "n7", "card": "[hidden]"},)
     world.now += 3_600
     with pytest.raises(HandleRefused):
         await world.guard.expand(frame.handle, ANN)

@@ -10,9 +10,20 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .drivers import Driver, DriverCall, Indeterminate, NoEffect
     from .errors import GuardError
-    from .firewall import Budgets, Cut, Frame, FrameLimits, RawResult, ResponseMode
+    from .firewall import (
+        Budgets,
+        Cut,
+        Firewall,
+        Frame,
+        FrameLimits,
+        RawRefused,
+        RawResult,
+        Redactor,
+        RedactorStream,
+        ResponseMode,
+    )
     from .grants import ApprovalNeeded, CapabilityRequest, Denied, Narrower
-    from .guard import Guard
+    from .guard import Guard, NotShown
     from .handles import HandleRefused, Query
     from .policy import Constraints, Decision, DefaultPolicy, Request, RulePolicy
     from .ports import Redacts, Routes, Shows
@@ -31,23 +42,69 @@ if TYPE_CHECKING:
     from .trace import ActionTrace, Broken, Head
 
 __all__ = [
-    "ActionTrace", "ApprovalNeeded", "AsGiven", "Broken", "Budgets", "CapabilityRequest",
-    "CapabilitySpec", "Constraints", "Cut", "Decision", "DefaultPolicy", "Denied", "Driver",
-    "DriverCall", "Found", "Frame", "FrameLimits", "Guard", "GuardError", "GuardStore",
-    "HandleRefused", "Head", "Indeterminate", "Key", "Keyring", "MemoryGuardStore", "Narrower",
-    "NoEffect", "PostgresGuardStore", "Principals", "Query", "RawResult", "Redacts",
-    "Registry", "Request", "Resolver", "ResponseMode", "Routes", "RuleError", "RulePolicy",
-    "RuleSet", "SQLiteGuardStore",
-    "SafetyClass", "Sensitivity", "Shows", "StoreFailed", "TokenRefused", "UnknownCapability",
+    "ActionTrace",
+    "ApprovalNeeded",
+    "AsGiven",
+    "Broken",
+    "Budgets",
+    "CapabilityRequest",
+    "CapabilitySpec",
+    "Constraints",
+    "Cut",
+    "Decision",
+    "DefaultPolicy",
+    "Denied",
+    "Driver",
+    "DriverCall",
+    "Firewall",
+    "Found",
+    "Frame",
+    "FrameLimits",
+    "Guard",
+    "GuardError",
+    "GuardStore",
+    "HandleRefused",
+    "Head",
+    "Indeterminate",
+    "Key",
+    "Keyring",
+    "MemoryGuardStore",
+    "Narrower",
+    "NoEffect",
+    "NotShown",
+    "PostgresGuardStore",
+    "Principals",
+    "Query",
+    "RawRefused",
+    "RawResult",
+    "Redactor",
+    "RedactorStream",
+    "Redacts",
+    "Registry",
+    "Request",
+    "Resolver",
+    "ResponseMode",
+    "Routes",
+    "RuleError",
+    "RulePolicy",
+    "RuleSet",
+    "SQLiteGuardStore",
+    "SafetyClass",
+    "Sensitivity",
+    "Shows",
+    "StoreFailed",
+    "TokenRefused",
+    "UnknownCapability",
     "UnknownPrincipal",
-]  # fmt: skip
+]
 
 _NAMES = {
     "drivers": "Driver DriverCall Indeterminate NoEffect",
     "errors": "GuardError",
-    "firewall": "Budgets Cut Frame FrameLimits RawResult ResponseMode",
+    "firewall": "Budgets Cut Firewall Frame FrameLimits RawRefused RawResult Redactor "
+    "RedactorStream ResponseMode",
     "grants": "ApprovalNeeded CapabilityRequest Denied Narrower",
-    "guard": "Guard",
+    "guard": "Guard NotShown",
     "handles": "HandleRefused Query",
     "policy": "Constraints Decision DefaultPolicy Request RulePolicy",
     "ports": "Redacts Routes Shows",

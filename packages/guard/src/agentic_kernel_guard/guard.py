@@ -18,7 +18,8 @@ from agentic_kernel_engine.edges import instance, seconds, whole
 from . import handles
 from .canonical import canonical, digest
 from .drivers import DriverCall, Indeterminate, NoEffect
-from .firewall import Cut, Frame, FrameLimits, RawResult, ResponseMode
+from .errors import GuardError
+from .firewall import Cut, Firewall, Frame, FrameLimits, RawResult, ResponseMode
 from .grants import (
     DEEPEST,
     ApprovalNeeded,
@@ -50,17 +51,28 @@ class Unknown(InvalidValue):
     """The trace has no such action."""
 
 
+class NotShown(GuardError):
+    """The call has run, and its result cannot be shown in the mode that was asked for."""
+
+    def __init__(self, capability: str, mode: str) -> None:
+        super().__init__(
+            "guard/not_shown",
+            f"{capability[:200]} was carried out, but its result has no form of JSON and cannot be "
+            f"shown as {mode}; ask for a summary",
+        )
+
+
 class Guard:
     """Decides, carries out, shows and records.
 
     Args:
         registry: The capabilities.
         router: Carries calls out.
-        firewall: Makes what a model may see.
         policy: Decides.
         store: Keeps the state; the caller closes it.
         keys: Signs tokens and heads.
         resolver: Says what a principal is; `AsGiven` in a Host.
+        firewall: Makes what a model may see; a `Firewall` with its defaults unless it is given.
         name: The guard's name: the issuer and the audience of its tokens.
         clock: Seconds since 1970.
     """
@@ -70,11 +82,11 @@ class Guard:
         registry: Registry,
         router: Routes,
         *,
-        firewall: Shows,
         policy: GuardRules,
         store: GuardStore,
         keys: Keyring,
         resolver: Resolver | AsGiven,
+        firewall: Shows | None = None,
         name: str = "guard",
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -82,7 +94,7 @@ class Guard:
         self.policy: Final = policy
         self.store: Final = store
         self._router = router
-        self._firewall = firewall
+        self._firewall = Firewall() if firewall is None else firewall
         self._keys = instance(keys, "keys", Keyring)
         self._resolver = resolver
         self._name = name
@@ -228,7 +240,8 @@ class Guard:
         """Carry out what a token grants, and show what may be seen of the result.
 
         The policy is asked again, with the roles that the principal has now. A token with a key
-        answers a repeated call with the recorded frame.
+        answers a repeated call with the recorded frame. If the principal may see less by now, the
+        frame is made again from the kept result.
 
         Args:
             dry_run: True to check everything that can be checked without spending or running;
@@ -239,6 +252,7 @@ class Guard:
             Denied: The policy denies the call now, or a rate limit is used up.
             Indeterminate: The call may have had an effect; it is not repeated.
             NoEffect: The call failed and certainly had no effect.
+            RawRefused: This principal may not see raw output; nothing was called.
         """
         claims = self._opened(token)
         if (claims.sub, claims.ten) != (principal.name, principal.tenant):
@@ -256,6 +270,8 @@ class Guard:
         )  # fmt: skip
         action = _action(claims)
         decision, spent = await self._decided(request, look=dry_run)
+        shown = Constraints.of_json(claims.con).narrowed(decision.constraints)
+        self._firewall.check(response_mode, _limits(shown))
         said = self._entry(
             action, "began", now, who, spec, dig=given, decision=decision,
             justification=claims.why, task=claims.tsk, key=claims.key, token=claims.jti,
@@ -263,9 +279,7 @@ class Guard:
         said["arguments"] = self._firewall.redactor.value(dict(arguments))[0]
         self._refuse_unless_allowed(decision, claims.apv, claims.dig, who, action, said)
         if said["kind"] == "denied":
-            denial = f"d_{token_hex(16)}"
-            await self.store.append(_written({**said, "action": denial, "of": action}))
-            raise Denied(said["reason"], denial, decision)
+            raise await self._denied(said, decision)
         if dry_run:
             return None
         what = digest([claims.sub, claims.ten, claims.cap, claims.op, given])
@@ -273,17 +287,13 @@ class Guard:
             Begin(action, what, claims.chain, claims.exp, spent, now, _written(said))
         )
         if begun.state == "known":
-            return _recorded(begun.result, action)
+            return await self._again(begun.result, action, who, response_mode, shown)
         if begun.state != "begun":
             reason = _REFUSED[begun.state]
             if begun.state == "limited" and decision.verdict and decision.verdict.limit:
                 reason = limit_reason(decision.rule, decision.verdict.limit)
-            denied = {**said, "kind": "denied", "action": f"d_{token_hex(16)}", "reason": reason}
-            await self.store.append(_written(denied))
-            if begun.state == "limited":
-                raise Denied(reason, denied["action"], decision)
-            raise TokenRefused(begun.state, reason)
-        shown = Constraints.of_json(claims.con).narrowed(decision.constraints)
+            denial = await self._denied({**said, "reason": reason}, decision)
+            raise denial if begun.state == "limited" else TokenRefused(begun.state, reason)
         call = DriverCall(spec.name, spec.operation, arguments, action, shown.as_json(), timeout)
         return await self._run(call, spec, who, shown, response_mode, said)
 
@@ -304,13 +314,11 @@ class Guard:
         shown = Constraints.of_json(stored.constraints).narrowed(
             self.policy.decide(Request(spec, who, _moment(now))).constraints
         )
-        allowed = shown.allowed_fields
-        hidden = {name for name, _ in query.equals} & shown.sensitive_fields
-        if allowed is not None:
-            hidden |= {name for name, _ in query.equals} - allowed
-        if hidden:
-            # Filtering by a field would tell its values one by one.
-            raise InvalidValue("query.equals", f"cannot filter by {sorted(hidden)[0]!a}: hidden")
+        limits = _limits(shown)
+        for name, wanted in query.equals:
+            # Filtering by what is not shown would tell its values one by one.
+            if self._firewall.hides(name, limits) or self._firewall.redactor.value(wanted)[1]:
+                raise InvalidValue("query.equals", f"cannot filter by {name[:80]!a}: hidden")
         part = self._firewall.select(
             stored.value,
             fields=query.fields,
@@ -319,7 +327,7 @@ class Guard:
             limit=query.limit,
         )
         raw = RawResult(part, stored.driver, stored.source)
-        frame = self._firewall.frame(raw, mode="table", constraints=_limits(shown), handle=handle)
+        frame = self._firewall.frame(raw, mode="table", constraints=limits, handle=handle)
         entry = self._entry(f"x_{token_hex(16)}", "expanded", now, who, spec)
         # The id of a handle opens it; the trace has its digest.
         entry["handle"] = hashlib.sha256(handle.encode()).hexdigest()
@@ -438,13 +446,37 @@ class Guard:
             frame = self._firewall.frame(
                 raw, mode=mode, constraints=_limits(shown), handle=kept.handle if kept else None
             )
+            result = _Result(frame=frame.as_json(), shown=shown.as_json())
+            msgspec.json.encode(result)
         except Exception as error:
             # The call has run; only what it answered cannot be shown in this mode.
             code = getattr(error, "code", type(error).__name__)
             await self._end(ended, "succeeded", code, _Result(error=code), kept)
-            raise
-        await self._end(ended, "succeeded", "", _Result(frame=frame.as_json()), kept)
+            raise NotShown(spec.name, mode) from error
+        await self._end(ended, "succeeded", "", result, kept)
         return frame
+
+    async def _again(
+        self, result: str | None, action: str, who: Principal, mode: ResponseMode,
+        shown: Constraints,
+    ) -> Frame:  # fmt: skip
+        """The answer to an action that was carried out before, for what may be seen now."""
+        known = _recorded(result, action)
+        frame, before = _frame_of(known.frame or {}), Constraints.of_json(known.shown or {})
+        if before.narrowed(shown) == before:
+            return frame
+        stored = await handles.found(self.store, frame.handle, who, self._now())
+        raw = RawResult(stored.value, stored.driver, stored.source)
+        return self._firewall.frame(
+            raw, mode=mode, constraints=_limits(before.narrowed(shown)), handle=frame.handle
+        )
+
+    async def _denied(self, said: dict[str, Any], decision: Decision) -> Denied:
+        """Record a denial of an action; the error to raise."""
+        action = f"d_{token_hex(16)}"
+        entry = {**said, "kind": "denied", "action": action, "of": said["action"]}
+        await self.store.append(_written(entry))
+        return Denied(said["reason"], action, decision)
 
     async def _end(
         self, entry: dict[str, Any], outcome: str, code: str, result: _Result,
@@ -485,6 +517,8 @@ class _Result(msgspec.Struct):
 
     frame: dict[str, Any] | None = None
     error: str = ""
+    shown: dict[str, Any] | None = None
+    """The `Constraints` under which the frame was made."""
 
 
 _REFUSED: Final = {
@@ -495,20 +529,26 @@ _REFUSED: Final = {
 }
 
 
-def _recorded(result: str | None, action: str) -> Frame:
-    """The recorded answer of an action that was begun before."""
+def _recorded(result: str | None, action: str) -> _Result:
+    """The recorded answer of an action that was begun before.
+
+    Raises:
+        NoEffect: It failed.
+        Indeterminate: Its end is not recorded.
+    """
     found = _Result() if result is None else msgspec.json.decode(result, type=_Result)
     if found.frame is not None:
-        frame = dict(found.frame)
-        frame["rows"] = tuple(frame["rows"])
-        frame["cuts"] = tuple(Cut(**cut) for cut in frame["cuts"])
-        frame["taint"] = tuple(frame["taint"])
-        return Frame(**frame)
+        return found
     if found.error:
         raise NoEffect(f"the action {action} was tried before and failed: {found.error}")
     raise Indeterminate(
         f"the action {action} was begun before and may have had an effect; look at the target"
     )
+
+
+def _frame_of(data: Mapping[str, Any]) -> Frame:
+    lists = {"rows": tuple(data["rows"]), "taint": tuple(data["taint"])}
+    return Frame(**{**data, **lists, "cuts": tuple(Cut(**cut) for cut in data["cuts"])})
 
 
 def _action(claims: Claims) -> str:

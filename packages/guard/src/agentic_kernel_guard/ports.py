@@ -28,6 +28,14 @@ class Shows(Protocol):
         """What the trace is redacted by."""
         ...
 
+    def check(self, mode: object, constraints: FrameLimits) -> None:
+        """Refuse a mode that is not known or not allowed, before the call is made."""
+        ...
+
+    def hides(self, field: str, constraints: FrameLimits) -> bool:
+        """True if the values of a field of the rows are not shown."""
+        ...
+
     def frame(
         self, raw: RawResult, *, mode: ResponseMode, constraints: FrameLimits, handle: str | None
     ) -> Frame:

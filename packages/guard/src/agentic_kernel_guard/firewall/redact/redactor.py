@@ -1,0 +1,213 @@
+"""Redactor: replaces secrets and personal data in texts and values."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from typing import Any, Final
+from uuid import UUID
+
+from . import folding
+from .finding import spans
+from .stream import RedactorStream
+
+HIDDEN: Final = "[hidden]"
+"""Stands for the value of a sensitive field."""
+TOO_DEEP: Final = "[too deep]"
+"""Stands for what lies deeper than is looked at."""
+SECRET_FIELDS: Final = frozenset({
+    "password", "passwd", "passphrase", "secret", "client_secret", "api_key", "api_token",
+    "access_key", "access_token", "refresh_token", "id_token", "auth_token", "session_token",
+    "private_key", "secret_key", "aws_secret_access_key", "authorization", "proxy_authorization",
+    "cookie", "set_cookie",
+})  # fmt: skip
+"""Fields whose values are replaced, whatever they are. Case and marks in a name do not count."""
+DEEPEST: Final = 100
+"""The deepest value that is looked at."""
+NESTED: Final = 8
+"""The most texts of JSON inside of one another that are looked at."""
+_REMEMBERED: Final = 4_096
+_OPEN: Final = {"{": "}", "[": "]", '"': '"'}
+
+
+class Redactor:
+    """Replaces secrets and personal data by markers such as ``[card]``.
+
+    It finds mail addresses, phone numbers, cards, IBANs, US and German national ids, keys of
+    vendors, private keys, JSON Web Tokens and bearer tokens, also with invisible characters in
+    them. It takes time linear to the size.
+
+    Args:
+        fields: Names of fields whose values are always replaced, at any depth.
+    """
+
+    def __init__(self, fields: Iterable[str] = SECRET_FIELDS) -> None:
+        self._fields = frozenset(map(folding.name, fields))
+        self._names: dict[str, tuple[str, int, bool]] = {}
+
+    def hiding(self, fields: Iterable[str]) -> Redactor:
+        """A redactor that also replaces the values of these fields."""
+        more = frozenset(map(folding.name, fields)) - self._fields
+        if not more:
+            return self
+        return Redactor(self._fields | more)
+
+    def hides(self, field: str) -> bool:
+        """True if the values of a field are replaced."""
+        return self.field(field)[2]
+
+    def field(self, name: str) -> tuple[str, int, bool]:
+        """A field's name without secrets, how many were in it, and True if its value is hidden."""
+        known = self._names.get(name)
+        if known is None:
+            known = (*self._inline(name), folding.name(name) in self._fields)
+            if len(self._names) < _REMEMBERED and len(name) <= 256:
+                self._names[name] = known
+        return known
+
+    def text(self, text: str) -> tuple[str, int]:
+        """The text without them, and how many parts were replaced.
+
+        A text that is JSON, or has a line of JSON, is looked at as the value that it stands for.
+        """
+        return self._text(text, 0, 0)
+
+    def value(self, value: Any) -> tuple[Any, int]:
+        """The value without them, and how many parts were replaced.
+
+        Keys are redacted, too. Values of other types than those of JSON, tuples, sets, bytes,
+        numbers and times are replaced whole.
+        """
+        return self._value(value, 0, 0)
+
+    def stream(self) -> RedactorStream:
+        """A redactor of a text that comes in chunks. It does not read JSON."""
+        return RedactorStream()
+
+    def _inline(self, text: str) -> tuple[str, int]:
+        found = spans(text)
+        if not found:
+            return text, 0
+        parts: list[str] = []
+        at = 0
+        for span in found:
+            parts += (text[at : span.start], f"[{span.kind}]")
+            at = span.end
+        return "".join(parts) + text[at:], len(found)
+
+    def _text(self, text: str, depth: int, nested: int) -> tuple[str, int]:
+        count = 0
+        said = self._json(text, depth, nested) if _like_json(text) else None
+        if said is None and "\n" in text:
+            lines = [
+                (_like_json(line) and self._json(line, depth, nested)) or (line, 0)
+                for line in text.split("\n")
+            ]
+            said = "\n".join(line for line, _ in lines), sum(each for _, each in lines)
+        if said is not None:
+            text, count = said
+        text, more = self._inline(text)
+        return text, count + more
+
+    def _json(self, text: str, depth: int, nested: int) -> tuple[str, int] | None:
+        """A text of JSON, redacted; None if it is not JSON."""
+        if nested == NESTED:
+            return TOO_DEEP, 1
+        twice = False
+
+        def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
+            nonlocal twice
+            made = dict(items)
+            twice |= len(made) != len(items)
+            return made
+
+        try:
+            value = json.loads(text, object_pairs_hook=pairs)
+        except RecursionError:
+            return TOO_DEEP, 1
+        except ValueError:
+            return None
+        made, count = self._value(value, depth, nested + 1)
+        # Of two equal keys, only the second one was looked at.
+        if not count and not twice:
+            return text, 0
+        return json.dumps(made, ensure_ascii=False), count
+
+    def _value(self, value: Any, depth: int, nested: int) -> tuple[Any, int]:
+        if value is None or isinstance(value, (bool, float)):
+            return value, 0
+        if isinstance(value, str):
+            return self._text(str.__str__(value), depth, nested)
+        if isinstance(value, (int, Decimal)):
+            said, count = self._number(value)
+            return (said, count) if count else (value, 0)
+        if isinstance(value, (bytes, bytearray, memoryview)):
+            return self._bytes(bytes(value), depth, nested)
+        if isinstance(value, (date, datetime, time, timedelta, UUID)):
+            return value, 0
+        if depth == DEEPEST:
+            return TOO_DEEP, 1
+        if isinstance(value, Mapping):
+            return self._mapping(value, depth, nested)
+        if isinstance(value, (list, tuple, set, frozenset)):
+            parts = [self._value(each, depth + 1, nested) for each in value]
+            count = sum(each for _, each in parts)
+            if not count:
+                return value, 0
+            kinds: tuple[type[Any], ...] = (list, tuple, set, frozenset)
+            kind = next(each for each in kinds if isinstance(value, each))
+            return kind(part for part, _ in parts), count
+        return f"[{type(value).__name__}]", 1
+
+    def _number(self, value: int | Decimal) -> tuple[str, int]:
+        if isinstance(value, int) and not -(10**40) < value < 10**40:
+            return "", 0
+        return self._inline(str(value))
+
+    def _bytes(self, value: bytes, depth: int, nested: int) -> tuple[bytes, int]:
+        for coding in ("utf-8", "latin-1"):
+            try:
+                text = value.decode(coding)
+            except UnicodeDecodeError:
+                continue
+            made, count = self._text(text, depth, nested)
+            return (made.encode(coding, "replace"), count) if count else (value, 0)
+        raise AssertionError("every byte is a character of Latin-1")
+
+    def _mapping(self, value: Mapping[Any, Any], depth: int, nested: int) -> tuple[Any, int]:
+        made: dict[Any, Any] = {}
+        taken: dict[Any, int] = {}
+        total = 0
+        for key, each in value.items():
+            name, count, hidden = key, 0, False
+            if isinstance(key, str):
+                name, count, hidden = self.field(key)
+            elif isinstance(key, (bytes, tuple, frozenset, int)):
+                name, count = self._value(key, depth + 1, nested)
+            part, more = (HIDDEN, 1) if hidden else self._value(each, depth + 1, nested)
+            made[free(name, made, taken)] = part
+            total += count + more
+        return made, total
+
+
+def _like_json(text: str) -> bool:
+    """True if a text begins and ends as an object, a list or a text of JSON does."""
+    first, last = text.lstrip()[:1], text.rstrip()[-1:]
+    return bool(first) and _OPEN.get(first) == last and len(text) > 2
+
+
+def free(name: Any, made: Mapping[Any, Any], taken: dict[Any, int]) -> Any:
+    """The name, with a number if it is taken, because two keys became the same marker.
+
+    Args:
+        made: What has names already.
+        taken: The last number of each name; it is changed.
+    """
+    if name not in made:
+        return name
+    while True:
+        taken[name] = number = taken.get(name, 1) + 1
+        if f"{name} ({number})" not in made:
+            return f"{name} ({number})"

@@ -1,0 +1,192 @@
+"""Redaction: what is found, what is left alone, wherever it stands, in linear time."""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentic_kernel_guard import Redactor, RedactorStream
+from agentic_kernel_guard.firewall.redact.stream import LONGEST
+
+JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9P"
+PEM = "-----BEGIN RSA PRIVATE KEY-----\nMIIEowIBAAKCAQEAx7\nq2Zl9s\n-----END RSA PRIVATE KEY-----"
+SECRETS = {
+    "mail": "ann.lee+news@mail.example.co.uk",
+    "mail of another script": "anna@münchen-büro.de",
+    "card": "4111 1111 1111 1111",
+    "card with dashes": "5500-0000-0000-0004",
+    "card of 15 digits": "3782 822463 10005",
+    "card without spaces": "6011111111111117",
+    "phone": "+49 30 901820",
+    "phone of the US": "(212) 555-0142",
+    "phone in Germany": "030 / 90 18 20",
+    "mobile": "0171 2345678",
+    "iban": "DE89 3704 0044 0532 0130 00",
+    "iban without spaces": "GB82WEST12345698765432",
+    "US national id": "078-05-1120",
+    "German tax id": "86 095 742 719",
+    "German identity card": "L01X00T471",
+    "OpenAI": "sk-proj-abcDEF123456ghiJKL7890",
+    "Anthropic": "sk-ant-api03-abcDEF123456ghiJKL7890",
+    "AWS": "AKIAIOSFODNN7EXAMPLE",
+    "GitHub": "ghp_abcdefghijklmnopqrstuvwxyz0123456789",
+    "Google": "AIzaSyA1234567890abcdefghijklmnopqrstuv",
+    "Slack": "xoxb-123456789012-abcdefABCDEF",
+    "Stripe": "sk_live_abcdef1234567890",
+    "token": JWT,
+    "private key": PEM,
+    "password in an address": "postgresql://app:hunter2secret@db.example/app",
+}
+"""By what it is: a secret, as it stands in a text."""
+PLAIN = (
+    "The order has 12 items for 345.60 in total, due 2026-11-24 10:30:00.",
+    "version 1.2.3 of 4.5.6 at 127.0.0.1:8080",
+    "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+    "550e8400-e29b-41d4-a716-446655440000",
+    "1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13",
+    "3.14159265358979",
+    "1700000000000",
+    "It is a bearer of good news, and an author; authorization is needed.",
+    "DE is a country, and so is GB.",
+    "",
+)
+
+
+def text_of(secret: str) -> list[str]:
+    """The parts of a secret that must not be left; of an address only its password."""
+    if "://" in secret:
+        return ["hunter2secret"]
+    return secret.split() if "-----" in secret else [secret]
+
+
+def left(secret: str, shown: str) -> list[str]:
+    """The parts of a secret that are left in a text."""
+    words = {"-----BEGIN", "RSA", "PRIVATE", "KEY-----", "-----END"}
+    return [part for part in text_of(secret) if part not in words and part in shown]
+
+
+@pytest.mark.parametrize("secret", SECRETS.values(), ids=SECRETS)
+def test_a_secret_is_replaced_alone_in_a_sentence_and_at_borders(secret: str) -> None:
+    for text in (secret, f"see {secret}, please", f'"{secret}"', f"a={secret};b", f"<{secret}>\n"):
+        shown, count = Redactor().text(text)
+        assert left(secret, shown) == [], text
+        assert count >= 1
+
+
+@pytest.mark.parametrize("text", PLAIN)
+def test_what_is_no_secret_is_left_alone(text: str) -> None:
+    assert Redactor().text(text) == (text, 0)
+
+
+@pytest.mark.parametrize("secret", SECRETS.values(), ids=SECRETS)
+def test_a_secret_is_replaced_in_every_kind_of_value(secret: str) -> None:
+    values: list[Any] = [
+        {secret: 1}, {"note": secret}, [secret], (secret,), {secret}, frozenset({secret}),
+        secret.encode(), {"a": [{"b": (secret,)}]}, {(secret, 1): 1}, {secret.encode(): 1},
+        json.dumps({"a": secret}), json.dumps(json.dumps([secret])),
+        "line\n" + json.dumps({"deep": [secret]}) + "\nline",
+    ]  # fmt: skip
+    for value in values:
+        shown, count = Redactor().value(value)
+        assert left(secret, repr(shown)) == [], value
+        assert count >= 1
+
+
+@pytest.mark.parametrize("sign", ["\u200b", "\u200d", "\ufeff", "\u00ad", "\u2060", "\u202e"])
+@pytest.mark.parametrize("secret", SECRETS.values(), ids=SECRETS)
+def test_invisible_characters_hide_no_secret(secret: str, sign: str) -> None:
+    if "-----" in secret:
+        return  # A reader of keys does not accept one with such characters.
+    middle = len(secret) - 3
+    for text in (secret[:middle] + sign + secret[middle:], sign.join(secret)):
+        shown, _ = Redactor().text(f"see {text} there")
+        assert left(secret, shown.replace(sign, "")) == [], ascii(text)
+
+
+def test_digits_of_other_scripts_are_digits() -> None:
+    wide = "4111 1111 1111 1111".translate({48 + n: 0xFF10 + n for n in range(10)})
+    assert Redactor().text(f"card {wide}!") == ("card [card]!", 1)
+
+
+def test_fields_are_hidden_at_any_depth_whatever_their_case() -> None:
+    redactor = Redactor().hiding(["customerNumber"])
+    value = {"a": [{"Customer_Number": 7, "PASSWORD": ["x"], "api-key": None, "name": "Ann"}]}
+    hidden = "[hidden]"
+    assert redactor.value(value) == (
+        {"a": [{"Customer_Number": hidden, "PASSWORD": hidden, "api-key": hidden, "name": "Ann"}]},
+        3,
+    )
+
+
+def test_two_keys_that_become_one_marker_are_both_there() -> None:
+    shown, _ = Redactor().value({"ann@example.com": 1, "bob@example.com": 2})
+    assert shown == {"[mail]": 1, "[mail] (2)": 2}
+
+
+@pytest.mark.parametrize("secret", SECRETS.values(), ids=SECRETS)
+def test_a_stream_shows_no_secret_however_it_is_cut(secret: str) -> None:
+    text = f"{'so it begins, ' * 60}the secret is {secret} and that is all. {'the end ' * 200}"
+    whole, _ = Redactor().text(text)
+    for seed in range(8):
+        chance, at, shown, stream = random.Random(seed), 0, "", RedactorStream()
+        while at < len(text):
+            size = chance.choice((1, 2, 5, 40, 700))
+            shown += stream.feed(text[at : at + size])[0]
+            at += size
+        shown += stream.end()[0]
+        assert left(secret, shown) == []
+        assert shown == whole
+
+
+def test_a_stream_keeps_no_more_than_its_limit() -> None:
+    stream = RedactorStream()
+    shown = "".join(stream.feed("x" * 10_000)[0] for _ in range(50)) + stream.feed(" end")[0]
+    shown += stream.end()[0]
+    assert "[too long]" in shown
+    assert len(shown) < LONGEST
+    assert shown.endswith(" end")
+
+
+@given(st.text(max_size=60), st.text(max_size=60), st.sampled_from(sorted(SECRETS)))
+def test_any_text_around_a_secret_that_is_set_apart_leaves_it_replaced(
+    before: str, after: str, name: str
+) -> None:
+    shown, _ = Redactor().text(f"{before}\n\n| {SECRETS[name]} |\n\n{after}")
+    assert [part for part in left(SECRETS[name], shown) if part not in before + after] == []
+
+
+PIECES = (
+    "4", "4 ", "1-", "a@", "@", "a.", "sk-", "eyJ.", "-----BEGIN RSA PRIVATE KEY-----", "DE89 ",
+    "{", '"', "[", "[1", '{"a":', "+1 ", "\u200b", "://a:", "bearer ", "0", "\\u00e4", "\n[1]",
+    "%40",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("piece", PIECES)
+def test_twice_the_text_takes_twice_the_work(piece: str) -> None:
+    """Counted by the calls of functions, in Python and in C."""
+    once, twice = (work(piece * (size // len(piece))) for size in (20_000, 40_000))
+    assert twice <= 2.2 * once + 2_000
+
+
+def work(text: str) -> int:
+    """The calls that the redaction of a text makes."""
+    count = 0
+
+    def counted(frame: object, event: str, argument: object) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    redactor = Redactor()
+    sys.setprofile(counted)
+    try:
+        redactor.text(text)
+    finally:
+        sys.setprofile(None)
+    return count
