@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from agentic_kernel_engine import Principal
 from agentic_kernel_guard import (
     CapabilitySpec,
     DefaultPolicy,
-    DriverCall,
     Guard,
+    InMemoryDriver,
     Key,
     Keyring,
     MemoryGuardStore,
     Principals,
-    RawResult,
     Registry,
     SafetyClass,
+    StaticRouter,
 )
 from agentic_kernel_guard.policy import GuardRules
 from agentic_kernel_guard.stores import GuardStore
@@ -34,12 +35,17 @@ class Operations:
         self.calls: list[tuple[str, dict[str, Any]]] = []
         self.error: Exception | None = None
         self.result: Any = [{"id": n, "name": f"n{n}", "card": SECRET} for n in range(100)]
+        driver = InMemoryDriver(
+            {name: partial(self._done, name) for name in ("find", "change", "purge")},
+            name="operations", source="crm",
+        )  # fmt: skip
+        self.router = StaticRouter({spec.name: [driver] for spec in SPECS})
 
-    async def run(self, call: DriverCall, idempotent: bool) -> RawResult:
-        self.calls.append((call.operation, dict(call.arguments)))
+    async def _done(self, called: str, /, **given: Any) -> Any:
+        self.calls.append((called, given))
         if self.error is not None:
             raise self.error
-        return RawResult(self.result, "operations", "crm")
+        return self.result
 
 
 SPECS = [
@@ -64,7 +70,7 @@ class World:
         self.now = 1_700_000_000.0
         self.store = store or MemoryGuardStore()
         self.guard = Guard(
-            Registry(SPECS), self.operations, policy=policy or DefaultPolicy(),
+            Registry(SPECS), self.operations.router, policy=policy or DefaultPolicy(),
             store=self.store, keys=KEYS, resolver=self, clock=lambda: self.now,
         )  # fmt: skip
 

@@ -8,7 +8,16 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .drivers import Driver, DriverCall, Indeterminate, NoEffect
+    from .drivers import (
+        Driver,
+        DriverCall,
+        Indeterminate,
+        InMemoryDriver,
+        NoEffect,
+        StaticRouter,
+        ToolFailed,
+        ToolsDriver,
+    )
     from .errors import GuardError
     from .firewall import (
         Budgets,
@@ -65,6 +74,7 @@ __all__ = [
     "GuardStore",
     "HandleRefused",
     "Head",
+    "InMemoryDriver",
     "Indeterminate",
     "Key",
     "Keyring",
@@ -92,14 +102,18 @@ __all__ = [
     "SafetyClass",
     "Sensitivity",
     "Shows",
+    "StaticRouter",
     "StoreFailed",
     "TokenRefused",
+    "ToolFailed",
+    "ToolsDriver",
     "UnknownCapability",
     "UnknownPrincipal",
 ]
 
 _NAMES = {
-    "drivers": "Driver DriverCall Indeterminate NoEffect",
+    "drivers": "Driver DriverCall InMemoryDriver Indeterminate NoEffect StaticRouter ToolFailed "
+    "ToolsDriver",
     "errors": "GuardError",
     "firewall": "Budgets Cut Firewall Frame FrameLimits RawRefused RawResult Redactor "
     "RedactorStream ResponseMode",

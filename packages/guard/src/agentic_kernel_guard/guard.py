@@ -294,7 +294,9 @@ class Guard:
                 reason = limit_reason(decision.rule, decision.verdict.limit)
             denial = await self._denied({**said, "reason": reason}, decision)
             raise denial if begun.state == "limited" else TokenRefused(begun.state, reason)
-        call = DriverCall(spec.name, spec.operation, arguments, action, shown.as_json(), timeout)
+        call = DriverCall(
+            spec.name, spec.operation, arguments, action, shown.as_json(), timeout, who, claims.tsk
+        )
         return await self._run(call, spec, who, shown, response_mode, said)
 
     async def expand(

@@ -72,6 +72,8 @@ from ..plans.limits import Limits, Remaining, Spent, failed_too_often, unafforda
 from ..plans.observation import (
     HANDLER_ERROR,
     INDETERMINATE,
+    MISSING_SCOPES,
+    NO_THREAD,
     OUTPUT_SCHEMA_FAILED,
     POLICY_DENIED,
     SCHEMA_VALIDATION_FAILED,
@@ -107,14 +109,14 @@ from .replay import Outcome, Replay, outcome, replay
 from .streams import TurnText
 
 __all__ = [
-    "ALLOW", "CONTINUES", "HANDLER_ERROR", "INDETERMINATE", "LARGEST", "LENGTH", "NOTHING_USED",
-    "OUTPUT_SCHEMA_FAILED", "POLICY_DENIED", "ROUTES", "SCHEMA_VALIDATION_FAILED", "SESSION",
-    "SKIPPED", "STOP_REASON", "TIMEOUT", "UNKNOWN_TOOL", "USED", "Action", "AskUser",
-    "CompleteGoal", "Context", "Decision", "Delegate", "Delta", "End", "Entry", "FinalAnswer",
-    "Ledger", "Limits", "Loop", "Notice", "Observation", "Outcome", "Plan", "PlannerError",
-    "Principal", "PushGoal", "Remaining", "Replay", "Route", "Schedule", "Shares", "Spent", "Stop",
-    "StopReason", "Summary", "Thought", "ToolCall", "Transcript", "Turn", "TurnText", "Usage",
-    "UserMessage", "continued", "deny", "digest", "failed_too_often", "key", "lineage",
-    "on_behalf", "outcome", "plan_of", "refuse_notes", "replay", "require_approval", "stop",
-    "unaffordable", "unhandled",
+    "ALLOW", "CONTINUES", "HANDLER_ERROR", "INDETERMINATE", "LARGEST", "LENGTH", "MISSING_SCOPES",
+    "NOTHING_USED", "NO_THREAD", "OUTPUT_SCHEMA_FAILED", "POLICY_DENIED", "ROUTES",
+    "SCHEMA_VALIDATION_FAILED", "SESSION", "SKIPPED", "STOP_REASON", "TIMEOUT", "UNKNOWN_TOOL",
+    "USED", "Action", "AskUser", "CompleteGoal", "Context", "Decision", "Delegate", "Delta", "End",
+    "Entry", "FinalAnswer", "Ledger", "Limits", "Loop", "Notice", "Observation", "Outcome", "Plan",
+    "PlannerError", "Principal", "PushGoal", "Remaining", "Replay", "Route", "Schedule", "Shares",
+    "Spent", "Stop", "StopReason", "Summary", "Thought", "ToolCall", "Transcript", "Turn",
+    "TurnText", "Usage", "UserMessage", "continued", "deny", "digest", "failed_too_often", "key",
+    "lineage", "on_behalf", "outcome", "plan_of", "refuse_notes", "replay", "require_approval",
+    "stop", "unaffordable", "unhandled",
 ]  # fmt: skip

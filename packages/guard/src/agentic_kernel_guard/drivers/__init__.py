@@ -1,5 +1,11 @@
 """Drivers: what carries a call out, after the guard has allowed it."""
 
+from .memory import InMemoryDriver
 from .port import Driver, DriverCall, Indeterminate, NoEffect
+from .router import StaticRouter
+from .tools import ToolFailed, ToolsDriver
 
-__all__ = ["Driver", "DriverCall", "Indeterminate", "NoEffect"]
+__all__ = [
+    "Driver", "DriverCall", "InMemoryDriver", "Indeterminate", "NoEffect", "StaticRouter",
+    "ToolFailed", "ToolsDriver",
+]  # fmt: skip

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from agentic_kernel_engine import Principal
+
 from ..errors import GuardError
 from ..firewall.raw import RawResult
 
@@ -40,6 +42,10 @@ class DriverCall:
     constraints: Mapping[str, Any] = field(default_factory=dict)
     timeout: float = 30.0
     """The most seconds that the call may take."""
+    principal: Principal = field(default_factory=Principal)
+    """The principal for whom the call is made, as it was resolved."""
+    task: str = ""
+    """The id of the Task that the token is bound to; empty for none."""
 
 
 class Driver(Protocol):

@@ -1,0 +1,78 @@
+"""InMemoryDriver: operations that are functions of this process."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Callable, Mapping
+from copy import deepcopy
+from typing import Any, Final
+
+from agentic_kernel import InvalidValue
+
+from ..firewall.raw import RawResult
+from .port import DriverCall, NoEffect
+
+CALL: Final = "call"
+"""The parameter by which a function gets the whole `DriverCall`, e.g. for its key."""
+
+
+class InMemoryDriver:
+    """Calls a function for each operation.
+
+    A function gets the arguments by name, as copies of its own, and the `DriverCall` if it has a
+    parameter named ``call``. A coroutine function runs on the event loop, any other function in a
+    thread. A thread cannot be ended: after a timeout it goes on until it returns.
+
+    A function raises `NoEffect` if it certainly did nothing; any other exception may come after an
+    effect.
+
+    Args:
+        operations: The functions by operation.
+        name: Name of the driver.
+        source: Where the data is from; taint names it.
+
+    Raises:
+        InvalidValue: An operation is no function.
+    """
+
+    def __init__(
+        self,
+        operations: Mapping[str, Callable[..., Any]],
+        *,
+        name: str = "memory",
+        source: str = "",
+    ) -> None:
+        self.name: Final = name
+        self._source = source or name
+        self._operations: dict[str, tuple[Callable[..., Any], inspect.Signature]] = {}
+        for operation, function in operations.items():
+            if not callable(function):
+                raise InvalidValue(f"operations[{operation!a:.200}]", "must be a function")
+            self._operations[operation] = function, inspect.signature(function)
+
+    async def call(self, call: DriverCall) -> RawResult:
+        """Call the operation's function.
+
+        Raises:
+            NoEffect: There is no such operation, or it does not take these arguments.
+        """
+        function, signature = self._operations.get(call.operation, (None, None))
+        if function is None or signature is None:
+            raise NoEffect(f"{self.name} has no operation {call.operation!a:.200}")
+        arguments = deepcopy(dict(call.arguments))
+        if CALL in signature.parameters:
+            if CALL in arguments:
+                raise NoEffect(f"{call.operation!a:.200} takes no argument named {CALL!r}")
+            arguments[CALL] = call
+        try:
+            signature.bind(**arguments)
+        except TypeError as error:
+            raise NoEffect(f"{call.operation!a:.200} does not take these arguments") from error
+        if inspect.iscoroutinefunction(function):
+            result = await function(**arguments)
+        else:
+            result = await asyncio.to_thread(function, **arguments)
+            if inspect.isawaitable(result):
+                result = await result
+        return RawResult(result, self.name, self._source)

@@ -1,0 +1,74 @@
+"""StaticRouter: which drivers carry a capability's calls out, and in which order."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+from agentic_kernel import InvalidValue
+from agentic_kernel_engine.edges import instance, seconds
+
+from ..firewall.raw import RawResult
+from .port import Driver, DriverCall, Indeterminate, NoEffect
+
+
+class StaticRouter:
+    """Tries the drivers of a capability in their order.
+
+    The next driver is tried only where the failed call certainly had no effect, or where the spec
+    says that the operation is idempotent. Otherwise the outcome is indeterminate, and the call is
+    not repeated.
+
+    Args:
+        routes: The drivers of each capability, the first choice first.
+
+    Raises:
+        InvalidValue: A capability has no driver, or two of its drivers have one name.
+    """
+
+    def __init__(self, routes: Mapping[str, Sequence[Driver]]) -> None:
+        self._routes = {name: tuple(drivers) for name, drivers in routes.items()}
+        for capability, drivers in self._routes.items():
+            names = [driver.name for driver in drivers]
+            if not names:
+                raise InvalidValue(f"routes[{capability!a:.200}]", "has no driver; name at least 1")
+            if len(set(names)) < len(names):
+                raise InvalidValue(
+                    f"routes[{capability!a:.200}]", "has two drivers of one name; rename one"
+                )
+
+    async def run(self, call: DriverCall, idempotent: bool) -> RawResult:
+        """Carry a call out. All drivers together have ``call.timeout`` seconds.
+
+        A cancellation is passed on; what the call did until then is not known.
+
+        Raises:
+            NoEffect: Each driver says that its call had no effect, or there is no driver.
+            Indeterminate: A call failed, took too long or gave no result, and may have had an
+                effect.
+        """
+        drivers = self._routes.get(call.capability, ())
+        until = asyncio.get_running_loop().time() + seconds(call.timeout, "timeout")
+        refused: NoEffect | None = None
+        failed: Exception | None = None
+        for driver in drivers:
+            try:
+                async with asyncio.timeout_at(until):
+                    return instance(await driver.call(call), "the result", RawResult)
+            except NoEffect as error:
+                refused = error
+            except Exception as error:
+                failed = error
+                if not idempotent:
+                    break
+        if failed is not None:
+            kind = type(failed).__name__
+            late = isinstance(failed, TimeoutError)
+            why = f"did not end within {call.timeout:g} seconds" if late else f"failed ({kind})"
+            raise Indeterminate(
+                f"{call.capability[:200]} {why} and may have had an effect; look at the target "
+                "before it is called again"
+            ) from failed
+        if refused is None:
+            raise NoEffect(f"no driver is known for {call.capability[:200]}", "guard/no_driver")
+        raise refused
