@@ -27,6 +27,8 @@ MAX_ID_BYTES = 1024
 
 _PLAIN = MAX_BYTES // 6
 """The most characters that surely fit: JSON writes a character as six bytes at most."""
+_SMALL = 16
+"""The most items of a dict that `check` tries to accept in one look."""
 _FEW = 4_096
 """The number of keys and items after which `check` counts the size of the whole value: only a value
 with shared parts has far more parts than objects."""
@@ -137,6 +139,8 @@ def check(value: Any, path: str = "value") -> None:
         return
     if value is None or kind is bool or (kind is int and INT_MIN <= value <= INT_MAX):
         return
+    if kind is dict and len(value) <= _SMALL and _flat(value):
+        return
     # Items are (container, path of container, depth). A stack is used instead of recursion.
     stack: list[tuple[Any, Any, int]]
     stack = [(value, _ROOT, 1)] if kind is dict or kind is list else [((value,), None, 0)]
@@ -192,6 +196,23 @@ def check(value: Any, path: str = "value") -> None:
                     f"is a {kind.__name__}, which is not JSON; use null, booleans, numbers, "
                     "strings, lists and dicts",
                 )
+
+
+def _flat(items: dict[Any, Any]) -> bool:
+    """True if every key and item is surely storable; most arguments of tools are like this."""
+    for key, item in items.items():
+        kind = type(item)
+        if kind is str:
+            if not plain(item):
+                return False
+        elif kind is int:
+            if not INT_MIN <= item <= INT_MAX:
+                return False
+        elif item is not None and kind is not bool:
+            return False
+        if type(key) is not str or len(key) > MAX_ID or not key.isascii() or "\0" in key:
+            return False
+    return True
 
 
 def check_text(text: str, path: str) -> None:
