@@ -45,7 +45,7 @@ class Clerk:
                 at += 5
                 await asyncio.sleep(0.005)
         if word == "compare":
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(0.1)
         if word == "fail":
             raise PlannerError("clerk/asked", "the ticket asked for a failure")
         yield Plan((_action(word, rest, context),))

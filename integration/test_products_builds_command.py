@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("interruptible")]
 ROOT = Path(__file__).parents[1]
 PATIENCE = 60.0
 

@@ -100,6 +100,10 @@ def _yaml(text: str) -> Node:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line, column = (mark.line + 1, mark.column + 1) if mark else (0, 0)
+        if "nesting depth" in str(error.problem):  # PyYAML 6.0.4 has a limit of its own.
+            raise RuleError(
+                f"is nested deeper than {MAX_DEPTH}; flatten it", line, column
+            ) from None
         raise RuleError(f"does not parse as YAML: {error.problem}", line, column) from None
     except yaml.YAMLError as error:
         raise RuleError(f"does not parse as YAML: {str(error)[:200]}") from None
