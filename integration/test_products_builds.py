@@ -116,6 +116,8 @@ class _OnSQLite:
         store.close()
 
 
+# The Host's contract, once more; `SubstrateContract` proves what is the product's own.
+@pytest.mark.torture
 class TestBuilds(_OnSQLite, RuntimeContract):
     features = FEATURES
 

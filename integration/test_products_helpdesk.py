@@ -113,7 +113,8 @@ class _OnDuty(_OneSchema):
             yield host
 
 
-@pytest.mark.slow
+# The contract of the Host and the Loop, once more.
+@pytest.mark.torture
 class TestDesk(_OnDuty, RuntimeContract):
     features = FEATURES
 

@@ -21,6 +21,8 @@ class TestMemoryStore(StoreContract):
         return MemoryStore()
 
 
+# One interpreter is enough for the same contract twice.
+@pytest.mark.slow
 class TestFragileStore(StoreContract):
     """A store whose records may be bad one by one keeps the contract all the same."""
 

@@ -129,8 +129,8 @@ class TestFileStore(StoreContract):
         return hold
 
 
-# One interpreter is enough for the same contract twice.
-@pytest.mark.slow
+# The same contract twice.
+@pytest.mark.torture
 class TestCompactingFileStore(StoreContract):
     """The same while the log is compacted all the time."""
 

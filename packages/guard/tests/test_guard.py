@@ -26,6 +26,7 @@ from agentic_kernel_guard import (
     NotShown,
     Query,
     RawRefused,
+    ResultGone,
     RulePolicy,
     TokenRefused,
     UnknownPrincipal,
@@ -206,6 +207,8 @@ async def test_a_mode_that_is_not_allowed_is_refused_before_the_call() -> None:
     with pytest.raises(InvalidValue, match="response_mode: use one of"):
         await world.guard.invoke(token, ANN, ID, "everything")  # type: ignore[arg-type]
     assert world.operations.calls == []
+    denied, *_ = [x.entry for x in await world.store.links() if x.entry["kind"] == "denied"]
+    assert "raw output is for principals" in denied["reason"]
     assert await world.guard.invoke(token, ANN, ID) is not None
 
 
@@ -223,7 +226,7 @@ async def test_a_repeated_call_shows_what_may_be_seen_now() -> None:
     assert SECRET not in str(again.as_json())
     world.now += 3_600
     token = await world.guard.grant_capability(want("purge", key="k"), ANN)
-    with pytest.raises(HandleRefused):
+    with pytest.raises(ResultGone, match="use a new key to call again"):
         await world.guard.invoke(token, ANN, ID, "table")
     assert len(world.operations.calls) == 1
 

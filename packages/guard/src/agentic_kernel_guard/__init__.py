@@ -32,7 +32,7 @@ if TYPE_CHECKING:
         ResponseMode,
     )
     from .grants import ApprovalNeeded, CapabilityRequest, Denied, Narrower
-    from .guard import Guard, NotShown
+    from .guard import Guard, NotShown, ResultGone
     from .handles import HandleRefused, Query
     from .policy import Constraints, Decision, DefaultPolicy, Request, RulePolicy
     from .ports import Redacts, Routes, Shows
@@ -94,6 +94,7 @@ __all__ = [
     "Request",
     "Resolver",
     "ResponseMode",
+    "ResultGone",
     "Routes",
     "RuleError",
     "RulePolicy",
@@ -118,7 +119,7 @@ _NAMES = {
     "firewall": "Budgets Cut Firewall Frame FrameLimits RawRefused RawResult Redactor "
     "RedactorStream ResponseMode",
     "grants": "ApprovalNeeded CapabilityRequest Denied Narrower",
-    "guard": "Guard NotShown",
+    "guard": "Guard NotShown ResultGone",
     "handles": "HandleRefused Query",
     "policy": "Constraints Decision DefaultPolicy Request RulePolicy",
     "ports": "Redacts Routes Shows",

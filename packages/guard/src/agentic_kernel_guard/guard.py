@@ -62,6 +62,17 @@ class NotShown(GuardError):
         )
 
 
+class ResultGone(GuardError):
+    """The call was carried out before, and what may be seen now of its result is not kept."""
+
+    def __init__(self, action: str) -> None:
+        super().__init__(
+            "guard/result_gone",
+            f"the action {action} was carried out before; less of its result may be seen now, and "
+            "the result is not kept any more; look at the target, or use a new key to call again",
+        )
+
+
 class Guard:
     """Decides, carries out, shows and records.
 
@@ -253,6 +264,8 @@ class Guard:
             Indeterminate: The call may have had an effect; it is not repeated.
             NoEffect: The call failed and certainly had no effect.
             RawRefused: This principal may not see raw output; nothing was called.
+            NotShown: The call has run, and its result cannot be shown in this mode.
+            ResultGone: It has run before, and its result is not kept for what may be seen now.
         """
         claims = self._opened(token)
         if (claims.sub, claims.ten) != (principal.name, principal.tenant):
@@ -271,7 +284,6 @@ class Guard:
         action = _action(claims)
         decision, spent = await self._decided(request, look=dry_run)
         shown = Constraints.of_json(claims.con).narrowed(decision.constraints)
-        self._firewall.check(response_mode, _limits(shown))
         said = self._entry(
             action, "began", now, who, spec, dig=given, decision=decision,
             justification=claims.why, task=claims.tsk, key=claims.key, token=claims.jti,
@@ -280,6 +292,11 @@ class Guard:
         self._refuse_unless_allowed(decision, claims.apv, claims.dig, who, action, said)
         if said["kind"] == "denied":
             raise await self._denied(said, decision)
+        try:
+            self._firewall.check(response_mode, _limits(shown))
+        except GuardError as refused:
+            await self._denied({**said, "reason": refused.message}, decision)
+            raise
         if dry_run:
             return None
         what = digest([claims.sub, claims.ten, claims.cap, claims.op, given])
@@ -464,14 +481,18 @@ class Guard:
     ) -> Frame:  # fmt: skip
         """The answer to an action that was carried out before, for what may be seen now."""
         known = _recorded(result, action)
-        frame, before = _frame_of(known.frame or {}), Constraints.of_json(known.shown or {})
-        if before.narrowed(shown) == before:
-            return frame
-        stored = await handles.found(self.store, frame.handle, who, self._now())
+        frame = _frame_of(known.frame or {})
+        if known.shown is not None:
+            before = Constraints.of_json(known.shown)
+            if before.narrowed(shown) == before:
+                return frame
+            shown = before.narrowed(shown)
+        try:
+            stored = await handles.found(self.store, frame.handle, who, self._now())
+        except handles.HandleRefused as gone:
+            raise ResultGone(action) from gone
         raw = RawResult(stored.value, stored.driver, stored.source)
-        return self._firewall.frame(
-            raw, mode=mode, constraints=_limits(before.narrowed(shown)), handle=frame.handle
-        )
+        return self._firewall.frame(raw, mode=mode, constraints=_limits(shown), handle=frame.handle)
 
     async def _denied(self, said: dict[str, Any], decision: Decision) -> Denied:
         """Record a denial of an action; the error to raise."""

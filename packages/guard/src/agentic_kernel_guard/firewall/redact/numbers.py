@@ -53,8 +53,13 @@ def _runs(data: bytes) -> Iterator[list[Group]]:
 
 
 def _windows(run: list[Group], least: int, most: int) -> Iterator[tuple[int, int, str]]:
-    """The first and the last group of each series with a number of digits."""
+    """The first and the last group of each series with a number of digits.
+
+    A series that begins with one or two digits begins where its run does; see `_grouped`.
+    """
     for first in range(len(run)):
+        if first and len(run[first].digits) < 3:
+            continue
         digits = ""
         for last in range(first, min(len(run), first + most)):
             digits += run[last].digits
@@ -146,23 +151,38 @@ def _upto(run: list[Group], first: int, least: int, most: int) -> int | None:
     return last if least <= count <= most else None
 
 
+_SHAPES: Final = ((3, 2, 4), (11,), (2, 3, 3, 3))
+"""The groups of digits of a national id of the US, and of a German tax id."""
+
+
 def _ids(run: list[Group], data: bytes) -> Iterator[tuple[int, int, str]]:
-    for first, last, digits in _windows(run, 9, 11):
-        groups = run[first : last + 1]
-        sizes = [len(group.digits) for group in groups]
-        between = {group.before for group in groups[1:]}
-        start, end = groups[0].start, groups[-1].end
-        if data[max(0, start - 1) : start].isalpha() or data[end : end + 1].isalpha():
-            continue
-        if (
-            sizes == [3, 2, 4]
-            and len(between) == 1
-            and between <= {b"-", b" ", b".", b"/"}
-            and digits[:3] not in ("000", "666")
-            and digits[3:5] != "00"
-            and digits[5:] != "0000"
-        ) or (sizes in ([11], [2, 3, 3, 3]) and between <= {b" ", b"-", b"."} and tax_id(digits)):
-            yield start, end, "national id"
+    sizes = [len(group.digits) for group in run]
+    for first in range(len(run)):
+        for shape in _SHAPES:
+            if sizes[first] != shape[0] or tuple(sizes[first : first + len(shape)]) != shape:
+                continue
+            groups = run[first : first + len(shape)]
+            start, end = groups[0].start, groups[-1].end
+            if data[max(0, start - 1) : start].isalpha() or data[end : end + 1].isalpha():
+                continue
+            digits = "".join(group.digits for group in groups)
+            between = {group.before for group in groups[1:]}
+            if shape == (3, 2, 4):
+                found = _insured_in_the_us(digits, between)
+            else:
+                found = between <= {b" ", b"-", b"."} and tax_id(digits)
+            if found:
+                yield start, end, "national id"
+
+
+def _insured_in_the_us(digits: str, between: set[bytes]) -> bool:
+    return (
+        len(between) == 1
+        and between <= {b"-", b" ", b".", b"/"}
+        and digits[:3] not in ("000", "666")
+        and digits[3:5] != "00"
+        and digits[5:] != "0000"
+    )
 
 
 def tax_id(digits: str) -> bool:
