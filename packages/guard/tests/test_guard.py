@@ -207,7 +207,7 @@ async def test_a_mode_that_is_not_allowed_is_refused_before_the_call() -> None:
     with pytest.raises(InvalidValue, match="response_mode: use one of"):
         await world.guard.invoke(token, ANN, ID, "everything")  # type: ignore[arg-type]
     assert world.operations.calls == []
-    denied, *_ = [x.entry for x in await world.store.links() if x.entry["kind"] == "denied"]
+    (denied,) = [x.entry for x in await world.store.links() if x.entry["kind"] == "denied"]
     assert "raw output is for principals" in denied["reason"]
     assert await world.guard.invoke(token, ANN, ID) is not None
 

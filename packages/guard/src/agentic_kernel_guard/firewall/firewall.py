@@ -17,6 +17,8 @@ from .redact.redactor import HIDDEN
 from .summary import described, line_of, quoted, shape
 
 MODES: Final = get_args(ResponseMode)
+NO_LIMITS: Final = FrameLimits()
+"""What a frame shows if no grant limits it."""
 SAMPLE: Final = 3
 """The rows that a summary shows."""
 
@@ -72,7 +74,7 @@ class Firewall:
         raw: RawResult,
         *,
         mode: ResponseMode,
-        constraints: FrameLimits = FrameLimits(),  # noqa: B008 (it is immutable)
+        constraints: FrameLimits = NO_LIMITS,
         handle: str | None = None,
     ) -> Frame:
         """What a model may see of a result.
