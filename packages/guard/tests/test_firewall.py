@@ -186,3 +186,9 @@ def test_rows_are_selected_by_equality_of_type_and_value() -> None:
 def test_a_budget_of_nothing_is_refused(name: str) -> None:
     with pytest.raises(InvalidValue, match=rf"budgets\.{name}"):
         Firewall(Budgets(**{name: 0}))
+
+
+def test_a_number_that_python_does_not_write_is_shown_by_its_size() -> None:
+    for mode in MODES:
+        made = frame([{"n": 10**5_000, 10**5_000: 1}, {"n": -1}], mode)
+        assert mode == "handle_only" or "16,610 bits" in json.dumps(made.as_json())

@@ -14,6 +14,8 @@ from .frame import Budgets, Cut
 from .redact.redactor import free
 
 _SEQUENCES: Final = (list, tuple, set, frozenset)
+LONGEST: Final = 1_000
+"""The most bits of a number that is shown."""
 _BYTES: Final = (bytes, bytearray, memoryview)
 
 
@@ -55,7 +57,7 @@ def name_of(key: object) -> str:
 
 def scalar(value: Any) -> Any:
     """A value without parts in a form of JSON; a marker with its type if it has none."""
-    if value is None or type(value) in (str, bool, int):
+    if value is None or type(value) in (str, bool):
         return value
     if isinstance(value, Enum):
         return scalar(value.value)
@@ -64,7 +66,9 @@ def scalar(value: Any) -> Any:
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else f"[{float(value)}]"
     if isinstance(value, int):
-        return int(value)
+        # Python refuses to write very long numbers.
+        bits = value.bit_length()
+        return int(value) if bits <= LONGEST else f"[a number of {bits:,} bits]"
     if isinstance(value, (date, datetime, time)):
         return value.isoformat()
     if isinstance(value, (Decimal, UUID)):

@@ -68,7 +68,10 @@ def quoted(value: Any) -> str:
 def _range(values: Sequence[Any], kinds: Mapping[type, int], redacted: Redacts) -> list[str]:
     if not {int, float} & kinds.keys():
         return []
-    numbers = [each for each in values if type(each) in (int, float) and math.isfinite(each)]
+    numbers = [
+        each for each in values
+        if type(each) is int or (type(each) is float and math.isfinite(each))
+    ]  # fmt: skip
     if not numbers or min(numbers) == max(numbers):
         return []
     return [f"from {quoted(redacted(min(numbers)))} to {quoted(redacted(max(numbers)))}"]
