@@ -127,6 +127,7 @@ class Calls:
         told = ToolContext(
             entry.task.id, entry.state.step, index, self._key(call, tool), entry.job.principal,
             partial(entry.progress, call.action.tool, index), validator=self._validator,
+            task=entry.task, approved_by=call.by if call.granted else None,
         )  # fmt: skip
         timed = None if entry.limits.max_seconds is None else entry
         called = Invocation(tool, call.action.arguments, call.action, told, call.action.arguments)

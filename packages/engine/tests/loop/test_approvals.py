@@ -12,7 +12,7 @@ from agentic_kernel_engine.plans.action import Action, FinalAnswer, ToolCall, di
 from agentic_kernel_engine.plans.decision import ALLOW, Decision, require_approval
 from agentic_kernel_engine.seams.planner import Context
 from agentic_kernel_engine.seams.policies import PermissionPolicy, PolicyPipeline
-from agentic_kernel_engine.tools.registry import tool
+from agentic_kernel_engine.tools.registry import ToolContext, Tools, tool
 
 from ..approving import AskForWrites, paused, write
 from ..scripting import Runner, World, last_turn, new_task
@@ -33,6 +33,44 @@ async def test_an_approved_action_is_done_once(runner: Runner, world: World) -> 
     assert (done.result, world.done) == ("done", ["write a"])
     (given,) = [e.data for e in await runner.events(task) if e.type == "approval.given"]
     assert given == {"digest": request["digest"], "by": "ann", "why": "fine"}
+
+
+async def test_a_tool_learns_for_which_task_it_is_called_and_who_approved_the_call(
+    runner: Runner,
+) -> None:
+    told: dict[str, tuple[str, str | None]] = {}
+
+    def known(context: ToolContext) -> tuple[str, str | None]:
+        assert context.task is not None
+        assert context.task.id == context.task_id
+        return context.task.instructions, context.approved_by
+
+    @tool(effect="write")
+    async def write(text: str, context: ToolContext) -> None:
+        told[text] = known(context)
+
+    @tool(effect="write", name="put")
+    def aside(text: str, context: ToolContext) -> None:
+        told[text] = known(context)
+
+    @tool(effect="read")
+    async def look(text: str, context: ToolContext) -> None:
+        told[text] = known(context)
+
+    calls = [ToolCall("write", {"text": "a"}), ToolCall("put", {"text": "b"})]
+    script = ([*calls, ToolCall("look", {"text": "c"})], FinalAnswer("done"))
+    options = {"policy": AskForWrites(), "tools": Tools(write, aside, look)}
+    async with runner.host(*script, **options) as host:
+        task = new_task()
+        await host.dispatch(task)
+        first, second = await paused(host, id=task.id)
+        await host.approve(task.id, first["digest"], by="ann")
+        (left,) = await paused(host, id=task.id)
+        assert left["digest"] == second["digest"]
+        await host.approve(task.id, second["digest"])
+        assert (await host.wait(task.id)).result == "done"
+    work = task.instructions
+    assert told == {"a": (work, "ann"), "b": (work, ""), "c": (work, None)}
 
 
 async def test_a_refused_action_is_an_observation(runner: Runner, world: World) -> None:

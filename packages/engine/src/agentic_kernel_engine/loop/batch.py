@@ -36,7 +36,7 @@ from . import children, cuts, effects, grants
 from .approvals import ask_for_children
 from .reauthorize import held_back
 from .run import LoopRun
-from .state import NOT_BEGUN, AtHand
+from .state import NOT_BEGUN, AtHand, Judgement
 from .wiring import Wiring
 
 OUTPUTS: Final = 2_500_000
@@ -257,6 +257,8 @@ def _invocation(
         None,
         wiring.threads,
         wiring.validator,
+        run.task,
+        _approver(at_hand.verdicts[index]),
     )
     if isinstance(tool, AgentTool):
         run.ending = run.ending or children.too_deep(run)
@@ -266,6 +268,12 @@ def _invocation(
     # What middleware does to the arguments must change neither the plan nor the record of it.
     arguments = values.decode(values.encode_checked(call.arguments))
     return Invocation(tool, arguments, ToolCall(call.tool, arguments, call.id), told)
+
+
+def _approver(judgement: Judgement) -> str | None:
+    if not judgement.granted:
+        return None
+    return judgement.by if isinstance(judgement.by, str) else ""
 
 
 def _caller(wiring: Wiring, run: LoopRun, at_hand: AtHand, index: int) -> Caller:

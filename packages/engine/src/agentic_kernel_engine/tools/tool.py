@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, get_args, overload
 
 import msgspec
 
-from agentic_kernel import InvalidValue
+from agentic_kernel import InvalidValue, Task
 
 from .. import edges
 from ..principal import Principal
@@ -49,6 +49,10 @@ class ToolContext(msgspec.Struct, eq=False):
     """The threads that run plain functions."""
     validator: Validator | None = None
     """Makes the checks of a tool that has no validator of its own; None for `compile_schema`."""
+    task: Task | None = None
+    """The Task that calls, as it was before this step; None outside of a run."""
+    approved_by: str | None = None
+    """The person who approved this very call, as the decision names them; None if nobody had to."""
 
     def for_thread(self) -> ToolContext:
         """A copy for a tool in a thread: its reports are handed to the event loop."""
@@ -58,7 +62,10 @@ class ToolContext(msgspec.Struct, eq=False):
         def progress(value: Any) -> None:
             post(report, decode(encode(value, "progress")))  # A copy: the tool may change `value`.
 
-        return ToolContext(self.task_id, self.step, self.index, self.key, self.principal, progress)
+        return ToolContext(
+            self.task_id, self.step, self.index, self.key, self.principal, progress,
+            task=self.task, approved_by=self.approved_by,
+        )  # fmt: skip
 
 
 class Tool:
