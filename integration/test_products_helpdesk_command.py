@@ -117,7 +117,9 @@ def test_a_ticket_from_the_first_text_to_an_approved_refund(command: Command) ->
     assert shown[-1] == "5.00 of order 7 is paid back"
 
 
-@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "sign", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.torture)]
+)
 def test_a_worker_that_is_told_to_stop_leaves_its_ticket_to_the_next_one(
     command: Command, sign: signal.Signals
 ) -> None:

@@ -23,7 +23,7 @@ from agentic_kernel_engine.record import host_of
 from .sqlite_store import SQLiteStore
 from .sqlite_worker import step
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.torture
 
 LEASE = 3.0
 """Seconds. On a busy disk a write, and so a renewal, can take one of them."""

@@ -161,6 +161,7 @@ def test_rerun_is_a_new_task_that_names_the_old_one(terminals: Terminals) -> Non
     assert new["metadata"]["local/max_tokens"] == 8
 
 
+@pytest.mark.torture
 async def test_run_leaves_other_tasks_alone_and_recover_takes_them_all(
     terminals: Terminals,
 ) -> None:

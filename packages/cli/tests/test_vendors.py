@@ -28,7 +28,14 @@ def scripted(terminals: Terminals, aimock: Aimock) -> Terminals:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("words", [("openai",), ("openai", "--api", "chat"), ("claude",)])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("openai",),
+        pytest.param(("openai", "--api", "chat"), marks=pytest.mark.torture),
+        ("claude",),
+    ],
+)
 def test_the_real_small_model_answers(
     terminals: Terminals, llama: LlamaServer, words: tuple[str, ...]
 ) -> None:
@@ -48,7 +55,7 @@ def test_the_real_small_model_answers(
     assert made["usage"]["output_tokens"] > 1
 
 
-@pytest.mark.parametrize("runtime", ["openai", "claude"])
+@pytest.mark.parametrize("runtime", ["openai", pytest.param("claude", marks=pytest.mark.torture)])
 def test_a_write_waits_for_an_approval_and_goes_on_with_the_same_model(
     scripted: Terminals, aimock: Aimock, tmp_path: Path, runtime: str
 ) -> None:
