@@ -71,6 +71,16 @@ async def test_a_revoked_token_takes_its_children_with_it(store: GuardStore) -> 
     assert await states(store, begin("b", tokens=chain[1:])) == ["revoked"]
 
 
+async def test_what_is_recorded_of_an_action(store: GuardStore) -> None:
+    assert await store.recorded("a") is None
+    first = begin("a")
+    await store.begin(first)
+    assert await store.recorded("a") == (first.print, None)
+    await store.finish("a", "done", entry("a"))
+    assert await store.recorded("a") == (first.print, "done")
+    assert await store.recorded("b") is None
+
+
 async def test_a_limit_counts_calls_in_a_window_that_moves(store: GuardStore) -> None:
     limits = (("c", 2, 100),)
     moments = [10, 20, 109, 110, 111, 120]

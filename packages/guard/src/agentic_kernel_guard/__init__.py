@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from .grants import ApprovalNeeded, CapabilityRequest, Denied, Narrower
     from .guard import Guard, NotShown, ResultGone
     from .handles import HandleRefused, Query
+    from .loop import GuardedTools, GuardPolicy
     from .policy import Constraints, Decision, DefaultPolicy, Request, RulePolicy
     from .ports import Redacts, Routes, Shows
     from .principals import AsGiven, Principals, Resolver, UnknownPrincipal
@@ -71,7 +72,9 @@ __all__ = [
     "FrameLimits",
     "Guard",
     "GuardError",
+    "GuardPolicy",
     "GuardStore",
+    "GuardedTools",
     "HandleRefused",
     "Head",
     "InMemoryDriver",
@@ -121,6 +124,7 @@ _NAMES = {
     "grants": "ApprovalNeeded CapabilityRequest Denied Narrower",
     "guard": "Guard NotShown ResultGone",
     "handles": "HandleRefused Query",
+    "loop": "GuardPolicy GuardedTools",
     "policy": "Constraints Decision DefaultPolicy Request RulePolicy",
     "ports": "Redacts Routes Shows",
     "principals": "AsGiven Principals Resolver UnknownPrincipal",

@@ -115,17 +115,26 @@ class Guard:
         """The capabilities that share words with a goal. Being found grants nothing."""
         return self.registry.search(goal, most)
 
+    async def decide(
+        self, request: CapabilityRequest, principal: Principal, justification: str = ""
+    ) -> Decision:
+        """What the policy says to a request, with a look at its rate limits.
+
+        Nothing is granted, spent or recorded.
+
+        Raises:
+            UnknownCapability: The registry has no such capability.
+            UnknownPrincipal: The resolver does not know the principal.
+        """
+        asked = await self._question(request, principal, justification)
+        return (await self._decided(asked))[0]
+
     async def explain_policy(
         self, request: CapabilityRequest, principal: Principal, justification: str = ""
     ) -> tuple[Decision, tuple[Near, ...]]:
-        """What the policy says to a request, and which rules failed on one thing only.
-
-        Nothing is granted, spent or recorded.
-        """
-        who = await resolved(self._resolver, principal)
-        asked = self._asked(request, self.registry.spec(request.capability), who, justification)
-        decision, _ = await self._decided(asked)
-        return decision, self.policy.near(asked)
+        """What `decide` says, and which rules failed on one thing only."""
+        asked = await self._question(request, principal, justification)
+        return (await self._decided(asked))[0], self.policy.near(asked)
 
     async def grant_capability(
         self, request: CapabilityRequest, principal: Principal, justification: str = ""
@@ -299,13 +308,14 @@ class Guard:
             raise
         if dry_run:
             return None
-        what = digest([claims.sub, claims.ten, claims.cap, claims.op, given])
+        what = _print(claims.sub, claims.ten, spec, given)
         begun = await self.store.begin(
             Begin(action, what, claims.chain, claims.exp, spent, now, _written(said))
         )
-        if begun.state == "known":
+        # An answer to a call that changes nothing twice may have been lost in a crash.
+        if begun.state == "known" and not (begun.result is None and spec.repeatable):
             return await self._again(begun.result, action, who, response_mode, shown)
-        if begun.state != "begun":
+        if begun.state not in ("begun", "known"):
             reason = _REFUSED[begun.state]
             if begun.state == "limited" and decision.verdict and decision.verdict.limit:
                 reason = limit_reason(decision.rule, decision.verdict.limit)
@@ -315,6 +325,41 @@ class Guard:
             spec.name, spec.operation, arguments, action, shown.as_json(), timeout, who, claims.tsk
         )
         return await self._run(call, spec, who, shown, response_mode, said)
+
+    async def repeated(
+        self,
+        key: str,
+        principal: Principal,
+        capability: str,
+        arguments: Mapping[str, Any],
+        response_mode: ResponseMode = "summary",
+    ) -> Frame | None:
+        """The answer of an action that was begun before with this key; None if it may be made.
+
+        It needs no token: nothing is called. What the policy says now limits what is shown, and
+        does not take the answer away.
+
+        Raises:
+            TokenRefused: The key was used for another action.
+            Indeterminate: The action was begun and may have had an effect.
+            NoEffect: It failed.
+            RawRefused, ResultGone: As of `invoke`.
+        """
+        spec = self.registry.spec(capability)
+        known = await self.store.recorded(_action_of(principal.name, principal.tenant, key))
+        if known is None:
+            return None
+        given = digest(arguments, "arguments")
+        if known[0] != _print(principal.name, principal.tenant, spec, given):
+            raise TokenRefused("other", _REFUSED["other"])
+        if known[1] is None and spec.repeatable:
+            return None
+        who = await resolved(self._resolver, principal)
+        now = _moment(self._now())
+        shown = self.policy.decide(Request(spec, who, now, arguments)).constraints
+        self._firewall.check(response_mode, _limits(shown))
+        action = _action_of(principal.name, principal.tenant, key)
+        return await self._again(known[1], action, who, response_mode, shown)
 
     async def expand(
         self, handle: str, principal: Principal, query: handles.Query | None = None
@@ -379,6 +424,12 @@ class Guard:
         said = self.registry.mismatch(spec.name, arguments)
         if said is not None:
             raise InvalidValue("arguments", f"do not fit the schema of {spec.name}: {said}")
+
+    async def _question(
+        self, request: CapabilityRequest, principal: Principal, why: str
+    ) -> Request:
+        who = await resolved(self._resolver, principal)
+        return self._asked(request, self.registry.spec(request.capability), who, why)
 
     def _asked(
         self, request: CapabilityRequest, spec: CapabilitySpec, who: Principal, why: str
@@ -578,7 +629,16 @@ def _action(claims: Claims) -> str:
     """The id of an action: the same for the same key and principal."""
     if not claims.key:
         return f"a_{token_hex(16)}"
-    return f"k_{digest([claims.sub, claims.ten, claims.key])[:40]}"
+    return _action_of(claims.sub, claims.ten, claims.key)
+
+
+def _action_of(name: str, tenant: str, key: str) -> str:
+    return f"k_{digest([name, tenant, key])[:40]}"
+
+
+def _print(name: str, tenant: str, spec: CapabilitySpec, given: str) -> str:
+    """The digest of what an action is."""
+    return digest([name, tenant, spec.name, spec.operation, given])
 
 
 def _limits(shown: Constraints) -> FrameLimits:

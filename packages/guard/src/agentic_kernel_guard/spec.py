@@ -83,6 +83,11 @@ class CapabilitySpec:
             put(self, "result", freeze(dict(self.result), "spec.result"))
             compile_schema(self.result)
 
+    @property
+    def repeatable(self) -> bool:
+        """True if a second call changes nothing that the first one did not."""
+        return self.idempotent or self.safety is SafetyClass.READ
+
 
 def _text(value: object, word: str) -> None:
     if not isinstance(value, str) or not value.strip() or len(value) > 10_000:

@@ -53,6 +53,10 @@ class MemoryGuardStore:
             self._kept[kept.handle] = kept
         return self._append(entry)
 
+    async def recorded(self, action: str) -> tuple[str, str | None] | None:
+        """What is recorded of an action; None if it was not begun."""
+        return self._actions.get(action)
+
     async def append(self, entry: str) -> Link:
         """Append an entry to the chain."""
         return self._append(entry)

@@ -76,6 +76,11 @@ class GuardStore(Protocol):
         """Record an action's result, keep what has a handle, and append the entry."""
         ...
 
+    async def recorded(self, action: str) -> tuple[str, str | None] | None:
+        """The digest of what an action is, and its result, or None without an end; None if it was
+        not begun."""
+        ...
+
     async def append(self, entry: str) -> Link:
         """Append an entry to the chain."""
         ...

@@ -125,6 +125,12 @@ class SQLGuardStore(ABC):
 
         return await self._write(step)
 
+    async def recorded(self, action: str) -> tuple[str, str | None] | None:
+        """What is recorded of an action; None if it was not begun."""
+        asked = "SELECT print, result FROM guard_actions WHERE id = ?"
+        rows = await self._read(lambda run: run(asked, action))
+        return (rows[0][0], rows[0][1]) if rows else None
+
     async def append(self, entry: str) -> Link:
         """Append an entry to the chain."""
         return await self._write(lambda run: _append(run, entry))
