@@ -11,7 +11,14 @@ from typing import Any
 
 import pytest
 
-from agentic_kernel_guard.stores import Begin, GuardStore, Kept, SQLiteGuardStore, StoreFailed
+from agentic_kernel_guard.stores import (
+    Begin,
+    GuardStore,
+    Kept,
+    Seen,
+    SQLiteGuardStore,
+    StoreFailed,
+)
 from agentic_kernel_guard.tokens import Key, Keyring
 from agentic_kernel_guard.trace import Broken, check_export, export, linked, signed, verify
 
@@ -114,6 +121,22 @@ async def test_a_handle_has_a_time_to_live(store: GuardStore) -> None:
     await store.prune(100)
     assert await store.kept("h", 0) is None
     assert len(await store.links()) == 2
+
+
+async def test_what_a_run_saw_is_kept_in_order_until_its_time_is_over(store: GuardStore) -> None:
+    assert list(await store.seen("run")) == []
+    await store.begin(begin("a"))
+    await store.finish("a", "r", entry("a"), None, Seen("run", "mail", "one", 100))
+    await store.append(entry("b"), Seen("other", "mail", "not this", 200))
+    await store.append(entry("b"), Seen("run", "web", "two", 200))
+    (first, *one), (second, *two) = await store.seen("run")
+    assert (one, two) == (["mail", "one"], ["web", "two"])
+    assert [tuple(each) for each in await store.seen("run", first)] == [(second, "web", "two")]
+    assert list(await store.seen("run", second)) == []
+    await store.prune(100)
+    assert [each[2] for each in await store.seen("run")] == ["two"]
+    await store.append(entry("c"), Seen("run", "mail", "three", 200))
+    assert [each[2] for each in await store.seen("run", second)] == ["three"]
 
 
 async def test_calls_at_once_make_one_chain(store: GuardStore) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from secrets import token_hex
 from typing import Any, Final
@@ -37,7 +38,8 @@ from .registry import Found, Registry
 from .rules import Near
 from .rules.ruleset import limit_reason
 from .spec import CapabilitySpec, SafetyClass
-from .stores import Begin, GuardStore, Kept
+from .stores import Begin, GuardStore, Kept, Seen
+from .taint import Reading, remembered
 from .tokens import Claims, Keyring, TokenRefused, mint, opened
 from .trace import ActionTrace, Head, signed, traced
 
@@ -45,6 +47,10 @@ HOLDS: Final = 300.0
 """Seconds that a token holds, if the grant says nothing."""
 LONGEST_REASON: Final = 2_000
 """The most characters of a justification."""
+REMEMBERED: Final = 90 * 24 * 3_600
+"""Seconds for which taint is remembered."""
+RUNS: Final = 256
+"""The most runs whose taint is kept in memory, beside the store."""
 
 
 class Unknown(InvalidValue):
@@ -110,6 +116,7 @@ class Guard:
         self._resolver = resolver
         self._name = name
         self._clock = clock
+        self._readings: dict[str, tuple[int, Reading]] = {}
 
     async def request_capabilities(self, goal: str, most: int = 10) -> tuple[Found, ...]:
         """The capabilities that share words with a goal. Being found grants nothing."""
@@ -163,7 +170,7 @@ class Guard:
             self._check_schema(spec, request.arguments)
         holds = HOLDS if request.seconds is None else seconds(request.seconds, "request.seconds")
         who = await resolved(self._resolver, principal)
-        asked = self._asked(request, spec, who, justification)
+        asked = await self._tainted(self._asked(request, spec, who, justification), request.task)
         now = self._now()
         action = f"g_{token_hex(16)}"
         decision, _ = await self._decided(asked)
@@ -290,6 +297,7 @@ class Guard:
             spec, who, _moment(now), arguments, claims.why, claims.agt, claims.lab, claims.stp,
             claims.dur,
         )  # fmt: skip
+        request = await self._tainted(request, claims.tsk)
         action = _action(claims)
         decision, spent = await self._decided(request, look=dry_run)
         shown = Constraints.of_json(claims.con).narrowed(decision.constraints)
@@ -362,9 +370,17 @@ class Guard:
         return await self._again(known[1], action, who, response_mode, shown)
 
     async def expand(
-        self, handle: str, principal: Principal, query: handles.Query | None = None
+        self,
+        handle: str,
+        principal: Principal,
+        query: handles.Query | None = None,
+        *,
+        task: str = "",
     ) -> Frame:
         """A part of a kept result, under the same budgets and redaction as before.
+
+        Args:
+            task: The Task that sees it, for taint; the one of the call unless it is given.
 
         Raises:
             HandleRefused: There is no such handle for this principal.
@@ -395,7 +411,7 @@ class Guard:
         entry = self._entry(f"x_{token_hex(16)}", "expanded", now, who, spec)
         # The id of a handle opens it; the trace has its digest.
         entry["handle"] = hashlib.sha256(handle.encode()).hexdigest()
-        await self.store.append(_written(entry))
+        await self.store.append(_written(entry), self._saw(frame, task or stored.task, who))
         return frame
 
     async def explain(self, action_id: str) -> ActionTrace:
@@ -429,7 +445,8 @@ class Guard:
         self, request: CapabilityRequest, principal: Principal, why: str
     ) -> Request:
         who = await resolved(self._resolver, principal)
-        return self._asked(request, self.registry.spec(request.capability), who, why)
+        asked = self._asked(request, self.registry.spec(request.capability), who, why)
+        return await self._tainted(asked, request.task)
 
     def _asked(
         self, request: CapabilityRequest, spec: CapabilitySpec, who: Principal, why: str
@@ -441,6 +458,30 @@ class Guard:
             spec, who, _moment(self._now()), arguments, why, request.agent, request.labels,
             request.step_count, request.duration_ms,
         )  # fmt: skip
+
+    async def _tainted(self, request: Request, task: str) -> Request:
+        """The request with the taint of its arguments and of its run."""
+        if not self.policy.taints:
+            return request
+        run = _run_of(task, request.principal)
+        last, reading = self._readings.get(run, (0, Reading()))
+        for number, source, text in await self.store.seen(run, last):
+            if number > last:
+                reading.add(source, text)
+                last = number
+        self._readings.pop(run, None)
+        self._readings[run] = last, reading
+        if len(self._readings) > RUNS:
+            del self._readings[next(iter(self._readings))]
+        carries = reading.carried(request.arguments)
+        return replace(request, carries=carries, has_read=reading.sources)
+
+    def _saw(self, frame: Frame, task: str, who: Principal) -> Seen | None:
+        """What to remember of a frame that is about to be shown."""
+        if not self.policy.taints or not frame.taint:
+            return None
+        until = self._now() + REMEMBERED * 1_000
+        return Seen(_run_of(task, who), frame.source, remembered(frame), until)
 
     async def _decided(
         self, request: Request, *, look: bool = True
@@ -511,19 +552,20 @@ class Guard:
                 f"before it is called again (action {call.key})"
             ) from error
         until = self._now() + handles.LIVES * 1_000
-        kept = handles.kept(raw, who, spec.name, shown, until)
+        kept = handles.kept(raw, who, spec.name, shown, until, call.task)
         try:
             frame = self._firewall.frame(
                 raw, mode=mode, constraints=_limits(shown), handle=kept.handle if kept else None
             )
             result = _Result(frame=frame.as_json(), shown=shown.as_json())
             msgspec.json.encode(result)
+            seen = self._saw(frame, call.task, who)
         except Exception as error:
             # The call has run; only what it answered cannot be shown in this mode.
             code = getattr(error, "code", type(error).__name__)
             await self._end(ended, "succeeded", code, _Result(error=code), kept)
             raise NotShown(spec.name, mode) from error
-        await self._end(ended, "succeeded", "", result, kept)
+        await self._end(ended, "succeeded", "", result, kept, seen)
         return frame
 
     async def _again(
@@ -554,11 +596,11 @@ class Guard:
 
     async def _end(
         self, entry: dict[str, Any], outcome: str, code: str, result: _Result,
-        kept: Kept | None = None,
+        kept: Kept | None = None, seen: Seen | None = None,
     ) -> None:  # fmt: skip
         entry = {**entry, "at": self._now(), "outcome": outcome, "code": code}
         text = msgspec.json.encode(result).decode()
-        await self.store.finish(entry["action"], text, _written(entry), kept)
+        await self.store.finish(entry["action"], text, _written(entry), kept, seen)
 
     def _entry(
         self, action: str, kind: str, now: int, who: Principal, spec: CapabilitySpec, *,
@@ -639,6 +681,11 @@ def _action_of(name: str, tenant: str, key: str) -> str:
 def _print(name: str, tenant: str, spec: CapabilitySpec, given: str) -> str:
     """The digest of what an action is."""
     return digest([name, tenant, spec.name, spec.operation, given])
+
+
+def _run_of(task: str, who: Principal) -> str:
+    """What taint goes with: a Task, or else the principal."""
+    return digest([who.name, who.tenant, task])
 
 
 def _limits(shown: Constraints) -> FrameLimits:

@@ -49,16 +49,19 @@ class Stored(msgspec.Struct, frozen=True):
     source: str
     capability: str
     constraints: dict[str, Any]
+    task: str = ""
+    """The Task of the call, for taint."""
 
 
 _stored: Final = msgspec.json.Decoder(Stored)
 
 
 def kept(
-    raw: RawResult, principal: Principal, capability: str, constraints: Constraints, until: int
-) -> Kept | None:
+    raw: RawResult, principal: Principal, capability: str, constraints: Constraints, until: int,
+    task: str = "",
+) -> Kept | None:  # fmt: skip
     """What to keep of a result; None if it cannot be written as JSON."""
-    stored = Stored(raw.value, raw.driver, raw.source, capability, constraints.as_json())
+    stored = Stored(raw.value, raw.driver, raw.source, capability, constraints.as_json(), task)
     try:
         body = msgspec.json.encode(stored).decode()
     except (TypeError, ValueError, RecursionError):

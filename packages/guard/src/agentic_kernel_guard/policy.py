@@ -82,6 +82,10 @@ class Request:
     labels: Mapping[str, str] = field(default_factory=dict)
     step_count: int = 0
     duration_ms: int = 0
+    carries: frozenset[str] = frozenset()
+    """The sources of which the arguments carry text; empty unless the policy looks at taint."""
+    has_read: frozenset[str] = frozenset()
+    """The sources whose text the run has seen; empty unless the policy looks at taint."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +107,11 @@ class Decision:
 class GuardRules(Protocol):
     """The port of policies."""
 
+    @property
+    def taints(self) -> bool:
+        """True if it looks at taint; the guard then remembers what each run has seen."""
+        ...
+
     def decide(self, request: Request) -> Decision:
         """Decide a request; an error counts as a denial."""
         ...
@@ -120,6 +129,8 @@ class DefaultPolicy:
     allowed fields only; the role ``pii_reader`` sees all fields of PII and PCI, nobody those of
     secrets. A user sees 50 rows, a service 500.
     """
+
+    taints: Final = False
 
     def decide(self, request: Request) -> Decision:
         """Decide a request."""
@@ -139,6 +150,7 @@ class RulePolicy:
 
     def __init__(self, rules: RuleSet) -> None:
         self.rules: Final = rules
+        self.taints: Final = rules.taints
 
     def decide(self, request: Request) -> Decision:
         """Decide a request by the first rule that holds; without one, it is denied."""
@@ -208,4 +220,6 @@ def _asked(request: Request) -> Asked:
         request.labels,
         request.step_count,
         request.duration_ms,
+        request.carries,
+        request.has_read,
     )

@@ -143,7 +143,9 @@ class GuardedTools:
                 arguments.get("offset", 0),
                 arguments.get("limit"),
             )
-            frame = await self.guard.expand(arguments["handle"], context.principal, query)
+            frame = await self.guard.expand(
+                arguments["handle"], context.principal, query, task=context.task_id
+            )
         except GuardError as error:
             raise ToolError(error.message, error.code) from error
         except InvalidValue as error:

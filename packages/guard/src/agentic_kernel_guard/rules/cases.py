@@ -14,9 +14,10 @@ from .writing import parse
 NOON: Final = datetime(2026, 1, 5, 12, tzinfo=UTC)
 """The moment of a case that names none: a Monday at noon."""
 _TEXTS: Final = ("principal", "tenant", "agent", "safety")
+_SETS: Final = ("roles", "carries", "has_read")
 _KNOWN: Final = (
     "name", "capability", "expect", "rule", "arguments", "at", "roles", "labels", "step_count",
-    "duration_ms", *_TEXTS,
+    "duration_ms", "carries", "has_read", *_TEXTS,
 )  # fmt: skip
 
 
@@ -68,8 +69,8 @@ def _case(node: Node) -> Case:
         raise said["expect"].wrong("expect is allow, deny or require_approval")
     given: dict[str, Any] = {}
     for key, kind in (
-        ("arguments", dict), ("labels", dict), ("roles", list), ("step_count", int),
-        ("duration_ms", int), *((word, str) for word in _TEXTS), ("rule", str),
+        ("arguments", dict), ("labels", dict), *((word, list) for word in _SETS),
+        ("step_count", int), ("duration_ms", int), *((word, str) for word in _TEXTS), ("rule", str),
     ):  # fmt: skip
         if key in said:
             if type(said[key].value) is not kind:
@@ -77,15 +78,15 @@ def _case(node: Node) -> Case:
             given[key] = said[key].plain()
     if not all(isinstance(each, str) for each in given.get("labels", {}).values()):
         raise said["labels"].wrong("labels are texts")
-    if not all(isinstance(each, str) for each in given.get("roles", ())):
-        raise said["roles"].wrong("roles are texts")
+    for word in _SETS:
+        if not all(isinstance(each, str) for each in given.get(word, ())):
+            raise said[word].wrong(f"{word} are texts")
+        given[word] = frozenset(given.get(word, ()))
     rule = given.pop("rule", "")
-    roles = frozenset(given.pop("roles", ()))
     asked = Asked(
         said["capability"].value,
         given.pop("arguments", {}),
         _moment(said["at"]) if "at" in said else NOON,
-        roles=roles,
         **given,
     )
     return Case(said["name"].value, asked, said["expect"].value, rule, node.line)

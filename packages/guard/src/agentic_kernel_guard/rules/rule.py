@@ -85,6 +85,10 @@ class Rule:
     window: Window | None = None
     min_step_count: int = 0
     min_duration_ms: int = 0
+    carries: Globs | None = None
+    """Sources of text in the arguments."""
+    has_read: Globs | None = None
+    """Sources whose text the run has seen."""
     limit: Limit | None = None
     approval: Approval = Approval()
     reason: str = ""

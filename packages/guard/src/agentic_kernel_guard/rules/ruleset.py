@@ -33,6 +33,10 @@ class Asked:
     labels: Mapping[str, str] = field(default_factory=dict)
     step_count: int = 0
     duration_ms: int = 0
+    carries: frozenset[str] = frozenset()
+    """The sources of which the arguments carry text."""
+    has_read: frozenset[str] = frozenset()
+    """The sources whose text the run has seen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +90,8 @@ class RuleSet:
     def __init__(self, rules: Sequence[Rule], error: RuleError | None = None) -> None:
         self.rules: Final = tuple(sorted(rules, key=lambda rule: rule.priority))
         self.error: Final = error
+        self.taints: Final = any(rule.carries or rule.has_read for rule in self.rules)
+        """True if a rule looks at what a run has seen."""
         self._exact: dict[str, list[int]] = {}
         self._other: list[int] = []
         self._known: dict[str, tuple[Rule, ...]] = {}
@@ -180,6 +186,12 @@ def failures(rule: Rule, asked: Asked) -> Iterator[str]:
         yield "when.min_step_count"
     if asked.duration_ms < rule.min_duration_ms:
         yield "when.min_duration_ms"
+    for word, globs, sources in (
+        ("carries", rule.carries, asked.carries),
+        ("has_read", rule.has_read, asked.has_read),
+    ):
+        if globs is not None and not any(map(globs.fit, sources)):
+            yield f"when.{word}"
     for predicate in rule.arguments:
         failed = predicate.failed(asked.arguments)
         if failed:

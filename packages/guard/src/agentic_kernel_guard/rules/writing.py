@@ -128,16 +128,12 @@ def _as_regex(glob: str) -> str:
 
 
 def _when(node: Node) -> dict[str, Any]:
-    said = _fields(
-        node, "when", optional=("hours", "days", "timezone", "min_step_count", "min_duration_ms")
-    )
+    counts, sources = ("min_step_count", "min_duration_ms"), ("carries", "has_read")
+    said = _fields(node, "when", optional=("hours", "days", "timezone", *counts, *sources))
     if not said:
-        raise node.wrong("when is empty; remove it, or say a time or a count")
-    found: dict[str, Any] = {
-        word: _whole(said[word], 1)
-        for word in ("min_step_count", "min_duration_ms")
-        if word in said
-    }
+        raise node.wrong("when is empty; remove it, or say a time, a count or a source")
+    found: dict[str, Any] = {word: _whole(said[word], 1) for word in counts if word in said}
+    found |= {word: _globs(said[word]) for word in sources if word in said}
     if "hours" in said or "days" in said:
         found["window"] = _window(said)
     elif "timezone" in said:

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from .memory import MemoryGuardStore
-from .port import Begin, Begun, GuardStore, Kept, StoreFailed
+from .port import Begin, Begun, GuardStore, Kept, Seen, StoreFailed
 from .sqlite import SQLiteGuardStore
 
 if TYPE_CHECKING:
@@ -17,6 +17,7 @@ __all__ = [
     "MemoryGuardStore",
     "PostgresGuardStore",
     "SQLiteGuardStore",
+    "Seen",
     "StoreFailed",
 ]
 

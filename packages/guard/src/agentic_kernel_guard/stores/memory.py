@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from ..trace.chain import START, Link, linked
-from .port import Begin, Begun, Kept
+from .port import Begin, Begun, Kept, Seen
 
 
 class MemoryGuardStore:
@@ -21,6 +21,8 @@ class MemoryGuardStore:
         self._revoked: dict[str, int] = {}
         self._counted: dict[str, list[int]] = {}
         self._kept: dict[str, Kept] = {}
+        self._seen: dict[str, list[tuple[int, Seen]]] = {}
+        self._count = 0
 
     async def begin(self, begin: Begin) -> Begun:
         """Look at revocation, uses and limits; if all hold, mark them and append the entry."""
@@ -46,19 +48,32 @@ class MemoryGuardStore:
         self._append(begin.entry)
         return Begun("begun")
 
-    async def finish(self, action: str, result: str, entry: str, kept: Kept | None = None) -> Link:
-        """Record an action's result, keep what has a handle, and append the entry."""
+    async def finish(
+        self, action: str, result: str, entry: str, kept: Kept | None = None,
+        seen: Seen | None = None,
+    ) -> Link:  # fmt: skip
+        """Record an action's result, keep what has a handle and what was seen."""
         self._actions[action] = (self._actions[action][0], result)
         if kept is not None:
             self._kept[kept.handle] = kept
+        self._saw(seen)
         return self._append(entry)
+
+    async def seen(self, run: str, after: int = 0) -> Sequence[tuple[int, str, str]]:
+        """What a run saw after a number, in order."""
+        return [
+            (number, each.source, each.text)
+            for number, each in self._seen.get(run, ())
+            if number > after
+        ]
 
     async def recorded(self, action: str) -> tuple[str, str | None] | None:
         """What is recorded of an action; None if it was not begun."""
         return self._actions.get(action)
 
-    async def append(self, entry: str) -> Link:
-        """Append an entry to the chain."""
+    async def append(self, entry: str, seen: Seen | None = None) -> Link:
+        """Append an entry to the chain, and keep what was seen."""
+        self._saw(seen)
         return self._append(entry)
 
     async def revoke(self, token: str, until: int, entry: str) -> Link:
@@ -92,9 +107,18 @@ class MemoryGuardStore:
         self._kept = {each.handle: each for each in self._kept.values() if now < each.until}
         self._revoked = {token: until for token, until in self._revoked.items() if now < until}
         self._spent = {token: mark for token, mark in self._spent.items() if now < mark[1]}
+        for run, seen in list(self._seen.items()):
+            self._seen[run] = [each for each in seen if now < each[1].until]
+            if not self._seen[run]:
+                del self._seen[run]
 
     async def close(self) -> None:
         """Nothing is open."""
+
+    def _saw(self, seen: Seen | None) -> None:
+        if seen is not None:
+            self._count += 1
+            self._seen.setdefault(seen.run, []).append((self._count, seen))
 
     def _append(self, entry: str) -> Link:
         before = self._chain[-1].hash if self._chain else START

@@ -60,6 +60,16 @@ class Kept:
     until: int
 
 
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What a run saw of a source, for taint."""
+
+    run: str
+    source: str
+    text: str
+    until: int
+
+
 class GuardStore(Protocol):
     """Keeps the chain, the marks of tokens, the counters, the recorded actions and the handles.
 
@@ -72,8 +82,16 @@ class GuardStore(Protocol):
         """Look at revocation, uses and limits; if all hold, mark them and append the entry."""
         ...
 
-    async def finish(self, action: str, result: str, entry: str, kept: Kept | None = None) -> Link:
-        """Record an action's result, keep what has a handle, and append the entry."""
+    async def finish(
+        self, action: str, result: str, entry: str, kept: Kept | None = None,
+        seen: Seen | None = None,
+    ) -> Link:  # fmt: skip
+        """Record an action's result, keep what has a handle and what was seen, and append the
+        entry."""
+        ...
+
+    async def seen(self, run: str, after: int = 0) -> Sequence[tuple[int, str, str]]:
+        """What a run saw after a number, in order: the number, the source and the text."""
         ...
 
     async def recorded(self, action: str) -> tuple[str, str | None] | None:
@@ -81,8 +99,8 @@ class GuardStore(Protocol):
         not begun."""
         ...
 
-    async def append(self, entry: str) -> Link:
-        """Append an entry to the chain."""
+    async def append(self, entry: str, seen: Seen | None = None) -> Link:
+        """Append an entry to the chain, and keep what was seen."""
         ...
 
     async def revoke(self, token: str, until: int, entry: str) -> Link:

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from ..trace.chain import START, Link, linked
-from .port import Begin, Begun, Kept, StoreFailed
+from .port import Begin, Begun, Kept, Seen, StoreFailed
 
 T = TypeVar("T")
 Run = Callable[..., list[tuple[Any, ...]]]
@@ -32,6 +32,8 @@ TABLES: Final = (
     "PRIMARY KEY (counter, action))",
     "CREATE TABLE IF NOT EXISTS guard_kept (handle TEXT PRIMARY KEY, owner TEXT NOT NULL, "
     "tenant TEXT NOT NULL, body TEXT NOT NULL, until BIGINT NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS guard_seen (run TEXT NOT NULL, seq BIGINT NOT NULL, "
+    "source TEXT NOT NULL, body TEXT NOT NULL, until BIGINT NOT NULL, PRIMARY KEY (run, seq))",
 )
 
 
@@ -106,8 +108,11 @@ class SQLGuardStore(ABC):
 
         return await self._write(step)
 
-    async def finish(self, action: str, result: str, entry: str, kept: Kept | None = None) -> Link:
-        """Record an action's result, keep what has a handle, and append the entry."""
+    async def finish(
+        self, action: str, result: str, entry: str, kept: Kept | None = None,
+        seen: Seen | None = None,
+    ) -> Link:  # fmt: skip
+        """Record an action's result, keep what has a handle and what was seen."""
 
         def step(run: Run) -> Link:
             run("UPDATE guard_actions SET result = ? WHERE id = ?", result, action)
@@ -121,9 +126,16 @@ class SQLGuardStore(ABC):
                     kept.body,
                     kept.until,
                 )
+            _saw(run, seen)
             return _append(run, entry)
 
         return await self._write(step)
+
+    async def seen(self, run: str, after: int = 0) -> Sequence[tuple[int, str, str]]:
+        """What a run saw after a number, in order."""
+        asked = "SELECT seq, source, body FROM guard_seen WHERE run = ? AND seq > ? ORDER BY seq"
+        rows = await self._read(lambda ask: ask(asked, run, after))
+        return [(number, source, body) for number, source, body in rows]
 
     async def recorded(self, action: str) -> tuple[str, str | None] | None:
         """What is recorded of an action; None if it was not begun."""
@@ -131,9 +143,14 @@ class SQLGuardStore(ABC):
         rows = await self._read(lambda run: run(asked, action))
         return (rows[0][0], rows[0][1]) if rows else None
 
-    async def append(self, entry: str) -> Link:
-        """Append an entry to the chain."""
-        return await self._write(lambda run: _append(run, entry))
+    async def append(self, entry: str, seen: Seen | None = None) -> Link:
+        """Append an entry to the chain, and keep what was seen."""
+
+        def step(run: Run) -> Link:
+            _saw(run, seen)
+            return _append(run, entry)
+
+        return await self._write(step)
 
     async def revoke(self, token: str, until: int, entry: str) -> Link:
         """Mark a token as revoked, and append the entry."""
@@ -182,7 +199,7 @@ class SQLGuardStore(ABC):
         """Remove handles and marks whose time is over."""
 
         def step(run: Run) -> None:
-            for table in ("guard_kept", "guard_revoked", "guard_spent"):
+            for table in ("guard_kept", "guard_revoked", "guard_spent", "guard_seen"):
                 run(f"DELETE FROM {table} WHERE until <= ?", now)
 
         await self._write(step)
@@ -234,6 +251,22 @@ class _Action(msgspec.Struct):
 
 
 _action: Final = msgspec.json.Decoder(_Action)
+
+
+def _saw(run: Run, seen: Seen | None) -> None:
+    if seen is None:
+        return
+    # A number is never used twice, so that a reader who knows one finds all that is newer.
+    rows = run("SELECT max(seq) FROM guard_chain")
+    number = (rows[0][0] or 0) + 1
+    run(
+        "INSERT INTO guard_seen (run, seq, source, body, until) VALUES (?, ?, ?, ?, ?)",
+        seen.run,
+        number,
+        seen.source,
+        seen.text,
+        seen.until,
+    )
 
 
 def _append(run: Run, entry: str) -> Link:
