@@ -217,6 +217,8 @@ class Contest:
             self.recorder.begin("a heir", "honour")
         number = self.recorder.begin(name, verb, argument)
         recorded = asyncio.create_task(self.recorder.settle(number, call, self._receipt))
+        # The call has not started if the history ended before the task began.
+        recorded.add_done_callback(lambda _: call.close())
         if self.script.happens(self.script.race.cancelled):
             for _ in range(self.script.chance.randint(1, 6)):
                 await asyncio.sleep(0)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         ToolFailed,
         ToolsDriver,
     )
+    from .drivers.http import Endpoint, HTTPDriver, HTTPFailed
     from .errors import GuardError
     from .firewall import (
         Budgets,
@@ -66,6 +67,7 @@ __all__ = [
     "Denied",
     "Driver",
     "DriverCall",
+    "Endpoint",
     "Firewall",
     "Found",
     "Frame",
@@ -75,6 +77,8 @@ __all__ = [
     "GuardPolicy",
     "GuardStore",
     "GuardedTools",
+    "HTTPDriver",
+    "HTTPFailed",
     "HandleRefused",
     "Head",
     "InMemoryDriver",
@@ -118,6 +122,7 @@ __all__ = [
 _NAMES = {
     "drivers": "Driver DriverCall InMemoryDriver Indeterminate NoEffect StaticRouter ToolFailed "
     "ToolsDriver",
+    "drivers.http": "Endpoint HTTPDriver HTTPFailed",
     "errors": "GuardError",
     "firewall": "Budgets Cut Firewall Frame FrameLimits RawRefused RawResult Redactor "
     "RedactorStream ResponseMode",

@@ -1,0 +1,148 @@
+"""Endpoint: one request of an API, and where each argument goes in it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from string import Formatter
+from typing import Any, Final
+from urllib.parse import quote, urlencode, urlsplit
+
+import msgspec
+
+from agentic_kernel import InvalidValue
+from agentic_kernel_engine.edges import choice
+
+from ..port import NoEffect
+
+METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
+LONGEST: Final = 2_000
+"""The most characters of one argument in a path or a query."""
+_TOKEN: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
+_VALUE: Final = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]{0,8000}[\x21-\x7e])?")
+_OURS: Final = frozenset(
+    "host connection content-length content-type transfer-encoding te trailer upgrade expect "
+    "accept-encoding proxy-authorization proxy-connection keep-alive".split()
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """One request. The method, the host and the headers come from here, never from a call.
+
+    Args:
+        method: ``GET``, ``HEAD``, ``POST``, ``PUT``, ``PATCH`` or ``DELETE``.
+        url: Without a query. ``{name}`` in its path stands for an argument, percent-encoded, so
+            that it stays one segment.
+        query: The arguments that go to the query.
+        headers: Sent with each request, also secrets. They go to this host alone.
+
+    All other arguments are the JSON object of the body; a ``GET`` or ``HEAD`` refuses them.
+
+    Raises:
+        InvalidValue: A part is wrong.
+    """
+
+    method: str
+    url: str
+    query: tuple[str, ...] = ()
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        choice(self.method, "endpoint.method", METHODS)
+        object.__setattr__(self, "query", tuple(self.query))
+        parts = urlsplit(self.url)
+        if parts.query or parts.fragment or "?" in self.url or "#" in self.url:
+            raise InvalidValue("endpoint.url", "has a query or a fragment; list names under query")
+        if set("{}") & set(parts.netloc) or not parts.path.startswith("/"):
+            raise InvalidValue(
+                "endpoint.url", "must be https://host/path, with arguments in the path only"
+            )
+        if not re.fullmatch(r"[\x21-\x7e]+", self.url) or "\\" in self.url:
+            raise InvalidValue("endpoint.url", "must be ASCII without spaces")
+        if any(name in self.query for name in self.path_names):
+            raise InvalidValue("endpoint.query", "has an argument that is in the path, too")
+        for name, value in self.headers.items():
+            if not _TOKEN.fullmatch(name) or name.lower() in _OURS:
+                raise InvalidValue("endpoint.headers", f"cannot have {name!a:.80}")
+            if not _VALUE.fullmatch(value):
+                raise InvalidValue(
+                    f"endpoint.headers[{name}]", "must be visible ASCII in one line, up to 8,000"
+                )
+
+    @property
+    def path_names(self) -> tuple[str, ...]:
+        """The arguments in the path."""
+        try:
+            parsed = list(Formatter().parse(urlsplit(self.url).path))
+        except ValueError:
+            raise InvalidValue("endpoint.url", "has a brace without its other half") from None
+        for _, name, form, conversion in parsed:
+            if name is not None and (form or conversion or not name.isidentifier()):
+                raise InvalidValue("endpoint.url", "each {name} is the plain name of an argument")
+        return tuple(name for _, name, _, _ in parsed if name is not None)
+
+    def target(self, arguments: Mapping[str, Any]) -> str:
+        """The path and the query of a call.
+
+        Raises:
+            NoEffect: An argument is missing or cannot stand there.
+        """
+        path = urlsplit(self.url).path
+        filled = path.format_map({name: _segment(name, arguments) for name in self.path_names})
+        pairs = [
+            (name, value)
+            for name in self.query
+            if name in arguments
+            for value in _several(name, arguments[name])
+        ]
+        return f"{filled}?{urlencode(pairs, quote_via=quote)}" if pairs else filled
+
+    def body(self, arguments: Mapping[str, Any]) -> bytes | None:
+        """The body of a call, as JSON; None without one.
+
+        Raises:
+            NoEffect: The method has no body, and an argument is left.
+        """
+        placed: Collection[str] = {*self.path_names, *self.query}
+        rest = {name: value for name, value in arguments.items() if name not in placed}
+        if self.method in ("GET", "HEAD"):
+            if rest:
+                raise _refused(min(rest), "has no place in a request without a body")
+            return None
+        return msgspec.json.encode(rest) if rest or self.method != "DELETE" else None
+
+
+def _segment(name: str, arguments: Mapping[str, Any]) -> str:
+    if name not in arguments:
+        raise _refused(name, "is missing; the path needs it")
+    text = _text(name, arguments[name])
+    if text in ("", ".", ".."):
+        raise _refused(name, "cannot be empty, '.' or '..' in a path")
+    return quote(text, safe="")
+
+
+def _several(name: str, value: Any) -> list[str]:
+    return [_text(name, each) for each in (value if isinstance(value, list | tuple) else [value])]
+
+
+def _text(name: str, value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        try:
+            value = str(value)
+        except ValueError:
+            raise _refused(name, "is a number of over 4,300 digits") from None
+    if not isinstance(value, str):
+        raise _refused(name, "must be a text, a number, or true or false")
+    if len(value) > LONGEST:
+        raise _refused(name, f"has {len(value):,} characters; use up to {LONGEST:,}")
+    if not all(char.isprintable() for char in value):
+        raise _refused(name, "has a character that is not printable; remove it")
+    return value
+
+
+def _refused(name: str, why: str) -> NoEffect:
+    return NoEffect(f"the argument {name!a:.80} {why}; nothing was sent", "guard/http_argument")
