@@ -1,4 +1,4 @@
-"""A guard in front of an HTTP API: which arguments go where, and what a model sees of the answer."""
+"""A guard in front of an HTTP API: where arguments go, and what a model sees of the answer."""
 
 from __future__ import annotations
 
