@@ -52,14 +52,12 @@ class Job:
     cancelling the asyncio task that `execute` runs in, also if a child of that task made the call.
     """
 
-    __slots__ = ("_children", "_run", "grants", "principal", "state", "task", "terms")
+    __slots__ = ("_children", "_run", "grants", "state", "task", "terms")
 
     task: Task
     """The snapshot at entry, supplements included."""
     state: Any
     """The state of the last commit; None at the first entry."""
-    principal: Principal
-    """The principal that this run acts for, as it was resolved at entry (R19)."""
     terms: Terms
     """What was set at dispatch: the principal's name and tenant, limits, and the grant."""
     grants: Mapping[str, Mapping[str, Any]]
@@ -72,9 +70,13 @@ class Job:
         record = run.record
         self.task = record.task
         self.state = None if record.state is None else values.decode(record.state)
-        self.principal = run.principal
         self.grants = EMPTY_DICT
         self.terms = NONE if record.terms is None else decoded(record.terms)
+
+    @property
+    def principal(self) -> Principal:
+        """The principal that this run acts for, as it was resolved at entry (R19)."""
+        return self._run.principal
 
     @property
     def stopping(self) -> bool:

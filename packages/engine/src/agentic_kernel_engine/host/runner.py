@@ -229,17 +229,18 @@ class LiveRuns:
         while the event loop destroys this coroutine. A ``KeyboardInterrupt`` passes after the Task
         is released.
         """
-        assert self._substrate is not None
         try:
-            return await _awaitable(
-                self._substrate.execute(self._job(run)), "execute() of the substrate"
-            )
+            return await self._execution(run)
         except BaseException as fault:
-            # In a method of its own, because each local name here costs every waiting Task 8 bytes
-            # (memory in benchmarks/host.py).
+            # In methods of their own, because each name and each argument here costs every waiting
+            # Task 8 bytes (memory in benchmarks/host.py).
             if not await self._stayed(run, fault):
                 raise
             return Stray.of(fault)
+
+    def _execution(self, run: Run) -> Any:
+        assert self._substrate is not None
+        return _awaitable(self._substrate.execute(self._job(run)), "execute() of the substrate")
 
     async def _stayed(self, run: Run, fault: BaseException) -> bool:
         """True if the root keeps the exception. On a ``KeyboardInterrupt``, release the Task."""

@@ -246,6 +246,7 @@ def _invocation(
         )  # fmt: skip
     step = run.state.step
     key = effects.key(tool, run.task.id, step, index, call)
+    judgement = at_hand.verdicts[index]
     progress = partial(run.progress, call.tool, index)
     told = ToolContext(
         run.task.id,
@@ -258,7 +259,7 @@ def _invocation(
         wiring.threads,
         wiring.validator,
         run.task,
-        _approver(at_hand.verdicts[index]),
+        _by(judgement) if judgement.granted else None,
     )
     if isinstance(tool, AgentTool):
         run.ending = run.ending or children.too_deep(run)
@@ -270,9 +271,7 @@ def _invocation(
     return Invocation(tool, arguments, ToolCall(call.tool, arguments, call.id), told)
 
 
-def _approver(judgement: Judgement) -> str | None:
-    if not judgement.granted:
-        return None
+def _by(judgement: Judgement) -> str:
     return judgement.by if isinstance(judgement.by, str) else ""
 
 

@@ -219,11 +219,10 @@ class Loop:
 
     async def execute(self, job: Job) -> Any:
         """Run the Task from its last commit, step by step, to its end."""
-        compacts = self.compactor is not None
         try:
-            run = LoopRun(job, self.limits, self._clock, compacts=compacts)
-        except InvalidValue as unreadable:
-            raise StateUnreadable(str(unreadable)) from unreadable
+            run = LoopRun(job, self.limits, self._clock, compacts=self.compactor is not None)
+        except InvalidValue as fault:
+            raise StateUnreadable(str(fault)) from fault
         if hasattr(self.planner, "model") or job.task.agent_name is not None:
             job.announce(model_of(self.planner))
         try:
@@ -244,8 +243,8 @@ class Loop:
             await self._ready(run)
             while True:
                 await self.step(run)
-        except End as end:
-            return await self._end(run, end)
+        except End as fault:
+            return await self._end(run, fault)
         except TaskFailed as fault:
             return await self._end(run, failed(fault))
         except GeneratorExit:
@@ -268,9 +267,8 @@ class Loop:
             await cuts.attend(run)
         self._reflect(run)
         at_hand = run.state.at_hand
-        reached = run.exceeded() if at_hand is None else None
-        if reached is not None:
-            raise run.end_at(reached)
+        if at_hand is None and run.exceeded() is not None:
+            raise run.end_at_limit()
         if self.compactor is not None:
             compact(self.compactor, run)
         context = self._context(run)
@@ -282,8 +280,7 @@ class Loop:
             if answer is None:
                 return  # A pause that was withdrawn meanwhile cut it short.
             at_hand = run.planned(*answer)
-        waits = await approvals.authorize(self.policy, run, at_hand, context)
-        if waits or run.job.inbox:
+        if await approvals.authorize(self.policy, run, at_hand, context) or run.job.inbox:
             await approvals.wait_for_people(run, at_hand)
         observations = await routing.carry_out(self, run, at_hand, context)
         judge(run, at_hand.plan, observations)

@@ -53,6 +53,10 @@ _encode = msgspec.json.Encoder().encode
 _WANTED: Final = (
     "it must give an action, several, a Plan, or a stream of pieces (Delta) that ends with one"
 )
+_TRIED_OFTEN: Final = (
+    f"the call of the planner was made {RETRIES} times, the most that is allowed, and failed each "
+    "time; let the middleware give up earlier, or name another planner"
+)
 
 
 class PlannerCalls:
@@ -140,45 +144,53 @@ class PlannerCalls:
             try:
                 if run.turn_text is not None:
                     run.turn_text.fade()
-                answer = (context.planner or self._planner).plan(context)
+                answer: Any = (context.planner or self._planner).plan(context)
                 if hasattr(answer, "__aiter__"):
                     answer = self._stream(run, cast("AsyncIterator[Any]", answer))
                 elif not hasattr(answer, "__await__"):
-                    raise PlannerError(
-                        "engine/bad_plan",
-                        f"plan() of the planner gave a {kind_of_value(answer)}, which cannot be "
-                        f"awaited; write 'async def plan', and {_WANTED}",
-                    )
+                    raise _not_awaitable(answer)
                 elif run.limits.max_seconds is not None:
                     answer = self._in_time(run, answer)
-                last = await answer
-                if last is _CUT:
+                answer = await answer
+                if answer is _CUT:
                     return None
-                if type(last) is Plan and last.usage is not NOTHING_USED:
-                    run.known = last.usage  # It counts even if the plan cannot be used.
-                return answer_of(last, run)
+                if type(answer) is Plan and answer.usage is not NOTHING_USED:
+                    run.known = answer.usage  # It counts even if the plan cannot be used.
+                return answer_of(answer, run)
             except (End, asyncio.CancelledError):
                 raise
             except Exception as raised:
-                error, used = _use_of(raised, run)
-                own = error if context.planner is None else own
-                recovery = await self._failed(run, context, error, used)
-                if recovery is None or recovery.verb == "fail":
-                    if own is None or own is raised:
-                        raise
-                    raise own from raised
-                if recovery.verb == "skip":
-                    return answer_of((), run)
-                if recovery.plan is not None:
-                    return answer_of(recovery.plan, run)
-                context.planner = recovery.planner or context.planner
-                await self._wait(run, recovery.delay)
-                await self.reserve(run, context)
-        raise PlannerError(
-            "engine/retries",
-            f"the call of the planner was made {RETRIES} times, the most that is allowed, and "
-            "failed each time; let the middleware give up earlier, or name another planner",
-        )
+                # In a method of its own, because each local name here costs every run that waits
+                # for its model 8 bytes (memory in benchmarks/loop.py).
+                answer = await self._recovered(run, context, raised, own)
+                if isinstance(answer, tuple):
+                    return answer
+                own = answer
+        raise PlannerError("engine/retries", _TRIED_OFTEN)
+
+    async def _recovered(
+        self, run: LoopRun, context: Context, raised: Exception, own: Exception | None
+    ) -> Answer | Exception | None:
+        """What middleware answers in place of a failed call; if it lets the call be made again, the
+        last error of the Loop's own planner.
+
+        It is called while the error is handled, and raises it again if nothing recovers it.
+        """
+        error, used = _use_of(raised, run)
+        own = error if context.planner is None else own
+        recovery = await self._failed(run, context, error, used)
+        if recovery is None or recovery.verb == "fail":
+            if own is None or own is raised:
+                raise
+            raise own from raised
+        if recovery.verb == "skip":
+            return answer_of((), run)
+        if recovery.plan is not None:
+            return answer_of(recovery.plan, run)
+        context.planner = recovery.planner or context.planner
+        await self._wait(run, recovery.delay)
+        await self.reserve(run, context)
+        return own
 
     async def _failed(
         self, run: LoopRun, context: Context, error: Exception, used: Usage | None
@@ -330,6 +342,14 @@ def _count(run: LoopRun, used: Usage | None) -> dict[str, Any]:
         state.reserved = None
     form = msgspec.to_builtins(counted)
     return {"forfeited": form} if used is None else {"forfeited": {}, "usage": form}
+
+
+def _not_awaitable(answer: object) -> PlannerError:
+    return PlannerError(
+        "engine/bad_plan",
+        f"plan() of the planner gave a {kind_of_value(answer)}, which cannot be awaited; write "
+        f"'async def plan', and {_WANTED}",
+    )
 
 
 def _use_of(error: Exception, run: LoopRun) -> tuple[Exception, Usage | None]:
