@@ -1,7 +1,9 @@
-"""The commands of the guard: rule files are checked, and the tests beside their rules are run."""
+"""The commands about the guard's rules: files are checked, tested and explained."""
 
 from __future__ import annotations
 
+import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,8 +18,8 @@ from .text import label
 if TYPE_CHECKING:
     from agentic_kernel_guard.rules.text import Form
 
-guard = typer.Typer(help="Look at the rules of the guard.", no_args_is_help=True)
-policy = typer.Typer(help="Check and test rule files.", no_args_is_help=True)
+guard = typer.Typer(help="Look at the rules and the trace of the guard.", no_args_is_help=True)
+policy = typer.Typer(help="Check, test, explain and compare rule files.", no_args_is_help=True)
 guard.add_typer(policy, name="policy")
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="Rules, in .yaml, .yml or .toml.")]
@@ -31,9 +33,9 @@ class BadRules(KernelError):
 @policy.command()
 def check(context: typer.Context, file: File) -> int:
     """Check a rule file; the error says the line and the column."""
-    rules = _rules()
-    found = _used(file, rules.parse)
-    _used(file, rules.cases)
+    rules = read_rules()
+    found = used(file, rules.parse)
+    used(file, rules.cases)
     if context.obj.as_json:
         rendering.json_line("policy", {"file": str(file), "rules": len(found.rules)})
     else:
@@ -44,10 +46,10 @@ def check(context: typer.Context, file: File) -> int:
 @policy.command()
 def test(context: typer.Context, file: File) -> int:
     """Run the tests that stand beside the rules; 1 if one of them fails, or there is none."""
-    rules = _rules()
-    found = _used(file, rules.parse)
+    rules = read_rules()
+    found = used(file, rules.parse)
     failed = 0
-    listed = _used(file, rules.cases)
+    listed = used(file, rules.cases)
     if not listed:
         raise BadRules(f"{file}: has no tests; add a list under tests")
     for case in listed:
@@ -75,7 +77,74 @@ def test(context: typer.Context, file: File) -> int:
     return 1 if failed else 0
 
 
-def _rules() -> Any:
+@policy.command()
+def explain(
+    context: typer.Context,
+    file: File,
+    capability: Annotated[str, typer.Option(help="The capability.")],
+    principal: Annotated[str, typer.Option(help="The name of the principal.")] = "",
+    tenant: Annotated[str, typer.Option(help="The tenant.")] = "",
+    role: Annotated[list[str] | None, typer.Option(help="A role; may be given again.")] = None,
+    agent: Annotated[str, typer.Option(help="The agent.")] = "",
+    safety: Annotated[str, typer.Option(help="read, write or destructive.")] = "",
+    argument: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=JSON", help="An argument of the call.")
+    ] = None,
+    carries: Annotated[list[str] | None, typer.Option(help="A source of the arguments.")] = None,
+    has_read: Annotated[list[str] | None, typer.Option(help="A source that was read.")] = None,
+    at: Annotated[datetime | None, typer.Option(help="The time, UTC; now by default.")] = None,
+) -> int:
+    """Say which rule decides a request, and which rules failed on one thing only."""
+    rules = read_rules()
+    moment = at or datetime.now(UTC)
+    asked = rules.Asked(
+        capability,
+        dict(map(_argument, argument or ())),
+        moment if moment.tzinfo else moment.replace(tzinfo=UTC),
+        principal,
+        tenant,
+        frozenset(role or ()),
+        agent,
+        safety,
+        carries=frozenset(carries or ()),
+        has_read=frozenset(has_read or ()),
+    )
+    found = used(file, rules.parse)
+    verdict, near = found.decide(asked), found.near(asked)
+    if context.obj.as_json:
+        rendering.json_line(
+            "decision",
+            {
+                "effect": verdict.effect,
+                "rule": verdict.rule,
+                "reason": verdict.reason,
+                "near": [
+                    {"rule": each.rule, "effect": each.effect, "failed": each.failed}
+                    for each in near
+                ],
+            },
+        )
+        return 0
+    typer.echo(f"{verdict.effect}: {label(verdict.reason)}")
+    for each in near:
+        typer.echo(f"{label(each.rule)} would say {each.effect}, but for {label(each.failed)}")
+    return 0
+
+
+def _argument(said: str) -> tuple[str, Any]:
+    name, equals, text = said.partition("=")
+    try:
+        if not equals:
+            raise ValueError
+        return name, json.loads(text)
+    except ValueError:
+        raise BadRules(
+            f"--argument {said}: write NAME=JSON, e.g. amount=3 or to='\"ann\"'"
+        ) from None
+
+
+def read_rules() -> Any:
+    """The module of rules."""
     try:
         from agentic_kernel_guard import rules
     except ImportError:
@@ -83,7 +152,7 @@ def _rules() -> Any:
     return rules
 
 
-def _used(file: Path, read: Any) -> Any:
+def used(file: Path, read: Any) -> Any:
     """What `read` makes of a file's text."""
     from agentic_kernel_guard.rules import RuleError
 

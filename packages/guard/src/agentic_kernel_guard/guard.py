@@ -182,7 +182,8 @@ class Guard:
         )  # fmt: skip
         self._refuse_unless_allowed(decision, request.approved_by, dig, who, action, said)
         if said["kind"] == "denied":
-            await self.store.append(_written(said))
+            facts = {} if dig is None else self._facts(asked, decision)
+            await self.store.append(_written(said | facts))
             kind = ApprovalNeeded if decision.effect == "require_approval" else Denied
             raise kind(said["reason"], action, decision)
         claims = Claims(
@@ -305,7 +306,7 @@ class Guard:
             action, "began", now, who, spec, dig=given, decision=decision,
             justification=claims.why, task=claims.tsk, key=claims.key, token=claims.jti,
         )  # fmt: skip
-        said["arguments"] = self._firewall.redactor.value(dict(arguments))[0]
+        said |= self._facts(request, decision)
         self._refuse_unless_allowed(decision, claims.apv, claims.dig, who, action, said)
         if said["kind"] == "denied":
             raise await self._denied(said, decision)
@@ -533,9 +534,7 @@ class Guard:
         self, call: DriverCall, spec: CapabilitySpec, who: Principal, shown: Constraints,
         mode: ResponseMode, said: dict[str, Any],
     ) -> Frame:  # fmt: skip
-        ended = {key: value for key, value in said.items() if key != "arguments"} | {
-            "kind": "ended"
-        }
+        ended = {key: value for key, value in said.items() if key not in _FACTS} | {"kind": "ended"}
         try:
             raw = await self._router.run(call, spec.idempotent)
         except NoEffect as error:
@@ -624,6 +623,24 @@ class Guard:
             "token": token,
         }
 
+    def _facts(self, request: Request, decision: Decision) -> dict[str, Any]:
+        """What `replayed` asks other rules about."""
+        arguments, hidden = self._firewall.redactor.value(dict(request.arguments))
+        redacted = self._firewall.redactor.value(dict(request.labels))[0]
+        return {
+            "arguments": arguments,
+            "redacted": hidden,
+            "effect": decision.verdict.effect if decision.verdict else decision.effect,
+            "roles": sorted(request.principal.roles),
+            "agent": request.agent,
+            "safety": request.spec.safety.value,
+            "labels": redacted,
+            "step_count": request.step_count,
+            "duration_ms": request.duration_ms,
+            "carries": sorted(request.carries),
+            "has_read": sorted(request.has_read),
+        }
+
     def _now(self) -> int:
         return int(self._clock() * 1_000)
 
@@ -636,6 +653,12 @@ class _Result(msgspec.Struct):
     shown: dict[str, Any] | None = None
     """The `Constraints` under which the frame was made."""
 
+
+_FACTS: Final = frozenset(
+    "arguments redacted effect roles agent safety labels step_count duration_ms carries has_read"
+    .split()
+)  # fmt: skip
+"""The fields of an entry that `_facts` makes. The entry of an action's end has none of them."""
 
 _REFUSED: Final = {
     "other": "the key was used for another action; use a new key",

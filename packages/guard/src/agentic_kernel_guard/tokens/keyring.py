@@ -56,6 +56,29 @@ class Keyring:
             raise InvalidValue("keys", "two keys have the same id; rename one")
         self.signing: Final = keys[0].id
 
+    @classmethod
+    def read(cls, text: str) -> Keyring:
+        """The keyring of a text: one key a line, as ``id:secret`` with the secret in hexadecimal.
+
+        The first line is the key that signs. Empty lines are passed over.
+
+        Raises:
+            InvalidValue: A line has another form, or a key is refused. The message has no secret.
+        """
+        keys = []
+        for number, line in enumerate(text.splitlines(), 1):
+            if not line.strip():
+                continue
+            name, _, secret = line.strip().partition(":")
+            try:
+                keys.append(Key(name, bytes.fromhex(secret)))
+            except ValueError as error:
+                raise InvalidValue(
+                    f"keys, line {number}",
+                    error.reason if isinstance(error, InvalidValue) else "is not id:hexadecimal",
+                ) from None
+        return cls(keys)
+
     def mac(self, key: str, message: bytes) -> bytes | None:
         """HMAC-SHA256 of a message by the key with this id; None if there is no such key."""
         secret = self._keys.get(key)

@@ -2,6 +2,7 @@
 
 from .action import ActionTrace, traced
 from .chain import START, Broken, Checked, Head, Link, check_export, export, linked, signed, verify
+from .replay import Replayed, replayed
 
 __all__ = [
     "START",
@@ -10,9 +11,11 @@ __all__ = [
     "Checked",
     "Head",
     "Link",
+    "Replayed",
     "check_export",
     "export",
     "linked",
+    "replayed",
     "signed",
     "traced",
     "verify",
