@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import fnmatch
+import json
 import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -94,7 +96,7 @@ def head(store: Place, keys: Keys = None) -> int:
         if last is None:
             raise BadTrace("the trace is empty; there is no head yet")
         now = int(datetime.now(UTC).timestamp() * 1_000)
-        rendering.json_line("head", _fields(signed(last.seq, last.hash, now, ring)))
+        rendering.json_line("head", signed(last.seq, last.hash, now, ring).as_json())
     return 0
 
 
@@ -127,7 +129,7 @@ def verify(
         with _store(store) as (held, run):
             found = _held(lambda: verified(_links(held, run), earlier, ring))
     if context.obj.as_json:
-        rendering.json_line("verified", _fields(found))
+        rendering.json_line("verified", asdict(found))
         return 0
     against = "" if earlier is None else f", and entry {earlier.seq:,} is that of the head"
     typer.echo(f"{found.entries:,} entries, unbroken{against}; the last hash is {found.last}")
@@ -163,7 +165,7 @@ def diff(context: typer.Context, file: File, store: Place) -> int:
             different += 1
             doubt = "" if each.certain else " (an argument is redacted in the trace)"
             if context.obj.as_json:
-                rendering.json_line("difference", _fields(each))
+                rendering.json_line("difference", asdict(each))
             else:
                 typer.echo(
                     f"{label(each.action)}  {label(each.principal)}  {label(each.capability)}: "
@@ -253,23 +255,13 @@ def _keyring(file: Path | None) -> Keyring:
 
 
 def _head(file: Path) -> Any:
-    import msgspec
-
-    from agentic_kernel_guard import Head
+    from agentic_kernel_guard import Broken, Head
 
     try:
-        said = msgspec.json.decode(file.read_bytes())
-        said.pop("kind", None)
-        return msgspec.convert(said, Head)
-    except (msgspec.MsgspecError, AttributeError):
+        said = json.loads(file.read_bytes())
+        return Head.of_json({key: value for key, value in said.items() if key != "kind"})
+    except (ValueError, AttributeError, Broken):
         raise BadTrace(f"{file}: is not what `guard head` printed") from None
-
-
-def _fields(value: Any) -> dict[str, Any]:
-    import msgspec
-
-    made: dict[str, Any] = msgspec.to_builtins(value)
-    return made
 
 
 def _milliseconds(at: datetime | None) -> int | None:

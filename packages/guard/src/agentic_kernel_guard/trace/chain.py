@@ -57,6 +57,22 @@ class Head(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     key: str
     mac: str
 
+    def as_json(self) -> dict[str, Any]:
+        """The head as plain data."""
+        return msgspec.structs.asdict(self)
+
+    @classmethod
+    def of_json(cls, data: object) -> Head:
+        """A head from its plain data.
+
+        Raises:
+            Broken: The data is no head.
+        """
+        try:
+            return msgspec.convert(data, cls)
+        except msgspec.ValidationError as error:
+            raise Broken(f"it is no head: {error}") from None
+
 
 @dataclass(frozen=True, slots=True)
 class Checked:
