@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
-import ssl
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -19,7 +17,6 @@ from agentic_kernel_guard import (
     CapabilityRequest,
     CapabilitySpec,
     DefaultPolicy,
-    DriverCall,
     Endpoint,
     Guard,
     HTTPDriver,
@@ -36,64 +33,7 @@ from agentic_kernel_guard.drivers.http import driver as module
 from agentic_kernel_guard.drivers.http.addresses import address_fault, host_fault
 
 from .guards import ANN, KEYS, WHY
-
-
-class Server:
-    """Answers each request with the next bytes of its script, and remembers what it was sent."""
-
-    def __init__(self, *script: bytes | None) -> None:
-        self.script = list(script)
-        self.heads: list[str] = []
-        self.bodies: list[bytes] = []
-        self.gone = asyncio.Event()
-        self.asked = asyncio.Event()
-
-    async def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
-            self.heads.append(head)
-            length = [line for line in head.split("\r\n") if line.lower().startswith("content-l")]
-            size = int(length[0].partition(":")[2]) if length else 0
-            self.bodies.append(await reader.readexactly(size))
-            self.asked.set()
-            answer = self.script.pop(0) if self.script else b""
-            if answer is None:
-                await reader.read()  # It says nothing until the client leaves.
-            else:
-                writer.write(answer)
-                await writer.drain()
-        except (ConnectionError, asyncio.IncompleteReadError):
-            pass
-        finally:
-            self.gone.set()
-            writer.close()
-
-
-@asynccontextmanager
-async def served(*script: bytes | None, tls: ssl.SSLContext | None = None) -> AsyncIterator[Any]:
-    server = Server(*script)
-    listening = await asyncio.start_server(server, "127.0.0.1", 0, ssl=tls)
-    async with listening:
-        yield server, f"127.0.0.1:{listening.sockets[0].getsockname()[1]}"
-
-
-def answer(
-    body: Any = None, status: str = "200 OK", kind: str = "application/json", **more: str
-) -> bytes:
-    content = body if isinstance(body, bytes) else json.dumps(body).encode()
-    lines = [f"HTTP/1.1 {status}", f"Content-Type: {kind}", f"Content-Length: {len(content)}"]
-    lines += [f"{name.replace('_', '-')}: {value}" for name, value in more.items()]
-    return "\r\n".join(lines).encode() + b"\r\n\r\n" + content
-
-
-def to(place: str, path: str = "/x", method: str = "GET", /, **more: Any) -> HTTPDriver:
-    given = {key: more.pop(key) for key in ("query", "headers") if key in more}
-    endpoint = Endpoint(method, f"http://{place}{path}", **given)
-    return HTTPDriver({"op": endpoint}, loopback=[place], **more)
-
-
-def asking(timeout: float = 10.0, /, **arguments: Any) -> DriverCall:
-    return DriverCall("api/x", "op", arguments, "k_1", timeout=timeout)
+from .http_servers import TLS, answer, asking, client_tls, served, server_tls, to
 
 
 async def test_each_argument_has_its_place() -> None:
@@ -191,7 +131,8 @@ def test_a_host_is_a_plain_name(host: str) -> None:
         "::1", "::", "::ffff:127.0.0.1", "::ffff:8.8.8.8", "::127.0.0.1", "64:ff9b::7f00:1",
         "64:ff9b:1::1", "2002:7f00:1::", "2001::1", "2001:db8::1", "fc00::1", "fd00:ec2::254",
         "fe80::1", "fe80::1%eth0", "2600::1%1", "fec0::1", "ff02::1", "100::1", "3fff::1",
-        "5f00::1", "4000::1", "0x7f000001", "2130706433", "127.1", "0177.0.0.1", "a.example", "",
+        "5f00::1", "4000::1", "168.63.129.16", "0x7f000001", "2130706433", "127.1",
+        "0177.0.0.1", "a.example", "",
     ],
 )  # fmt: skip
 async def test_no_connection_goes_to_an_address_that_is_not_public(address: str) -> None:
@@ -203,7 +144,7 @@ async def test_no_connection_goes_to_an_address_that_is_not_public(address: str)
         return ["8.8.8.8", address]
 
     endpoints = {"op": Endpoint("GET", "https://a.example/x")}
-    driver = HTTPDriver(endpoints, hosts=["a.example"], resolve=mixed)
+    driver = HTTPDriver(endpoints, hosts=["a.example"], resolve=mixed, tls=TLS)
     with pytest.raises(NoEffect) as refused:
         await driver.call(asking())
     assert refused.value.code == "guard/http_address"
@@ -212,18 +153,6 @@ async def test_no_connection_goes_to_an_address_that_is_not_public(address: str)
 @pytest.fixture(scope="module")
 def authority() -> trustme.CA:
     return trustme.CA()
-
-
-def server_tls(authority: trustme.CA, *hosts: str) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    authority.issue_cert(*hosts).configure_cert(context)
-    return context
-
-
-def client_tls(authority: trustme.CA) -> ssl.SSLContext:
-    context = ssl.create_default_context()
-    authority.configure_trust(context)
-    return context
 
 
 async def test_the_connection_goes_to_the_address_that_was_checked_and_tls_to_the_name(

@@ -23,6 +23,9 @@ _CLOSED: Final = tuple(
         "0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16",
         "172.16.0.0/12", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "192.168.0.0/16",
         "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4",
+        # A public number, but inside Azure it is the machine's own host with its metadata:
+        # https://learn.microsoft.com/azure/virtual-network/what-is-ip-address-168-63-129-16
+        "168.63.129.16/32",
     )
 )  # fmt: skip
 _OPEN_V6: Final = ip_network("2000::/3")

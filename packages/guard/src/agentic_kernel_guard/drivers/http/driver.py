@@ -5,22 +5,21 @@ from __future__ import annotations
 import asyncio
 import re
 import ssl
-import zlib
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urljoin, urlsplit
 
-import msgspec
-
 from agentic_kernel import InvalidValue
-from agentic_kernel_engine.edges import instance, names, whole
+from agentic_kernel_engine.edges import entries, function, instance, names, several, whole
 
 from ...firewall.raw import RawResult
 from ..port import DriverCall, NoEffect
 from . import addresses
 from .addresses import Resolve, address_fault, host_fault
-from .endpoint import Endpoint
+from .answer import HTTPFailed, read, value_of
+from .endpoint import Endpoint, header_name
 
 try:
     import httpx
@@ -41,10 +40,6 @@ _TRIED: Final = 4
 _OWN_TIME: Final = 0.95
 """The share of a call's time that the driver takes, so that it can still say what it sent."""
 _KEY: Final = re.compile(r"[\x21-\x7e]{1,255}")
-
-
-class HTTPFailed(Exception):
-    """The request was sent, and its outcome is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +64,8 @@ class HTTPDriver:
     Each request goes over https to a host of the list. Its name is resolved once; each address must
     be public; and the connection goes to an address that was checked. A redirect of a GET or HEAD
     is checked in the same way; other requests follow none. Headers of an endpoint go to its own
-    host alone. Nothing is taken from the environment, no cookie is kept, and no connection is used
-    twice. An answer may be compressed by gzip, once.
+    host alone. No proxy and no password is taken from the environment, no cookie is kept, and no
+    connection is used twice. An answer may be compressed by gzip, once.
 
     A request that changes something has the header ``Idempotency-Key``, by which a server can drop
     a repetition.
@@ -81,11 +76,12 @@ class HTTPDriver:
         name: Name of the driver.
         source: Where the data is from; taint names it.
         loopback: Places of this machine, as ``127.0.0.1:8080``, which may be asked without https.
-        refusals: Statuses that say that nothing was done.
+        refusals: Statuses from 400 to 599 that say that nothing was done.
         key_header: The header for the key of the action; "" for none.
         most_bytes: The most bytes of an answer.
         resolve: Resolves names; the system does unless it is given.
-        tls: Checks servers; by the system's authorities unless it is given.
+        tls: Checks servers; by the system's authorities unless it is given. It must check the
+            certificate and the host's name.
 
     Raises:
         InvalidValue: An argument is wrong, or an endpoint is at a place that is not listed.
@@ -117,7 +113,7 @@ class HTTPDriver:
                 raise InvalidValue("loopback", f"{host!a:.100} is no address of this machine")
         self._endpoints = {
             operation: instance(each, f"endpoints[{operation!a:.100}]", Endpoint)
-            for operation, each in endpoints.items()
+            for operation, each in entries(endpoints, "endpoints")
         }
         self._places = {}
         for operation, each in self._endpoints.items():
@@ -125,12 +121,27 @@ class HTTPDriver:
                 self._places[operation] = self._place(each.url)
             except NoEffect as error:
                 raise InvalidValue(f"endpoints[{operation!a:.100}].url", error.message) from None
-        self._refusals = frozenset(refusals)
-        self._key_header = key_header
+        self._refusals = frozenset(
+            whole(each, "refusals", 400, 599) for each in several(refusals, "refusals", "statuses")
+        )
+        self._key_header = key_header and header_name(key_header, "key_header")
+        for operation, each in self._endpoints.items():
+            if key_header and key_header.lower() in map(str.lower, each.headers):
+                raise InvalidValue(
+                    f"endpoints[{operation!a:.100}].headers",
+                    f"cannot have {key_header}, which has the key of the action; remove it, or "
+                    "name another key_header",
+                )
         self._most = whole(most_bytes, "most_bytes", 1)
-        self._resolve = resolve
+        self._resolve = function(resolve, "resolve")
+        checks = ssl.create_default_context() if tls is None else tls
+        instance(checks, "tls", ssl.SSLContext)
+        if checks.verify_mode is not ssl.CERT_REQUIRED or not checks.check_hostname:
+            raise InvalidValue(
+                "tls", "does not check servers; set check_hostname, and verify_mode CERT_REQUIRED"
+            )
         self._transport = httpx.AsyncHTTPTransport(
-            verify=ssl.create_default_context() if tls is None else tls,
+            verify=checks,
             trust_env=False,
             limits=httpx.Limits(max_keepalive_connections=0),
         )
@@ -143,7 +154,8 @@ class HTTPDriver:
 
         Raises:
             NoEffect: There is no such operation, nothing was sent, or the server refused it.
-            HTTPFailed: It was sent, and the server failed or gave no usable answer.
+            HTTPFailed: It was sent, and the server failed or gave no usable answer. A server that
+                redirects may have acted before, so every failure after a redirect is one.
         """
         endpoint = self._endpoints.get(call.operation)
         if endpoint is None:
@@ -153,13 +165,15 @@ class HTTPDriver:
         headers = {**endpoint.headers, **self._key(endpoint, call)}
         if body is not None:
             headers["Content-Type"] = "application/json"
-        sent = _Sent()
+        until = asyncio.get_running_loop().time() + call.timeout * _OWN_TIME
+        sent, moved = _Sent(until), False
         try:
-            async with asyncio.timeout(call.timeout * _OWN_TIME):
+            async with asyncio.timeout_at(until):
                 for _ in range(REDIRECTS + 1):
                     answer = await self._ask(endpoint.method, place, target, headers, body, sent)
                     if not isinstance(answer, str):
                         return RawResult(answer[0], self.name, self._source)
+                    moved = True
                     before, place = place, self._place(answer)
                     if place.host != before.host and addresses.loopback(place.host):
                         raise NoEffect(
@@ -169,9 +183,14 @@ class HTTPDriver:
                     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
                     if place != before:
                         headers = {}
+        except NoEffect as refused:
+            if not moved:
+                raise
+            why = refused.message.removesuffix("; nothing was sent")
+            raise HTTPFailed(f"the answer was a redirect, and then: {why}") from None
         except (TimeoutError, httpx.HTTPError, OSError, ssl.SSLError) as error:
             why = type(error).__name__
-            if not sent.any:
+            if not sent.any and not moved:
                 raise NoEffect(
                     f"{place.authority} was not reached ({why}); nothing was sent",
                     "guard/http_unreached",
@@ -198,7 +217,7 @@ class HTTPDriver:
                 raise NoEffect(f"{place.authority} answered {status}", f"guard/http_{status}")
             if not 200 <= status < 300:
                 raise HTTPFailed(f"{place.authority} answered {status}")
-            return (_value(response, await self._read(response)),)
+            return (value_of(response, await read(response, self._most)),)
         finally:
             await response.aclose()
 
@@ -214,23 +233,35 @@ class HTTPDriver:
         """The head of the answer, from the first address that can be reached."""
         found = await self._addresses(place)
         sent.any = False
+        # An address that says nothing leaves time for the others.
+        left = max(0.0, sent.until - asyncio.get_running_loop().time())
+        usual = {"Accept": "application/json, text/*;q=0.5"}
+        if "accept" in map(str.lower, headers):
+            usual = {}
         for number, address in enumerate(found, 1):
             shown = f"[{address}]" if ":" in address else address
             request = httpx.Request(
                 method,
                 httpx.URL(f"{place.scheme}://{shown}:{place.port}", raw_path=target.encode()),
                 headers={
-                    "Host": place.authority, "Accept": "application/json, text/*;q=0.5",
+                    "Host": place.authority, **usual,
                     "Accept-Encoding": "gzip", "Connection": "close", **headers,
                 },
                 content=body,
-                extensions={"sni_hostname": place.host, "trace": sent.trace},
+                extensions={
+                    "sni_hostname": place.host, "trace": sent.trace,
+                    "timeout": {"connect": left / (len(found) + 1) if len(found) > 1 else None},
+                },
             )  # fmt: skip
             try:
                 return await self._transport.handle_async_request(request)
-            except httpx.ConnectError:
+            except (httpx.ConnectError, httpx.ConnectTimeout):
+                await sent.close()
                 if sent.any or number == len(found):
                     raise
+            except BaseException:
+                await sent.close()
+                raise
         raise AssertionError("there is at least one address")
 
     async def _addresses(self, place: _Place) -> list[str]:
@@ -245,6 +276,11 @@ class HTTPDriver:
             found = list(await self._resolve(place.host, place.port))
         except (OSError, UnicodeError):
             found = []
+        except Exception as error:
+            raise NoEffect(
+                f"the look-up of {place.host} failed ({type(error).__name__}); nothing was sent",
+                "guard/http_unreached",
+            ) from error
         if not found:
             raise NoEffect(f"{place.host} has no address; nothing was sent", "guard/http_unreached")
         for each in found:
@@ -299,44 +335,32 @@ class HTTPDriver:
             raise NoEffect("the key of the action cannot be a header; nothing was sent")
         return {self._key_header: call.key}
 
-    async def _read(self, response: httpx.Response) -> bytes:
-        """The whole body, decompressed.
-
-        Raises:
-            HTTPFailed: It is too long, or its compression is unknown, wrong or doubled.
-        """
-        coding = response.headers.get("content-encoding", "identity").strip().lower()
-        if coding not in ("gzip", "identity"):
-            raise HTTPFailed(f"the answer's compression {coding!a:.60} is not known")
-        unpacked = zlib.decompressobj(31) if coding == "gzip" else None
-        raw, read = 0, bytearray()
-        stream: AsyncIterator[bytes] = response.aiter_raw()
-        async for chunk in stream:
-            raw += len(chunk)
-            room = self._most + 1 - len(read)
-            try:
-                read += chunk if unpacked is None else unpacked.decompress(chunk, room)
-            except zlib.error as error:
-                raise HTTPFailed("the answer's compression is broken") from error
-            if raw > self._most or len(read) > self._most:
-                raise HTTPFailed(
-                    f"the answer has over {self._most:,} bytes; ask for less, or allow more"
-                )
-        if unpacked is not None and raw and not unpacked.eof:
-            raise HTTPFailed("the answer's compression ends too early")
-        return bytes(read)
-
 
 class _Sent:
-    """Whether a part of the request may have been sent."""
+    """Whether a part of the last request may have been sent, and over which connection."""
 
-    def __init__(self) -> None:
+    def __init__(self, until: float) -> None:
+        self.until: Final = until
+        """The time of the event loop when the call ends."""
         self.any = False
+        self._stream: Any = None
 
     async def trace(self, event: str, info: Mapping[str, Any]) -> None:
         """Hear of the steps of a connection (httpcore's extension ``trace``)."""
-        if event.endswith("send_request_headers.started"):
+        if event == "connection.connect_tcp.complete":
+            self._stream = info["return_value"]
+        elif event.endswith("send_request_headers.started"):
             self.any = True
+
+    async def close(self) -> None:
+        """Close the connection of a request that failed.
+
+        httpcore does not close it if the call is cancelled during the TLS handshake.
+        """
+        stream, self._stream = self._stream, None
+        if stream is not None:
+            with suppress(Exception):
+                await stream.aclose()
 
 
 def _listed(text: str, what: str) -> tuple[str, int]:
@@ -350,18 +374,3 @@ def _listed(text: str, what: str) -> tuple[str, int]:
     if not host or bare.strip("[]") != host or port == 0:
         raise InvalidValue(what, f"{text!a:.100} must be host or host:port, in lower case")
     return host, 443 if port is None else port
-
-
-def _value(response: httpx.Response, body: bytes) -> Any:
-    """The value of an answer."""
-    if not body:
-        return None
-    kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind == "application/json" or kind.endswith("+json"):
-        try:
-            return msgspec.json.decode(body)
-        except (msgspec.DecodeError, RecursionError):
-            return body.decode("utf-8", "replace")
-    if kind.startswith("text/"):
-        return body.decode("utf-8", "replace")
-    return body

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -12,13 +13,17 @@ from urllib.parse import quote, urlencode, urlsplit
 import msgspec
 
 from agentic_kernel import InvalidValue
-from agentic_kernel_engine.edges import choice
+from agentic_kernel.frozen import freeze
+from agentic_kernel_engine.edges import choice, entries, several
+from agentic_kernel_engine.values import check
 
 from ..port import NoEffect
 
 METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 LONGEST: Final = 2_000
 """The most characters of one argument in a path or a query."""
+LONGEST_TARGET: Final = 32_000
+"""The most characters of a path with its query, after the encoding."""
 _TOKEN: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
 _VALUE: Final = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]{0,8000}[\x21-\x7e])?")
 _OURS: Final = frozenset(
@@ -51,7 +56,12 @@ class Endpoint:
 
     def __post_init__(self) -> None:
         choice(self.method, "endpoint.method", METHODS)
-        object.__setattr__(self, "query", tuple(self.query))
+        query = tuple(several(self.query, "endpoint.query", "names"))
+        if not all(isinstance(name, str) and name for name in query):
+            raise InvalidValue("endpoint.query", "must be names of arguments, such as ('page',)")
+        object.__setattr__(self, "query", query)
+        if not isinstance(self.url, str):
+            raise InvalidValue("endpoint.url", f"must be a text, not {type(self.url).__name__}")
         parts = urlsplit(self.url)
         if parts.query or parts.fragment or "?" in self.url or "#" in self.url:
             raise InvalidValue("endpoint.url", "has a query or a fragment; list names under query")
@@ -63,13 +73,17 @@ class Endpoint:
             raise InvalidValue("endpoint.url", "must be ASCII without spaces")
         if any(name in self.query for name in self.path_names):
             raise InvalidValue("endpoint.query", "has an argument that is in the path, too")
-        for name, value in self.headers.items():
-            if not _TOKEN.fullmatch(name) or name.lower() in _OURS:
-                raise InvalidValue("endpoint.headers", f"cannot have {name!a:.80}")
-            if not _VALUE.fullmatch(value):
+        # A copy, because a change after the check would not be checked.
+        headers = dict(entries(self.headers, "endpoint.headers"))
+        for name, value in headers.items():
+            header_name(name, "endpoint.headers")
+            if not isinstance(value, str) or not _VALUE.fullmatch(value):
                 raise InvalidValue(
                     f"endpoint.headers[{name}]", "must be visible ASCII in one line, up to 8,000"
                 )
+        if len({name.lower() for name in headers}) < len(headers):
+            raise InvalidValue("endpoint.headers", "has a name twice, in two cases; remove one")
+        object.__setattr__(self, "headers", freeze(headers, "endpoint.headers"))
 
     @property
     def path_names(self) -> tuple[str, ...]:
@@ -97,13 +111,21 @@ class Endpoint:
             if name in arguments
             for value in _several(name, arguments[name])
         ]
-        return f"{filled}?{urlencode(pairs, quote_via=quote)}" if pairs else filled
+        whole = f"{filled}?{urlencode(pairs, quote_via=quote)}" if pairs else filled
+        if len(whole) > LONGEST_TARGET:
+            raise NoEffect(
+                f"the path and the query have {len(whole):,} characters; use up to "
+                f"{LONGEST_TARGET:,}; nothing was sent",
+                "guard/http_argument",
+            )
+        return whole
 
     def body(self, arguments: Mapping[str, Any]) -> bytes | None:
         """The body of a call, as JSON; None without one.
 
         Raises:
-            NoEffect: The method has no body, and an argument is left.
+            NoEffect: The method has no body, and an argument is left; or an argument has no form
+                in JSON, e.g. a number that is not finite.
         """
         placed: Collection[str] = {*self.path_names, *self.query}
         rest = {name: value for name, value in arguments.items() if name not in placed}
@@ -111,7 +133,31 @@ class Endpoint:
             if rest:
                 raise _refused(min(rest), "has no place in a request without a body")
             return None
-        return msgspec.json.encode(rest) if rest or self.method != "DELETE" else None
+        if not rest and self.method == "DELETE":
+            return None
+        try:
+            check(rest, "arguments")
+            return msgspec.json.encode(rest)
+        except (InvalidValue, TypeError, ValueError, OverflowError, RecursionError) as error:
+            why = str(error) if isinstance(error, InvalidValue) else type(error).__name__
+            raise NoEffect(
+                f"the arguments have no form in JSON: {why:.400}; nothing was sent",
+                "guard/http_argument",
+            ) from None
+
+
+def header_name(name: object, what: str) -> str:
+    """Check the name of a header that the operator gives.
+
+    Raises:
+        InvalidValue: It is no name, or a header that the driver sets itself.
+    """
+    if not isinstance(name, str) or not _TOKEN.fullmatch(name) or name.lower() in _OURS:
+        raise InvalidValue(
+            what,
+            f"cannot have {name!a:.80}; use a name that HTTP allows and the driver does not set",
+        )
+    return name
 
 
 def _segment(name: str, arguments: Mapping[str, Any]) -> str:
@@ -131,6 +177,8 @@ def _text(name: str, value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int | float):
+        if isinstance(value, float) and not math.isfinite(value):
+            raise _refused(name, "is a number that is not finite")
         try:
             value = str(value)
         except ValueError:
