@@ -321,8 +321,9 @@ def test_without_httpx_the_error_names_the_extra() -> None:
         "import sys; sys.modules['httpx'] = None\n"
         "import agentic_kernel_guard as guard\n"
         "guard.InMemoryDriver({})\n"
-        "try: guard.HTTPDriver\n"
-        "except ImportError as error: print(error)"
+        "try: guard.HTTPDriver({})\n"
+        "except guard.GuardError as error: print(error.code, error.message)"
     )
     said = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-    assert said.stdout == "HTTPDriver needs httpx; install agentic-kernel-guard[http]\n"
+    wanted = "guard/not_installed HTTPDriver needs httpx; install agentic-kernel-guard[http]\n"
+    assert said.stdout == wanted

@@ -8,12 +8,14 @@ import ssl
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Final
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urljoin, urlsplit
 
 from agentic_kernel import InvalidValue
 from agentic_kernel_engine.edges import entries, function, instance, names, several, whole
 
+from ...errors import GuardError
 from ...firewall.raw import RawResult
 from ..port import DriverCall, NoEffect
 from . import addresses
@@ -21,10 +23,8 @@ from .addresses import Resolve, address_fault, host_fault
 from .answer import HTTPFailed, read, value_of
 from .endpoint import Endpoint, header_name
 
-try:
+if TYPE_CHECKING:
     import httpx
-except ImportError as missing:
-    raise ImportError("HTTPDriver needs httpx; install agentic-kernel-guard[http]") from missing
 
 MOST_BYTES: Final = 10_000_000
 """The most bytes of an answer, before and after decompression."""
@@ -85,6 +85,7 @@ class HTTPDriver:
 
     Raises:
         InvalidValue: An argument is wrong, or an endpoint is at a place that is not listed.
+        GuardError: The extra ``http`` is not installed.
     """
 
     def __init__(
@@ -101,6 +102,7 @@ class HTTPDriver:
         resolve: Resolve = addresses.resolve,
         tls: ssl.SSLContext | None = None,
     ) -> None:
+        httpx = self._httpx = _httpx()
         self.name: Final = name
         self._source = source or name
         self._hosts = frozenset(_listed(each, "hosts") for each in names(hosts, "hosts"))
@@ -188,7 +190,7 @@ class HTTPDriver:
                 raise
             why = refused.message.removesuffix("; nothing was sent")
             raise HTTPFailed(f"the answer was a redirect, and then: {why}") from None
-        except (TimeoutError, httpx.HTTPError, OSError, ssl.SSLError) as error:
+        except (TimeoutError, self._httpx.HTTPError, OSError, ssl.SSLError) as error:
             why = type(error).__name__
             if not sent.any and not moved:
                 raise NoEffect(
@@ -240,9 +242,9 @@ class HTTPDriver:
             usual = {}
         for number, address in enumerate(found, 1):
             shown = f"[{address}]" if ":" in address else address
-            request = httpx.Request(
+            request = self._httpx.Request(
                 method,
-                httpx.URL(f"{place.scheme}://{shown}:{place.port}", raw_path=target.encode()),
+                self._httpx.URL(f"{place.scheme}://{shown}:{place.port}", raw_path=target.encode()),
                 headers={
                     "Host": place.authority, **usual,
                     "Accept-Encoding": "gzip", "Connection": "close", **headers,
@@ -255,7 +257,7 @@ class HTTPDriver:
             )  # fmt: skip
             try:
                 return await self._transport.handle_async_request(request)
-            except (httpx.ConnectError, httpx.ConnectTimeout):
+            except (self._httpx.ConnectError, self._httpx.ConnectTimeout):
                 await sent.close()
                 if sent.any or number == len(found):
                     raise
@@ -374,3 +376,13 @@ def _listed(text: str, what: str) -> tuple[str, int]:
     if not host or bare.strip("[]") != host or port == 0:
         raise InvalidValue(what, f"{text!a:.100} must be host or host:port, in lower case")
     return host, 443 if port is None else port
+
+
+def _httpx() -> ModuleType:
+    try:
+        import httpx
+    except ImportError as error:
+        raise GuardError(
+            "guard/not_installed", "HTTPDriver needs httpx; install agentic-kernel-guard[http]"
+        ) from error
+    return httpx
