@@ -256,7 +256,8 @@ class HTTPDriver:
                 },
             )  # fmt: skip
             try:
-                return await self._transport.handle_async_request(request)
+                response: httpx.Response = await self._transport.handle_async_request(request)
+                return response
             except (self._httpx.ConnectError, self._httpx.ConnectTimeout):
                 await sent.close()
                 if sent.any or number == len(found):
