@@ -626,7 +626,7 @@ class Guard:
     def _facts(self, request: Request, decision: Decision) -> dict[str, Any]:
         """What `replayed` asks other rules about."""
         arguments, hidden = self._firewall.redactor.value(dict(request.arguments))
-        redacted = self._firewall.redactor.value(dict(request.labels))[0]
+        labels = dict(request.labels)
         return {
             "arguments": arguments,
             "redacted": hidden,
@@ -634,7 +634,7 @@ class Guard:
             "roles": sorted(request.principal.roles),
             "agent": request.agent,
             "safety": request.spec.safety.value,
-            "labels": redacted,
+            "labels": self._firewall.redactor.value(labels)[0] if labels else labels,
             "step_count": request.step_count,
             "duration_ms": request.duration_ms,
             "carries": sorted(request.carries),
