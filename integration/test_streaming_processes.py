@@ -67,12 +67,14 @@ def worker(place: list[str], *words: str) -> Iterator[subprocess.Popen[str]]:
 
 
 async def seen(host: Host, task_id: str) -> str:
-    """The text that another process has said so far, once there is enough of it."""
+    """The text that another process has said so far, once there is enough of it in two flushes."""
     texts = Texts()
+    flushes = 0
     async with asyncio.timeout(PATIENCE):
         async for event in host.stream(task_id):
             texts.take(event)
-            if len(texts.text()) >= ENOUGH:
+            flushes += event.type == RUN_DELTA
+            if flushes > 1 and len(texts.text()) >= ENOUGH:
                 return texts.text()
     raise AssertionError(f"the stream ended after {texts.text()!r}")
 

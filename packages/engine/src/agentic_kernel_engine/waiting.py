@@ -53,6 +53,8 @@ class WaitingFor(TypedDict, total=False):
     """For a schedule: the reason that the planner gave."""
     task: str
     """For a question: the Task that asks, if it is a child of this one."""
+    tool: str
+    """For a question: the tool whose call asks; absent if the model asks."""
     children: Sequence[str]
     """The children of this Task that ask; absent if the Task itself asks."""
 

@@ -74,6 +74,7 @@ from ..plans.observation import (
     INDETERMINATE,
     MISSING_SCOPES,
     NO_THREAD,
+    NOBODY_TO_ASK,
     OUTPUT_SCHEMA_FAILED,
     POLICY_DENIED,
     SCHEMA_VALIDATION_FAILED,
@@ -110,7 +111,7 @@ from .streams import TurnText
 
 __all__ = [
     "ALLOW", "CONTINUES", "HANDLER_ERROR", "INDETERMINATE", "LARGEST", "LENGTH", "MISSING_SCOPES",
-    "NOTHING_USED", "NO_THREAD", "OUTPUT_SCHEMA_FAILED", "POLICY_DENIED", "ROUTES",
+    "NOBODY_TO_ASK", "NOTHING_USED", "NO_THREAD", "OUTPUT_SCHEMA_FAILED", "POLICY_DENIED", "ROUTES",
     "SCHEMA_VALIDATION_FAILED", "SESSION", "SKIPPED", "STOP_REASON", "TIMEOUT", "UNKNOWN_TOOL",
     "USED", "Action", "AskUser", "CompleteGoal", "Context", "Decision", "Delegate", "Delta", "End",
     "Entry", "FinalAnswer", "Ledger", "Limits", "Loop", "Notice", "Observation", "Outcome", "Plan",

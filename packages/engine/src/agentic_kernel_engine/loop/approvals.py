@@ -103,24 +103,33 @@ async def wait_for_people(run: LoopRun, at_hand: AtHand) -> None:
 
 
 async def ask_for_children(run: LoopRun, at_hand: AtHand) -> bool:
-    """Pause for the requests of children to people, unless a decision about one has come.
+    """Pause for the requests of children and tools to people, unless a decision has come.
 
     Returns:
-        True if a decision has come; False if no child asks for anything.
+        True if a decision has come; False if no child and no tool asks for anything.
 
     Raises:
         RunEnded: The Task is paused.
     """
     apply_decisions(run)
-    if any(at_hand.decided.values()):
+    if any(at_hand.decided.values()) or _answered_since(at_hand):
         return True
     if at_hand.awaited:
         await suspend(run, _together(list(at_hand.awaited.values())))
     return False
 
 
+def _answered_since(at_hand: AtHand) -> bool:
+    """True if a question of a tool has its answer."""
+    return any(
+        at_hand.awaited[slot].get("digest") in answers
+        for slot, answers in at_hand.answers.items()
+        if slot in at_hand.awaited
+    )
+
+
 def _together(awaited: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-    """One note for the requests of several children: all approvals, or else the first question."""
+    """One note for several requests: all approvals, or else the first question."""
     approvals = [waiting for waiting in awaited if waiting["kind"] == "approval"]
     if len(approvals) < 2:
         return approvals[0] if approvals else awaited[0]
@@ -174,7 +183,7 @@ def _decide(run: LoopRun, entry: Mapping[str, Any]) -> bool:
 
 
 def _answered(run: LoopRun, entry: Mapping[str, Any]) -> bool:
-    """Apply an answer to the question of this Task or of a child; a second answer fits neither.
+    """Apply an answer to the question of this Task, a tool or a child; a second one fits none.
 
     An answer names the digest of its question. If it names none, there was no question when it
     came, and it is recorded as a message of the user.
@@ -186,7 +195,7 @@ def _answered(run: LoopRun, entry: Mapping[str, Any]) -> bool:
     asks = waiting.get("kind") == "question"
     wanted = waiting.get("digest", "") if asks else ""
     digest, by = entry.get("digest", wanted), _by(entry)
-    if digest != wanted or (asks and "children" in waiting):
+    if digest != wanted or (asks and ("children" in waiting or "tool" in waiting)):
         return _hand_on(run, {"digest": digest, "by": by, "type": entry["type"], "text": text})
     run.tell(vocabulary.QUESTION_ANSWERED, text, by=by)
     if "digest" in entry:
@@ -210,7 +219,7 @@ def _waits_for_child(run: LoopRun, action: Action) -> bool:
 
 
 def _hand_on(run: LoopRun, decision: dict[str, Any]) -> bool:
-    """Keep a decision for the child that asked for it; False if no child did, or it has one.
+    """Keep a decision for the child or the tool that asked; False if none did, or it has one.
 
     The same commit takes the decision out of the inbox and keeps it, so it is never lost.
     """
@@ -218,6 +227,10 @@ def _hand_on(run: LoopRun, decision: dict[str, Any]) -> bool:
     if at_hand is None or not decision["digest"]:
         return False
     for slot, waiting in at_hand.awaited.items():
+        if "tool" in waiting and "children" not in waiting:
+            if _answer_tool(run, at_hand, slot, decision):
+                return True
+            continue
         decided = at_hand.decided.get(slot, [])
         known = any(each["digest"] == decision["digest"] for each in decided)
         if decision["digest"] in digests(waiting) and not known:
@@ -228,6 +241,20 @@ def _hand_on(run: LoopRun, decision: dict[str, Any]) -> bool:
             )  # fmt: skip
             return True
     return False
+
+
+def _answer_tool(run: LoopRun, at_hand: AtHand, slot: str, decision: Mapping[str, Any]) -> bool:
+    """Keep an answer for the tool that asked; False if it answers another question."""
+    waiting, digest = at_hand.awaited[slot], decision["digest"]
+    given = at_hand.answers.get(slot, {})
+    if waiting["digest"] != digest or digest in given or "text" not in decision:
+        return False
+    at_hand.answers[slot] = {**given, digest: decision["text"]}
+    run.record(
+        vocabulary.DECISION_HANDED_ON, tool=waiting["tool"], question=waiting["question"],
+        text=decision["text"], digest=digest, by=decision["by"],
+    )  # fmt: skip
+    return True
 
 
 def _by(entry: Mapping[str, Any]) -> str:

@@ -44,6 +44,7 @@ OUTPUTS: Final = 2_500_000
 LONGEST: Final = 2_000
 """The most characters of a list or a reason in a message."""
 _SMALL: Final = 2_000
+_NONE: Final[dict[str, str]] = {}
 UNFINISHED: Final = Observation(error="unfinished")
 """Placeholder for a call that must be made again; it never leaves this module."""
 _encode = msgspec.json.Encoder().encode
@@ -260,6 +261,7 @@ def _invocation(
         wiring.validator,
         run.task,
         _by(judgement) if judgement.granted else None,
+        at_hand.answers.get(str(index), _NONE) if at_hand.answers else _NONE,
     )
     if isinstance(tool, AgentTool):
         run.ending = run.ending or children.too_deep(run)
@@ -334,7 +336,10 @@ async def _performed(
             return _left(run, each, again)
         except Unfinished as unfinished:
             if unfinished.waiting is not None:
-                at_hand.awaited[str(each.context.index)] = dict(unfinished.waiting)
+                waiting = dict(unfinished.waiting)
+                if "children" not in waiting:
+                    waiting["tool"] = each.call.tool
+                at_hand.awaited[str(each.context.index)] = waiting
                 run.job.nudge()
             return UNFINISHED
         finally:

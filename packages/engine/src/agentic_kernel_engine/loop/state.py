@@ -65,9 +65,11 @@ class AtHand(msgspec.Struct, omit_defaults=True):
     done: dict[str, Observation] = {}
     """The observations of its finished actions, by their index, if the plan was interrupted."""
     awaited: dict[str, dict[str, Any]] = {}
-    """The requests of children to people, by the index of the action that waits for the child."""
+    """The requests of children and of tools to people, by the index of the action that waits."""
     decided: dict[str, list[dict[str, Any]]] = {}
     """Decisions of people that still have to be handed on to the child, by the same index."""
+    answers: dict[str, dict[str, str]] = {}
+    """The answers of people to questions of a tool, by the same index and the question's digest."""
 
 
 class Ended(msgspec.Struct, omit_defaults=True):

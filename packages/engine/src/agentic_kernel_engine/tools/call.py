@@ -25,6 +25,7 @@ from ..plans.observation import (
 from ..values import INT_MAX, INT_MIN, check_text, decode, encode, encode_checked
 from ..values import plain as surely_stored
 from .deadline import DeadlinePassed, Timed, bounded
+from .raised import ToolError, Unfinished
 from .schema import Fit
 from .signature import plain
 from .threads import NOT_BEGUN, ThreadsExhausted
@@ -51,38 +52,6 @@ class Invocation(msgspec.Struct, eq=False):
     """The facts about the call that the tool gets."""
     checked: Mapping[str, Any] | None = None
     """The arguments, if they were checked already; arguments that replace them are checked anew."""
-
-
-class Unfinished(Exception):
-    """Raised by a tool whose call is not over and must be made again, with the same key.
-
-    The work that the tool began goes on. The other calls of the batch are settled, and the Task
-    pauses. When the Task goes on, the call is made again.
-
-    Attributes:
-        waiting: The content of the note ``engine/waiting_for``; None if the call only gives way to
-            a pause that was requested.
-    """
-
-    def __init__(self, waiting: Mapping[str, Any] | None) -> None:
-        self.waiting = waiting
-        super().__init__(waiting)
-
-
-class ToolError(Exception):
-    """Raised by a tool to tell the planner what went wrong: an answer, and not a bug of the tool.
-
-    The observation has the text as its message. Any other exception counts as a bug. It gives an
-    observation as well, and is logged with its traceback.
-
-    Args:
-        message: What went wrong and what to do about it, for the planner.
-        code: The error code of the observation.
-    """
-
-    def __init__(self, message: str, code: str = HANDLER_ERROR) -> None:
-        self.code = code
-        super().__init__(message)
 
 
 async def perform(invocation: Invocation, timed: Timed | None = None) -> Observation:

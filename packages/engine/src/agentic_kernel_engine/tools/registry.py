@@ -7,8 +7,9 @@ from typing import Any, Protocol, runtime_checkable
 
 from agentic_kernel import InvalidValue
 
-from .call import MAX_OUTPUT, Invocation, ToolError, Unfinished, perform, stored
+from .call import MAX_OUTPUT, Invocation, perform, stored
 from .deadline import DeadlinePassed
+from .raised import ToolError, Unfinished
 from .tool import SideEffect, Tool, ToolContext, tool
 
 __all__ = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import inspect
 import re
 from collections.abc import Callable, Collection, Coroutine, Mapping
@@ -14,9 +15,11 @@ import msgspec
 from agentic_kernel import InvalidValue, Task
 
 from .. import edges
+from ..plans.observation import NOBODY_TO_ASK
 from ..principal import Principal
 from ..values import decode, encode, mapping
 from .caller import Caller
+from .raised import ToolError, Unfinished
 from .schema import Fit, Validator, compile_schema
 from .signature import Signature
 from .threads import SHARED, ToolThreads
@@ -25,6 +28,10 @@ SideEffect = Literal["none", "read", "write", "destructive"]
 """The effect of a call on the world: none, reads it, changes it, or destroys something in it."""
 MOST_VALIDATORS: Final = 8
 """The most validators of Loops whose checks one tool keeps."""
+MOST_QUESTIONS: Final = 20
+"""The most questions that one call may ask."""
+LONGEST_QUESTION: Final = 10_000
+"""The most characters of a question."""
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
@@ -53,6 +60,36 @@ class ToolContext(msgspec.Struct, eq=False):
     """The Task that calls, as it was before this step; None outside of a run."""
     approved_by: str | None = None
     """The person who approved this very call, as the decision names them; None if nobody had to."""
+    answers: Mapping[str, str] | None = None
+    """The answers to this call's questions, by the question's digest; None where no person can be
+    asked."""
+
+    def ask(self, question: str) -> str:
+        """The answer of a person to a question of this call.
+
+        A call cannot wait for days. Without an answer, the call ends here: the other calls of its
+        batch are settled, the Task pauses with the question, and it goes on when it is answered.
+        Then the tool is called again, with the same key and the same arguments, and this returns
+        the answer. So ask before the first effect, and do not catch `Unfinished`.
+
+        Args:
+            question: 1 to `LONGEST_QUESTION` characters; the same text is the same question.
+
+        Raises:
+            Unfinished: There is no answer yet.
+            ToolError: The question is not accepted, the call has asked `MOST_QUESTIONS` others, or
+                no person can be asked here: only a Loop can pause for an answer.
+        """
+        if self.answers is None:
+            raise ToolError("no person can be asked here", NOBODY_TO_ASK)
+        if not isinstance(question, str) or not 0 < len(question) <= LONGEST_QUESTION:
+            raise ToolError(f"a question must have 1 to {LONGEST_QUESTION:,} characters")
+        digest = hashlib.sha256(f"{self.key}\n{question}".encode("utf-8", "replace")).hexdigest()
+        if digest in self.answers:
+            return self.answers[digest]
+        if len(self.answers) >= MOST_QUESTIONS:
+            raise ToolError(f"one call may ask {MOST_QUESTIONS} questions, and this is one more")
+        raise Unfinished({"kind": "question", "question": question, "digest": digest})
 
     def for_thread(self) -> ToolContext:
         """A copy for a tool in a thread: its reports are handed to the event loop."""
@@ -64,7 +101,7 @@ class ToolContext(msgspec.Struct, eq=False):
 
         return ToolContext(
             self.task_id, self.step, self.index, self.key, self.principal, progress,
-            task=self.task, approved_by=self.approved_by,
+            task=self.task, approved_by=self.approved_by, answers=self.answers,
         )  # fmt: skip
 
 
