@@ -65,7 +65,8 @@ CHILD_SPAWNED: Final = "child.spawned"
 """A child is about to be spawned under this id. Data: ``child``, ``agent``; ``grant``, if it gets a
 part of the budget."""
 DECISION_HANDED_ON: Final = "decision.handed_on"
-"""A person's decision goes to the child that asked for it. Data: ``child``, ``digest``, ``by``."""
+"""A person's decision goes to the child or the tool that asked for it. Data: ``child`` or ``tool``,
+``digest``, ``by``; for a tool ``question`` and ``text``."""
 CHILD_ENDED: Final = "child.ended"
 """A child that was waited for has ended. Data: ``child``, ``status``; ``used``, if it had a grant.
 """
