@@ -82,12 +82,12 @@ async def test_tasks_are_listed_page_by_page(terminals: Terminals, elsewhere: El
         await elsewhere.ended(name)
     page = await call(terminals, "list", "--limit", "2")
     assert [line.split("\t")[:2] for line in page.out.splitlines()] == [
-        ["a1", "success"],
+        ["a3", "success"],
         ["a2", "success"],
     ]
-    assert "--after a2" in page.err
+    assert page.err == "there are more Tasks: add --after a2\n"
     rest = await call(terminals, "list", "--limit", "2", "--after", "a2", "--json")
-    assert [line["id"] for line in rest.lines] == ["a3"]
+    assert [line["id"] for line in rest.lines] == ["a1"]
     assert rest.err == ""
 
 
@@ -145,7 +145,9 @@ async def test_a_list_may_be_of_one_status(terminals: Terminals, elsewhere: Else
 
 
 def test_a_folder_without_tasks_lists_none(terminals: Terminals) -> None:
-    assert terminals.call("list").out == ""
+    listed = terminals.call("list")
+    assert listed.out == ""
+    assert listed.err == f"no Tasks in {terminals.state} yet\n"
 
 
 async def test_a_terminal_gets_colours_and_a_pipe_gets_none(
@@ -167,7 +169,10 @@ async def test_an_id_may_be_abbreviated(terminals: Terminals, elsewhere: Elsewhe
     assert (await call(terminals, "--json", "show", "other-")).lines[0]["id"] == "other-1"
     several = await call(terminals, "show", "abcdef", code=2)
     assert "abcdef-1, abcdef-2" in several.err
-    await call(terminals, "show", "other", code=1)
+    assert "give at least 6" in (await call(terminals, "show", "other", code=2)).err
+    assert (await call(terminals, "--json", "show", "--last")).lines[0]["id"] == "other-1"
+    for words in (("show",), ("show", "other-1", "--last")):
+        assert "give an ID, or --last" in (await call(terminals, *words, code=2)).err
 
 
 @pytest.mark.parametrize("verb", ["show", "watch", "pause", "resume", "kill", "recover", "rerun"])

@@ -126,7 +126,7 @@ async def test_one_request_is_listed_approved_and_carried_out(elsewhere: Elsewhe
     assert r"\u001b[2J\nb\u202e" in said
     assert "engine/waiting_for" not in shown.out
     row = (await elsewhere.call("list")).out.rstrip("\n").split("\t")
-    assert row[-1].startswith("approval of ")
+    assert row[5].startswith("approval of ")
     assert elsewhere.written == []
     (digest,) = await elsewhere.digests()
     place = f"--state {elsewhere.terminals.state}"

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from agentic_kernel import Dispatch, Fail, Failure, Pause, Task, apply
-from agentic_kernel_cli import rendering
+from agentic_kernel_cli import rendering, rows
 from agentic_kernel_cli.logs import Lines
 from agentic_kernel_cli.text import command_line, visible
-from agentic_kernel_engine import Event, EventId
+from agentic_kernel_engine import Event, EventId, Record
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 ODD = "".join(map(chr, (*range(0x20), *range(0x7F, 0xA0), 0x61C, 0x200B, 0x200E, 0x2028, 0x2029)))
@@ -68,7 +68,7 @@ def test_a_pipe_gets_one_visible_line_for_each_fact(
 
 
 def test_every_row_and_event_is_one_visible_line(capsys: pytest.CaptureFixture[str]) -> None:
-    rendering.task_table(rendering.Paper(), [hostile(), failed()])
+    rows.show(rendering.Paper(), [Record(hostile()), Record(failed())], ())
     rendering.event_row(Event(f"odd{FORGED}", {"text": FORGED, FORGED: 1}, NOW, EventId(1, 0)))
     rendering.finding_line(rendering.Paper(width=10_000), FORGED, False, FORGED, FORGED, True)
     lines = capsys.readouterr().out.split("\n")[:-1]
@@ -109,7 +109,7 @@ def test_a_moment_at_the_edge_of_the_calendar_is_shown(
     rendering.event_row(Event("x.y", {}, None))
     task = Task.new(summary="", instructions="", runtime_kind="local", id="it", at=NOW)
     object.__setattr__(task, "created_at", at)
-    rendering.task_table(rendering.Paper(), [task])
+    rows.show(rendering.Paper(), [Record(task)], ())
     assert year in capsys.readouterr().out
 
 

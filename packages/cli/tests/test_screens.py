@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from agentic_kernel import Complete, Dispatch, Fail, Failure, Kill, Mutation, Pause, Task, apply
-from agentic_kernel_cli import rendering
+from agentic_kernel_cli import rendering, rows
 from agentic_kernel_cli.place import Folder, text_of
 from agentic_kernel_cli.proposals import proposal
 from agentic_kernel_cli.streaming import JsonScreen, TextScreen
-from agentic_kernel_engine import Event, EventId
+from agentic_kernel_engine import Event, EventId, Record
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 TURN = Event("run.turn", {}, NOW)
@@ -145,7 +145,7 @@ def test_tasks_whose_ids_differ_by_an_escape_are_shown_and_proposed_apart(
         details = capsys.readouterr().out.splitlines()
         assert details[0] == f"id: {shown}"
         assert details[-1] == f"go on with: {way_on}"
-        rendering.task_table(rendering.Paper(), [task])
+        rows.show(rendering.Paper(), [Record(task)], ())
         assert capsys.readouterr().out.startswith(f"{shown}\t")
         screen = text_screen()
         screen.begin([(task, [])])

@@ -64,13 +64,13 @@ def test_a_label_of_any_character_is_one_visible_line() -> None:
     ("span", "length"), [("90s", 90), ("45m", 2_700), ("12h", 43_200), ("30d", 2_592_000)]
 )
 def test_a_span_is_read_as_seconds(span: str, length: int) -> None:
-    assert seconds(span) == length
+    assert seconds(span, "--older-than") == length
 
 
 @pytest.mark.parametrize("span", ["", "30", "d", "-1d", "1.5h", "1y", "٣d", "9" * 20 + "d", "1d "])
 def test_what_is_no_span_is_refused(span: str) -> None:
     with pytest.raises(InvalidValue, match="is not a number with"):
-        seconds(span)
+        seconds(span, "--older-than")
 
 
 ODD = [

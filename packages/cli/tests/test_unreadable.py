@@ -80,9 +80,9 @@ def test_list_says_once_what_it_cannot_read_and_show_says_what_to_do(
     assert terminals.state == folder
     listed = terminals.call("list")
     assert [line.split("\t")[0] for line in listed.out.splitlines()] == [
-        "a-good",
-        "good-one",
         "z-good",
+        "good-one",
+        "a-good",
     ]
     assert listed.err.count("\n") == 1
     assert listed.err.startswith("2 Tasks cannot be read: damaged, newer-one; ")

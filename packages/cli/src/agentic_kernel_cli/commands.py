@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import timedelta
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
 from agentic_kernel import CannotStart, IllegalTransition, Task, TaskStatus
-from agentic_kernel_engine import Host, Record, Unreadable
+from agentic_kernel_engine import Host, Record
 from agentic_kernel_engine import rerun as again
 
-from . import control, deciding, rendering
+from . import control, deciding, listing, rendering
 from .database import Database
 from .grants import API_KEY, LEFT, MODEL_KEY, Grant, NotGranted, grant_of
 from .guard_trace import commands as guard
@@ -30,20 +30,22 @@ from .parameters import (
     LARGEST,
     After,
     Granted,
+    Last,
     Model,
     Runtime,
-    TaskId,
+    TaskOrLast,
     Tools,
     Workspace,
     Yes,
     cursor,
     finite,
     invocation,
+    wanted,
 )
-from .place import STATE_VARIABLE, find_task, history, orphaned, text_of, unreadable
+from .place import STATE_VARIABLE, find_task, history, orphaned, text_of
 from .proposals import proposal
 from .stop import READER_GONE, Stop
-from .text import command_line, label, line, seconds
+from .text import label, line, seconds
 from .user import check_mine
 
 
@@ -66,8 +68,6 @@ app = typer.Typer(
 )
 
 app.add_typer(guard, name="guard")
-
-_Status = Literal["running", "paused", "success", "failure", "cancelled"]
 
 
 @app.callback()
@@ -166,43 +166,14 @@ def run(
     return asyncio.run(invocation(context).foreground({task.id: grant}).launch(task))
 
 
-@app.command("list")
-def list_tasks(
-    context: typer.Context,
-    status: Annotated[_Status | None, typer.Option(help="Only Tasks in this status.")] = None,
-    after: Annotated[
-        str | None, typer.Option(metavar="ID", help="Only Tasks after this id: the next page.")
-    ] = None,
-    limit: Annotated[
-        int, typer.Option(min=1, max=10_000, help="Show at most this many Tasks.")
-    ] = 100,
-) -> int:
-    """List Tasks, oldest first."""
-    called = invocation(context)
-    wanted = None if status is None else TaskStatus(status)
-
-    async def listing(host: Host) -> tuple[Sequence[Task], list[Unreadable]]:
-        return await host.find(wanted, after, limit), await unreadable(host)
-
-    tasks, damaged = called.controlled(listing)
-    if called.as_json:
-        for task in tasks:
-            rendering.task_line(task)
-        for each in damaged:
-            rendering.unreadable_line(each)
-        return 0
-    rendering.task_table(rendering.Paper(), tasks)
-    if len(tasks) == limit:
-        _note(f"there may be more Tasks: add --after {command_line([tasks[-1].id])}")
-    for told in rendering.unreadable_lines(damaged):
-        _note(told)
-    return 0
+app.command("list")(listing.list_tasks)
 
 
 @app.command()
 def show(
     context: typer.Context,
-    given: TaskId,
+    given: TaskOrLast = None,
+    last: Last = False,
     events: Annotated[
         bool, typer.Option("--events", help="Also show the events of the Task.")
     ] = False,
@@ -214,7 +185,7 @@ def show(
         raise typer.BadParameter("--after chooses events; add --events")
 
     async def showing(host: Host) -> None:
-        record = await find_task(host, given)
+        record = await find_task(host, wanted(given, last))
         task = record.task
         happened = await history(host, task.id)
         said, gone = text_of(happened), await orphaned(host, record)
@@ -245,14 +216,16 @@ def show(
 
 
 @app.command()
-def watch(context: typer.Context, given: TaskId, after: After = None) -> int:
+def watch(
+    context: typer.Context, given: TaskOrLast = None, last: Last = False, after: After = None
+) -> int:
     """Follow a Task that runs elsewhere, until it ends or is paused."""
     called, place = invocation(context), cursor(after)
 
     async def watching(host: Host) -> int:
         stop = Stop()
         with stop.on_signals():
-            task = (await find_task(host, given)).task
+            task = (await find_task(host, wanted(given, last))).task
             return await control.watch(host, task, called.screen(stop), stop, place)
 
     return called.controlled(watching)
@@ -261,7 +234,8 @@ def watch(context: typer.Context, given: TaskId, after: After = None) -> int:
 @app.command()
 def pause(
     context: typer.Context,
-    given: TaskId,
+    given: TaskOrLast = None,
+    last: Last = False,
     wait: Annotated[
         float,
         typer.Option(min=0, max=3600, help="Seconds to wait until it is paused.", callback=finite),
@@ -271,7 +245,7 @@ def pause(
     called = invocation(context)
 
     async def pausing(host: Host) -> tuple[Task, str]:
-        return await control.pause(host, (await find_task(host, given)).task.id, wait)
+        return await control.pause(host, (await find_task(host, wanted(given, last))).task.id, wait)
 
     called.report(*called.controlled(pausing))
     return 0
@@ -280,7 +254,8 @@ def pause(
 @app.command()
 def resume(
     context: typer.Context,
-    given: TaskId,
+    given: TaskOrLast = None,
+    last: Last = False,
     extra: Annotated[str | None, typer.Option(help="A further instruction for the Task.")] = None,
     runtime: Granted = LOCAL,
     model: Model = None,
@@ -290,7 +265,7 @@ def resume(
 ) -> int:
     """Resume a paused Task here, in the foreground, with what these flags grant."""
     called, grant = invocation(context), grant_of(runtime, model, tools, workspace, yes)
-    record = called.controlled(lambda host: find_task(host, given))
+    record = called.controlled(lambda host: find_task(host, wanted(given, last)))
     if record.task.status is not TaskStatus.PAUSED:
         raise IllegalTransition(record.task.id, record.task.status, "resume")
     grants = called.granted(record.task, grant)
@@ -300,7 +275,8 @@ def resume(
 @app.command()
 def kill(
     context: typer.Context,
-    given: TaskId,
+    given: TaskOrLast = None,
+    last: Last = False,
     force: Annotated[
         bool,
         typer.Option("--force", help="Also bury a Task that only a newer version can read."),
@@ -311,7 +287,9 @@ def kill(
     A Task that cannot be read is buried: a cancelled Task takes its place.
     """
     called = invocation(context)
-    called.report(*called.controlled(lambda host: control.kill(host, given, force=force)))
+    called.report(
+        *called.controlled(lambda host: control.kill(host, wanted(given, last), force=force))
+    )
     return 0
 
 
@@ -362,7 +340,8 @@ def recover(
 @app.command()
 def rerun(
     context: typer.Context,
-    given: TaskId,
+    given: TaskOrLast = None,
+    last: Last = False,
     runtime: Granted = LOCAL,
     model: Model = None,
     tools: Tools = None,
@@ -371,7 +350,7 @@ def rerun(
 ) -> int:
     """Run the work of a Task again, as a new Task that names the old one."""
     called, grant = invocation(context), grant_of(runtime, model, tools, workspace, yes)
-    record = called.controlled(lambda host: find_task(host, given))
+    record = called.controlled(lambda host: find_task(host, wanted(given, last)))
     task = again(record.task, "cli")
     return asyncio.run(called.foreground(called.granted(task, grant)).launch(task))
 
@@ -388,7 +367,7 @@ def prune(
 ) -> int:
     """Remove Tasks that ended long ago, with everything that is stored about them."""
     called = invocation(context)
-    age = timedelta(seconds=seconds(older_than))
+    age = timedelta(seconds=seconds(older_than, "--older-than"))
     if not yes:
         where = label(str(called.place))
         question = f"Remove every Task in {where} that ended more than {older_than} ago?"

@@ -13,13 +13,39 @@ from agentic_kernel_engine import EventId
 
 from .invocation import Invocation
 from .kinds import LOCAL, RUNTIMES
+from .place import LAST, MIN_PART
 
 LARGEST = 2**53 - 1
 """The largest integer that every JSON reader reads exactly."""
 
 TaskId = Annotated[
-    str, typer.Argument(metavar="ID", help="A Task's id, or its first characters (at least 6).")
+    str,
+    typer.Argument(
+        metavar="ID", help=f"A Task's id, or its first or last characters (at least {MIN_PART})."
+    ),
 ]
+TaskOrLast = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[ID]",
+        help=f"A Task's id, or its first or last characters (at least {MIN_PART}).",
+        show_default=False,
+    ),
+]
+Last = Annotated[
+    bool, typer.Option("--last", help="The newest Task, in place of an ID.", show_default=False)
+]
+
+
+def wanted(given: str | None, last: bool) -> str:
+    """The id that a command is about, as `find_task` takes it.
+
+    Raises:
+        BadParameter: There is an id and ``--last``, or neither.
+    """
+    if last == (given is not None):
+        raise typer.BadParameter("give an ID, or --last for the newest Task")
+    return LAST if given is None else given
 
 
 def _served(given: str) -> str:

@@ -19,8 +19,12 @@ from .text import command_line, label
 
 STATE_VARIABLE: Final = "AGENTIC_KERNEL_STATE"
 """The environment variable that names the place."""
-MIN_PREFIX = 6
+MIN_PART = 6
 """Minimum length of an abbreviated id, in characters."""
+LAST: Final = "the newest Task"
+"""Stands for the id of the newest Task. Compared by identity, because it could be an id as well."""
+FAR: Final = 10_000
+"""The most Tasks that are looked at for the last characters of an id, the newest first."""
 _LISTED = 5
 """Maximum number of readable and of unreadable Tasks that are looked up for an abbreviated id."""
 _PAGE = 1000
@@ -81,22 +85,33 @@ async def holds(place: Place) -> bool:
 
 
 async def find_task(host: Host, given: str) -> Record:
-    """The record of the Task with this id, or of the only Task whose id begins with it.
+    """The record of the Task with this id, or of the only one whose id begins or ends with it.
+
+    Args:
+        given: An id, a part of one, or `LAST`.
 
     Raises:
         TaskNotFound: No Task fits.
-        InvalidValue: Several Tasks fit; the message names some of them.
+        InvalidValue: Several Tasks fit, the part is too short, or there is no Task yet.
         Unreadable: The Task is stored, but this version cannot read it.
     """
+    if given is LAST:
+        newest = await host.store.find(newest=True, limit=1)
+        if not newest:
+            raise InvalidValue("--last", "there is no Task yet")
+        return newest[0]
     try:
         return await host.record(given)
     except TaskNotFound:
-        if len(given) < MIN_PREFIX:
+        if len(given) < MIN_PART:
+            if await _beginning(host, given):
+                raise InvalidValue(
+                    "ID",
+                    f"{label(given)} is a part of an id, but has only {len(given)} characters; "
+                    f"give at least {MIN_PART}",
+                ) from None
             raise
-    tasks = await host.find(after=given, limit=_LISTED)
-    damaged = await host.store.unreadable(after=given, limit=_LISTED)
-    ids = sorted([task.id for task in tasks] + [each.task_id for each in damaged])
-    found = [task_id for task_id in ids if task_id.startswith(given)]
+    found = await _beginning(host, given) or await _ending(host, given)
     if not found:
         raise TaskNotFound(given)
     if len(found) > 1:
@@ -104,6 +119,27 @@ async def find_task(host: Host, given: str) -> Record:
             "ID", f"{label(given)} fits {', '.join(map(label, found))}; give more characters"
         )
     return await host.record(found[0])
+
+
+async def _beginning(host: Host, part: str) -> list[str]:
+    """Some ids that begin with this."""
+    tasks = await host.find(after=part, limit=_LISTED)
+    damaged = await host.store.unreadable(after=part, limit=_LISTED)
+    ids = sorted([task.id for task in tasks] + [each.task_id for each in damaged])
+    return [task_id for task_id in ids if task_id.startswith(part)]
+
+
+async def _ending(host: Host, part: str) -> list[str]:
+    """Some ids that end with this, among the newest `FAR` Tasks and those that cannot be read."""
+    found = [each.task_id for each in await unreadable(host) if each.task_id.endswith(part)]
+    place = None
+    for _ in range(FAR // _PAGE):
+        page = await host.store.find(newest=True, after=place, limit=_PAGE)
+        found += [record.task.id for record in page if record.task.id.endswith(part)]
+        if len(page) < _PAGE or len(found) >= _LISTED:
+            break
+        place = (page[-1].task.created_at, page[-1].task.id)
+    return found[:_LISTED]
 
 
 async def unreadable(host: Host) -> list[Unreadable]:

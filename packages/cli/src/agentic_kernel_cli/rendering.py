@@ -21,7 +21,7 @@ from agentic_kernel_engine.waiting import WAITING_FOR
 
 from . import waiting
 from .kinds import taker
-from .text import as_json, content, cut, label, line
+from .text import as_json, content, label, line
 
 COLOURS: Mapping[str, str] = {
     TaskStatus.RUNNING: "cyan",
@@ -75,31 +75,6 @@ def unreadable_line(found: Unreadable) -> None:
 def event_line(task_id: str, event: Event) -> None:
     """Print an event as one JSON object; its ``id`` is null while it is not durable yet."""
     json_line("event", {"task_id": task_id, **event_to_dict(event)})
-
-
-def task_table(console: Console, tasks: Iterable[Task]) -> None:
-    """Print one line per Task; aligned in a terminal, separated by tabs in a pipe."""
-    rows = [
-        (
-            label(task.id),
-            task.status,
-            label(task.runtime_kind),
-            stamp(task.created_at),
-            label(task.summary or task.instructions, 200),
-            cut("; ".join(waiting.lines(task)), 200),
-        )
-        for task in tasks
-    ]
-    if not console.is_terminal:
-        for row in rows:
-            typer.echo("\t".join(row))
-        return
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("ID", "STATUS", "RUNTIME", "CREATED", "SUMMARY", "WAITS FOR"):
-        table.add_column(name, no_wrap=True, overflow="ellipsis")
-    for id, status, kind, created, title, waits in rows:
-        table.add_row(Text(id), state_text(status), Text(kind), created, Text(title), Text(waits))
-    console.print(table)
 
 
 def unreadable_lines(found: Sequence[Unreadable]) -> Iterator[str]:

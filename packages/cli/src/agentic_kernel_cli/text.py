@@ -114,8 +114,11 @@ def _shown(char: str) -> str:
             return char
 
 
-def seconds(span: str) -> int:
+def seconds(span: str, option: str) -> int:
     """Return the seconds of a span like ``90s``, ``45m``, ``12h``, ``30d`` or ``2w``.
+
+    Args:
+        option: The option that gave it, for the message.
 
     Raises:
         InvalidValue: The text is not such a span.
@@ -123,6 +126,6 @@ def seconds(span: str) -> int:
     found = _SPAN.fullmatch(span)
     if found is None:
         raise InvalidValue(
-            "--older-than", f"{ascii(span)[:40]} is not a number with s, m, h, d or w, like 30d"
+            option, f"{ascii(span)[:40]} is not a number with s, m, h, d or w, like 30d"
         )
     return int(found[1]) * _SECONDS[found[2]]
