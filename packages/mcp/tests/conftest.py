@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agentic_kernel_mcp import HTTPServer, Server, StdioServer
 
 from agentic_kernel import Task
 from agentic_kernel_engine import Host, MemoryStore
 from agentic_kernel_engine.loop import Context, FinalAnswer, Loop, Turn
 from agentic_kernel_engine.seams import ScriptedPlanner, ToolRegistry
+from agentic_kernel_mcp import HTTPServer, Server, StdioServer
 
 SERVER = str(Path(__file__).with_name("acting_server.py"))
 

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agentic_kernel_mcp import BadPins, MCPTools, Pins, StdioServer, Unavailable
 
 from agentic_kernel import InvalidValue, TaskStatus
 from agentic_kernel_engine import Host
 from agentic_kernel_engine.loop import ToolCall
+from agentic_kernel_mcp import BadPins, MCPTools, Pins, StdioServer, Unavailable
 
 from .conftest import Acting, hosted, new_task, run
 

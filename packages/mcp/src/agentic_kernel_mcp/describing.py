@@ -7,10 +7,11 @@ from typing import Any, Final
 
 import mcp_types as types
 
-from agentic_kernel_engine.providers.images import MEDIA_TYPES
 from agentic_kernel_engine.seams import SideEffect
 
 _OTHER: Final = re.compile(r"[^A-Za-z0-9_-]")
+_IMAGES: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+"""The types of images that the engine shows to a model."""
 MAX_NAME: Final = 64
 """The longest name of a tool of a Loop."""
 
@@ -58,6 +59,6 @@ def text_of(result: types.CallToolResult) -> str:
 def _part(block: types.ContentBlock) -> Any:
     if isinstance(block, types.TextContent):
         return block.text
-    if isinstance(block, types.ImageContent) and block.mime_type in MEDIA_TYPES:
+    if isinstance(block, types.ImageContent) and block.mime_type in _IMAGES:
         return {"type": "image", "media_type": block.mime_type, "data": block.data}
     return block.model_dump(by_alias=True, mode="json", exclude_none=True, exclude={"meta"})

@@ -13,8 +13,7 @@ from typing import Any, Final
 import mcp_types as types
 
 from agentic_kernel import InvalidValue
-from agentic_kernel_engine.seams import ToolContext, ToolError, compile_schema
-from agentic_kernel_engine.tools.raised import Unfinished
+from agentic_kernel_engine.seams import ToolContext, ToolError, Unfinished, compile_schema
 
 DECLINE: Final = "decline"
 """The answer with which a person refuses a server's question."""
