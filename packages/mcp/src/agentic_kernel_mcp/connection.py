@@ -8,30 +8,42 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
-from contextlib import AsyncExitStack, suppress
-from contextvars import ContextVar
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from importlib.metadata import version
 from typing import Any, Final
 
 import mcp
 import mcp_types as types
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import TypeAdapter
 
 from .eliciting import Elicitation
 from .errors import Unavailable
+from .http import Attempt, attempt, http
+from .incoming import Incoming
+from .pipes import Complaints, pipes, printable
 from .servers import Server, StdioServer
 from .turns import Turns
-from .wire import Complaints, streams
 
 MOST_PAGES: Final = 100
 """The most pages of one listing."""
 MOST_TOOLS: Final = 2_000
 """The most tools of one server."""
+MAX_LISTING: Final = 8 * 1024 * 1024
+"""The longest listing of one server, in characters of JSON."""
+MOST_ROUNDS: Final = 10
+"""How often a server may ask for more before it answers one call."""
+PAUSE: Final = 1.0
+"""Seconds between two listings, so that a server that changes all the time is not listed all the
+time."""
 CLOSING: Final = 15.0
 """Seconds that a server may take to end before its connection is given up."""
 _LOST: Final = frozenset({types.CONNECTION_CLOSED, types.REQUEST_TIMEOUT})
+_RESULT: TypeAdapter[types.CallToolResult | types.InputRequiredResult] = TypeAdapter(
+    types.CallToolResult | types.InputRequiredResult
+)
 _log = logging.getLogger(__package__)
-_asking: ContextVar[Elicitation | None] = ContextVar("agentic_kernel_mcp_asking", default=None)
 
 
 class Lost(Exception):
@@ -40,10 +52,6 @@ class Lost(Exception):
 
 class Refused(Exception):
     """The server answered a call with a protocol error."""
-
-    def __init__(self, code: int, message: str) -> None:
-        self.code = code
-        super().__init__(message)
 
 
 class Connection:
@@ -74,6 +82,8 @@ class Connection:
         self._wake = asyncio.Event()
         self._closing = False
         self._ended = False
+        self._why: Exception | None = None
+        """Why the last session ended, if the transport knows it."""
         self._stale = False
         self._turns = Turns()
 
@@ -100,7 +110,7 @@ class Connection:
         self,
         tool: str,
         arguments: dict[str, Any],
-        elicitation: Elicitation,
+        asking: Elicitation,
         timeout: float,
         report: Callable[[Any], None],
         *,
@@ -115,44 +125,96 @@ class Connection:
             Unavailable: The call was not sent.
             Lost: No answer came.
             Refused: The answer is a protocol error.
-            RuntimeError: The result does not fit the tool's own schema.
+            Unfinished: The server asks something that has no answer yet.
         """
         client = await self.open()
+        try:
+            return await self._made(client, tool, arguments, asking, timeout, report, has_effect)
+        except _Expired:
+            self._gone(None)  # The server has forgotten the session, so it did not make the call.
+        client = await self.open()
+        try:
+            return await self._made(client, tool, arguments, asking, timeout, report, has_effect)
+        except _Expired as error:
+            raise Refused(str(error)) from None
 
+    async def _made(
+        self,
+        client: mcp.Client,
+        tool: str,
+        arguments: dict[str, Any],
+        asking: Elicitation,
+        timeout: float,
+        report: Callable[[Any], None],
+        has_effect: bool,
+    ) -> types.CallToolResult:
         async def heard(progress: float, total: float | None, message: str | None) -> None:
             told = {"progress": progress, "total": total, "message": message}
             report({name: each for name, each in told.items() if each is not None})
 
-        named = client.protocol_version in MODERN_PROTOCOL_VERSIONS
-        token = _asking.set(elicitation if named else None)
-        try:
-            if named:
-                return await client.call_tool(tool, arguments, timeout, heard)
-            async with self._turns.turn(elicitation, alone=has_effect):
-                result = await client.call_tool(tool, arguments, timeout, heard)
-            if not elicitation.unclear:
+        async def send(**more: Any) -> types.CallToolResult | types.InputRequiredResult:
+            # Not `call_tool`, because it checks the result by a validator that a hostile schema
+            # can keep busy for ever. The engine checks it.
+            params = types.CallToolRequestParams(name=tool, arguments=arguments, **more)
+            with _sent() as went:
+                try:
+                    return await client.session.send_request(
+                        types.CallToolRequest(params=params),
+                        _RESULT,
+                        request_read_timeout_seconds=timeout,
+                        progress_callback=heard,
+                    )
+                except Exception as error:
+                    raise self._failed(error, went) from None
+
+        if is_modern(client):
+            result = await send()
+            for _ in range(MOST_ROUNDS):
+                if isinstance(result, types.CallToolResult):
+                    return result
+                more: dict[str, Any] = {"request_state": result.request_state}
+                if result.input_requests:
+                    more["input_responses"] = asking.answers(result.input_requests)
+                result = await send(**more)
+            if isinstance(result, types.CallToolResult):
                 return result
-            async with self._turns.turn(elicitation, alone=True):
-                return await client.call_tool(tool, arguments, timeout, heard)
-        except mcp.MCPError as error:
-            if error.code in _LOST:
-                raise Lost(_plain(error)) from None
-            raise Refused(error.code, error.message) from None
-        except (RuntimeError, asyncio.CancelledError):
-            raise
-        except Exception as error:  # A transport may fail in any way.
-            raise Lost(_plain(error)) from None
-        finally:
-            _asking.reset(token)
+            raise Refused(f"it asked for more than {MOST_ROUNDS} times instead of an answer")
+        async with self._turns.turn(asking, alone=has_effect):
+            result = await send()
+        if asking.unclear:
+            async with self._turns.turn(asking, alone=True):
+                result = await send()
+        if isinstance(result, types.CallToolResult):
+            return result
+        raise Refused("it asks in a way that its version of the protocol does not have")
+
+    def _failed(self, error: Exception, went: Attempt) -> Exception:
+        """What became of a call that ended with this error."""
+        code = error.code if isinstance(error, mcp.MCPError) else None
+        if went.unsent:
+            return Unavailable(self.name, went.unsent)
+        if went.expired:
+            return _Expired("it does not know its own session")
+        if went.status in (401, 403):
+            return Refused(f"HTTP {went.status}: it does not accept this program's credentials")
+        if went.lost or went.status >= 500:
+            return Lost(went.lost or f"HTTP {went.status}")
+        if code in _LOST and self._why is not None:
+            return Lost(_plain(self._why))
+        if code is None or code in _LOST:
+            return Lost(_plain(error))
+        status = f"HTTP {went.status}: " if went.status else ""
+        return Refused(status + _plain(error))
 
     async def _start(self) -> mcp.Client:
         self._ended = self._stale = False
+        self._why = None
         self._wake.clear()
         ready: asyncio.Future[mcp.Client] = asyncio.get_running_loop().create_future()
-        complaints = Complaints(self.name) if isinstance(self._server, StdioServer) else None
+        complaints = Complaints(self.name)
         self._keeper = asyncio.create_task(self._keep(ready, complaints), name=f"mcp {self.name}")
         waited: list[asyncio.Future[Any]] = [ready, self._keeper]
-        why = "did not answer in time"
+        why = f"did not answer within {2 * self._patience:g} seconds"
         try:
             await asyncio.wait(
                 waited, timeout=2 * self._patience, return_when=asyncio.FIRST_COMPLETED
@@ -161,14 +223,14 @@ class Connection:
                 error = ready.exception()
                 if error is None:
                     return ready.result()
-                why = _plain(error)
+                why = _plain(self._why or error)
         except BaseException:
             await self._end(at_once=True)
             raise
         await self._end(at_once=True)  # From here on, all that the server said has been read.
-        if complaints is not None and complaints.last():
+        if complaints.last():
             why += f"; it said: {complaints.last()[-1_000:]}"
-        raise Unavailable(self.name, why)
+        raise Unavailable(self.name, printable(why))
 
     async def _end(self, *, at_once: bool = False) -> None:
         keeper = self._keeper
@@ -185,12 +247,16 @@ class Connection:
                 await asyncio.wait([keeper], timeout=CLOSING)
             self._keeper = self._client = None
 
-    async def _keep(self, ready: asyncio.Future[mcp.Client], complaints: Complaints | None) -> None:
+    async def _keep(self, ready: asyncio.Future[mcp.Client], complaints: Complaints) -> None:
         """Hold the session until it is closed or lost; list the tools whenever they changed."""
         try:
             async with AsyncExitStack() as stack:
-                client = await stack.enter_async_context(self._session(complaints))
-                self._listed(await _listing(client))
+                with _sent() as went:
+                    try:
+                        client = await stack.enter_async_context(self._session(complaints))
+                        self._listed(await _listing(client))
+                    except mcp.MCPError as error:
+                        raise self._failed(error, went) from None
                 self._client = client
                 if not ready.done():
                     ready.set_result(client)
@@ -201,26 +267,36 @@ class Connection:
                     listening.cancel()
                     await asyncio.wait([listening])
         except BaseException as error:
+            self._ended = True  # Before any caller that waits for the start goes on.
             if not ready.done():
                 ready.set_exception(error if isinstance(error, Exception) else OSError("ended"))
                 ready.exception()  # It is read by now, so that asyncio does not log it.
             elif not isinstance(error, asyncio.CancelledError):
-                _log.info("MCP server %s: the connection ended: %s", self.name, _plain(error))
+                _log.info(
+                    "MCP server %s: the connection ended: %s", self.name, printable(_plain(error))
+                )
             if isinstance(error, (KeyboardInterrupt, SystemExit)):
                 raise
         finally:
             self._ended = True
             self._client = None
-            if complaints is not None:
-                await asyncio.to_thread(complaints.close)
 
-    def _session(self, complaints: Complaints | None) -> mcp.Client:
+    def _session(self, complaints: Complaints) -> mcp.Client:
+        @asynccontextmanager
+        async def streams() -> AsyncIterator[tuple[Any, Any]]:
+            server = self._server
+            opened = pipes(server, complaints) if isinstance(server, StdioServer) else http(server)
+            async with opened as (incoming, outgoing):
+                yield Incoming(incoming, self._gone), outgoing
+
         return mcp.Client(
-            streams(self._server, complaints, self._gone),
+            streams(),
             read_timeout_seconds=self._patience,
             elicitation_callback=self._elicited,
             message_handler=self._heard,
-            client_info=types.Implementation(name="agentic-kernel", version="0.2"),
+            client_info=types.Implementation(
+                name="agentic-kernel", version=version("agentic-kernel-mcp")
+            ),
             cache=None,
         )
 
@@ -231,10 +307,17 @@ class Connection:
             if self._stale and not self._ended:
                 self._stale = False
                 self._listed(await _listing(client))
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(PAUSE):
+                        while not self._ended:
+                            await self._wake.wait()
+                            self._wake.clear()
+                if self._stale:
+                    self._wake.set()
 
     async def _listen(self, client: mcp.Client) -> None:
         """Hear that the tools changed, where the protocol has a subscription for it."""
-        if client.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+        if not is_modern(client):
             return
         tools = client.server_capabilities.tools
         if tools is None or not tools.list_changed:
@@ -245,22 +328,43 @@ class Connection:
                     self._list_again()
 
     async def _heard(self, message: Any) -> None:
-        root = getattr(message, "root", message)
-        if isinstance(root, types.ToolListChangedNotification):
+        if isinstance(getattr(message, "root", message), types.ToolListChangedNotification):
             self._list_again()
 
     def _list_again(self) -> None:
         self._stale = True
         self._wake.set()
 
-    def _gone(self) -> None:
+    def _gone(self, why: Exception | None) -> None:
+        self._why = why
         self._ended = True
         self._wake.set()
 
     async def _elicited(self, context: Any, params: Any) -> types.ElicitResult:
         """Answer the server's question, for the call that it belongs to."""
-        asking = _asking.get() or await self._turns.asking()
-        return types.ElicitResult(action="cancel") if asking is None else asking.answer(params)
+        asking = await self._turns.asking()
+        return types.ElicitResult(action="cancel") if asking is None else asking.dismissed(params)
+
+
+def is_modern(client: mcp.Client) -> bool:
+    """True if a server ends a call to ask something, and does not ask in the middle of it."""
+    return client.protocol_version in MODERN_PROTOCOL_VERSIONS
+
+
+class _Expired(Exception):
+    """The server does not know the session, so it did not do what it was asked."""
+
+
+class _sent:  # noqa: N801
+    """The `Attempt` that the requests inside of the block write into."""
+
+    def __enter__(self) -> Attempt:
+        went = Attempt()
+        self._token = attempt.set(went)
+        return went
+
+    def __exit__(self, *raised: object) -> None:
+        attempt.reset(self._token)
 
 
 async def _listing(client: mcp.Client) -> list[types.Tool]:
@@ -268,15 +372,19 @@ async def _listing(client: mcp.Client) -> list[types.Tool]:
         return []
     found: list[types.Tool] = []
     cursor: str | None = None
+    length = 0
     for _ in range(MOST_PAGES):
         page = await client.list_tools(cursor=cursor)
         found += page.tools
+        length += sum(len(each.model_dump_json()) for each in page.tools)
         cursor = page.next_cursor
+        if len(found) > MOST_TOOLS or length > MAX_LISTING:
+            break
         if cursor is None:
             return found
-        if len(found) > MOST_TOOLS:
-            break
-    raise ValueError(f"it lists more than {MOST_TOOLS:,} tools or {MOST_PAGES} pages")
+    raise ValueError(
+        f"it lists more than {MOST_TOOLS:,} tools, {MOST_PAGES} pages or {MAX_LISTING:,} characters"
+    )
 
 
 def _plain(error: BaseException | None) -> str:
@@ -284,8 +392,8 @@ def _plain(error: BaseException | None) -> str:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     if isinstance(error, FileNotFoundError) and error.filename:
-        return f"the program {error.filename!r} was not found; install it, or give its path"
+        return f"{error.filename!r} was not found; install it, or give its path"
     if isinstance(error, OSError) and error.strerror:
-        return error.strerror
+        return f"{error.strerror}: {error.filename!r}" if error.filename else error.strerror
     text = str(error)[:500]
     return text or type(error).__name__

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from typing import Any, Final
 
@@ -19,9 +20,15 @@ MAX_NAME: Final = 64
 def tool_name(server: str, tool: str) -> str:
     """The name that a Loop knows a server's tool by: ``<server>__<tool>``.
 
-    Each character that such a name cannot have becomes ``_``, and a name that is too long is cut.
+    Each character that such a name cannot have becomes ``_``. A name that is too long is cut, and
+    ends with some characters of its digest.
     """
-    return _OTHER.sub("_", f"{server}__{tool}")[:MAX_NAME]
+    whole = f"{server}__{tool}"
+    name = _OTHER.sub("_", whole)
+    if len(name) <= MAX_NAME:
+        return name
+    mark = hashlib.sha256(whole.encode("utf-8", "replace")).hexdigest()[:8]
+    return f"{name[: MAX_NAME - 9]}_{mark}"
 
 
 def effect_of(annotations: types.ToolAnnotations | None) -> SideEffect:
@@ -37,16 +44,20 @@ def effect_of(annotations: types.ToolAnnotations | None) -> SideEffect:
     return "write" if annotations.destructive_hint is False else "destructive"
 
 
-def output_of(result: types.CallToolResult) -> Any:
+def output_of(result: types.CallToolResult, *, structured_only: bool = False) -> Any:
     """The result of a call, as JSON.
 
     The structured content, if there is some; else the text, if that is all; else a list with an
     object for each part. An image has the engine's form, so that a model sees it.
+
+    Args:
+        structured_only: True to leave images out if there is structured content, which a schema
+            describes.
     """
     structured = result.structured_content
     if structured is not None:
         images = [_part(each) for each in result.content if isinstance(each, types.ImageContent)]
-        return [structured, *images] if images else structured
+        return [structured, *images] if images and not structured_only else structured
     parts = [_part(each) for each in result.content]
     return parts[0] if len(parts) == 1 else parts
 

@@ -49,8 +49,8 @@ class Pins:
         Raises:
             BadPins: The file cannot be written; nothing is accepted then.
         """
-        kept = {**self._pins.get(server, {}), **tools}
-        pins = {**(self._pins if self.path is None else _read(self.path)), server: kept}
+        pins = self._pins if self.path is None else _read(self.path)
+        pins = {**pins, server: {**pins.get(server, {}), **tools}}
         if self.path is not None:
             _write(self.path, pins)
         self._pins = pins

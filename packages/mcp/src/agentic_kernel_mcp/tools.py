@@ -13,14 +13,15 @@ import mcp_types as types
 
 from agentic_kernel import InvalidValue
 from agentic_kernel_engine.edges import choice, flag, instance, seconds
-from agentic_kernel_engine.loop import INDETERMINATE, OUTPUT_SCHEMA_FAILED
+from agentic_kernel_engine.loop import INDETERMINATE
 from agentic_kernel_engine.seams import SideEffect, Tool, ToolContext, ToolError
 
-from .connection import Connection, Lost, Refused
-from .describing import effect_of, output_of, text_of, tool_name
+from .connection import Connection, Lost, Refused, is_modern
+from .describing import MAX_NAME, effect_of, output_of, text_of, tool_name
 from .eliciting import Elicitation
 from .errors import CHANGED, FAILED, REFUSED, UNAVAILABLE, MCPError, Unavailable
 from .pins import Pins, digest
+from .pipes import printable
 from .servers import Server, check_servers
 
 LONGEST: Final = 2_000
@@ -63,7 +64,9 @@ class MCPTools:
 
     Args:
         servers: How each server is started or reached, by its name.
-        pins: The accepted tools; by default those of the first listing, for this object only.
+        pins: The accepted tools, by default for this object only.
+        accept_first: False to withhold all tools of a server that has no pins yet; by default they
+            are accepted as the server lists them first.
         effects: Effects by the Loop's names of tools, instead of the server's words.
         trusted: False to take every tool as ``destructive`` that `effects` does not name.
         timeout: The most seconds of a call.
@@ -78,6 +81,7 @@ class MCPTools:
         servers: Mapping[str, Server],
         *,
         pins: Pins | None = None,
+        accept_first: bool = True,
         effects: Mapping[str, SideEffect] | None = None,
         trusted: bool = True,
         timeout: float = 60.0,
@@ -87,6 +91,7 @@ class MCPTools:
         self._effects = dict(effects or {})
         for name, effect in self._effects.items():
             choice(effect, f"effects[{name!r}]", get_args(SideEffect))
+        self._first = flag(accept_first, "accept_first")
         self._trusted = flag(trusted, "trusted")
         self._timeout = seconds(timeout, "timeout", zero=False)
         patience = seconds(start_timeout, "start_timeout", zero=False)
@@ -110,7 +115,7 @@ class MCPTools:
 
         Raises:
             Unavailable: A server cannot be used; none is left running.
-            InvalidValue: Two tools have the same name, or `effects` names a tool that is not there.
+            InvalidValue: `effects` names a tool that is not there.
             BadPins: The pins cannot be written.
         """
         try:
@@ -176,7 +181,7 @@ class MCPTools:
             if each.name in listing:
                 raise ValueError(f"it lists the tool {each.name!r:.80} twice")
             listing[each.name] = each.model_dump(by_alias=True, mode="json", exclude_none=True)
-        if self._pins.of(server) is None:
+        if self._pins.of(server) is None and self._first:
             self._pins.pin(server, {name: digest(each) for name, each in listing.items()})
         self._listings[server] = listing
         self._make()
@@ -195,11 +200,9 @@ class MCPTools:
                     except InvalidValue as error:
                         why = str(error)[:LONGEST]
                     else:
-                        taken = made.setdefault(tool.name.lower(), tool)
-                        if taken is not tool:
-                            twice = f"has two tools called {tool.name}; one is of {server}"
-                            raise InvalidValue("servers", twice)
-                        continue
+                        if made.setdefault(tool.name.lower(), tool) is tool:
+                            continue
+                        why = f"another tool is called {tool.name} already"
                 said = str(described.get("description") or "")[:LONGEST]
                 withheld.append(Withheld(server, name, why, said))
         new = [each for each in withheld if each not in self._withheld]
@@ -207,7 +210,10 @@ class MCPTools:
         self._withheld = tuple(withheld)
         for each in new:
             _log.warning(
-                "MCP server %s: the tool %s is withheld: %s", each.server, each.tool, each.reason
+                "MCP server %s: the tool %s is withheld: %s",
+                each.server,
+                printable(each.tool[:MAX_NAME]),
+                printable(each.reason),
             )
 
     def _tool(self, server: str, name: str, described: _Described) -> Tool:
@@ -221,20 +227,22 @@ class MCPTools:
         effect = self._effects.get(called)
         if effect is None:
             effect = effect_of(hints) if self._trusted else "destructive"
+        idempotent = self._trusted and hints.idempotent_hint is True
+        has_effect = effect in ("write", "destructive")
         return Tool(
             called,
-            _Call(self, server, name, digest(described), effect in ("write", "destructive")),
+            _Call(self, server, name, digest(described), has_effect, idempotent or not has_effect),
             description=str(described.get("description") or described.get("title") or ""),
             input_schema=described["inputSchema"],
             output_schema=described.get("outputSchema"),
             effect=effect,
-            idempotent=self._trusted and hints.idempotent_hint is True,
+            idempotent=idempotent,
         )
 
     async def _call(self, call: _Call, arguments: dict[str, Any], context: ToolContext) -> Any:
         connection = self._connections[call.server]
         try:
-            await connection.open()
+            modern = is_modern(await connection.open())
         except MCPError as error:
             raise ToolError(str(error)[:LONGEST], UNAVAILABLE) from None
         described = self._listings[call.server].get(call.name)
@@ -245,6 +253,9 @@ class MCPTools:
                 CHANGED,
             )
         asking = Elicitation(context, call.server)
+        may_repeat = call.is_repeatable or modern
+        if not may_repeat:
+            asking.check()
         try:
             result = await connection.call(
                 call.name, arguments, asking, self._timeout, context.progress,
@@ -253,33 +264,33 @@ class MCPTools:
         except Unavailable as error:
             raise ToolError(str(error)[:LONGEST], UNAVAILABLE) from None
         except Lost as error:
-            if call.has_effect:
-                raise ToolError(
-                    f"{call.server} gave no answer ({error}); whether the call took effect is not "
-                    "known; find out before you repeat it",
-                    INDETERMINATE,
-                ) from None
-            raise ToolError(f"{call.server} gave no answer ({error})", UNAVAILABLE) from None
-        except Refused as error:
-            if asking.unfinished is not None:
-                raise asking.unfinished from None
-            raise ToolError(f"{call.server}: {error}"[:LONGEST], REFUSED) from None
-        except RuntimeError as error:
+            said = f"{call.server} gave no answer ({printable(str(error))})"[:LONGEST]
+            if not call.has_effect:
+                raise ToolError(said, UNAVAILABLE) from None
             raise ToolError(
-                f"the tool ran, but its result is refused: {error}"[:LONGEST], OUTPUT_SCHEMA_FAILED
+                f"{said}; whether the call took effect is not known; find out before you repeat it",
+                INDETERMINATE,
             ) from None
-        if asking.unfinished is not None:
-            raise asking.unfinished
+        except Refused as error:
+            asking.settle(str(error), may_repeat=may_repeat)
+            raise ToolError(f"{call.server}: {error}"[:LONGEST], REFUSED) from None
+        asking.settle(text_of(result), may_repeat=may_repeat)
         if result.is_error:
             raise ToolError(text_of(result)[:LONGEST] or "the tool failed", FAILED)
-        return output_of(result)
+        return output_of(result, structured_only=described.get("outputSchema") is not None)
 
 
 class _Call:
     """The handler of one tool."""
 
     def __init__(
-        self, registry: MCPTools, server: str, name: str, digest: str, has_effect: bool
+        self,
+        registry: MCPTools,
+        server: str,
+        name: str,
+        digest: str,
+        has_effect: bool,
+        is_repeatable: bool,
     ) -> None:
         self._registry = registry
         self.server = server
@@ -287,6 +298,7 @@ class _Call:
         self.digest = digest
         """Of what was accepted."""
         self.has_effect = has_effect
+        self.is_repeatable = is_repeatable
 
     async def __call__(self, arguments: dict[str, Any], context: ToolContext) -> Any:
         return await self._registry._call(self, arguments, context)
