@@ -21,6 +21,7 @@ from agentic_kernel_engine.seams import ScriptedPlanner, ToolRegistry
 from agentic_kernel_mcp import HTTPServer, Server, StdioServer
 
 HERE = Path(__file__).parent
+PLAIN = str(HERE.parents[2] / "integration" / "peers" / "plain_mcp.py")
 
 
 class Acting:
@@ -40,12 +41,11 @@ class Acting:
 
 @pytest.fixture
 def plain(tmp_path: Path) -> Callable[..., Acting]:
-    """Makes the server of `plain_server.py`, with these options: the protocol of 2025, by pipes."""
+    """Makes the server of `plain_mcp`, with these options: the protocol of 2025, by pipes."""
     log = tmp_path / "plain.log"
 
     def make(*more: str) -> Acting:
-        program = str(HERE / "plain_server.py")
-        return Acting(StdioServer(sys.executable, ("-IS", program, str(log), *more)), log)
+        return Acting(StdioServer(sys.executable, ("-IS", PLAIN, str(log), *more)), log)
 
     return make
 

@@ -1,6 +1,6 @@
 """A server in plain Python, with the protocol of 2025, that also does what no server should do.
 
-    python plain_server.py LOG [--listing HOW] [--describe TEXT]
+    python plain_mcp.py LOG [--listing HOW] [--describe TEXT]
 
 It imports nothing heavy, so it starts at once. It writes a line to LOG for each thing that it does.
 """
@@ -98,6 +98,8 @@ def listing(cursor: str | None) -> dict[str, Any]:
         case "remote":
             bad = {"type": "object", "properties": {"x": {"$ref": "http://127.0.0.1:1/x.json"}}}
             return {"tools": [tool("good"), {"name": "bad", "inputSchema": bad}]}
+        case "sum":
+            return {"tools": tools()[:1]}
         case "hangs":
             signal.pause()
     return {"tools": tools()}
