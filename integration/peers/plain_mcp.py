@@ -74,6 +74,11 @@ def tools() -> list[dict[str, Any]]:
         tool("change", {"text": "string"}, **READS),
         tool("fork", **READS),
         {
+            **tool("act", {"how": "string"}, **ADDS),
+            "description": "Act in a way.",
+            "outputSchema": {"type": "object", "properties": {"how": {"type": "string"}}},
+        },
+        {
             **tool("sick", **READS),
             "outputSchema": {
                 "type": "object",
@@ -179,6 +184,10 @@ def call(id: Any, name: str, arguments: dict[str, Any]) -> None:
         case "fork":
             child = subprocess.Popen(["sleep", "600"])
             told(id, str(child.pid))
+        case "act" if arguments["how"] == "badly":
+            told(id, "it went badly", isError=True)
+        case "act" if arguments["how"] != "never":
+            told(id, "acted", structuredContent={"how": arguments["how"]})
         case "sick":
             say(id=id, result={"content": [], "structuredContent": {"x": "a" * 50_000 + "!"}})
 

@@ -71,6 +71,10 @@ class Handler(BaseHTTPRequestHandler):
         text = json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result})
         self.raw(200, text.encode(), headers)
 
+    def locked(self, headers: dict[str, str]) -> None:
+        self.rfile.read(int(self.headers["content-length"]))
+        self.raw(401, b"", headers)
+
     def raw(
         self, status: int, body: bytes, headers: dict[str, str] | None = None, length: int = -1
     ) -> None:
@@ -182,7 +186,7 @@ async def test_a_server_that_is_not_there_is_named() -> None:
 
 async def test_credentials_that_are_not_accepted_are_said_so() -> None:
     with serving() as (url, made):
-        made.do_POST = lambda at: at.raw(401, b"")  # type: ignore[method-assign,assignment]
+        made.do_POST = lambda at: at.locked({})  # type: ignore[method-assign,assignment]
         with pytest.raises(Unavailable, match="401"):
             await MCPTools({"it": HTTPServer(url)}).open()
 
@@ -223,11 +227,11 @@ async def test_an_authentication_is_not_led_to_a_private_address(address: str) -
 
         def locked(at: Handler) -> None:
             hint = f'Bearer resource_metadata="{address}"'
-            at.raw(401, b"", {"WWW-Authenticate": hint})
+            at.locked({"WWW-Authenticate": hint})
 
         made.do_POST = locked  # type: ignore[method-assign,assignment]
         server = HTTPServer(url, {"X-Key": "s3cret"}, auth=oauth(url))
-        with pytest.raises(Unavailable):
+        with pytest.raises(Unavailable, match=r"not a public address|has no address|Invalid IPv4"):
             await MCPTools({"it": server}, start_timeout=20).open()
 
 
@@ -235,7 +239,7 @@ async def test_a_token_for_another_audience_is_not_asked_for() -> None:
     with serving() as (url, made), serving() as (other, elsewhere):
 
         def locked(at: Handler) -> None:
-            at.raw(401, b"", {"WWW-Authenticate": f'Bearer resource_metadata="{other}"'})
+            at.locked({"WWW-Authenticate": f'Bearer resource_metadata="{other}"'})
 
         def described(at: Handler) -> None:
             at.met.append(str(dict(at.headers)))
