@@ -11,6 +11,7 @@ from ..tools.registry import (
     ToolError,
     ToolRegistry,
     Tools,
+    Unfinished,
     perform,
     tool,
 )
@@ -78,7 +79,7 @@ __all__ = [
     "Proposal", "Query", "Recovery", "Remembered", "Repertoire", "Request", "RiskPolicy",
     "RuleBasedPlanner", "Scope", "ScriptedPlanner", "SequentialScheduler", "SessionMemoryGovernor",
     "SideEffect", "Spawning", "Streamed", "Tool", "ToolContext", "ToolError", "ToolRegistry",
-    "ToolScheduler", "ToolThreads", "Tools", "UnknownAgent", "UnknownCapability", "UnknownItem",
-    "Validator", "Waiting", "WindowCompactor", "check_id", "check_reason", "check_scope",
-    "child_of", "compile_schema", "model_of", "perform", "tool",
+    "ToolScheduler", "ToolThreads", "Tools", "Unfinished", "UnknownAgent", "UnknownCapability",
+    "UnknownItem", "Validator", "Waiting", "WindowCompactor", "check_id", "check_reason",
+    "check_scope", "child_of", "compile_schema", "model_of", "perform", "tool",
 ]  # fmt: skip

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from agentic_kernel_engine.loop import (
+    INDETERMINATE,
     MISSING_SCOPES,
     NO_THREAD,
     SCHEMA_VALIDATION_FAILED,
@@ -67,8 +68,8 @@ class ToolsDriver:
 
 
 def _own(found: Observation) -> bool:
-    """True for an answer of the tool itself, and not for a bug or a timeout."""
-    return found.error != TIMEOUT and "type" not in (found.metadata or {})
+    """True for an answer of the tool itself, and not for a bug, a timeout or an unknown outcome."""
+    return found.error not in (TIMEOUT, INDETERMINATE) and "type" not in (found.metadata or {})
 
 
 def _unheard(report: object) -> None:
