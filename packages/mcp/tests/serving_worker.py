@@ -12,81 +12,77 @@ import sys
 from contextlib import AsyncExitStack
 from pathlib import Path
 
-from agentic_kernel_mcp.serving import Listener, ToolServer, serve_http, serve_stdio
-
 from agentic_kernel_engine import Principal
 from agentic_kernel_engine.seams import ToolContext, ToolError, Tools, tool
-
-given = argparse.ArgumentParser()
-given.add_argument("--log", type=Path)
-given.add_argument("--http", action="store_true")
-given.add_argument("--credential", default="")
-given.add_argument("--most-calls", type=int, default=8)
-given.add_argument("--timeout", type=float, default=60.0)
-options = given.parse_args()
+from agentic_kernel_mcp.serving import Listener, ToolServer, serve_http, serve_stdio
 
 
-def log(text: str) -> None:
-    with options.log.open("a") as file:
-        file.write(text + "\n")
+def made_for(file: Path | None) -> Tools:
+    """The tools; they write to the file what they do."""
 
+    def log(text: str) -> None:
+        assert file is not None
+        with file.open("a") as opened:
+            opened.write(text + "\n")
 
-@tool(effect="read")
-def add(a: int, b: int) -> dict[str, int]:
-    """Add two numbers."""
-    print("this is no message of the protocol")
-    return {"sum": a + b}
+    @tool(effect="read")
+    def add(a: int, b: int) -> dict[str, int]:
+        """Add two numbers."""
+        print("this is no message of the protocol")
+        return {"sum": a + b}
 
+    @tool(effect="none")
+    def say(text: str) -> str:
+        return text
 
-@tool(effect="none")
-def say(text: str) -> str:
-    return text
+    @tool(effect="read")
+    def picture() -> list[object]:
+        return [{"n": 1}, {"type": "image", "media_type": "image/png", "data": "aGk="}]
 
+    @tool(effect="write")
+    async def fails(how: str) -> None:
+        if how == "told":
+            raise ToolError("there is no such customer", "unknown_customer")
+        raise KeyError("a secret path /root/x")
 
-@tool(effect="read")
-def picture() -> list[object]:
-    return [{"n": 1}, {"type": "image", "media_type": "image/png", "data": "aGk="}]
+    @tool(effect="read")
+    async def steps(context: ToolContext) -> str:
+        for step in range(3):
+            context.progress({"progress": step, "total": 3, "message": f"step {step}"})
+        context.progress("words")
+        context.progress({"anything": 1})
+        return "done"
 
+    @tool(effect="write")
+    async def hang() -> str:
+        log("hangs")
+        try:
+            await asyncio.sleep(3_600)
+        except asyncio.CancelledError:
+            log("cancelled")
+            raise
+        return ""
 
-@tool(effect="write")
-async def fails(how: str) -> None:
-    if how == "told":
-        raise ToolError("there is no such customer", "unknown_customer")
-    raise KeyError("a secret path /root/x")
+    @tool(effect="destructive")
+    async def ask(context: ToolContext) -> str:
+        who = context.ask("Who?")
+        why = context.ask("Why?")
+        log(f"asked {who} {why} for {context.principal.name}")
+        return f"{who}: {why}"
 
-
-@tool(effect="read")
-async def steps(context: ToolContext) -> str:
-    for step in range(3):
-        context.progress({"progress": step, "total": 3, "message": f"step {step}"})
-    context.progress("words")
-    context.progress({"anything": 1})
-    return "done"
-
-
-@tool(effect="write")
-async def hang() -> str:
-    log("hangs")
-    try:
-        await asyncio.sleep(3_600)
-    except asyncio.CancelledError:
-        log("cancelled")
-        raise
-    return ""
-
-
-@tool(effect="destructive")
-async def ask(context: ToolContext) -> str:
-    who = context.ask("Who?")
-    why = context.ask("Why?")
-    log(f"asked {who} {why} for {context.principal.name}")
-    return f"{who}: {why}"
+    return Tools(add, say, picture, fails, steps, hang, ask)
 
 
 async def main() -> None:
-    tools = Tools(add, say, picture, fails, steps, hang, ask)
+    given = argparse.ArgumentParser()
+    given.add_argument("--log", type=Path)
+    given.add_argument("--http", action="store_true")
+    given.add_argument("--credential", default="")
+    given.add_argument("--most-calls", type=int, default=8)
+    given.add_argument("--timeout", type=float, default=60.0)
+    options = given.parse_args()
     server = ToolServer(
-        tools, name="tools", principal=Principal("ann"), timeout=options.timeout,
+        made_for(options.log), name="tools", principal=Principal("ann"), timeout=options.timeout,
         most_calls=options.most_calls,
     )  # fmt: skip
     ended = asyncio.Event()
@@ -109,7 +105,8 @@ async def main() -> None:
         await asyncio.wait([serving])
 
 
-try:
-    asyncio.run(main())
-except Exception as error:
-    sys.exit(f"{type(error).__name__}: {error}")
+if __name__ == "__main__":
+    try:
+        asyncio.run(main())
+    except Exception as error:
+        sys.exit(f"{type(error).__name__}: {error}")
