@@ -21,8 +21,14 @@ from agentic_kernel_engine import Principal
 from agentic_kernel_engine.edges import instance, seconds, text, whole
 from agentic_kernel_engine.loop import Observation, ToolCall
 from agentic_kernel_engine.principal import NOBODY
-from agentic_kernel_engine.seams import Invocation, Tool, ToolContext, ToolRegistry, perform
-from agentic_kernel_engine.tools.raised import Unfinished
+from agentic_kernel_engine.seams import (
+    Invocation,
+    Tool,
+    ToolContext,
+    ToolRegistry,
+    Unfinished,
+    perform,
+)
 
 from .answers import content_of, failed, listed
 from .asking import MOST_ROUNDS, answer_of, form_of, questions_of
