@@ -189,6 +189,8 @@ async def test_an_answer_of_the_tool_is_a_result_and_a_bug_is_not() -> None:
     driver = ToolsDriver(Tools(change))
     found = await driver.call(replace(CHANGE, arguments={"id": 13}))
     assert found.value == {"error": "unknown_customer", "message": "there is no customer 13"}
+    assert found.failed
+    assert not (await driver.call(CHANGE)).failed
     with pytest.raises(ToolFailed, match="change: handler_error"):
         await driver.call(replace(CHANGE, arguments={"id": 14}))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import re
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -13,6 +12,7 @@ from typing import Any, Final
 
 from agentic_kernel import InvalidValue
 from agentic_kernel_engine import Principal
+from agentic_kernel_engine.edges import choice
 from agentic_kernel_engine.seams import Tool
 from agentic_kernel_guard import (
     Budgets,
@@ -29,6 +29,7 @@ from agentic_kernel_guard import (
     StaticRouter,
     ToolsDriver,
 )
+from agentic_kernel_guard.firewall.firewall import MODES
 from agentic_kernel_guard.loop.asking import JUSTIFICATION
 from agentic_kernel_guard.loop.tools import EXPAND
 from agentic_kernel_guard.registry import tool_name
@@ -43,13 +44,16 @@ LONGEST: Final = 2_000
 _PATIENCE: Final = 30.0
 """Seconds that a call may take beyond its time, before it is given up in this process."""
 _ADDRESS: Final = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([^:\[\]]+)):([0-9]{1,5})")
-_log = logging.getLogger(__name__)
 Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What the command line says."""
+    """What the command line says.
+
+    Raises:
+        InvalidValue: The mode or the principal is not accepted.
+    """
 
     name: str
     server: Server
@@ -63,6 +67,16 @@ class Settings:
     mode: Any = "table"
     chars: int = 4_000
     timeout: float = 60.0
+
+    def __post_init__(self) -> None:
+        choice(self.mode, "--mode", MODES)
+        if not self.who.name:
+            raise InvalidValue("--principal", "is empty; name for whom the client acts")
+
+    @property
+    def who(self) -> Principal:
+        """For whom the client acts."""
+        return Principal(self.principal, self.tenant, kind=self.kind, roles=frozenset(self.roles))
 
     @property
     def said(self) -> SpecFile:
@@ -173,11 +187,7 @@ def front(
     Raises:
         InvalidValue: Two capabilities have one tool name, or a setting is not accepted.
     """
-    who = Principal(
-        settings.principal, settings.tenant, kind=settings.kind, roles=frozenset(settings.roles)
-    )
-    if not who.name:
-        raise InvalidValue("--principal", "is empty; name for whom the client acts")
+    who = settings.who
     driver = ToolsDriver(
         tools, name=settings.name, source=settings.name, refusals=(UNAVAILABLE, CHANGED)
     )

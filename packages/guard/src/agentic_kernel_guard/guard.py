@@ -622,7 +622,7 @@ class Guard:
             code = getattr(error, "code", type(error).__name__)
             await self._end(ended, "succeeded", code, _Result(error=code), kept)
             raise NotShown(spec.name, mode) from error
-        await self._end(ended, "succeeded", "", result, kept, seen)
+        await self._end(ended, "succeeded", _ANSWERED if raw.failed else "", result, kept, seen)
         return frame
 
     async def _again(
@@ -641,7 +641,7 @@ class Guard:
             stored = await handles.found(self.store, frame.handle, who, self._now())
         except handles.HandleRefused as gone:
             raise ResultGone(action) from gone
-        raw = RawResult(stored.value, stored.driver, stored.source)
+        raw = RawResult(stored.value, stored.driver, stored.source, stored.failed)
         return self._firewall.frame(raw, mode=mode, constraints=_limits(shown), handle=frame.handle)
 
     async def _denied(self, said: dict[str, Any], decision: Decision) -> Denied:
@@ -712,6 +712,8 @@ class _Result(msgspec.Struct):
     """The `Constraints` under which the frame was made."""
 
 
+_ANSWERED: Final = "guard/answered_failed"
+"""The code of a call that was carried out, and whose target answered that it failed."""
 _FACTS: Final = frozenset(
     "arguments redacted effect roles agent safety labels step_count duration_ms carries has_read"
     .split()

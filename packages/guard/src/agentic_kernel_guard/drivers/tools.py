@@ -78,7 +78,7 @@ class ToolsDriver:
         if not _own(found):
             raise ToolFailed(f"{tool.name}: {found.error}")
         answer = {"error": found.error, "message": found.message}
-        return RawResult(answer, self.name, self._source)
+        return RawResult(answer, self.name, self._source, failed=True)
 
 
 def _own(found: Observation) -> bool:

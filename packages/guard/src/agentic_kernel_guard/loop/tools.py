@@ -7,13 +7,13 @@ from typing import Any, Final
 
 from agentic_kernel import InvalidValue
 from agentic_kernel_engine.edges import choice, flag, instance
-from agentic_kernel_engine.loop import INDETERMINATE
+from agentic_kernel_engine.loop import INDETERMINATE, Observation
 from agentic_kernel_engine.seams import Tool, ToolContext, ToolError
 from agentic_kernel_engine.values import decode, encode
 
 from ..drivers import Indeterminate
 from ..errors import GuardError
-from ..firewall import ResponseMode
+from ..firewall import Frame, ResponseMode
 from ..firewall.firewall import MODES
 from ..grants import ApprovalNeeded, Denied
 from ..guard import Guard
@@ -25,6 +25,8 @@ EXPAND: Final = "expand"
 """The tool that shows more of a result that was shown in part."""
 APPROVAL_NEEDED: Final = "guard/approval_needed"
 """The error of a call that waits for an approval."""
+TOOL_FAILED: Final = "guard/tool_failed"
+"""The error of a call that was carried out, and whose tool answered that it failed."""
 _WHY: Final = {
     "type": "string",
     "description": "Why this call is needed. The person who approves it reads this.",
@@ -104,9 +106,9 @@ class GuardedTools:
         return self._named.get(name)
 
     def _tool(self, spec: CapabilitySpec, mode: ResponseMode) -> Tool:
-        async def handler(arguments: dict[str, Any], context: ToolContext) -> dict[str, Any]:
+        async def handler(arguments: dict[str, Any], context: ToolContext) -> Any:
             try:
-                return await self._call(spec, mode, arguments, context)
+                frame = await self._call(spec, mode, arguments, context)
             except Indeterminate as error:
                 raise ToolError(error.message, INDETERMINATE) from error
             except Denied as error:
@@ -117,6 +119,10 @@ class GuardedTools:
                 raise ToolError(error.message, error.code) from error
             except InvalidValue as error:
                 raise ToolError(str(error), "guard/invalid") from error
+            shown = frame.as_json()
+            if not frame.failed:
+                return shown
+            return Observation(shown, TOOL_FAILED, "the tool answered that it failed; see its rows")
 
         # The guard remembers a key, so that the same call again changes nothing more.
         return Tool(
@@ -130,12 +136,12 @@ class GuardedTools:
         mode: ResponseMode,
         arguments: Mapping[str, Any],
         context: ToolContext,
-    ) -> dict[str, Any]:
+    ) -> Frame:
         left, why = parted(spec, arguments)
         guard, who, key = self.guard, context.principal, context.key
         known = await guard.repeated(key, who, spec.name, left, mode)
         if known is not None:
-            return known.as_json()
+            return known
         request = asked(
             spec, left, context.task, context.step, key=key,
             approved_by=context.approved_by or "", ask=self._asks,
@@ -147,7 +153,7 @@ class GuardedTools:
 
         frame = await guard.invoke(token, who, left, mode, timeout=self._timeout, progress=heard)
         assert frame is not None, "it was no dry run"
-        return frame.as_json()
+        return frame
 
     async def _expand(self, arguments: dict[str, Any], context: ToolContext) -> dict[str, Any]:
         fields = arguments.get("fields")

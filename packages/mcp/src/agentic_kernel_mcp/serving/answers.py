@@ -49,9 +49,20 @@ def content_of(output: Any) -> types.CallToolResult:
     return types.CallToolResult(content=[*content, *images], structured_content=structured)
 
 
-def failed(code: str, message: str) -> types.CallToolResult:
-    """The result of a call that failed; the model of the client reads it."""
-    return types.CallToolResult(content=[_text(f"{code}: {message}")], is_error=True)
+def failed(code: str, message: str, output: Any = None) -> types.CallToolResult:
+    """The result of a call that failed; the model of the client reads it.
+
+    Args:
+        code: The error code.
+        message: What went wrong.
+        output: What the tool gives beside it; None for nothing.
+    """
+    more = None if output is None else content_of(output)
+    return types.CallToolResult(
+        content=[_text(f"{code}: {message}"), *(more.content if more else ())],
+        structured_content=more.structured_content if more else None,
+        is_error=True,
+    )
 
 
 def _plain(schema: Any) -> Any:

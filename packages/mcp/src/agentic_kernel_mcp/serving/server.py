@@ -161,7 +161,7 @@ class ToolServer:
 
 def _result(found: Observation) -> types.CallToolResult:
     if not found.ok:
-        return failed(found.error or "failed", found.message)
+        return failed(found.error or "failed", found.message, found.output)
     return content_of(found.output)
 
 
