@@ -31,21 +31,25 @@ from agentic_kernel_engine.seams import (
     ScriptedPlanner,
     Tool,
     ToolContext,
+    ToolError,
     Tools,
     perform,
     tool,
 )
 from agentic_kernel_guard import (
     CapabilitySpec,
+    Guard,
     GuardedTools,
     GuardPolicy,
     Registry,
     RulePolicy,
     SafetyClass,
+    StaticRouter,
+    ToolsDriver,
 )
 from agentic_kernel_guard.rules import parse
 
-from .guards import ANN, WHY, World
+from .guards import ANN, KEYS, WHY, World
 
 PURGE = ToolCall("crm_purge", {"id": 1, "justification": WHY})
 RULES = """version: 1
@@ -146,6 +150,30 @@ async def test_a_write_whose_end_is_unknown_is_not_repeated_and_a_read_is() -> N
         again = await called(tools, call, told(name))
         assert again.error == ("indeterminate" if name == "crm_change" else "")
     assert [done for done, _ in world.operations.calls] == ["find"]
+
+
+async def test_an_answer_that_the_tool_failed_is_a_failure_with_its_frame() -> None:
+    @tool(effect="read")
+    def look(id: int) -> None:
+        raise ToolError(f"no customer {id}; call +49 30 1234567", "unknown")
+
+    world = ruled()
+    spec = CapabilitySpec("crm/look", "look", "look", safety=SafetyClass.READ)
+    driver = ToolsDriver(Tools(look))
+    guard = Guard(
+        Registry([spec]), StaticRouter({spec.name: [driver]}), policy=world.guard.policy,
+        store=world.store, keys=KEYS, resolver=world,
+    )  # fmt: skip
+    tools = GuardedTools(guard)
+    for key in ("one", "one"):
+        found = await called(tools, ToolCall("crm_look", {"id": 7}), told(key))
+        assert found.error == "guard/tool_failed"
+        assert found.output["failed"] is True
+        assert found.output["rows"][0]["error"] == "unknown"
+        assert "1234567" not in str(found)
+    last = await world.store.last()
+    assert last is not None
+    assert (last.entry["outcome"], last.entry["code"]) == ("succeeded", "guard/answered_failed")
 
 
 class Never:

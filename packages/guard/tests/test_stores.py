@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from agentic_kernel_guard.stores import (
+    ApprovalRequest,
     Begin,
     GuardStore,
     Kept,
@@ -137,6 +138,61 @@ async def test_what_a_run_saw_is_kept_in_order_until_its_time_is_over(store: Gua
     assert [each[2] for each in await store.seen("run")] == ["two"]
     await store.append(entry("c"), Seen("run", "mail", "three", 200))
     assert [each[2] for each in await store.seen("run", second)] == ["three"]
+
+
+def asking(id: str, print: str = "p", asked: int = 10, until: int = 100) -> ApprovalRequest:
+    return ApprovalRequest(id, print, "{}", asked, until)
+
+
+async def test_a_call_has_one_open_request_for_an_approval(store: GuardStore) -> None:
+    first = asking("q1")
+    assert await store.ask(first, entry("q1")) == first
+    assert await store.ask(asking("q2", asked=99), entry("q2")) == first
+    other = asking("q3", "other", asked=9)
+    assert await store.ask(other, entry("q3")) == other
+    assert list(await store.approvals(10)) == [other, first]
+    assert list(await store.approvals(10, 1)) == [other]
+    assert (await store.approval("q1"), await store.approval("q2")) == (first, None)
+    assert len(await store.links()) == 2
+    later = asking("q4", asked=100, until=200)
+    assert await store.ask(later, entry("q4")) == later, "the time of the first one is over"
+    assert list(await store.approvals(100)) == [later]
+
+
+async def test_the_first_decision_of_a_request_stays(store: GuardStore) -> None:
+    await store.ask(asking("q"), entry("q"))
+    settled = await store.settle("q", "yes", 20, entry("q", 1))
+    assert settled is not None
+    assert settled.verdict == "yes"
+    assert await store.settle("q", "no", 21, entry("q", 2)) == settled
+    assert await store.settle("none", "no", 21, entry("none")) is None
+    assert await store.ask(asking("r"), entry("r")) == settled, "a decision does not close it"
+    assert list(await store.approvals(20)) == []
+    assert [link.entry["n"] for link in await store.of_action("q")] == [0, 1]
+
+
+async def test_a_request_is_closed_by_its_action_and_by_its_time(store: GuardStore) -> None:
+    await store.ask(asking("q"), entry("q"))
+    late = await store.settle("q", "yes", 100, entry("q", 1))
+    assert late is not None
+    assert late.verdict is None
+    await store.settle("q", "yes", 99, entry("q", 1))
+    await store.begin(begin("q"))
+    again = asking("r")
+    assert await store.ask(again, entry("r")) == again
+    await store.begin(begin("r"))
+    assert list(await store.approvals(10)) == []
+    begun = await store.settle("r", "yes", 10, entry("r", 1))
+    assert begun is not None
+    assert begun.verdict is None
+    await store.prune(100)
+    assert await store.approval("q") is None
+
+
+async def test_calls_at_once_share_one_request(store: GuardStore) -> None:
+    made = await asyncio.gather(*(store.ask(asking(f"q{n}"), entry(f"q{n}")) for n in range(20)))
+    assert len({each.id for each in made}) == 1
+    assert len(await store.links()) == 1
 
 
 async def test_calls_at_once_make_one_chain(store: GuardStore) -> None:

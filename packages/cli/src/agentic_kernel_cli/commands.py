@@ -23,7 +23,7 @@ from agentic_kernel_engine import rerun as again
 from . import control, deciding, listing, rendering
 from .database import Database
 from .grants import API_KEY, LEFT, MODEL_KEY, Grant, NotGranted, grant_of
-from .guard_trace import commands as guard
+from .guard_proxy import commands as guard
 from .invocation import Invocation, place_of
 from .kinds import COPILOT, LOCAL, LOCAL_TOOLS
 from .parameters import (

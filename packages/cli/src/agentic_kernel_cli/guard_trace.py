@@ -65,7 +65,7 @@ def trace(
     """Search the trace, oldest first."""
     first, last = _milliseconds(since), _milliseconds(until)
     shown = 0
-    with _store(store) as (held, run):
+    with opened(store) as (held, run):
         for link in _links(held, run):
             entry = link.entry
             if (
@@ -90,8 +90,8 @@ def head(store: Place, keys: Keys = None) -> int:
     """Print the signed head of the trace, to keep elsewhere."""
     from agentic_kernel_guard.trace import signed
 
-    ring = _keyring(keys)
-    with _store(store) as (held, run):
+    ring = keyring(keys)
+    with opened(store) as (held, run):
         last = run(held.last())
         if last is None:
             raise BadTrace("the trace is empty; there is no head yet")
@@ -121,12 +121,12 @@ def verify(
     if bool(store) is (export is not None):
         raise BadTrace("give either --store or --export")
     earlier = None if head is None else _head(head)
-    ring = None if head is None else _keyring(keys)
+    ring = None if head is None else keyring(keys)
     if export is not None:
         text = export.read_text(encoding="utf-8", errors="replace")
         found = _held(lambda: check_export(text, earlier, ring))
     else:
-        with _store(store) as (held, run):
+        with opened(store) as (held, run):
             found = _held(lambda: verified(_links(held, run), earlier, ring))
     if context.obj.as_json:
         rendering.json_line("verified", asdict(found))
@@ -143,7 +143,7 @@ def exported(store: Place) -> int:
     """Print the whole trace, one line an entry, for `guard verify --export`."""
     from agentic_kernel_guard.trace import export
 
-    with _store(store) as (held, run):
+    with opened(store) as (held, run):
         for line in export(_links(held, run)):
             typer.echo(line, nl=False)
     return 0
@@ -156,7 +156,7 @@ def diff(context: typer.Context, file: File, store: Place) -> int:
 
     rules = used(file, read_rules().parse)
     asked = different = uncertain = 0
-    with _store(store) as (held, run):
+    with opened(store) as (held, run):
         for each in replayed(_links(held, run), rules):
             asked += 1
             uncertain += not each.certain
@@ -179,10 +179,6 @@ def diff(context: typer.Context, file: File, store: Place) -> int:
     return 1 if different else 0
 
 
-commands: Final = guard
-"""The commands of the guard, those of its rules among them."""
-
-
 def _show(context: typer.Context, seq: int, hash: str, entry: dict[str, Any]) -> None:
     if context.obj.as_json:
         rendering.json_line("entry", {"seq": seq, "hash": hash, "entry": entry})
@@ -196,21 +192,34 @@ def _show(context: typer.Context, seq: int, hash: str, entry: dict[str, Any]) ->
     typer.echo("  ".join(label(word) for word in words if word))
 
 
-@contextmanager
-def _store(place: str) -> Iterator[tuple[GuardStore, Any]]:
-    """The store of the guard, and what runs its calls."""
+def store_at(place: str, *, new: bool = False) -> GuardStore:
+    """The store of the guard.
+
+    Args:
+        place: A SQLite file, or a URL of Postgres.
+        new: True to make a file that does not exist.
+
+    Raises:
+        BadTrace: The guard is not installed, or there is no such file.
+    """
     try:
-        from agentic_kernel_guard import GuardError, PostgresGuardStore, SQLiteGuardStore
+        from agentic_kernel_guard import PostgresGuardStore, SQLiteGuardStore
     except ImportError:
         raise BadTrace(f"the guard is not installed; {install('guard')}") from None
+    if place.startswith(("postgresql://", "postgres://")):
+        return PostgresGuardStore(place)
+    if not new and not Path(place).is_file():
+        raise BadTrace(f"{place}: there is no such file; name the guard's SQLite file")
+    return SQLiteGuardStore(place)
+
+
+@contextmanager
+def opened(place: str) -> Iterator[tuple[GuardStore, Any]]:
+    """The store of the guard, and what runs its calls."""
+    store = store_at(place)
+    from agentic_kernel_guard import GuardError
+
     try:
-        store: GuardStore
-        if place.startswith(("postgresql://", "postgres://")):
-            store = PostgresGuardStore(place)
-        elif Path(place).is_file():
-            store = SQLiteGuardStore(place)
-        else:
-            raise BadTrace(f"{place}: there is no such file; name the guard's SQLite file")
         with asyncio.Runner() as runner:
             try:
                 yield store, runner.run
@@ -236,22 +245,30 @@ def _held(check: Any) -> Any:
         raise BadTrace(error.message) from None
 
 
-def _keyring(file: Path | None) -> Keyring:
+def keyring(file: Path | None) -> Keyring:
     """The keys of a file that nobody else may read, or of the environment."""
     from agentic_kernel_guard import Keyring
 
-    if file is not None:
-        if stat.S_IMODE(file.stat().st_mode) & 0o077:
-            raise BadTrace(f"{file}: others may read it; chmod 600 it")
-        text = file.read_text(encoding="utf-8", errors="replace")
-    else:
-        text = os.environ.get(KEYS_VARIABLE, "")
-        if not text:
-            raise BadTrace(f"there are no keys; give --keys FILE, or set {KEYS_VARIABLE}")
+    text = secret(file, KEYS_VARIABLE)
+    if not text:
+        raise BadTrace(f"there are no keys; give --keys FILE, or set {KEYS_VARIABLE}")
     try:
         return Keyring.read(text)
     except InvalidValue as error:
         raise BadTrace(str(error)) from None
+
+
+def secret(file: Path | None, variable: str) -> str:
+    """The text of a file that nobody else may read, or of a variable of the environment.
+
+    Raises:
+        BadTrace: Others may read the file.
+    """
+    if file is None:
+        return os.environ.get(variable, "")
+    if stat.S_IMODE(file.stat().st_mode) & 0o077:
+        raise BadTrace(f"{file}: others may read it; chmod 600 it")
+    return file.read_text(encoding="utf-8", errors="replace")
 
 
 def _head(file: Path) -> Any:

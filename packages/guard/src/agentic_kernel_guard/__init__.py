@@ -8,6 +8,7 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .approvals import ApprovalRefused, PendingApproval
     from .drivers import (
         Driver,
         DriverCall,
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ActionTrace",
     "ApprovalNeeded",
+    "ApprovalRefused",
     "AsGiven",
     "Broken",
     "Budgets",
@@ -89,6 +91,7 @@ __all__ = [
     "Narrower",
     "NoEffect",
     "NotShown",
+    "PendingApproval",
     "PostgresGuardStore",
     "Principals",
     "Query",
@@ -120,6 +123,7 @@ __all__ = [
 ]
 
 _NAMES = {
+    "approvals": "ApprovalRefused PendingApproval",
     "drivers": "Driver DriverCall InMemoryDriver Indeterminate NoEffect StaticRouter ToolFailed "
     "ToolsDriver",
     "drivers.http": "Endpoint HTTPDriver HTTPFailed",

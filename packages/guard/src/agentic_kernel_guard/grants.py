@@ -34,7 +34,11 @@ class Denied(GuardError):
 
 
 class ApprovalNeeded(Denied):
-    """The policy wants an approval, and there is none that counts."""
+    """The policy wants an approval, and there is none that counts.
+
+    If the request says `ask`, `action` is the id of the request for an approval, and of the action
+    that runs once it is approved.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +65,10 @@ class CapabilityRequest:
     duration_ms: int = 0
     approved_by: str = ""
     """Who approved these arguments. It is the word of the host's code, never a model's."""
+    ask: bool = False
+    """True to ask for an approval in the guard's store if one is needed: the grant is refused, a
+    person decides in any process that shares the store (`approvals.decide`), and the same request
+    is then granted, once."""
 
 
 @dataclass(frozen=True, slots=True)

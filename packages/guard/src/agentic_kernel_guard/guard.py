@@ -16,9 +16,9 @@ from agentic_kernel import InvalidValue
 from agentic_kernel_engine import Principal
 from agentic_kernel_engine.edges import instance, seconds, whole
 
-from . import handles
+from . import approvals, handles
 from .canonical import canonical, digest
-from .drivers import DriverCall, Indeterminate, NoEffect
+from .drivers import DriverCall, Indeterminate, NoEffect, Progress
 from .errors import GuardError
 from .firewall import Cut, Firewall, Frame, FrameLimits, RawResult, ResponseMode
 from .grants import (
@@ -35,10 +35,10 @@ from .policy import Constraints, Decision, GuardRules, Request
 from .ports import Routes, Shows
 from .principals import AsGiven, Resolver, resolved
 from .registry import Found, Registry
-from .rules import Near
+from .rules import Approval, Near
 from .rules.ruleset import limit_reason
 from .spec import CapabilitySpec, SafetyClass
-from .stores import Begin, GuardStore, Kept, Seen
+from .stores import ApprovalRequest, Begin, GuardStore, Kept, Seen
 from .taint import Reading, remembered
 from .tokens import Claims, Keyring, TokenRefused, mint, opened
 from .trace import ActionTrace, Head, signed, traced
@@ -180,7 +180,12 @@ class Guard:
             action, "granted", now, who, spec, dig=dig or "", decision=decision,
             justification=justification, task=request.task, key=request.key,
         )  # fmt: skip
-        self._refuse_unless_allowed(decision, request.approved_by, dig, who, action, said)
+        by, asking, until = request.approved_by, "", now + int(holds * 1_000)
+        if request.ask and not by and dig and decision.effect == "require_approval":
+            found, verdict = await self._approval(asked, decision, said)
+            by, asking, until = verdict.by, found.id, min(until, found.until)
+            action = said["action"] = asking
+        self._refuse_unless_allowed(decision, by, dig, who, action, said)
         if said["kind"] == "denied":
             facts = {} if dig is None else self._facts(asked, decision)
             await self.store.append(_written(said | facts))
@@ -189,9 +194,9 @@ class Guard:
         claims = Claims(
             iss=self._name, aud=self._name, sub=who.name, ten=who.tenant, cap=spec.name,
             op=spec.operation, dig=dig, pat=pat, con=decision.constraints.as_json(),
-            tsk=request.task, key=request.key, iat=now, nbf=now, exp=now + int(holds * 1_000),
+            tsk=request.task, key=request.key, iat=now, nbf=now, exp=until,
             jti=f"t_{token_hex(16)}", uses=request.uses, par=(), why=justification,
-            agt=request.agent, lab=dict(request.labels), apv=request.approved_by,
+            agt=request.agent, lab=dict(request.labels), apv=by, req=asking,
             stp=request.step_count, dur=request.duration_ms,
         )  # fmt: skip
         token = mint(claims, self._keys)
@@ -264,6 +269,7 @@ class Guard:
         *,
         dry_run: bool = False,
         timeout: float = 30.0,
+        progress: Progress | None = None,
     ) -> Frame | None:
         """Carry out what a token grants, and show what may be seen of the result.
 
@@ -274,6 +280,7 @@ class Guard:
         Args:
             dry_run: True to check everything that can be checked without spending or running;
                 the answer is None.
+            progress: Called with the numbers of a report of progress; its text is not shown.
 
         Raises:
             TokenRefused: The token is not for this call, is revoked, or has no uses left.
@@ -331,8 +338,9 @@ class Guard:
             denial = await self._denied({**said, "reason": reason}, decision)
             raise denial if begun.state == "limited" else TokenRefused(begun.state, reason)
         call = DriverCall(
-            spec.name, spec.operation, arguments, action, shown.as_json(), timeout, who, claims.tsk
-        )
+            spec.name, spec.operation, arguments, action, shown.as_json(), timeout, who, claims.tsk,
+            progress,
+        )  # fmt: skip
         return await self._run(call, spec, who, shown, response_mode, said)
 
     async def repeated(
@@ -430,6 +438,56 @@ class Guard:
         """The signed end of the chain, to keep elsewhere; None if nothing was recorded."""
         last = await self.store.last()
         return None if last is None else signed(last.seq, last.hash, self._now(), self._keys)
+
+    async def _approval(
+        self, asked: Request, decision: Decision, said: dict[str, Any]
+    ) -> tuple[ApprovalRequest, approvals.Verdict]:
+        """The approval of a call that needs one; without one it is asked for.
+
+        Raises:
+            ApprovalNeeded: It waits for a person.
+            Denied: A person refused it, or too many requests wait.
+        """
+        now, spec, who = said["at"], asked.spec, asked.principal
+        rule = decision.verdict.approval if decision.verdict else Approval()
+        wanted = approvals.new_request(
+            f"q_{token_hex(16)}",
+            approvals.Asked(
+                principal=who.name, tenant=who.tenant, capability=spec.name,
+                operation=spec.operation, safety=spec.safety.value,
+                arguments=dict(asked.arguments), justification=asked.justification,
+                rule=decision.rule, reason=decision.reason, approvers=rule.approvers,
+            ), rule, now,
+        )  # fmt: skip
+        waiting = await self.store.approvals(now, approvals.MOST_OPEN)
+        full = len(waiting) == approvals.MOST_OPEN
+        if full and all(each.print != wanted.print for each in waiting):
+            reason = f"{decision.reason}; {len(waiting)} requests wait already; decide some first"
+            await self.store.append(_written({**said, "kind": "denied", "reason": reason}))
+            raise Denied(reason, said["action"], decision)
+        said |= self._facts(asked, decision) | {"kind": "asked", "action": wanted.id}
+        found = await self.store.ask(wanted, _written(said))
+        try:
+            verdict = approvals.checked(found, self._keys)
+        except approvals.ApprovalRefused as error:
+            forged = {**said, "kind": "denied", "action": found.id, "reason": error.message}
+            await self.store.append(_written(forged))
+            raise
+        if verdict is None:
+            if found.id != wanted.id:
+                await self.store.append(_written({**said, "action": found.id}))
+            reason = f"{decision.reason}; it waits for an approval: request {found.id}"
+            raise ApprovalNeeded(reason, found.id, decision)
+        if not verdict.approved:
+            note = f": {verdict.note}" if verdict.note else ""
+            reason = f"{decision.reason}; {verdict.by} refused the request {found.id}{note}"
+            entry = {**said, "kind": "denied", "action": found.id, "reason": reason}
+            await self.store.append(_written(entry))
+            raise Denied(reason, found.id, decision)
+        for name in _FACTS:
+            said.pop(name, None)
+        said["kind"] = "granted"
+        return found, verdict
 
     def _opened(self, token: str) -> Claims:
         claims = opened(token, self._keys, self._now())
@@ -564,7 +622,7 @@ class Guard:
             code = getattr(error, "code", type(error).__name__)
             await self._end(ended, "succeeded", code, _Result(error=code), kept)
             raise NotShown(spec.name, mode) from error
-        await self._end(ended, "succeeded", "", result, kept, seen)
+        await self._end(ended, "succeeded", _ANSWERED if raw.failed else "", result, kept, seen)
         return frame
 
     async def _again(
@@ -583,7 +641,7 @@ class Guard:
             stored = await handles.found(self.store, frame.handle, who, self._now())
         except handles.HandleRefused as gone:
             raise ResultGone(action) from gone
-        raw = RawResult(stored.value, stored.driver, stored.source)
+        raw = RawResult(stored.value, stored.driver, stored.source, stored.failed)
         return self._firewall.frame(raw, mode=mode, constraints=_limits(shown), handle=frame.handle)
 
     async def _denied(self, said: dict[str, Any], decision: Decision) -> Denied:
@@ -654,6 +712,8 @@ class _Result(msgspec.Struct):
     """The `Constraints` under which the frame was made."""
 
 
+_ANSWERED: Final = "guard/answered_failed"
+"""The code of a call that was carried out, and whose target answered that it failed."""
 _FACTS: Final = frozenset(
     "arguments redacted effect roles agent safety labels step_count duration_ms carries has_read"
     .split()
@@ -691,7 +751,9 @@ def _frame_of(data: Mapping[str, Any]) -> Frame:
 
 
 def _action(claims: Claims) -> str:
-    """The id of an action: the same for the same key and principal."""
+    """The id of an action: the same for the same approval, or for the same key and principal."""
+    if claims.req:
+        return claims.req
     if not claims.key:
         return f"a_{token_hex(16)}"
     return _action_of(claims.sub, claims.ten, claims.key)
@@ -703,7 +765,7 @@ def _action_of(name: str, tenant: str, key: str) -> str:
 
 def _print(name: str, tenant: str, spec: CapabilitySpec, given: str) -> str:
     """The digest of what an action is."""
-    return digest([name, tenant, spec.name, spec.operation, given])
+    return approvals.print_of(name, tenant, spec.name, spec.operation, given)
 
 
 def _run_of(task: str, who: Principal) -> str:

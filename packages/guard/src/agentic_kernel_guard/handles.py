@@ -51,6 +51,7 @@ class Stored(msgspec.Struct, frozen=True):
     constraints: dict[str, Any]
     task: str = ""
     """The Task of the call, for taint."""
+    failed: bool = False
 
 
 _stored: Final = msgspec.json.Decoder(Stored)
@@ -61,7 +62,9 @@ def kept(
     task: str = "",
 ) -> Kept | None:  # fmt: skip
     """What to keep of a result; None if it cannot be written as JSON."""
-    stored = Stored(raw.value, raw.driver, raw.source, capability, constraints.as_json(), task)
+    stored = Stored(
+        raw.value, raw.driver, raw.source, capability, constraints.as_json(), task, raw.failed
+    )
     try:
         body = msgspec.json.encode(stored).decode()
     except (TypeError, ValueError, RecursionError):

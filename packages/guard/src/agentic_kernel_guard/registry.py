@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -48,11 +48,19 @@ class Registry:
     Each capability has a tool name: its name, with ``_`` for each character that a tool name cannot
     have, up to 64 characters.
 
+    Args:
+        specs: The specs.
+        naming: Makes another tool name of a capability's name.
+
     Raises:
         InvalidValue: Two specs have the same name, or tool names that differ at most in case.
     """
 
-    def __init__(self, specs: Iterable[CapabilitySpec] = ()) -> None:
+    def __init__(
+        self, specs: Iterable[CapabilitySpec] = (), naming: Callable[[str], str] | None = None
+    ) -> None:
+        naming = tool_name if naming is None else naming
+        self._tool_names: dict[str, str] = {}
         self._specs: dict[str, CapabilitySpec] = {}
         self._tools: dict[str, str] = {}
         self._fits: dict[str, Any] = {}
@@ -60,7 +68,7 @@ class Registry:
         for spec in specs:
             if spec.name in self._specs:
                 raise InvalidValue("specs", f"{spec.name} is there twice; keep one")
-            tool = tool_name(spec.name)
+            tool = self._tool_names[spec.name] = naming(spec.name)
             other = taken.setdefault(tool.lower(), spec.name)
             if other != spec.name:
                 raise InvalidValue(
@@ -100,6 +108,14 @@ class Registry:
         if tool not in self._tools:
             raise UnknownCapability(tool)
         return self._specs[self._tools[tool]]
+
+    def tool_of(self, name: str) -> str:
+        """The tool name of a capability.
+
+        Raises:
+            UnknownCapability: There is none.
+        """
+        return self._tool_names[self.spec(name).name]
 
     def mismatch(self, name: str, arguments: Any) -> str | None:
         """Say what does not fit the schema of a capability's arguments; None if all does."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -29,6 +29,11 @@ class Indeterminate(GuardError):
         super().__init__(code, message)
 
 
+Progress = Callable[[float, float | None], None]
+"""Takes how far a call is, and how far it will go if that is known. A text would be a way around
+the firewall."""
+
+
 @dataclass(frozen=True, slots=True)
 class DriverCall:
     """One call that the guard has allowed."""
@@ -46,6 +51,8 @@ class DriverCall:
     """The principal for whom the call is made, as it was resolved."""
     task: str = ""
     """The id of the Task that the token is bound to; empty for none."""
+    progress: Progress | None = None
+    """Takes reports of progress; None if nobody listens."""
 
 
 class Driver(Protocol):

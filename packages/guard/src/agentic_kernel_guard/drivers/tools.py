@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable, Collection, Mapping
+from math import isfinite
+from typing import Any, Final
 
+from agentic_kernel_engine.edges import names
 from agentic_kernel_engine.loop import (
     INDETERMINATE,
     MISSING_SCOPES,
@@ -16,7 +19,7 @@ from agentic_kernel_engine.loop import (
 from agentic_kernel_engine.seams import Invocation, ToolContext, ToolRegistry, perform
 
 from ..firewall.raw import RawResult
-from .port import DriverCall, NoEffect
+from .port import DriverCall, NoEffect, Progress
 
 _BEFORE: Final = frozenset({SCHEMA_VALIDATION_FAILED, MISSING_SCOPES, NO_THREAD})
 """The errors of calls whose tool was not begun."""
@@ -31,16 +34,27 @@ class ToolsDriver:
 
     A tool's own answer that something went wrong (`ToolError`) is a result: ``{"error": code,
     "message": text}``. So a model reads it, through the firewall. A tool that has a bug or takes
-    too long may have had an effect, unless it declares that it has none.
+    too long may have had an effect, unless it declares that it has none. So may one that answers
+    ``indeterminate``.
 
     Args:
         tools: The registry.
         name: Name of the driver.
         source: Where the data is from; taint names it.
+        refusals: Codes of a tool's answers which say that nothing was done, e.g. because a server
+            could not be reached.
     """
 
-    def __init__(self, tools: ToolRegistry, *, name: str = "tools", source: str = "") -> None:
+    def __init__(
+        self,
+        tools: ToolRegistry,
+        *,
+        name: str = "tools",
+        source: str = "",
+        refusals: Collection[str] = (),
+    ) -> None:
         self.name: Final = name
+        self._refusals = names(refusals, "refusals")
         self._tools = tools
         self._source = source or name
 
@@ -55,16 +69,16 @@ class ToolsDriver:
         if tool is None:
             raise NoEffect(f"{self.name} has no tool {call.operation!a:.200}")
         asked = ToolCall(tool.name, dict(call.arguments), call.key)
-        context = ToolContext(call.task, 0, 0, call.key, call.principal, _unheard)
+        context = ToolContext(call.task, 0, 0, call.key, call.principal, _heard(call.progress))
         found = await perform(Invocation(tool, asked.arguments, asked, context))
         if found.ok:
             return RawResult(found.output, self.name, self._source)
-        if found.error in _BEFORE or not (_own(found) or tool.has_effect):
+        if found.error in _BEFORE | self._refusals or not (_own(found) or tool.has_effect):
             raise NoEffect(f"{tool.name} was not carried out: {found.error}", "guard/tool_refused")
         if not _own(found):
             raise ToolFailed(f"{tool.name}: {found.error}")
         answer = {"error": found.error, "message": found.message}
-        return RawResult(answer, self.name, self._source)
+        return RawResult(answer, self.name, self._source, failed=True)
 
 
 def _own(found: Observation) -> bool:
@@ -72,5 +86,20 @@ def _own(found: Observation) -> bool:
     return found.error not in (TIMEOUT, INDETERMINATE) and "type" not in (found.metadata or {})
 
 
-def _unheard(report: object) -> None:
-    """Nobody listens to reports of progress here."""
+def _heard(progress: Progress | None) -> Callable[[Any], None]:
+    """Takes a tool's reports; the numbers of those that have some go on."""
+
+    def hear(report: Any) -> None:
+        if progress is None or not isinstance(report, Mapping):
+            return
+        done = _number(report.get("progress"))
+        if done is not None:
+            progress(done, _number(report.get("total")))
+
+    return hear
+
+
+def _number(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    return value if isfinite(value) else None

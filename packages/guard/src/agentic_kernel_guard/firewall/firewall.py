@@ -94,13 +94,15 @@ class Firewall:
         self.check(mode, constraints)
         if mode == "raw":
             taint = (raw.source,)
-            return Frame(mode, raw.source, "", (), raw.value, handle=handle, taint=taint)
+            return Frame(
+                mode, raw.source, "", (), raw.value, handle=handle, taint=taint, failed=raw.failed
+            )
         rows, names = named(rows_of(raw.value))
         allowed = constraints.allowed_fields
         shown = [name for name in names if allowed is None or name in allowed]
         size = shape(rows, len(names))
         if mode == "handle_only":
-            return Frame(mode, raw.source, size, handle=handle)
+            return Frame(mode, raw.source, size, handle=handle, failed=raw.failed)
         work = _Work(self.budgets, self.redactor.hiding(constraints.sensitive_fields))
         work.cutter.cut("fields", min(len(shown), self.budgets.fields), len(names))
         shown = shown[: self.budgets.fields]
@@ -113,6 +115,7 @@ class Firewall:
         return Frame(
             mode, raw.source, summary, work.rows(rows, most, shown, allowed is None),
             cuts=work.cuts(), redactions=work.redactions, handle=handle, taint=(raw.source,),
+            failed=raw.failed,
         )  # fmt: skip
 
     def select(

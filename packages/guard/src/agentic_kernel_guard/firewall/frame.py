@@ -65,6 +65,8 @@ class Frame:
     """The id for `Guard.expand`; None if the result was not kept."""
     taint: tuple[str, ...] = ()
     """The sources whose text the frame holds."""
+    failed: bool = False
+    """True if the target answered that it failed."""
 
     def as_json(self) -> dict[str, Any]:
         """The frame as plain data, e.g. for a tool's answer."""
@@ -78,4 +80,5 @@ class Frame:
             "redactions": self.redactions,
             "handle": self.handle,
             "taint": list(self.taint),
+            "failed": self.failed,
         }

@@ -16,3 +16,5 @@ class RawResult:
     """The name of the driver that answered."""
     source: str
     """Where the data is from, e.g. the name of a server; taint names it."""
+    failed: bool = False
+    """True if it is the target's own answer that it failed."""

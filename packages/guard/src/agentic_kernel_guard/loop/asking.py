@@ -36,13 +36,14 @@ def asked(
     *,
     key: str = "",
     approved_by: str = "",
+    ask: bool = False,
 ) -> CapabilityRequest:
     """The request for one call of a Task.
 
     The agent, the labels and the age are those of the Task, which no model writes.
     """
     if task is None:
-        return CapabilityRequest(spec.name, arguments, key=key, approved_by=approved_by)
+        return CapabilityRequest(spec.name, arguments, key=key, approved_by=approved_by, ask=ask)
     since = task.started_at or task.created_at
     return CapabilityRequest(
         spec.name,
@@ -54,6 +55,7 @@ def asked(
         step_count=step,
         duration_ms=max(0, int((datetime.now(UTC) - since).total_seconds() * 1_000)),
         approved_by=approved_by,
+        ask=ask,
     )
 
 

@@ -6,23 +6,27 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from agentic_kernel import InvalidValue
-from agentic_kernel_engine.edges import choice, instance
-from agentic_kernel_engine.loop import INDETERMINATE
+from agentic_kernel_engine.edges import choice, flag, instance
+from agentic_kernel_engine.loop import INDETERMINATE, Observation
 from agentic_kernel_engine.seams import Tool, ToolContext, ToolError
 from agentic_kernel_engine.values import decode, encode
 
 from ..drivers import Indeterminate
 from ..errors import GuardError
-from ..firewall import ResponseMode
+from ..firewall import Frame, ResponseMode
 from ..firewall.firewall import MODES
+from ..grants import ApprovalNeeded, Denied
 from ..guard import Guard
 from ..handles import Query
-from ..registry import tool_name
 from ..spec import CapabilitySpec
 from .asking import JUSTIFICATION, asked, justified, parted
 
 EXPAND: Final = "expand"
 """The tool that shows more of a result that was shown in part."""
+APPROVAL_NEEDED: Final = "guard/approval_needed"
+"""The error of a call that waits for an approval."""
+TOOL_FAILED: Final = "guard/tool_failed"
+"""The error of a call that was carried out, and whose tool answered that it failed."""
 _WHY: Final = {
     "type": "string",
     "description": "Why this call is needed. The person who approves it reads this.",
@@ -58,6 +62,8 @@ class GuardedTools:
         mode: How results are shown.
         modes: How those of some capabilities are shown.
         timeout: The most seconds of one call.
+        asks: True to ask for approvals in the guard's store, where no Loop does. The error of a
+            call that needs one names the request; the same call runs once after it is approved.
 
     Raises:
         InvalidValue: A mode or a capability is not known, or the name of a tool or of an argument
@@ -71,6 +77,7 @@ class GuardedTools:
         mode: ResponseMode = "summary",
         modes: Mapping[str, ResponseMode] | None = None,
         timeout: float = 30.0,
+        asks: bool = False,
     ) -> None:
         self.guard: Final = instance(guard, "guard", Guard)
         shown = dict(modes or {})
@@ -79,6 +86,7 @@ class GuardedTools:
         for each in (mode, *shown.values()):
             choice(each, "mode", MODES)
         self._timeout = timeout
+        self._asks = flag(asks, "asks")
         made = [self._tool(spec, shown.get(spec.name, mode)) for spec in guard.registry]
         if any(each.name == EXPAND for each in made):
             raise InvalidValue("guard", f"a capability has the tool name {EXPAND}; rename it")
@@ -98,19 +106,27 @@ class GuardedTools:
         return self._named.get(name)
 
     def _tool(self, spec: CapabilitySpec, mode: ResponseMode) -> Tool:
-        async def handler(arguments: dict[str, Any], context: ToolContext) -> dict[str, Any]:
+        async def handler(arguments: dict[str, Any], context: ToolContext) -> Any:
             try:
-                return await self._call(spec, mode, arguments, context)
+                frame = await self._call(spec, mode, arguments, context)
             except Indeterminate as error:
                 raise ToolError(error.message, INDETERMINATE) from error
+            except Denied as error:
+                if self._asks and isinstance(error, ApprovalNeeded):
+                    raise ToolError(error.message, APPROVAL_NEEDED) from error
+                raise ToolError(f"{error.message} (action {error.action})", error.code) from error
             except GuardError as error:
                 raise ToolError(error.message, error.code) from error
             except InvalidValue as error:
                 raise ToolError(str(error), "guard/invalid") from error
+            shown = frame.as_json()
+            if not frame.failed:
+                return shown
+            return Observation(shown, TOOL_FAILED, "the tool answered that it failed; see its rows")
 
         # The guard remembers a key, so that the same call again changes nothing more.
         return Tool(
-            tool_name(spec.name), handler, description=spec.description,
+            self.guard.registry.tool_of(spec.name), handler, description=spec.description,
             input_schema=_schema(spec), effect=spec.safety.value, idempotent=True,
         )  # fmt: skip
 
@@ -120,19 +136,24 @@ class GuardedTools:
         mode: ResponseMode,
         arguments: Mapping[str, Any],
         context: ToolContext,
-    ) -> dict[str, Any]:
+    ) -> Frame:
         left, why = parted(spec, arguments)
         guard, who, key = self.guard, context.principal, context.key
         known = await guard.repeated(key, who, spec.name, left, mode)
         if known is not None:
-            return known.as_json()
+            return known
         request = asked(
-            spec, left, context.task, context.step, key=key, approved_by=context.approved_by or ""
-        )
+            spec, left, context.task, context.step, key=key,
+            approved_by=context.approved_by or "", ask=self._asks,
+        )  # fmt: skip
         token = await guard.grant_capability(request, who, why)
-        frame = await guard.invoke(token, who, left, mode, timeout=self._timeout)
+
+        def heard(done: float, total: float | None) -> None:
+            context.progress({"progress": done} | ({} if total is None else {"total": total}))
+
+        frame = await guard.invoke(token, who, left, mode, timeout=self._timeout, progress=heard)
         assert frame is not None, "it was no dry run"
-        return frame.as_json()
+        return frame
 
     async def _expand(self, arguments: dict[str, Any], context: ToolContext) -> dict[str, Any]:
         fields = arguments.get("fields")

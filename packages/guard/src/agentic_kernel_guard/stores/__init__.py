@@ -3,13 +3,14 @@
 from typing import TYPE_CHECKING, Any
 
 from .memory import MemoryGuardStore
-from .port import Begin, Begun, GuardStore, Kept, Seen, StoreFailed
+from .port import ApprovalRequest, Begin, Begun, GuardStore, Kept, Seen, StoreFailed
 from .sqlite import SQLiteGuardStore
 
 if TYPE_CHECKING:
     from .postgres import PostgresGuardStore
 
 __all__ = [
+    "ApprovalRequest",
     "Begin",
     "Begun",
     "GuardStore",

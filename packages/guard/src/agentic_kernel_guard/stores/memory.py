@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import msgspec
 
 from ..trace.chain import START, Link, linked
-from .port import Begin, Begun, Kept, Seen
+from .port import ApprovalRequest, Begin, Begun, Kept, Seen
 
 
 class MemoryGuardStore:
@@ -22,6 +23,7 @@ class MemoryGuardStore:
         self._counted: dict[str, list[int]] = {}
         self._kept: dict[str, Kept] = {}
         self._seen: dict[str, list[tuple[int, Seen]]] = {}
+        self._requests: dict[str, ApprovalRequest] = {}
         self._count = 0
 
     async def begin(self, begin: Begin) -> Begun:
@@ -90,6 +92,36 @@ class MemoryGuardStore:
         found = self._kept.get(handle)
         return found if found is not None and now < found.until else None
 
+    async def ask(self, request: ApprovalRequest, entry: str) -> ApprovalRequest:
+        """The open request with this print; without one, write this one and append the entry."""
+        for each in self._requests.values():
+            if each.print == request.print and self._waits(each, request.asked):
+                return each
+        self._requests[request.id] = request
+        self._append(entry)
+        return request
+
+    async def settle(self, id: str, verdict: str, now: int, entry: str) -> ApprovalRequest | None:
+        """Write a decision and append the entry, if the request is open and has no decision."""
+        found = self._requests.get(id)
+        if found is not None and found.verdict is None and self._waits(found, now):
+            found = self._requests[id] = replace(found, verdict=verdict)
+            self._append(entry)
+        return found
+
+    async def approval(self, id: str) -> ApprovalRequest | None:
+        """The request with an id; None if there is none."""
+        return self._requests.get(id)
+
+    async def approvals(self, now: int, limit: int = 100) -> Sequence[ApprovalRequest]:
+        """The open requests without a decision, the oldest first."""
+        waiting = (
+            each
+            for each in self._requests.values()
+            if each.verdict is None and self._waits(each, now)
+        )
+        return sorted(waiting, key=lambda each: (each.asked, each.id))[:limit]
+
     async def links(self, after: int = 0, limit: int = 1_000) -> Sequence[Link]:
         """The entries after a number, in order."""
         return self._chain[after : after + limit]
@@ -103,7 +135,8 @@ class MemoryGuardStore:
         return self._chain[-1] if self._chain else None
 
     async def prune(self, now: int) -> None:
-        """Remove handles and marks whose time is over."""
+        """Remove handles, marks and requests whose time is over."""
+        self._requests = {each.id: each for each in self._requests.values() if now < each.until}
         self._kept = {each.handle: each for each in self._kept.values() if now < each.until}
         self._revoked = {token: until for token, until in self._revoked.items() if now < until}
         self._spent = {token: mark for token, mark in self._spent.items() if now < mark[1]}
@@ -114,6 +147,9 @@ class MemoryGuardStore:
 
     async def close(self) -> None:
         """Nothing is open."""
+
+    def _waits(self, request: ApprovalRequest, now: int) -> bool:
+        return now < request.until and request.id not in self._actions
 
     def _saw(self, seen: Seen | None) -> None:
         if seen is not None:

@@ -70,8 +70,26 @@ class Seen:
     until: int
 
 
+@dataclass(frozen=True, slots=True)
+class ApprovalRequest:
+    """A call that waits for a person's approval, or has it."""
+
+    id: str
+    """Id of the request, and of the action that the approved call is."""
+    print: str
+    """Digest of what the action is, as in `Begin`."""
+    body: str
+    """What a person decides about, as canonical JSON."""
+    asked: int
+    until: int
+    """When the request, and an approval of it, is over."""
+    verdict: str | None = None
+    """The signed decision, as canonical JSON; None while there is none."""
+
+
 class GuardStore(Protocol):
-    """Keeps the chain, the marks of tokens, the counters, the recorded actions and the handles.
+    """Keeps the chain, the marks of tokens, the counters, the recorded actions, the handles and the
+    requests for approvals.
 
     Each call is one step: all of it is written, or nothing, and durably so if the store is. Several
     processes may use a durable store; their entries are in one chain. A call that cannot be
@@ -115,6 +133,30 @@ class GuardStore(Protocol):
         """What is kept under a handle; None if there is nothing, or its time is over."""
         ...
 
+    async def ask(self, request: ApprovalRequest, entry: str) -> ApprovalRequest:
+        """The open request with this print; without one, write this one and append the entry.
+
+        A request is open until its time is over, or its action is begun. A decision does not close
+        it.
+        """
+        ...
+
+    async def settle(self, id: str, verdict: str, now: int, entry: str) -> ApprovalRequest | None:
+        """Write a decision and append the entry, if the request is open and has no decision.
+
+        Returns:
+            The request as it is then; the first decision stays. None if there is no such request.
+        """
+        ...
+
+    async def approval(self, id: str) -> ApprovalRequest | None:
+        """The request with an id; None if there is none."""
+        ...
+
+    async def approvals(self, now: int, limit: int = 100) -> Sequence[ApprovalRequest]:
+        """The open requests without a decision, the oldest first."""
+        ...
+
     async def links(self, after: int = 0, limit: int = 1_000) -> Sequence[Link]:
         """The entries after a number, in order."""
         ...
@@ -128,7 +170,7 @@ class GuardStore(Protocol):
         ...
 
     async def prune(self, now: int) -> None:
-        """Remove handles and marks whose time is over. The chain stays."""
+        """Remove handles, marks and requests whose time is over. The chain stays."""
         ...
 
     async def close(self) -> None:

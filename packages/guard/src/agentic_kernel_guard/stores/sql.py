@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from ..trace.chain import START, Link, linked
-from .port import Begin, Begun, Kept, Seen, StoreFailed
+from .port import ApprovalRequest, Begin, Begun, Kept, Seen, StoreFailed
 
 T = TypeVar("T")
 Run = Callable[..., list[tuple[Any, ...]]]
@@ -34,7 +34,16 @@ TABLES: Final = (
     "tenant TEXT NOT NULL, body TEXT NOT NULL, until BIGINT NOT NULL)",
     "CREATE TABLE IF NOT EXISTS guard_seen (run TEXT NOT NULL, seq BIGINT NOT NULL, "
     "source TEXT NOT NULL, body TEXT NOT NULL, until BIGINT NOT NULL, PRIMARY KEY (run, seq))",
+    "CREATE TABLE IF NOT EXISTS guard_requests (id TEXT PRIMARY KEY, print TEXT NOT NULL, "
+    "body TEXT NOT NULL, asked BIGINT NOT NULL, until BIGINT NOT NULL, verdict TEXT)",
+    "CREATE INDEX IF NOT EXISTS guard_requests_print ON guard_requests (print, until)",
 )
+_REQUEST: Final = "SELECT id, print, body, asked, until, verdict FROM guard_requests WHERE "
+_OPEN: Final = (
+    "until > ? AND NOT EXISTS "
+    "(SELECT 1 FROM guard_actions WHERE guard_actions.id = guard_requests.id)"
+)
+"""Of a request that is open at a time."""
 
 
 class SQLGuardStore(ABC):
@@ -182,6 +191,47 @@ class SQLGuardStore(ABC):
         )
         return Kept(*rows[0]) if rows else None
 
+    async def ask(self, request: ApprovalRequest, entry: str) -> ApprovalRequest:
+        """The open request with this print; without one, write this one and append the entry."""
+
+        def step(run: Run) -> ApprovalRequest:
+            rows = run(f"{_REQUEST}print = ? AND {_OPEN}", request.print, request.asked)
+            if rows:
+                return ApprovalRequest(*rows[0])
+            run(
+                "INSERT INTO guard_requests (id, print, body, asked, until) VALUES (?, ?, ?, ?, ?)",
+                request.id,
+                request.print,
+                request.body,
+                request.asked,
+                request.until,
+            )
+            _append(run, entry)
+            return request
+
+        return await self._write(step)
+
+    async def settle(self, id: str, verdict: str, now: int, entry: str) -> ApprovalRequest | None:
+        """Write a decision and append the entry, if the request is open and has no decision."""
+
+        def step(run: Run) -> ApprovalRequest | None:
+            if run(f"{_REQUEST}id = ? AND verdict IS NULL AND {_OPEN}", id, now):
+                run("UPDATE guard_requests SET verdict = ? WHERE id = ?", verdict, id)
+                _append(run, entry)
+            return _request(run, id)
+
+        return await self._write(step)
+
+    async def approval(self, id: str) -> ApprovalRequest | None:
+        """The request with an id; None if there is none."""
+        return await self._read(lambda run: _request(run, id))
+
+    async def approvals(self, now: int, limit: int = 100) -> Sequence[ApprovalRequest]:
+        """The open requests without a decision, the oldest first."""
+        asked = f"{_REQUEST}verdict IS NULL AND {_OPEN} ORDER BY asked, id LIMIT ?"
+        rows = await self._read(lambda run: run(asked, now, limit))
+        return [ApprovalRequest(*row) for row in rows]
+
     async def links(self, after: int = 0, limit: int = 1_000) -> Sequence[Link]:
         """The entries after a number, in order."""
         return await self._links("WHERE seq > ? ORDER BY seq LIMIT ?", after, limit)
@@ -196,11 +246,11 @@ class SQLGuardStore(ABC):
         return found[0] if found else None
 
     async def prune(self, now: int) -> None:
-        """Remove handles and marks whose time is over."""
+        """Remove handles, marks and requests whose time is over."""
 
         def step(run: Run) -> None:
-            for table in ("guard_kept", "guard_revoked", "guard_spent", "guard_seen"):
-                run(f"DELETE FROM {table} WHERE until <= ?", now)
+            for table in ("kept", "revoked", "spent", "seen", "requests"):
+                run(f"DELETE FROM guard_{table} WHERE until <= ?", now)
 
         await self._write(step)
 
@@ -244,6 +294,11 @@ class SQLGuardStore(ABC):
 def _count(run: Run, counter: str, since: int) -> int:
     rows = run("SELECT count(*) FROM guard_counted WHERE counter = ? AND at > ?", counter, since)
     return int(rows[0][0])
+
+
+def _request(run: Run, id: str) -> ApprovalRequest | None:
+    rows = run(f"{_REQUEST}id = ?", id)
+    return ApprovalRequest(*rows[0]) if rows else None
 
 
 class _Action(msgspec.Struct):

@@ -51,6 +51,8 @@ class Claims(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     """The labels, for rules."""
     apv: str = ""
     """Who approved these arguments, or empty."""
+    req: str = ""
+    """The request under which they were approved in the guard's store, or empty."""
     stp: int = 0
     """The count of steps at the grant, for rules."""
     dur: int = 0

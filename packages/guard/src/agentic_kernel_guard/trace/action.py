@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from .chain import Link
 
-Outcome = Literal["granted", "denied", "succeeded", "failed", "indeterminate", "done"]
+Outcome = Literal["granted", "denied", "succeeded", "failed", "indeterminate", "done", "waiting"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +32,9 @@ def traced(action: str, links: Sequence[Link]) -> ActionTrace:
     kinds: dict[str, Outcome] = {
         "granted": "granted",
         "denied": "denied",
+        "asked": "waiting",
+        "approved": "granted",
+        "refused": "denied",
         "began": "indeterminate",
         "expanded": "done",
         "revoked": "done",

@@ -1,0 +1,166 @@
+"""The commands by which a person decides for the guard: approvals, approve, deny, explain."""
+
+from __future__ import annotations
+
+import json
+import sys
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from agentic_kernel import InvalidValue
+
+from . import rendering
+from .guard_trace import BadTrace, Keys, Place, keyring, opened
+from .guarding import guard
+from .text import label
+from .user import process_user
+
+if TYPE_CHECKING:
+    from agentic_kernel_guard import PendingApproval
+
+_Id = Annotated[str, typer.Argument(metavar="ID", help="The id that the refused call has named.")]
+_Yes = Annotated[
+    bool, typer.Option("--yes", help="Do not ask; you have read the request with `approvals`.")
+]
+
+
+@guard.command()
+def approvals(
+    context: typer.Context,
+    store: Place,
+    limit: Annotated[int, typer.Option(min=1, max=1_000, help="The most requests.")] = 100,
+) -> int:
+    """List the calls that wait for an approval, oldest first."""
+    from agentic_kernel_guard.approvals import pending
+
+    with opened(store) as (held, run):
+        for each in run(pending(held, _now(), limit)):
+            _show(context, each)
+    return 0
+
+
+@guard.command()
+def approve(
+    context: typer.Context,
+    id: _Id,
+    store: Place,
+    keys: Keys = None,
+    note: Annotated[str, typer.Option(metavar="TEXT", help="Why you approve it.")] = "",
+    yes: _Yes = False,
+) -> int:
+    """Let a call that waits run once, when it is made again. You approve it as your user."""
+    return _decide(context, id, store, keys, approved=True, note=note, yes=yes)
+
+
+@guard.command()
+def deny(
+    context: typer.Context,
+    id: _Id,
+    store: Place,
+    keys: Keys = None,
+    note: Annotated[
+        str, typer.Option(metavar="TEXT", help="Why you refuse it; the caller reads this.")
+    ] = "",
+    yes: _Yes = False,
+) -> int:
+    """Refuse a call that waits, until its time is over."""
+    return _decide(context, id, store, keys, approved=False, note=note, yes=yes)
+
+
+@guard.command("explain")
+def explained(context: typer.Context, id: _Id, store: Place) -> int:
+    """Show one action whole: who asked, what the rules said, who approved it, how it ended."""
+    from agentic_kernel_guard.trace import traced
+
+    with opened(store) as (held, run):
+        links = run(held.of_action(id))
+    if not links:
+        raise BadTrace(f"{id}: the trace has no such action; check the id and the store")
+    whole = traced(id, links)
+    if context.obj.as_json:
+        rendering.json_line(
+            "action", {"action": id, "outcome": whole.outcome, "entries": list(whole.entries)}
+        )
+        return 0
+    typer.echo(f"{label(id)}: {whole.outcome}")
+    for entry in whole.entries:
+        typer.echo(f"{_time(entry['at'])}  {label(entry['kind'])}")
+        for name, value in entry.items():
+            if name not in ("action", "at", "kind") and value not in ("", [], {}, None, 0):
+                typer.echo(f"    {label(name)}: {_plain(value)}")
+    return 0
+
+
+def _decide(
+    context: typer.Context, id: str, store: str, keys: Any, *, approved: bool, note: str, yes: bool
+) -> int:
+    from agentic_kernel_guard import PendingApproval
+    from agentic_kernel_guard.approvals import decide
+
+    ring = keyring(keys)
+    verb = "approve" if approved else "deny"
+    with opened(store) as (held, run):
+        found = run(held.approval(id))
+        if found is None:
+            raise BadTrace(f"{id}: there is no such request; list them with `guard approvals`")
+        _show(context, PendingApproval.of(found), err=True)
+        if not yes:
+            if not sys.stdin.isatty():
+                raise typer.BadParameter(
+                    "there is no terminal to ask on; read the request with `guard approvals`, and "
+                    "add --yes"
+                )
+            if not typer.confirm(f"{verb.capitalize()} it as {process_user()}?", err=True):
+                return 1
+        try:
+            deciding = decide(
+                held, ring, id, by=process_user(), approved=approved, now=_now(), note=note
+            )
+            run(deciding)
+        except InvalidValue as error:
+            raise BadTrace(str(error)) from None
+    said = "approved: the same call runs once, when it is made again" if approved else "refused"
+    if context.obj.as_json:
+        rendering.json_line("decision", {"id": id, "approved": approved, "by": process_user()})
+    else:
+        typer.echo(f"{label(id)} is {said}")
+    return 0
+
+
+def _show(context: typer.Context, request: PendingApproval, *, err: bool = False) -> None:
+    asked = request.asked
+    if context.obj.as_json:
+        shown = {
+            "id": request.id, "at": request.at, "until": request.until,
+            "principal": asked.principal, "tenant": asked.tenant, "capability": asked.capability,
+            "safety": asked.safety, "arguments": asked.arguments,
+            "justification": asked.justification, "rule": asked.rule, "reason": asked.reason,
+            "approvers": list(asked.approvers),
+        }  # fmt: skip
+        rendering.json_line("request", shown)
+        return
+    who = asked.principal + (f" of {asked.tenant}" if asked.tenant else "")
+    lines = [
+        f"{label(request.id)}  {_time(request.at)}, until {_time(request.until)}",
+        f"    {label(who)} wants {label(asked.capability)} ({asked.safety})",
+        *(f"    {label(name)} = {_plain(value)}" for name, value in asked.arguments.items()),
+        f"    it says why: {label(asked.justification)}" if asked.justification else "",
+        f"    {label(asked.reason)}",
+        f"    approvers: {label(', '.join(asked.approvers))}" if asked.approvers else "",
+    ]
+    for line in filter(None, lines):
+        typer.echo(line, err=err)
+
+
+def _plain(value: Any) -> str:
+    return label(json.dumps(value, ensure_ascii=False))
+
+
+def _time(at: int) -> str:
+    return f"{datetime.fromtimestamp(at / 1_000, UTC):%Y-%m-%d %H:%M:%S}"
+
+
+def _now() -> int:
+    return int(datetime.now(UTC).timestamp() * 1_000)

@@ -1,0 +1,240 @@
+"""Approvals in the guard's store: asked for by a call, decided elsewhere, used once."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from agentic_kernel import InvalidValue
+from agentic_kernel_engine.loop import ToolCall
+from agentic_kernel_engine.seams import Invocation, ToolContext, perform
+from agentic_kernel_guard import (
+    ApprovalNeeded,
+    ApprovalRefused,
+    CapabilityRequest,
+    Denied,
+    GuardedTools,
+    Indeterminate,
+    Key,
+    Keyring,
+    RulePolicy,
+)
+from agentic_kernel_guard.approvals import MOST_OPEN, WAITS, decide, pending
+from agentic_kernel_guard.loop.tools import APPROVAL_NEEDED
+from agentic_kernel_guard.rules import parse
+from agentic_kernel_guard.stores import GuardStore, SQLiteGuardStore
+
+from .guards import ANN, BOB, KEYS, SECRET, WHY, World
+
+RULES = """version: 1
+rules:
+- {name: reads, priority: 1, effect: allow, match: {safety: read}}
+- {name: timed, priority: 2, effect: require_approval, match: {safety: write},
+   approval: {approvers: [bob], timeout_seconds: 60}}
+- {name: asks, priority: 3, effect: require_approval, match: {safety: destructive}}
+"""
+
+
+def ruled(store: GuardStore | None = None, rules: str = RULES) -> World:
+    return World(RulePolicy(parse(rules)), store)
+
+
+async def purge(world: World, id: int = 1, name: str = "crm/purge", who: Any = ANN) -> Any:
+    request = CapabilityRequest(name, {"id": id}, ask=True)
+    token = await world.guard.grant_capability(request, who, WHY)
+    return await world.guard.invoke(token, who, {"id": id})
+
+
+async def asked(world: World, id: int = 1, name: str = "crm/purge", who: Any = ANN) -> str:
+    with pytest.raises(ApprovalNeeded) as needed:
+        await purge(world, id, name, who)
+    assert needed.value.action in needed.value.message
+    return needed.value.action
+
+
+async def settle(world: World, id: str, by: str = "bob", approved: bool = True, **more: Any) -> Any:
+    now = int(world.now * 1_000)
+    given: dict[str, Any] = {"by": by, "approved": approved, "now": now, **more}
+    return await decide(world.store, given.pop("keys", KEYS), id, **given)
+
+
+async def test_an_approved_call_runs_once_and_its_action_is_explained_whole(
+    store: GuardStore,
+) -> None:
+    world = ruled(store)
+    id = await asked(world)
+    assert await asked(world) == id, "the same call waits under the same id"
+    (waiting,) = await pending(store, int(world.now * 1_000))
+    assert (waiting.id, waiting.asked.arguments, waiting.asked.justification) == (
+        id,
+        {"id": 1},
+        WHY,
+    )
+    assert (waiting.asked.principal, waiting.asked.rule) == ("ann", "asks")
+    assert (await world.guard.explain(id)).outcome == "waiting"
+    await settle(world, id, note="go")
+    assert await pending(store, int(world.now * 1_000)) == []
+    assert world.operations.calls == []
+    frame = await purge(world)
+    assert frame.rows
+    assert world.operations.calls == [("purge", {"id": 1})]
+    told = await world.guard.explain(id)
+    assert [entry["kind"] for entry in told.entries] == [
+        "asked", "asked", "approved", "granted", "began", "ended",
+    ]  # fmt: skip
+    assert told.outcome == "succeeded"
+    assert told.entries[2]["by"] == told.entries[3]["approved_by"] == "bob"
+    again = await asked(world)
+    assert again != id, "the approval was for one call"
+    assert len(world.operations.calls) == 1
+
+
+async def test_an_approval_is_for_these_arguments_of_this_principal() -> None:
+    world = ruled()
+    await settle(world, await asked(world), by="carl")
+    await asked(world, id=2)
+    await asked(world, name="crm/change")
+    await asked(world, who=BOB)
+    assert world.operations.calls == []
+    await purge(world)
+    assert len(world.operations.calls) == 1
+
+
+async def test_calls_at_once_run_an_approved_action_once(store: GuardStore) -> None:
+    world = ruled(store)
+    await settle(world, await asked(world))
+    found = await asyncio.gather(*(purge(world) for _ in range(8)), return_exceptions=True)
+    assert len(world.operations.calls) == 1
+    assert sum(not isinstance(each, Exception) for each in found) >= 1
+    for each in found:
+        assert not isinstance(each, Exception) or isinstance(each, (Indeterminate, ApprovalNeeded))
+
+
+async def test_a_refusal_holds_and_its_note_is_read() -> None:
+    world = ruled()
+    id = await asked(world)
+    await settle(world, id, approved=False, note="not today")
+    for _ in range(2):
+        with pytest.raises(Denied, match=r"bob refused .*: not today") as refused:
+            await purge(world)
+        assert refused.value.action == id
+        assert not isinstance(refused.value, ApprovalNeeded)
+    assert (await world.guard.explain(id)).outcome == "denied"
+    world.now += WAITS
+    assert await asked(world) != id
+
+
+async def test_who_may_not_approve(store: GuardStore) -> None:
+    world = ruled(store)
+    id = await asked(world, name="crm/change")
+    with pytest.raises(ApprovalRefused, match="none of its approvers: bob"):
+        await settle(world, id, by="carl")
+    with pytest.raises(ApprovalRefused, match="nobody approves"):
+        await settle(world, id, by="ann")
+    with pytest.raises(ApprovalRefused, match="no request"):
+        await settle(world, "q_none")
+    for by, note in (("", ""), ("bob\n", ""), ("bob", "x" * 2_001)):
+        with pytest.raises(InvalidValue):
+            await settle(world, id, by=by, note=note)
+    await settle(world, id)
+    with pytest.raises(ApprovalRefused, match="bob has approved"):
+        await settle(world, id, approved=False)
+    await purge(world, name="crm/change")
+
+
+async def test_an_approver_who_is_none_any_more_does_not_count() -> None:
+    world = ruled()
+    id = await asked(world, name="crm/change")
+    await settle(world, id)
+    later = ruled(world.store, RULES.replace("[bob]", "[carl]"))
+    with pytest.raises(Denied, match="'bob' is none of its approvers"):
+        await purge(later, name="crm/change")
+    assert later.operations.calls == []
+
+
+async def test_a_request_and_its_approval_have_a_time() -> None:
+    world = ruled()
+    id = await asked(world, name="crm/change")
+    world.now += 60
+    with pytest.raises(ApprovalRefused, match=r"time of .* is over"):
+        await settle(world, id)
+    second = await asked(world, name="crm/change")
+    assert second != id
+    await settle(world, second)
+    request = CapabilityRequest("crm/change", {"id": 1}, ask=True)
+    token = await world.guard.grant_capability(request, ANN, WHY)
+    world.now += 60
+    with pytest.raises(Exception, match="expired"):
+        await world.guard.invoke(token, ANN, {"id": 1})
+    assert await asked(world, name="crm/change") not in (id, second)
+    assert world.operations.calls == []
+
+
+async def test_a_decision_without_a_key_or_for_another_call_does_not_count() -> None:
+    world = ruled()
+    id = await asked(world)
+    await settle(world, id, keys=Keyring([Key("k1", bytes(range(1, 33)))]))
+    with pytest.raises(ApprovalRefused, match="no live key signed"):
+        await purge(world)
+    first, second = await asked(world, 2), await asked(world, 3)
+    await settle(world, first)
+    stolen = await world.store.approval(first)
+    assert stolen is not None
+    assert stolen.verdict is not None
+    await world.store.settle(second, stolen.verdict, int(world.now * 1_000), '{"action":"x"}')
+    with pytest.raises(ApprovalRefused, match="no live key signed"):
+        await purge(world, 3)
+    assert world.operations.calls == []
+
+
+async def test_a_request_that_shows_another_call_is_not_approved(tmp_path: Any) -> None:
+    store = SQLiteGuardStore(tmp_path / "guard.db")
+    world = ruled(store)
+    id = await asked(world)
+    with store.writing() as run:
+        run("UPDATE guard_requests SET body = replace(body, '{\"id\":1}', '{\"id\":2}')")
+    with pytest.raises(ApprovalRefused, match="shows another call"):
+        await settle(world, id)
+    await store.close()
+
+
+async def test_the_requests_that_wait_are_bounded() -> None:
+    world = ruled()
+    for number in range(MOST_OPEN):
+        await asked(world, number)
+    with pytest.raises(Denied, match="100 requests wait already") as refused:
+        await purge(world, MOST_OPEN)
+    assert not isinstance(refused.value, ApprovalNeeded)
+    assert await asked(world, 5)
+
+
+async def test_a_secret_of_an_argument_is_shown_to_the_approver_and_not_in_the_trace() -> None:
+    world = ruled()
+    request = CapabilityRequest("crm/purge", {"id": 1, "card": SECRET}, ask=True)
+    with pytest.raises(ApprovalNeeded):
+        await world.guard.grant_capability(request, ANN, WHY)
+    (waiting,) = await pending(world.store, int(world.now * 1_000))
+    assert waiting.asked.arguments["card"] == SECRET
+    assert SECRET not in "".join(link.body for link in await world.store.links())
+
+
+async def test_a_tool_names_the_request_and_runs_after_the_approval() -> None:
+    world = ruled()
+    tool = GuardedTools(world.guard, asks=True).find("crm_purge")
+    assert tool is not None
+    call = ToolCall("crm_purge", {"id": 1, "justification": WHY})
+
+    async def called(key: str) -> Any:
+        context = ToolContext("", 0, 0, key, ANN, lambda _: None)
+        return await perform(Invocation(tool, call.arguments, call, context))
+
+    first = await called("one")
+    assert first.error == APPROVAL_NEEDED
+    (waiting,) = await pending(world.store, int(world.now * 1_000))
+    assert waiting.id in first.message
+    await settle(world, waiting.id)
+    assert (await called("two")).ok
+    assert world.operations.calls == [("purge", {"id": 1})]
+    assert (await called("three")).error == APPROVAL_NEEDED
