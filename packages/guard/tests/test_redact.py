@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentic_kernel_guard import Redactor, RedactorStream
+from agentic_kernel_guard.firewall.redact.finding import SHORTEST, _found
 from agentic_kernel_guard.firewall.redact.stream import LONGEST
 
 JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9P"
@@ -190,3 +191,17 @@ def work(text: str) -> int:
     finally:
         sys.setprofile(None)
     return count
+
+
+SIGNS = st.text(st.sampled_from("a@:/.%40-+bd1 0"), max_size=SHORTEST - 1)
+
+
+@given(SIGNS | st.text(max_size=SHORTEST - 1), st.integers(-999_999, 999_999))
+def test_no_pattern_finds_anything_in_what_is_not_looked_at(text: str, number: int) -> None:
+    assert not list(_found(text.encode("latin-1", "replace")))
+    assert not list(_found(str(number).encode()))
+
+
+def test_the_shortest_secrets_are_found() -> None:
+    assert Redactor().text("a@b.de") == ("[mail]", 1)
+    assert Redactor().value(-4_915_112_345_678)[1] == Redactor().text("-4915112345678")[1]

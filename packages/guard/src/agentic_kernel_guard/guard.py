@@ -330,8 +330,9 @@ class Guard:
                 reason = limit_reason(decision.rule, decision.verdict.limit)
             denial = await self._denied({**said, "reason": reason}, decision)
             raise denial if begun.state == "limited" else TokenRefused(begun.state, reason)
+        limits = shown.as_json()
         call = DriverCall(
-            spec.name, spec.operation, arguments, action, shown.as_json(), timeout, who, claims.tsk
+            spec.name, spec.operation, arguments, action, limits, timeout, who, claims.tsk
         )
         return await self._run(call, spec, who, shown, response_mode, said)
 

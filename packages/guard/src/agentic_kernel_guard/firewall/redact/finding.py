@@ -10,6 +10,8 @@ from .folding import folded
 from .numbers import numbers
 from .patterns import ANY, HEAD, PATTERNS, iban_end
 
+SHORTEST: Final = 6
+"""The fewest characters that a pattern finds something in: a mail address such as ``a@b.de``."""
 _BEGIN: Final = re.compile(rb"-----BEGIN ([A-Z0-9 ]{0,60})-----")
 _END: Final = re.compile(rb"-----END [A-Z0-9 ]{0,60}-----")
 _PUBLIC: Final = ("CERTIFICATE", "CERTIFICATE REQUEST", "PUBLIC KEY", "PUBLIC KEY BLOCK", "CRL",
@@ -29,6 +31,8 @@ class Span(NamedTuple):
 
 def spans(text: str) -> list[Span]:
     """The parts to replace, in order; none overlaps another."""
+    if len(text) < SHORTEST:
+        return []
     data, places = folded(text)
     if not ANY.search(data):
         return []

@@ -149,7 +149,7 @@ class Redactor:
             return value, 0
         if depth == DEEPEST:
             return TOO_DEEP, 1
-        if isinstance(value, Mapping):
+        if type(value) is dict or isinstance(value, Mapping):
             return self._mapping(value, depth, nested)
         if isinstance(value, (list, tuple, set, frozenset)):
             parts = [self._value(each, depth + 1, nested) for each in value]
@@ -162,7 +162,10 @@ class Redactor:
         return f"[{type(value).__name__}]", 1
 
     def _number(self, value: int | Decimal) -> tuple[str, int]:
-        if isinstance(value, int) and not -(10**40) < value < 10**40:
+        if isinstance(value, int) and (
+            # No kind of number has under seven digits.
+            -(10**6) < value < 10**6 or not -(10**40) < value < 10**40
+        ):
             return "", 0
         return self._inline(str(value))
 
@@ -194,8 +197,10 @@ class Redactor:
 
 def _like_json(text: str) -> bool:
     """True if a text begins and ends as an object, a list or a text of JSON does."""
+    if len(text) <= 2:
+        return False
     first, last = text.lstrip()[:1], text.rstrip()[-1:]
-    return bool(first) and _OPEN.get(first) == last and len(text) > 2
+    return bool(first) and _OPEN.get(first) == last
 
 
 def free(name: Any, made: Mapping[Any, Any], taken: dict[Any, int]) -> Any:
