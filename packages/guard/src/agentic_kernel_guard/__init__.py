@@ -8,6 +8,7 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .cedar import CedarPolicy
     from .drivers import (
         Driver,
         DriverCall,
@@ -60,6 +61,7 @@ __all__ = [
     "Budgets",
     "CapabilityRequest",
     "CapabilitySpec",
+    "CedarPolicy",
     "Constraints",
     "Cut",
     "Decision",
@@ -120,6 +122,7 @@ __all__ = [
 ]
 
 _NAMES = {
+    "cedar": "CedarPolicy",
     "drivers": "Driver DriverCall InMemoryDriver Indeterminate NoEffect StaticRouter ToolFailed "
     "ToolsDriver",
     "drivers.http": "Endpoint HTTPDriver HTTPFailed",

@@ -9,6 +9,9 @@ from decimal import Decimal
 from typing import Any, Final
 from uuid import UUID
 
+from agentic_kernel import InvalidValue
+from agentic_kernel_engine.edges import names
+
 from . import folding
 from .finding import spans
 from .stream import RedactorStream
@@ -17,6 +20,8 @@ HIDDEN: Final = "[hidden]"
 """Stands for the value of a sensitive field."""
 TOO_DEEP: Final = "[too deep]"
 """Stands for what lies deeper than is looked at."""
+PERSONAL: Final = frozenset({"card", "iban", "mail", "national id", "phone"})
+"""The kinds of personal data. The other kinds are secrets."""
 SECRET_FIELDS: Final = frozenset({
     "password", "passwd", "passphrase", "secret", "client_secret", "api_key", "api_token",
     "access_key", "access_token", "refresh_token", "id_token", "auth_token", "session_token",
@@ -41,10 +46,20 @@ class Redactor:
 
     Args:
         fields: Names of fields whose values are always replaced, at any depth.
+        shows: Kinds of `PERSONAL` that are left as they are, e.g. ``["mail"]`` for an assistant
+            that writes mails. Secrets are always replaced.
+
+    Raises:
+        InvalidValue: `shows` names another kind.
     """
 
-    def __init__(self, fields: Iterable[str] = SECRET_FIELDS) -> None:
+    def __init__(self, fields: Iterable[str] = SECRET_FIELDS, *, shows: Iterable[str] = ()) -> None:
         self._fields = frozenset(map(folding.name, fields))
+        self._shows = names(shows, "shows")
+        for kind in self._shows - PERSONAL:
+            raise InvalidValue(
+                "shows", f"has {kind!a:.60}; use some of {', '.join(sorted(PERSONAL))}"
+            )
         self._names: dict[str, tuple[str, int, bool]] = {}
 
     def hiding(self, fields: Iterable[str]) -> Redactor:
@@ -52,7 +67,7 @@ class Redactor:
         more = frozenset(map(folding.name, fields)) - self._fields
         if not more:
             return self
-        return Redactor(self._fields | more)
+        return Redactor(self._fields | more, shows=self._shows)
 
     def hides(self, field: str) -> bool:
         """True if the values of a field are replaced."""
@@ -84,10 +99,10 @@ class Redactor:
 
     def stream(self) -> RedactorStream:
         """A redactor of a text that comes in chunks. It does not read JSON."""
-        return RedactorStream()
+        return RedactorStream(self._shows)
 
     def _inline(self, text: str) -> tuple[str, int]:
-        found = spans(text)
+        found = spans(text, self._shows)
         if not found:
             return text, 0
         parts: list[str] = []
