@@ -10,12 +10,18 @@ import sqlite3
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from figure import Figure, interleaved
+from figure import table as table_of_figures
+from peers import weaver
+from peers.catalog import Contestant
+from peers.environment import Absent, interpreter, told
 
 from agentic_kernel_engine import Principal
 from agentic_kernel_guard import (
@@ -34,7 +40,7 @@ from agentic_kernel_guard import (
     SafetyClass,
     StaticRouter,
 )
-from agentic_kernel_guard.rules import Asked, parse
+from agentic_kernel_guard.rules import Asked, RuleSet, parse
 from agentic_kernel_guard.tokens import opened
 
 KEY = bytes(range(32))
@@ -48,9 +54,96 @@ MANY = 2_000
 ROUNDS = 5
 
 
-def measure() -> list[Figure]:
-    """The figures of the guard."""
-    return [*asyncio.run(_calls()), _decision(), _frame(), _search(), _traces()]
+WEAVER = Contestant("weaver-kernel", "weaver", "", requires=weaver.REQUIRES)
+BESIDE = {
+    "grant": "a grant with its token",
+    "verify": "a token verified",
+    "decision": f"a decision against {RULES:,} rules",
+    "frame": f"the summary of {ROWS:,} rows",
+    "search": f"a search over {SPECS:,} specs",
+    "invoke": "an invocation in memory",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """One figure beside weaver-kernel's: processor time, the best of some rounds."""
+
+    name: str
+    ours: float
+    """Microseconds."""
+    theirs: float | None
+    absent: str = ""
+    """Why there is no figure of weaver-kernel."""
+
+    def record(self) -> dict[str, Any]:
+        """All of it as JSON."""
+        return {"beside": f"weaver-kernel {WEAVER.version}", **asdict(self)}
+
+
+def measure() -> list[Figure | Beside]:
+    """The figures of the guard, and those beside weaver-kernel."""
+    figures = [*asyncio.run(_calls()), _decision(), _frame(), _search(), _traces()]
+    return [*figures, *_beside()]
+
+
+def table(findings: Sequence[dict[str, Any]]) -> str:
+    """The figures, and below them those beside weaver-kernel."""
+    figures = [each for each in findings if "bar" in each]
+    lines = [
+        f"| processor time of | ours | {WEAVER.name} {WEAVER.version} | ours ÷ theirs |",
+        "|---|---|---|---|",
+    ]
+    for each in (each for each in findings if "beside" in each):
+        theirs = each["theirs"]
+        said = f"{theirs:,.0f} µs" if theirs else f"no figure: {each['absent']}"
+        ratio = f"{each['ours'] / theirs:.2f}" if theirs else ""
+        lines.append(f"| {each['name']} | {each['ours']:,.0f} µs | {said} | {ratio} |")
+    beside = "\n".join(lines) if len(lines) > 2 else ""
+    return f"{table_of_figures(figures)}\n\n{beside}".strip()
+
+
+def _beside() -> list[Beside]:
+    """Ours between two rounds of theirs, so that a busy moment falls on both."""
+    found: list[dict[str, float]] = []
+    absent = ""
+    try:
+        python = interpreter(WEAVER)
+        found.append(json.loads(told(python, "-m", "peers.weaver")))
+        ours = asyncio.run(_ours())
+        found.append(json.loads(told(python, "-m", "peers.weaver")))
+    except Absent as reason:
+        ours, absent = asyncio.run(_ours()), str(reason)
+    return [
+        Beside(said, ours[name], min((each[name] for each in found), default=None), absent)
+        for name, said in BESIDE.items()
+    ]
+
+
+async def _ours() -> dict[str, float]:
+    """Ours in the same way as `peers.weaver` measures."""
+    granting, calling = [], []
+    for _ in range(weaver.ROUNDS):
+        world = World()
+        asked = [CapabilityRequest("crm/find", {"id": n}) for n in range(weaver.MANY)]
+        began = time.process_time()
+        tokens = [await world.guard.grant_capability(each, ANN) for each in asked]
+        granting.append(time.process_time() - began)
+        began = time.process_time()
+        for number, token in enumerate(tokens):
+            await world.guard.invoke(token, ANN, {"id": number})
+        calling.append(time.process_time() - began)
+    now = int(time.time() * 1_000)
+    rules, request = _rules()
+    raw, firewall, registry = RawResult(_rows(), "driver", "source"), Firewall(), _registry()
+    return {
+        "grant": min(granting) / weaver.MANY * 1e6,
+        "verify": weaver.best(lambda: opened(tokens[0], world.keys, now), weaver.MANY),
+        "decision": weaver.best(lambda: rules.decide(request), weaver.MANY),
+        "frame": weaver.best(lambda: firewall.frame(raw, mode="summary"), 5),
+        "search": weaver.best(lambda: registry.search("find the customers of kind 77"), 5),
+        "invoke": min(calling) / weaver.MANY * 1e6,
+    }
 
 
 class World:
@@ -114,7 +207,7 @@ async def _calls() -> list[Figure]:
     ]  # fmt: skip
 
 
-def _decision() -> Figure:
+def _rules() -> tuple[RuleSet, Asked]:
     other = "\n".join(
         f"- {{name: r{n}, priority: {n}, effect: allow, match: {{capability: crm/other{n}}}}}"
         for n in range(RULES - NAMED)
@@ -127,6 +220,11 @@ def _decision() -> Figure:
     rules = parse(f"version: 1\nrules:\n{other}\n{named}\n")
     asked = Asked("crm/find", {"amount": NAMED - 1}, datetime.now(UTC))
     assert rules.decide(asked).rule == f"n{NAMED - 1}"
+    return rules, asked
+
+
+def _decision() -> Figure:
+    rules, asked = _rules()
 
     def compared() -> None:
         for most in range(NAMED):
@@ -143,11 +241,15 @@ def _decision() -> Figure:
     )  # fmt: skip
 
 
-def _frame() -> Figure:
-    rows = [
+def _rows() -> list[dict[str, str]]:
+    return [
         {f"field{field}": f"{row:05}-{field:02}".ljust(CHARS, "x") for field in range(FIELDS)}
         for row in range(ROWS)
     ]
+
+
+def _frame() -> Figure:
+    rows = _rows()
     raw, firewall = RawResult(rows, "driver", "source"), Firewall()
     work: dict[str, Any] = {
         "ours": lambda: firewall.frame(raw, mode="summary"), "limit": lambda: json.dumps(rows)
@@ -160,13 +262,16 @@ def _frame() -> Figure:
     )  # fmt: skip
 
 
-def _search() -> Figure:
-    specs = [
+def _registry() -> Registry:
+    return Registry(
         CapabilitySpec(f"crm/find{n}", f"find customers of kind {n} in the shop", "find")
         for n in range(SPECS)
-    ]
-    registry = Registry(specs)
-    texts = [spec.description for spec in specs]
+    )
+
+
+def _search() -> Figure:
+    registry = _registry()
+    texts = [spec.description for spec in registry]
     work: dict[str, Any] = {
         "ours": lambda: registry.search("find the customers of kind 77"),
         "limit": lambda: sum("customers" in text for text in texts),

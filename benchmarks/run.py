@@ -6,8 +6,9 @@ Every other module of this folder is a benchmark if it has a function
 
 which measures ours and the limit in turns within one run (`figure.interleaved`, or likewise) and
 returns a `Figure` for each thing measured. Its first docstring line is the heading of its table.
-`peers` is one as well, with a table of its own; it needs a package index and runs when it is named.
-`postgres` asks for one too, and says in its table whom it could not install.
+`peers` and `injection` are as well, with tables of their own; they need a package index and run
+when they are named. `guard` and `postgres` ask for one too, and say in their tables whom they could
+not install.
 Nothing here is a test and nothing fails because it was slow; the table says which bars held.
 """
 
@@ -30,7 +31,7 @@ from integration.guard import guard
 
 FOLDER = Path(__file__).parent
 RESULTS = FOLDER / "results"
-ON_REQUEST = ("peers",)
+ON_REQUEST = ("injection", "peers")
 
 
 class Finding(Protocol):
@@ -45,7 +46,10 @@ def main(names: list[str]) -> None:
     guard()
     RESULTS.mkdir(exist_ok=True)
     modules = [path.stem for path in sorted(FOLDER.glob("*.py")) if path.stem != "run"]
-    own = [name for name in modules if hasattr(importlib.import_module(name), "measure")]
+    own = [
+        name for name in modules
+        if name not in ON_REQUEST and hasattr(importlib.import_module(name), "measure")
+    ]  # fmt: skip
     found = {name: _measure(name) for name in (*own, *ON_REQUEST)}
     unknown = set(names) - set(found)
     if unknown:

@@ -11,7 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agentic_kernel import InvalidValue
 from agentic_kernel_guard import Redactor, RedactorStream
+from agentic_kernel_guard.firewall.redact.finding import SHORTEST, _found
 from agentic_kernel_guard.firewall.redact.stream import LONGEST
 
 JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9P"
@@ -190,3 +192,43 @@ def work(text: str) -> int:
     finally:
         sys.setprofile(None)
     return count
+
+
+SIGNS = st.text(st.sampled_from("a@:/.%40-+bd1 0"), max_size=SHORTEST - 1)
+
+
+@given(SIGNS | st.text(max_size=SHORTEST - 1), st.integers(-999_999, 999_999))
+def test_no_pattern_finds_anything_in_what_is_not_looked_at(text: str, number: int) -> None:
+    assert not list(_found(text.encode("latin-1", "replace")))
+    assert not list(_found(str(number).encode()))
+
+
+def test_the_shortest_secrets_are_found() -> None:
+    assert Redactor().text("a@b.de") == ("[mail]", 1)
+    assert Redactor().value(-4_915_112_345_678)[1] == Redactor().text("-4915112345678")[1]
+
+
+PERSON = "a@b.de, +49 30 901820, DE89 3704 0044 0532 0130 00, 4111 1111 1111 1111"
+
+
+def test_kinds_that_are_shown_are_left_alone_and_secrets_never_are() -> None:
+    shown = Redactor(shows=["mail", "iban"]).hiding(["name"])
+    said, count = shown.text(PERSON + f", {SECRETS['AWS']}")
+    assert said == "a@b.de, [phone], DE89 3704 0044 0532 0130 00, [card], [key]"
+    assert count == 3
+    assert shown.value({"name": "Ann", "mail": "a@b.de"})[0] == {
+        "name": "[hidden]",
+        "mail": "a@b.de",
+    }
+    stream = Redactor(shows=["mail"]).stream()
+    assert stream.feed(PERSON)[0] + stream.end()[0] == Redactor(shows=["mail"]).text(PERSON)[0]
+    # Digits of another kind beside a shown number, or as a mail's name, are not shown with it.
+    assert shown.text("4111111111111111@b.de")[0] == "[card]@b.de"
+    # A password in an address is a secret, whatever stands around it.
+    assert "hunter2" not in Redactor(shows=["mail"]).text("mongodb://a:hunter2@db.example/x")[0]
+
+
+@pytest.mark.parametrize("kind", ["key", "token", "password", "private key", "Mail", ""])
+def test_only_personal_data_can_be_shown(kind: str) -> None:
+    with pytest.raises(InvalidValue, match="shows"):
+        Redactor(shows=[kind])

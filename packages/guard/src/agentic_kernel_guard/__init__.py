@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .approvals import ApprovalRefused, PendingApproval
+    from .cedar import CedarPolicy
     from .drivers import (
         Driver,
         DriverCall,
@@ -62,6 +63,7 @@ __all__ = [
     "Budgets",
     "CapabilityRequest",
     "CapabilitySpec",
+    "CedarPolicy",
     "Constraints",
     "Cut",
     "Decision",
@@ -124,6 +126,7 @@ __all__ = [
 
 _NAMES = {
     "approvals": "ApprovalRefused PendingApproval",
+    "cedar": "CedarPolicy",
     "drivers": "Driver DriverCall InMemoryDriver Indeterminate NoEffect StaticRouter ToolFailed "
     "ToolsDriver",
     "drivers.http": "Endpoint HTTPDriver HTTPFailed",

@@ -17,8 +17,11 @@ EXACT: Final = 2**53 - 1
 
 _FEW: Final = 64
 """The most parts of a value that is looked at once; so it is not too deep either."""
-_SHORT: Final = 10_000
-"""The most characters of each of its texts."""
+_SHORT: Final = 20_000
+"""The most bytes of its form."""
+_TEXT: Final = frozenset({str})
+_ENDS: Final = frozenset({str, bool, type(None)})
+_CONTAINERS: Final = frozenset({dict, list, tuple})
 _sorted: Final = msgspec.json.Encoder(order="sorted")
 
 
@@ -30,8 +33,9 @@ def canonical(value: Any, path: str = "value") -> bytes:
             finite or over 2^53 - 1, a lone surrogate, NUL, a key that is no text; or it is too deep
             or too large.
     """
-    if _plain_and_small(value):
-        return _sorted.encode(value)
+    short = _short_form(value)
+    if short is not None:
+        return short
     check(value, path)
     if _simple(value):
         # The same bytes, in a twentieth of the time: only keys and numbers make a difference.
@@ -47,32 +51,40 @@ def digest(value: Any, path: str = "value") -> str:
     return hashlib.sha256(canonical(value, path)).hexdigest()
 
 
-def _plain_and_small(value: Any) -> bool:
-    """True for a few parts of ASCII, small whole numbers and the like, which surely hold."""
-    stack, left = [value], _FEW
+def _short_form(value: Any) -> bytes | None:
+    """The bytes of a few parts of ASCII, small whole numbers and the like; None for other values.
+
+    The types of all parts of a container are looked at in one step, and the texts in their bytes.
+    """
+    stack: list[Any] = [(value,)]
+    left = _FEW
     while stack:
-        part = stack.pop()
-        kind = type(part)
-        if kind is str:
-            if not part.isascii() or len(part) > _SHORT or "\0" in part:
-                return False
-        elif kind is int:
-            if not -EXACT <= part <= EXACT:
-                return False
-        elif kind is dict:
-            left -= len(part)
-            for key in part:
-                if type(key) is not str or not key.isascii() or len(key) > _SHORT or "\0" in key:
-                    return False
-            stack += part.values()
-        elif kind is list or kind is tuple:
-            left -= len(part)
-            stack += part
-        elif part is not None and kind is not bool:
-            return False
+        container = stack.pop()
+        left -= len(container)
         if left < 0:
-            return False
-    return True
+            return None
+        parts = container
+        if type(container) is dict:
+            if not _TEXT.issuperset(map(type, container)):
+                return None
+            parts = container.values()
+        kinds = set(map(type, parts)) - _ENDS
+        if int in kinds:
+            whole = [part for part in parts if type(part) is int]
+            if max(whole) > EXACT or min(whole) < -EXACT:
+                return None
+            kinds.discard(int)
+        if kinds:
+            if not kinds <= _CONTAINERS:
+                return None
+            stack += [part for part in parts if type(part) in _CONTAINERS and part]
+    try:
+        data = _sorted.encode(value)
+    except UnicodeEncodeError:
+        return None
+    # ``count``, because ``in`` first tries to read the bytes as a number.
+    short = len(data) <= _SHORT and data.isascii() and not data.count(b"\\u0000")
+    return data if short else None
 
 
 def _simple(value: Any) -> bool:

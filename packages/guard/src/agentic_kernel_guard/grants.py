@@ -131,10 +131,13 @@ def check_arguments(claims: Claims, arguments: Mapping[str, Any]) -> str:
         raise TokenRefused("arguments", "the token is for other arguments; ask for a new grant")
     if claims.pat:
         named = {name[1:].split("/")[0] if name[:1] == "/" else name for name in claims.pat[0]}
-        extra = sorted(set(arguments) - named)
+        extra = len(set(arguments) - named)
         if extra:
+            # Not by their names, which may be secrets.
             raise TokenRefused(
-                "arguments", f"the token's pattern does not name {ascii(extra[0])[:60]}"
+                "arguments",
+                f"{extra:,} of the arguments are not named by the token's pattern; it names "
+                f"{', '.join(sorted(named))[:500] or 'none'}",
             )
     for fit in claims.pat:
         for each in predicates(fit):

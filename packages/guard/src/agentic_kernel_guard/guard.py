@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import wraps
 from secrets import token_hex
-from typing import Any, Final
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 import msgspec
 
@@ -51,6 +52,34 @@ REMEMBERED: Final = 90 * 24 * 3_600
 """Seconds for which taint is remembered."""
 RUNS: Final = 256
 """The most runs whose taint is kept in memory, beside the store."""
+
+
+Told = ParamSpec("Told")
+Answer = TypeVar("Answer")
+
+
+def _redacting(
+    method: Callable[Concatenate[Guard, Told], Coroutine[Any, Any, Answer]],
+) -> Callable[Concatenate[Guard, Told], Coroutine[Any, Any, Answer]]:
+    """A method whose errors tell no secret of the arguments.
+
+    The cause of an error is as it was raised; it is for operators.
+    """
+
+    @wraps(method)
+    async def told(self: Guard, /, *args: Told.args, **kwargs: Told.kwargs) -> Answer:
+        try:
+            return await method(self, *args, **kwargs)
+        except GuardError as error:
+            error.message = self._clean(error.message)
+            error.args = error.code, error.message
+            raise
+        except InvalidValue as error:
+            error.path, error.reason = self._clean(error.path), self._clean(error.reason)
+            error.args = error.path, error.reason
+            raise
+
+    return told
 
 
 class Unknown(InvalidValue):
@@ -122,6 +151,7 @@ class Guard:
         """The capabilities that share words with a goal. Being found grants nothing."""
         return self.registry.search(goal, most)
 
+    @_redacting
     async def decide(
         self, request: CapabilityRequest, principal: Principal, justification: str = ""
     ) -> Decision:
@@ -136,6 +166,7 @@ class Guard:
         asked = await self._question(request, principal, justification)
         return (await self._decided(asked))[0]
 
+    @_redacting
     async def explain_policy(
         self, request: CapabilityRequest, principal: Principal, justification: str = ""
     ) -> tuple[Decision, tuple[Near, ...]]:
@@ -143,6 +174,7 @@ class Guard:
         asked = await self._question(request, principal, justification)
         return (await self._decided(asked))[0], self.policy.near(asked)
 
+    @_redacting
     async def grant_capability(
         self, request: CapabilityRequest, principal: Principal, justification: str = ""
     ) -> str:
@@ -203,6 +235,7 @@ class Guard:
         await self.store.append(_written({**said, "token": claims.jti}))
         return token
 
+    @_redacting
     async def attenuate(self, token: str, narrower: Narrower) -> str:
         """A token that grants less. It is revoked with its parent, and takes its uses from it.
 
@@ -260,6 +293,7 @@ class Guard:
         }  # fmt: skip
         await self.store.revoke(claims.jti, claims.exp, _written(entry))
 
+    @_redacting
     async def invoke(
         self,
         token: str,
@@ -337,12 +371,14 @@ class Guard:
                 reason = limit_reason(decision.rule, decision.verdict.limit)
             denial = await self._denied({**said, "reason": reason}, decision)
             raise denial if begun.state == "limited" else TokenRefused(begun.state, reason)
+        limits = shown.as_json()
         call = DriverCall(
-            spec.name, spec.operation, arguments, action, shown.as_json(), timeout, who, claims.tsk,
+            spec.name, spec.operation, arguments, action, limits, timeout, who, claims.tsk,
             progress,
         )  # fmt: skip
         return await self._run(call, spec, who, shown, response_mode, said)
 
+    @_redacting
     async def repeated(
         self,
         key: str,
@@ -378,6 +414,7 @@ class Guard:
         action = _action_of(principal.name, principal.tenant, key)
         return await self._again(known[1], action, who, response_mode, shown)
 
+    @_redacting
     async def expand(
         self,
         handle: str,
@@ -407,7 +444,8 @@ class Guard:
         for name, wanted in query.equals:
             # Filtering by what is not shown would tell its values one by one.
             if self._firewall.hides(name, limits) or self._firewall.redactor.value(wanted)[1]:
-                raise InvalidValue("query.equals", f"cannot filter by {name[:80]!a}: hidden")
+                shown_name = self._clean(name)[:80]
+                raise InvalidValue("query.equals", f"cannot filter by {shown_name!a}: hidden")
         part = self._firewall.select(
             stored.value,
             fields=query.fields,
@@ -586,7 +624,7 @@ class Guard:
                 reason = ""
                 said["approved_by"] = approved_by
         if reason:
-            said |= {"kind": "denied", "reason": reason}
+            said |= {"kind": "denied", "reason": self._clean(reason)}
 
     async def _run(
         self, call: DriverCall, spec: CapabilitySpec, who: Principal, shown: Constraints,
@@ -674,8 +712,8 @@ class Guard:
             "operation": spec.operation,
             "digest": dig,
             "rule": decision.rule if decision else "",
-            "reason": self._firewall.redactor.text(decision.reason)[0] if decision else "",
-            "justification": self._firewall.redactor.text(justification)[0],
+            "reason": self._clean(decision.reason) if decision else "",
+            "justification": self._clean(justification),
             "task": task,
             "key": key,
             "token": token,
@@ -698,6 +736,9 @@ class Guard:
             "carries": sorted(request.carries),
             "has_read": sorted(request.has_read),
         }
+
+    def _clean(self, text: str) -> str:
+        return self._firewall.redactor.text(text)[0]
 
     def _now(self) -> int:
         return int(self._clock() * 1_000)

@@ -16,6 +16,8 @@ from .port import DriverCall, NoEffect
 CALL: Final = "call"
 """The parameter by which a function gets the whole `DriverCall`, e.g. for its key."""
 
+_UNCHANGING: Final = frozenset({str, int, float, bool, type(None)})
+
 
 class InMemoryDriver:
     """Calls a function for each operation.
@@ -45,11 +47,12 @@ class InMemoryDriver:
     ) -> None:
         self.name: Final = name
         self._source = source or name
-        self._operations: dict[str, tuple[Callable[..., Any], inspect.Signature]] = {}
+        self._operations: dict[str, tuple[Callable[..., Any], inspect.Signature, bool]] = {}
         for operation, function in operations.items():
             if not callable(function):
                 raise InvalidValue(f"operations[{operation!a:.200}]", "must be a function")
-            self._operations[operation] = function, inspect.signature(function)
+            waits = inspect.iscoroutinefunction(function)
+            self._operations[operation] = function, inspect.signature(function), waits
 
     async def call(self, call: DriverCall) -> RawResult:
         """Call the operation's function.
@@ -57,10 +60,14 @@ class InMemoryDriver:
         Raises:
             NoEffect: There is no such operation, or it does not take these arguments.
         """
-        function, signature = self._operations.get(call.operation, (None, None))
-        if function is None or signature is None:
+        known = self._operations.get(call.operation)
+        if known is None:
             raise NoEffect(f"{self.name} has no operation {call.operation!a:.200}")
-        arguments = deepcopy(dict(call.arguments))
+        function, signature, waits = known
+        arguments = {
+            name: value if type(value) in _UNCHANGING else deepcopy(value)
+            for name, value in call.arguments.items()
+        }
         if CALL in signature.parameters:
             if CALL in arguments:
                 raise NoEffect(f"{call.operation!a:.200} takes no argument named {CALL!r}")
@@ -69,7 +76,7 @@ class InMemoryDriver:
             signature.bind(**arguments)
         except TypeError as error:
             raise NoEffect(f"{call.operation!a:.200} does not take these arguments") from error
-        if inspect.iscoroutinefunction(function):
+        if waits:
             result = await function(**arguments)
         else:
             result = await asyncio.to_thread(function, **arguments)

@@ -186,7 +186,7 @@ class _Work:
         kept = set(names)
         made: list[Any] = []
         for row in rows[:most]:
-            if isinstance(row, Mapping):
+            if type(row) is dict or isinstance(row, Mapping):
                 part: Any = {key: each for key, each in row.items() if key in kept}
             elif free:
                 part = row

@@ -36,7 +36,7 @@ def named(rows: list[Any]) -> tuple[list[Any], list[str]]:
     names: dict[Any, None] = {}
     last: object = None
     for row in rows:
-        if isinstance(row, Mapping):
+        if type(row) is dict or isinstance(row, Mapping):
             keys = row.keys()
             if keys != last:  # Most rows have the fields of the row before.
                 names.update(dict.fromkeys(keys))
@@ -114,7 +114,7 @@ class Cutter:
             where: The field that the value stands in.
             depth: The number of containers around the parts of the value, its own included.
         """
-        if isinstance(value, Mapping):
+        if type(value) is dict or isinstance(value, Mapping):
             if depth > self._budgets.depth:
                 self.cut("depth", 0, 1, where)
                 return f"[{len(value):,} fields]"

@@ -19,6 +19,7 @@ _KINDS: Final[Mapping[type[Any], str]] = {
     str: "text", bool: "true or false", int: "number", float: "number", type(None): "null",
     dict: "object", list: "list", tuple: "list", set: "list", frozenset: "list",
 }  # fmt: skip
+_encode: Final = json.JSONEncoder(ensure_ascii=False).encode
 Redacts = Callable[[Any], Any]
 
 
@@ -35,7 +36,9 @@ def line_of(name: str, rows: Sequence[Any], redacted: Redacts) -> str:
         name: The field; its name is redacted already for the line's beginning.
         redacted: Replaces secrets in a value before it is shown.
     """
-    values = [row.get(name, _ABSENT) for row in rows if isinstance(row, Mapping)]
+    values = [
+        row.get(name, _ABSENT) for row in rows if type(row) is dict or isinstance(row, Mapping)
+    ]
     return f"{quoted(redacted(name))}: {described(values, redacted)}"
 
 
@@ -60,8 +63,9 @@ def described(values: Sequence[Any], redacted: Redacts) -> str:
 
 def quoted(value: Any) -> str:
     """A value in one line, as JSON, cut to 40 characters."""
-    text = json.dumps(scalar(value), ensure_ascii=False)
-    plain = "".join(char if char.isprintable() else "�" for char in text)
+    plain = _encode(scalar(value))
+    if not plain.isprintable():
+        plain = "".join(char if char.isprintable() else "�" for char in plain)
     return plain if len(plain) <= LONGEST else f"{plain[: LONGEST - 1]}…"
 
 
@@ -83,7 +87,8 @@ def _frequent(values: Sequence[Any], kinds: Mapping[type, int], redacted: Redact
     # The type is part of the key, because True equals 1.
     counts = Counter((type(each), each) for each in values if type(each) in (str, bool, int))
     parts = [f"{len(counts):,} distinct"] if len(counts) > 1 else []
-    common = [(each, count) for (_, each), count in counts.most_common(FREQUENT)]
+    ordered = counts.most_common(FREQUENT) if len(counts) > 1 else counts.items()
+    common = [(each, count) for (_, each), count in ordered]
     if common[0][1] > 1 or len(counts) <= FREQUENT:
         shown = ", ".join(f"{quoted(redacted(each))} ({count:,})" for each, count in common)
         parts.append(f"most often {shown}" if len(counts) > 1 else f"always {shown}")

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Container, Iterable, Iterator
 from typing import Final, NamedTuple
 
 from .folding import folded
 from .numbers import numbers
 from .patterns import ANY, HEAD, PATTERNS, iban_end
 
+SHORTEST: Final = 6
+"""The fewest characters that a pattern finds something in: a mail address such as ``a@b.de``."""
+_NUMBERS: Final = frozenset({"card", "iban", "national id"})
+"""The numbers with a check digit, or a form of their own. Their digits may look like others."""
 _BEGIN: Final = re.compile(rb"-----BEGIN ([A-Z0-9 ]{0,60})-----")
 _END: Final = re.compile(rb"-----END [A-Z0-9 ]{0,60}-----")
 _PUBLIC: Final = ("CERTIFICATE", "CERTIFICATE REQUEST", "PUBLIC KEY", "PUBLIC KEY BLOCK", "CRL",
@@ -27,13 +31,20 @@ class Span(NamedTuple):
     """True for a private key whose end is not there."""
 
 
-def spans(text: str) -> list[Span]:
-    """The parts to replace, in order; none overlaps another."""
+def spans(text: str, shows: Container[str] = ()) -> list[Span]:
+    """The parts to replace, in order; none overlaps another.
+
+    Args:
+        shows: Kinds that are left as they are. A part of another kind in one of them is replaced.
+    """
+    if len(text) < SHORTEST:
+        return []
     data, places = folded(text)
     if not ANY.search(data):
         return []
     merged: list[Span] = []
-    for found in sorted(_found(data), key=lambda span: (span.start, -span.end)):
+    hidden = _hidden(_found(data), shows) if shows else _found(data)
+    for found in sorted(hidden, key=lambda span: (span.start, -span.end)):
         if merged and found.start < merged[-1].end:
             last = merged[-1]
             merged[-1] = last._replace(end=max(last.end, found.end), open=last.open or found.open)
@@ -44,6 +55,20 @@ def spans(text: str) -> list[Span]:
     # An invisible character inside of a part, or at its end, goes with it.
     ends = [*places, len(text)]
     return [span._replace(start=ends[span.start], end=ends[span.end]) for span in merged]
+
+
+def _hidden(found: Iterable[Span], shows: Container[str]) -> list[Span]:
+    """The parts of kinds that are not shown, and are not a few digits of a shown number."""
+    parts = sorted(found, key=lambda span: (span.start, -span.end))
+    hidden: list[Span] = []
+    until = 0
+    """Where the last shown number ends."""
+    for span in parts:
+        if span.kind in shows:
+            until = max(until, span.end if span.kind in _NUMBERS else 0)
+        elif span.end > until or span.kind not in (*_NUMBERS, "phone"):
+            hidden.append(span)
+    return hidden
 
 
 def _found(data: bytes) -> Iterator[Span]:

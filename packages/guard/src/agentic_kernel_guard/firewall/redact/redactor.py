@@ -9,6 +9,9 @@ from decimal import Decimal
 from typing import Any, Final
 from uuid import UUID
 
+from agentic_kernel import InvalidValue
+from agentic_kernel_engine.edges import names
+
 from . import folding
 from .finding import spans
 from .stream import RedactorStream
@@ -17,6 +20,8 @@ HIDDEN: Final = "[hidden]"
 """Stands for the value of a sensitive field."""
 TOO_DEEP: Final = "[too deep]"
 """Stands for what lies deeper than is looked at."""
+PERSONAL: Final = frozenset({"card", "iban", "mail", "national id", "phone"})
+"""The kinds of personal data. The other kinds are secrets."""
 SECRET_FIELDS: Final = frozenset({
     "password", "passwd", "passphrase", "secret", "client_secret", "api_key", "api_token",
     "access_key", "access_token", "refresh_token", "id_token", "auth_token", "session_token",
@@ -41,10 +46,20 @@ class Redactor:
 
     Args:
         fields: Names of fields whose values are always replaced, at any depth.
+        shows: Kinds of `PERSONAL` that are left as they are, e.g. ``["mail"]`` for an assistant
+            that writes mails. Secrets are always replaced.
+
+    Raises:
+        InvalidValue: `shows` names another kind.
     """
 
-    def __init__(self, fields: Iterable[str] = SECRET_FIELDS) -> None:
+    def __init__(self, fields: Iterable[str] = SECRET_FIELDS, *, shows: Iterable[str] = ()) -> None:
         self._fields = frozenset(map(folding.name, fields))
+        self._shows = names(shows, "shows")
+        for kind in self._shows - PERSONAL:
+            raise InvalidValue(
+                "shows", f"has {kind!a:.60}; use some of {', '.join(sorted(PERSONAL))}"
+            )
         self._names: dict[str, tuple[str, int, bool]] = {}
 
     def hiding(self, fields: Iterable[str]) -> Redactor:
@@ -52,7 +67,7 @@ class Redactor:
         more = frozenset(map(folding.name, fields)) - self._fields
         if not more:
             return self
-        return Redactor(self._fields | more)
+        return Redactor(self._fields | more, shows=self._shows)
 
     def hides(self, field: str) -> bool:
         """True if the values of a field are replaced."""
@@ -84,10 +99,10 @@ class Redactor:
 
     def stream(self) -> RedactorStream:
         """A redactor of a text that comes in chunks. It does not read JSON."""
-        return RedactorStream()
+        return RedactorStream(self._shows)
 
     def _inline(self, text: str) -> tuple[str, int]:
-        found = spans(text)
+        found = spans(text, self._shows)
         if not found:
             return text, 0
         parts: list[str] = []
@@ -149,7 +164,7 @@ class Redactor:
             return value, 0
         if depth == DEEPEST:
             return TOO_DEEP, 1
-        if isinstance(value, Mapping):
+        if type(value) is dict or isinstance(value, Mapping):
             return self._mapping(value, depth, nested)
         if isinstance(value, (list, tuple, set, frozenset)):
             parts = [self._value(each, depth + 1, nested) for each in value]
@@ -162,7 +177,10 @@ class Redactor:
         return f"[{type(value).__name__}]", 1
 
     def _number(self, value: int | Decimal) -> tuple[str, int]:
-        if isinstance(value, int) and not -(10**40) < value < 10**40:
+        if isinstance(value, int) and (
+            # No kind of number has under seven digits.
+            -(10**6) < value < 10**6 or not -(10**40) < value < 10**40
+        ):
             return "", 0
         return self._inline(str(value))
 
@@ -194,8 +212,10 @@ class Redactor:
 
 def _like_json(text: str) -> bool:
     """True if a text begins and ends as an object, a list or a text of JSON does."""
+    if len(text) <= 2:
+        return False
     first, last = text.lstrip()[:1], text.rstrip()[-1:]
-    return bool(first) and _OPEN.get(first) == last and len(text) > 2
+    return bool(first) and _OPEN.get(first) == last
 
 
 def free(name: Any, made: Mapping[Any, Any], taken: dict[Any, int]) -> Any:

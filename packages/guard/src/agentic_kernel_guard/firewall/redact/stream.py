@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Final
 
 from .finding import Span, spans
@@ -23,9 +23,13 @@ class RedactorStream:
 
     What could be the start of a secret is kept back until it is known. More than 65,536 characters
     without a space are replaced, because a secret of that length could not be told.
+
+    Args:
+        shows: As of `Redactor`.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, shows: Container[str] = ()) -> None:
+        self._shows = shows
         self._before = ""
         self._held = ""
         self._next = 2 * HOLD
@@ -50,7 +54,7 @@ class RedactorStream:
             return "", 0
         known = len(self._before)
         text = self._before + self._held
-        found = [span for span in spans(text) if span.end > known]
+        found = [span for span in spans(text, self._shows) if span.end > known]
         cut = len(text) if end else self._cut(text, known, found)
         if cut is None:
             if len(self._held) <= LONGEST:
