@@ -20,7 +20,7 @@ ROOT = Path(__file__).parent
 DIST = ROOT / "dist"
 DEMO = ("kernel", "engine", "file", "local", "cli")
 """What it takes to run a Task on the local model."""
-PACKAGES = (*DEMO, "openai", "claude", "ollama", "copilot", "postgres", "otel", "guard")
+PACKAGES = (*DEMO, "openai", "claude", "ollama", "copilot", "postgres", "otel", "guard", "server")
 MEMBERS = (*(f"packages/{name}" for name in PACKAGES), "conformance")
 OWN = f"{sys.version_info.major}.{sys.version_info.minor}"
 PYTHONS = sorted({"3.11", "3.12", "3.13", OWN}, key=lambda version: int(version.partition(".")[2]))

@@ -29,10 +29,11 @@ BELOW = {
     "postgres": {"kernel", "engine"},
     "otel": {"kernel", "engine"},
     "guard": {"kernel", "engine"},
+    "server": {"kernel", "engine", "guard"},
     "conformance": {"kernel", "engine"},
     "cli": {
         *("kernel", "engine", "file", "postgres"),
-        *("local", "openai", "claude", "ollama", "copilot", "otel", "guard"),
+        *("local", "openai", "claude", "ollama", "copilot", "otel", "guard", "server"),
     },
 }
 """What each may import of ours; a sibling never a sibling."""
