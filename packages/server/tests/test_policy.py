@@ -1,4 +1,4 @@
-"""The policy of a server: rule files, directories of them, reloads, and the decisions of the gate."""
+"""The policy of a server: rule files, directories, reloads, and the decisions of the gate."""
 
 from __future__ import annotations
 
