@@ -3,6 +3,7 @@
 from .caller import SCOPES, Authenticate, Caller, anonymous
 from .errors import Refused
 from .ports import Bounds, Decide, Measure, Ruling, Silent, ToolCall, Unbounded, deny_all
+from .server import Server
 from .settings import Settings
 
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     "Measure",
     "Refused",
     "Ruling",
+    "Server",
     "Settings",
     "Silent",
     "ToolCall",
