@@ -3,27 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
 from typing import Any
 
 import rebuno
 
 from agentic_kernel_engine import MemoryStore
 
+from .clients import agent, events_of, runner
 from .serving import serving
-
-
-@asynccontextmanager
-async def agent(url: str, name: str, handler: Callable[..., Any]) -> AsyncIterator[rebuno.Agent]:
-    """The client's agent, in the background."""
-    made = rebuno.Agent(name, kernel_url=url, reconnect_delay=0.05)
-    running = asyncio.ensure_future(made.run_async(handler))
-    try:
-        yield made
-    finally:
-        made._handle_shutdown()
-        await running
 
 
 async def test_an_agent_gets_an_execution_and_completes_it() -> None:
@@ -38,10 +25,6 @@ async def test_an_agent_gets_an_execution_and_completes_it() -> None:
         ended = await client.run_until_complete("swe", {"prompt": "hello"})
     assert ended.status == "completed"
     assert ended.output == {"said": "HELLO"}
-
-
-async def events_of(client: rebuno.Client, id: str) -> list[rebuno.types.Event]:
-    return [event async for event in client.events(id)]
 
 
 async def test_a_local_tool_is_a_step_that_was_dispatched_and_ran() -> None:
@@ -99,22 +82,6 @@ async def test_a_denied_tool_and_a_failing_tool_fail_the_execution() -> None:
     assert told[-2].payload == {"error": "it is broken"}
     assert told[-1].payload["error"] == "it is broken"
     assert {each.id for each in listed.executions} == {denied.id, failed.id}
-
-
-@asynccontextmanager
-async def runner(
-    url: str, name: str, *tools: Callable[..., Any], **options: Any
-) -> AsyncIterator[rebuno.runner.Runner]:
-    """The client's runner, in the background."""
-    made = rebuno.runner.Runner(
-        name, kernel_url=url, tools=tools, reconnect_delay=0.05, **options
-    )
-    running = asyncio.ensure_future(made.run_async())
-    try:
-        yield made
-    finally:
-        made._handle_shutdown()
-        await running
 
 
 async def test_a_remote_tool_is_executed_by_a_runner() -> None:

@@ -135,7 +135,7 @@ class Scout:
             return False
         if key is None:
             return True
-        return self._patient(record, key, agents.lost)
+        return self._patient(record, key, agents.vanished)
 
     def _overdue(self, record: Record, state: State | None) -> bool:
         if state is None:
@@ -169,7 +169,7 @@ class Scout:
             key = Key(tenant, state.attempt.runner, state.attempt.consumer)
             if runners.find(key) is not None:
                 return True
-            return self._patient(record, key, runners.lost)
+            return self._patient(record, key, runners.vanished)
         tool = tool_id(record.task.agent_name)
         if runners.find_idle(tenant, tool) is not None:
             return True

@@ -7,12 +7,15 @@ process or in another one.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any, Final, NamedTuple
 
 from ..streaming.sse import BEAT, Cut, frame
 
+RECENT: Final = 60.0
+"""Seconds for which a consumer counts as lost; it may have come back to another process."""
 REMEMBERED: Final = 10_000
 """The most consumers that are remembered as lost."""
 
@@ -107,8 +110,10 @@ class Consumers:
         self._lost = lost
         self._open: dict[tuple[str, str], dict[str, Consumer]] = {}
         self._timers: dict[Key, asyncio.TimerHandle] = {}
-        self._vanished: dict[Key, None] = {}
-        """Consumers whose grace is over, so that a run that enters later knows."""
+        self._vanished: dict[Key, float] = {}
+        """When the grace of a consumer was over, so that a run that enters later knows."""
+        self._seen: set[Key] = set()
+        """The consumers that lost a stream here, and are in their grace."""
         self.closed = False
 
     def __len__(self) -> int:
@@ -128,6 +133,7 @@ class Consumers:
         if timer is not None:
             timer.cancel()
         self._vanished.pop(key, None)
+        self._seen.discard(key)
         self._came(made)
         return made
 
@@ -140,11 +146,16 @@ class Consumers:
         if not group:
             self._open.pop(consumer.key[:2], None)
         if not self.closed:
-            self.expect(consumer.key)
+            self._seen.add(consumer.key)
+            self._count_down(consumer.key, seen=True)
 
     def find(self, key: Key) -> Consumer | None:
         """The open stream of a consumer."""
         return self._open.get(key[:2], {}).get(key.consumer)
+
+    def settled(self, key: Key) -> bool:
+        """True if a consumer has a stream here, or is not known here: another process may know."""
+        return self.find(key) is not None or (key not in self._seen and not self.gone(key))
 
     def of(self, tenant: str, group: str) -> list[Consumer]:
         """The open streams of an agent or a runner, the one that waited longest first."""
@@ -160,23 +171,37 @@ class Consumers:
         return consumer
 
     def expect(self, key: Key) -> None:
-        """Begin the grace of a consumer without a stream, unless it has begun or is over."""
+        """Begin the grace of a consumer without a stream, unless it has begun."""
+        self._count_down(key, seen=False)
+
+    def _count_down(self, key: Key, *, seen: bool) -> None:
+        """Begin a grace.
+
+        Args:
+            seen: True if the consumer had a stream here.
+        """
         if key in self._timers or self.find(key) is not None or self.closed:
             return
-        left = 0.0 if key in self._vanished else self._grace
-        self._timers[key] = asyncio.get_running_loop().call_later(left, self._over, key)
+        loop = asyncio.get_running_loop()
+        self._timers[key] = loop.call_later(self._grace, self._over, key, seen)
 
-    def lost(self, key: Key) -> None:
+    def _over(self, key: Key, seen: bool) -> None:
+        self._timers.pop(key, None)
+        if seen:
+            self._seen.discard(key)
+            self.vanished(key)
+        if not self.closed:
+            self._lost(key)
+
+    def vanished(self, key: Key) -> None:
         """Know that a consumer did not come back within its grace."""
         if len(self._vanished) >= REMEMBERED:
             self._vanished.pop(next(iter(self._vanished)))
-        self._vanished[key] = None
+        self._vanished[key] = time.monotonic()
 
-    def _over(self, key: Key) -> None:
-        self._timers.pop(key, None)
-        self.lost(key)
-        if not self.closed:
-            self._lost(key)
+    def gone(self, key: Key) -> bool:
+        """True if a consumer has not come back within its grace, lately."""
+        return time.monotonic() - self._vanished.get(key, -RECENT) < RECENT
 
     def cut_all(self) -> None:
         """Cut every stream, and expect no consumer any more."""

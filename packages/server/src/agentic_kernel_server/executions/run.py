@@ -36,6 +36,7 @@ from .encoding import input_of
 from .following import Following
 from .requests import (
     DECISION,
+    AgentLost,
     Approve,
     Assign,
     Invoke,
@@ -162,8 +163,21 @@ class ExecutionRun:
             if each.remote and each.approval is None:
                 self._following.begin(each)
         key = self.key
-        if key is not None and self._parts.agents.find(key) is None:
-            self._parts.agents.expect(key)
+        agents = self._parts.agents
+        if key is None or agents.find(key) is not None:
+            return
+        if agents.gone(key):
+            self.box.put(AgentLost(key.consumer, "the agent did not come back in time"))
+        else:
+            agents.expect(key)
+
+    @property
+    def _waits_for_people(self) -> bool:
+        """True if only people can let the execution go on, and its agent is not in its grace."""
+        key = self.key
+        if key is None or not self.state.waits_for_people:
+            return False
+        return self._parts.agents.settled(key)
 
     def _ended(self, end: End) -> Any:
         self._following.abandon()
@@ -195,7 +209,7 @@ class ExecutionRun:
             await self._job.checkpoint(plain(self.state))
         elif self.state.session is None:
             return await self._find_agent()
-        elif self.state.waits_for_people:
+        elif self._waits_for_people:
             await self._pause(Stepped())
         else:
             await self._rest(now)
@@ -313,7 +327,7 @@ class ExecutionRun:
             await self._pause(done, HANDOVER, events, consumed)
             return
         quiet = not len(self.box) and len(self._job.inbox) <= len(consumed)
-        if quiet and self.state.waits_for_people and not self._job.stopping:
+        if quiet and self._waits_for_people and not self._job.stopping:
             try:
                 await self._pause(done, "", events, consumed)
             except RunEnded as ended:

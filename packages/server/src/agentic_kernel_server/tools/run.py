@@ -121,11 +121,14 @@ class ToolRun:
         jobs[self._id] = self
         key = self.key
         if key is not None:
-            if self._parts.runners.find(key) is None:
-                self._parts.runners.expect(key)
+            assert self.state.attempt is not None
+            runners = self._parts.runners
+            if runners.find(key) is not None:
+                runners.take(key, self.state.attempt.job)
+            elif runners.gone(key):
+                self.box.put(RunnerLost(key.consumer))
             else:
-                assert self.state.attempt is not None
-                self._parts.runners.take(key, self.state.attempt.job)
+                runners.expect(key)
         try:
             while True:
                 await self._turn()
