@@ -42,6 +42,7 @@ from .parameters import (
 )
 from .place import STATE_VARIABLE, find_task, history, orphaned, text_of, unreadable
 from .proposals import proposal
+from .serving import keys, runner, serve
 from .stop import READER_GONE, Stop
 from .text import command_line, label, line, seconds
 from .user import check_mine
@@ -66,6 +67,9 @@ app = typer.Typer(
 )
 
 app.add_typer(guard, name="guard")
+app.add_typer(keys, name="keys")
+app.command()(serve)
+app.command()(runner)
 
 _Status = Literal["running", "paused", "success", "failure", "cancelled"]
 
