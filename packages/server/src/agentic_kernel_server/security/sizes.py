@@ -1,7 +1,8 @@
 """Sizes: an ASGI middleware that bounds the head and the body of each request, and the body's time.
 
 A request with both Content-Length and Transfer-Encoding is refused and its connection closed (RFC
-9112, section 6.1): a proxy that reads the other of the two would see another request.
+9112, section 6.1): a proxy that reads the other of the two would see another request. A request that
+is answered before its body was read closes its connection as well.
 """
 
 from __future__ import annotations
@@ -50,7 +51,16 @@ class Sized:
         if problem is not None:
             await answer(problem, send)
             return
-        await self._app(scope, _Bounded(receive, self._sizes), send)
+        bounded = _Bounded(receive, self._sizes, whole=_without_body(scope["headers"]))
+
+        async def sending(message: Message) -> None:
+            if message["type"] == "http.response.start" and not bounded.whole:
+                # The rest of the body would have to be read to find the next request.
+                headers = [*message.get("headers", ()), (b"connection", b"close")]
+                message = {**message, "headers": headers}
+            await send(message)
+
+        await self._app(scope, bounded, sending)
 
     def _problem(self, scope: Scope) -> Refused | None:
         headers: list[tuple[bytes, bytes]] = scope["headers"]
@@ -78,14 +88,23 @@ def _too_large(sizes: Sizes) -> Refused:
     return Refused("VALIDATION_ERROR", f"the body is too large; the limit is {sizes.body:,} bytes")
 
 
+def _without_body(headers: list[tuple[bytes, bytes]]) -> bool:
+    """True if a request has no body; one that has says so."""
+    return not any(
+        name == b"transfer-encoding" or (name == b"content-length" and int(value) > 0)
+        for name, value in headers
+    )
+
+
 class _Bounded:
     """Receives the messages of one request."""
 
-    def __init__(self, receive: Receive, sizes: Sizes) -> None:
+    def __init__(self, receive: Receive, sizes: Sizes, *, whole: bool) -> None:
         self._receive = receive
         self._sizes = sizes
         self._size = 0
-        self._whole = False
+        self.whole = whole
+        """True if the body has been received."""
         self._until = asyncio.get_running_loop().time() + sizes.seconds
 
     async def __call__(self) -> Message:
@@ -94,7 +113,7 @@ class _Bounded:
         Raises:
             Refused: The body is too large, or takes too long.
         """
-        if self._whole:
+        if self.whole:
             return await self._receive()
         try:
             async with asyncio.timeout_at(self._until):
@@ -106,7 +125,7 @@ class _Bounded:
             ) from None
         if message["type"] == "http.request":
             self._size += len(message.get("body", b""))
-            self._whole = not message.get("more_body", False)
+            self.whole = not message.get("more_body", False)
             if self._size > self._sizes.body:
                 raise _too_large(self._sizes)
         return message

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 import uvicorn
+from starlette.types import ASGIApp
 
 from agentic_kernel import KernelError
 
@@ -41,19 +42,7 @@ async def run(options: Options, opened: Opened, sockets: Sequence[socket.socket]
     _raise_files()
     async with opened() as store:
         parts = composed(store, options)
-        config = uvicorn.Config(
-            parts.app,
-            http=GuardedProtocol,
-            ws="none",
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,
-            timeout_keep_alive=KEEP_ALIVE,
-            timeout_graceful_shutdown=max(1, round(options.grace)),
-            h11_max_incomplete_event_size=HEAD,
-        )
+        config = configured(parts.app, options)
         front = _Front(config, parts, options)
         async with parts.server:
             upkeep = asyncio.create_task(_upkeep(parts))
@@ -65,6 +54,25 @@ async def run(options: Options, opened: Opened, sockets: Sequence[socket.socket]
             finally:
                 upkeep.cancel()
                 await asyncio.wait({upkeep})
+
+
+def configured(
+    app: ASGIApp, options: Options, protocol: type[GuardedProtocol] = GuardedProtocol
+) -> uvicorn.Config:
+    """The configuration of uvicorn."""
+    return uvicorn.Config(
+        app,
+        http=protocol,
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=KEEP_ALIVE,
+        timeout_graceful_shutdown=max(1, round(options.grace)),
+        h11_max_incomplete_event_size=HEAD,
+    )
 
 
 class _Front(uvicorn.Server):
