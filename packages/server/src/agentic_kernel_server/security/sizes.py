@@ -1,8 +1,8 @@
 """Sizes: an ASGI middleware that bounds the head and the body of each request, and the body's time.
 
 A request with both Content-Length and Transfer-Encoding is refused and its connection closed (RFC
-9112, section 6.1): a proxy that reads the other of the two would see another request. A request that
-is answered before its body was read closes its connection as well.
+9112, section 6.1): a proxy that reads the other of the two would see another request. A request
+that is answered before its body was read closes its connection as well.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Processes: the processes of a server behind one port, and the parent that keeps them running.
 
 The parent opens the sockets and forks; it opens no store and serves nothing. A process that dies is
-replaced after a pause that grows while processes die early. SIGTERM and SIGINT stop all of them,
-SIGHUP is passed on.
+replaced after a pause that grows while processes die early. If none ever worked, the parent gives
+up. SIGTERM and SIGINT stop all of them, SIGHUP is passed on.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from .options import Options, listening
 _log: Final = logging.getLogger(__name__)
 EARLY: Final = 5.0
 """Seconds; a process that dies sooner died early."""
-MOST_EARLY: Final = 10
-"""The number of early deaths in a row after which the parent gives up."""
+MOST_EARLY: Final = 6
+"""The number of early deaths after which the parent gives up, if no process ever lived longer."""
 LAST: Final = 10.0
 """Seconds that a process has after its grace, before it is killed."""
 Opened = Callable[[], AbstractAsyncContextManager[Store]]
@@ -79,6 +79,9 @@ class _Parent:
         self._children: dict[int, float] = {}
         """The moment at which each child began, by process id."""
         self._early = 0
+        """The number of early deaths in a row."""
+        self._worked = False
+        """True if a process lived longer than that."""
         self._missing = 0
 
     def serve(self) -> int:
@@ -98,7 +101,7 @@ class _Parent:
 
     def _watch(self) -> int:
         while True:
-            pause = min(30.0, 0.1 * 2**self._early) if self._missing else 3_600.0
+            pause = min(30.0, 0.1 * 2 ** min(self._early, 10)) if self._missing else 3_600.0
             got = signal.sigtimedwait(_SIGNALS, pause)
             if got is None:
                 while self._missing:
@@ -106,7 +109,7 @@ class _Parent:
                     self._fork()
             elif got.si_signo == signal.SIGCHLD:
                 self._reap()
-                if self._early >= MOST_EARLY:
+                if self._early >= MOST_EARLY and not self._has_worked():
                     _log.error("%d processes in a row died early; the server ends", self._early)
                     self._stop()
                     return 1
@@ -123,8 +126,16 @@ class _Parent:
                 continue
             _forget_figures(process)
             self._missing += 1
-            self._early = self._early + 1 if time.monotonic() - begun < EARLY else 0
+            early = time.monotonic() - begun < EARLY
+            self._early = self._early + 1 if early else 0
+            self._worked |= not early
             _log.warning("process %d ended with %d; another one takes its place", process, code)
+
+    def _has_worked(self) -> bool:
+        """True if a server that worked has lost its processes; it is to come back."""
+        now = time.monotonic()
+        self._worked |= any(now - begun >= EARLY for begun in self._children.values())
+        return self._worked
 
     def _stop(self) -> None:
         self._tell(signal.SIGTERM)
