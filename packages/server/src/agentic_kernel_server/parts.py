@@ -14,8 +14,9 @@ from .ports import Decide, Measure
 from .settings import Settings
 
 if TYPE_CHECKING:
-    from .agents.consumers import Consumers, Key
+    from .agents.consumers import Consumers
     from .executions.run import ExecutionRun
+    from .executions.vigil import Vigil
     from .runners.offers import Runners
     from .tools.run import ToolRun
 
@@ -50,7 +51,7 @@ class Parts:
         self.measure = measure
         self.runs: dict[str, ExecutionRun] = {}
         self.jobs: dict[str, ToolRun] = {}
-        self.vigils: dict[str, Key] = {}
+        self.vigils: dict[str, Vigil] = {}
         self.draining = False
         self._background: set[asyncio.Task[Any]] = set()
 

@@ -130,6 +130,8 @@ class Scout:
             return True
         if self._overdue(record, state):
             return True
+        if record.inbox and self._waited(record, 0.0 if key is None else _OVERDUE):
+            return True  # A request waits, and every process can carry it out.
         agent = agent_id(record.task.agent_name)
         if not agents.of(record.realm, agent):
             return False
@@ -150,17 +152,17 @@ class Scout:
 
     def _patient(self, record: Record, key: Key, lost: Callable[[Key], None]) -> bool:
         """True if the consumer that has the Task did not come back within the grace."""
-        now, task_id = self._parts.now(), record.task.id
-        since = self._seen.get(task_id)
-        if since is None:
-            if len(self._seen) >= _REMEMBERED:
-                self._seen.clear()
-            self._seen[task_id] = now
-            return False
-        if now - since < self._parts.settings.agent_timeout:
+        if not self._waited(record, self._parts.settings.agent_timeout):
             return False
         lost(key)
         return True
+
+    def _waited(self, record: Record, seconds: float) -> bool:
+        """True if the Task was first seen without an owner so many seconds ago."""
+        now, task_id = self._parts.now(), record.task.id
+        if task_id not in self._seen and len(self._seen) >= _REMEMBERED:
+            self._seen.clear()
+        return now - self._seen.setdefault(task_id, now) >= seconds
 
     def _wants_job(self, record: Record) -> bool:
         runners, tenant = self._parts.runners, record.realm
@@ -170,6 +172,8 @@ class Scout:
             if runners.find(key) is not None:
                 return True
             return self._patient(record, key, runners.vanished)
+        if record.inbox and self._waited(record, 0.0 if state is None else _OVERDUE):
+            return True
         tool = tool_id(record.task.agent_name)
         if runners.find_idle(tenant, tool) is not None:
             return True
@@ -207,13 +211,12 @@ class Scout:
                 await take(parts, record)
             return
         if record.owner is not None and await parts.store.alive(record.owner):
-            await parts.control.decide(task_id, r.to_decision(r.Handover(key.consumer), ""))
-            Vigil.begin(parts, task_id, key)
+            Vigil.begin(parts, task_id, key, current=False)
             return
-        if await take(parts, record):
-            run = parts.runs.get(task_id)
-            if run is not None:
-                run.box.put(r.Reconnected(key.consumer))
+        vigil = parts.vigils.get(task_id)
+        if vigil is not None:
+            vigil.current = False  # The new stream may have missed something.
+        await take(parts, record)
 
     async def runner_came(self, consumer: Consumer) -> None:
         """Take the jobs of the consumer that opened a stream."""

@@ -196,8 +196,8 @@ class Server:
         for run in list(self.parts.runs.values()):
             if run.key == key:
                 run.box.put(lost)
-        for task_id, held in list(self.parts.vigils.items()):
-            if held == key:
+        for task_id, vigil in list(self.parts.vigils.items()):
+            if vigil.key == key:
                 self.parts.start(self._take(task_id))
 
     @property

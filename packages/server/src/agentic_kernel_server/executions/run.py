@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from agentic_kernel import InvalidValue, Task
+from agentic_kernel import InvalidValue, KernelError, Task
 from agentic_kernel_engine import (
     Cleaning,
     Event,
@@ -40,6 +40,7 @@ from .requests import (
     Approve,
     Assign,
     Invoke,
+    Reconnected,
     Reply,
     Request,
     Signal,
@@ -48,6 +49,7 @@ from .requests import (
 )
 from .state import FORM, Past, State, from_plain, plain
 from .step import End, Stepped, step
+from .taking import take
 from .vigil import Vigil
 
 _log = logging.getLogger(__name__)
@@ -119,6 +121,8 @@ class ExecutionRun:
         self._past = Past()
         self._following = Following(parts, job.task, self.box)
         self._over: asyncio.Future[None] | None = None
+        self._leaves = False
+        """True if another process takes the execution."""
 
     def _first(self) -> State:
         given = self._task.metadata.get(TIMEOUT)
@@ -164,9 +168,14 @@ class ExecutionRun:
                 self._following.begin(each)
         key = self.key
         agents = self._parts.agents
-        if key is None or agents.find(key) is not None:
+        if key is None:
             return
-        if agents.gone(key):
+        if agents.find(key) is not None:
+            vigil = self._parts.vigils.get(self._task.id)
+            if vigil is None or not vigil.current:
+                # This process has not told the consumer everything.
+                self.box.put(Reconnected(key.consumer))
+        elif agents.gone(key):
             self.box.put(AgentLost(key.consumer, "the agent did not come back in time"))
         else:
             agents.expect(key)
@@ -186,9 +195,14 @@ class ExecutionRun:
         return end.output
 
     def _keep_vigil(self) -> None:
+        """See to it that the paused execution goes on."""
+        if self._job.inbox and not self._leaves:
+            # A request came while the pause was stored: no other process looks for it.
+            self._parts.start(_resumed(self._parts, self._task.id))
+            return
         key = self.key
         if key is not None and self._parts.agents.find(key) is not None:
-            Vigil.begin(self._parts, self._task.id, key)
+            Vigil.begin(self._parts, self._task.id, key, current=True)
 
     # Turns
 
@@ -322,7 +336,9 @@ class ExecutionRun:
         if done.kill or done.end is not None:
             self._finish(done, letter, events, asked)
             return
-        if done.let_go:
+        key = self.key
+        if done.let_go and key is not None and self._parts.agents.find(key) is None:
+            self._leaves = True
             letter.answer(done.reply)
             await self._pause(done, HANDOVER, events, consumed)
             return
@@ -438,10 +454,15 @@ def _decided(entry: Mapping[str, Any]) -> Request | None:
     return None
 
 
+async def _resumed(parts: Parts, task_id: str) -> None:
+    """Take an execution again that has just been paused here."""
+    await take(parts, await parts.store.load(task_id))
+
+
 async def _killed(parts: Parts, task_id: str, letter: Letter[Request]) -> None:
     try:
         await parts.executions.kill(task_id)
-    except StoreError as fault:
+    except KernelError as fault:
         letter.answer(Reply.refusal(Refused("SERVICE_UNAVAILABLE", str(fault))))
         raise
     letter.answer(Reply.ok())
@@ -451,7 +472,11 @@ async def _answered(parts: Parts, task_id: str, done: Stepped, letter: Letter[Re
     """Answer after the end of the execution is stored."""
     assert done.end is not None
     wanted = "failure" if done.end.code else "success"
-    ended = await parts.executions.wait(task_id)
+    try:
+        ended = await parts.executions.wait(task_id)
+    except KernelError as fault:
+        letter.answer(Reply.refusal(Refused("SERVICE_UNAVAILABLE", str(fault))))
+        return
     if ended.status.value == wanted:
         letter.answer(done.reply)
         return

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from agentic_kernel import IllegalTransition, InvalidValue, Task, TaskNotFound, TaskStatus
-from agentic_kernel_engine import HostClosed, InboxFull, Record
+from agentic_kernel_engine import Host, HostClosed, InboxFull, Record
 
 from ..errors import Refused, not_found
 from ..mailbox import Left
@@ -55,6 +55,7 @@ async def send(
     """
     until = parts.now() + parts.settings.hold
     for _ in range(_TRIES):
+        _check_open(parts)
         run = parts.runs.get(task_id)
         if run is not None and run.tenant == tenant:
             try:
@@ -65,15 +66,17 @@ async def send(
         record = await load(parts, task_id, tenant)
         if record.task.status.terminal:
             return ended(record, request)
-        owned = record.owner is not None and await parts.store.alive(record.owner)
         key = key_of(record.task, decoded(record.state))
-        here = key is not None and parts.agents.find(key) is not None
-        if not owned and (here or isinstance(request, r.Cancel)) and await take(parts, record):
-            continue
+        here = isinstance(request, r.Cancel)  # It needs no agent, so any process can do it.
+        here = here or (key is not None and parts.agents.find(key) is not None)
         id = uuid.uuid4().hex
-        version = await _leave(parts, task_id, r.to_decision(request, id))
+        # A Host that runs executions takes a paused one in the same write.
+        host = parts.executions if here else parts.control
+        version = await _leave(host, task_id, r.to_decision(request, id))
         if version is None:
             continue
+        if here and record.task.status is TaskStatus.RUNNING:
+            await take(parts, record)
         if not waits:
             return r.Reply.ok(status="delivered")
         reply = await _answer(parts, parts.executions.stream, task_id, id, version, until)
@@ -90,6 +93,7 @@ async def send_job(parts: Parts, task_id: str, tenant: str, request: jobs.Sent) 
     """
     until = parts.now() + parts.settings.hold
     for _ in range(_TRIES):
+        _check_open(parts)
         run = parts.jobs.get(task_id)
         if run is not None and run.tenant == tenant:
             try:
@@ -102,7 +106,7 @@ async def send_job(parts: Parts, task_id: str, tenant: str, request: jobs.Sent) 
             why = f"step {task_id!r} has ended; the report is late"
             return r.Reply.refusal(Refused("CONFLICT", why))
         id = uuid.uuid4().hex
-        version = await _leave(parts, task_id, jobs.to_decision(request, id))
+        version = await _leave(parts.control, task_id, jobs.to_decision(request, id))
         if version is None:
             continue
         reply = await _answer(parts, parts.tools.stream, task_id, id, version, until)
@@ -111,10 +115,15 @@ async def send_job(parts: Parts, task_id: str, tenant: str, request: jobs.Sent) 
     raise Refused("SERVICE_UNAVAILABLE", f"step {task_id!r} changes hands; try again")
 
 
-async def _leave(parts: Parts, task_id: str, decision: dict[str, Any]) -> int | None:
+def _check_open(parts: Parts) -> None:
+    if parts.draining:
+        raise Refused("SERVICE_UNAVAILABLE", "the server is stopping; use another one")
+
+
+async def _leave(host: Host, task_id: str, decision: dict[str, Any]) -> int | None:
     """Leave a decision for the owner; None if the Task has ended meanwhile."""
     try:
-        return (await parts.control.decide(task_id, decision)).version
+        return (await host.decide(task_id, decision)).version
     except IllegalTransition:
         return None
     except InboxFull as full:

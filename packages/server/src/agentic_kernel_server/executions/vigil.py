@@ -16,6 +16,8 @@ from .taking import take
 
 _PATIENCE: Final = 60.0
 """Seconds between two looks if nothing is heard."""
+_ASK_AGAIN: Final = 2.0
+"""Seconds after which the owner is asked again to hand the execution over."""
 
 
 class Vigil:
@@ -25,19 +27,23 @@ class Vigil:
         parts: What the server shares.
         task_id: The execution.
         key: The consumer that has it.
+        current: True if everything has been pushed to the consumer here.
     """
 
-    def __init__(self, parts: Parts, task_id: str, key: Key) -> None:
+    def __init__(self, parts: Parts, task_id: str, key: Key, *, current: bool) -> None:
         self._parts = parts
         self._task_id = task_id
-        self._key = key
+        self.key = key
+        self.current = current
 
     @classmethod
-    def begin(cls, parts: Parts, task_id: str, key: Key) -> None:
+    def begin(cls, parts: Parts, task_id: str, key: Key, *, current: bool) -> None:
         """Wait in the background; a second vigil for the same execution is not begun."""
-        if task_id not in parts.vigils and not parts.draining:
-            vigil = cls(parts, task_id, key)
-            parts.vigils[task_id] = key
+        known = parts.vigils.get(task_id)
+        if known is not None and known.key == key:
+            known.current = current
+        elif not parts.draining:
+            vigil = parts.vigils[task_id] = cls(parts, task_id, key, current=current)
             parts.start(vigil.keep())
 
     async def keep(self) -> None:
@@ -54,7 +60,8 @@ class Vigil:
         except HostClosed:
             pass
         finally:
-            self._parts.vigils.pop(self._task_id, None)
+            if self._parts.vigils.get(self._task_id) is self:
+                del self._parts.vigils[self._task_id]
 
     async def _look(self) -> bool:
         """Look once, and wait for the next news; True if the vigil is over."""
@@ -63,12 +70,12 @@ class Vigil:
         task = record.task
         state = decoded(record.state)
         session = None if state is None else state.session
-        consumer = parts.agents.find(self._key)
+        consumer = parts.agents.find(self.key)
         if task.status.terminal:
             if task.status is TaskStatus.CANCELLED and consumer is not None:
                 consumer.push("execution.cancelled", {"execution_id": task_id})
             return True
-        if task_id in parts.runs or session is None or session.consumer != self._key.consumer:
+        if task_id in parts.runs or session is None or session.consumer != self.key.consumer:
             return True
         if task.status is TaskStatus.PAUSED:
             left = _seconds_left(record, parts.now())
@@ -80,9 +87,9 @@ class Vigil:
         if record.owner is not None and await parts.store.alive(record.owner):
             if task_id in parts.runs:
                 return True
-            handover = to_decision(Handover(self._key.consumer), "")
+            handover = to_decision(Handover(self.key.consumer), "")
             await parts.control.decide(task_id, handover)
-            await self._hear(TaskStatus.PAUSED, _PATIENCE)
+            await self._hear(TaskStatus.PAUSED, _ASK_AGAIN)
             return False
         await take(parts, record)
         return task_id in parts.runs

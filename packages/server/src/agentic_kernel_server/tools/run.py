@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
+from agentic_kernel import KernelError
 from agentic_kernel_engine import (
     Event,
     Job,
@@ -26,6 +27,7 @@ from ..errors import Refused
 from ..executions.encoding import input_of
 from ..executions.events import REPLIED
 from ..executions.requests import Reply
+from ..executions.taking import take
 from ..identity import shown
 from ..mailbox import Letter, Mailbox
 from ..parts import Parts
@@ -132,6 +134,11 @@ class ToolRun:
         try:
             while True:
                 await self._turn()
+        except RunEnded as left:
+            if left.reason == "paused" and self._job.inbox:
+                # A request came while the pause was stored: no other process looks for it.
+                self._parts.start(_resumed(self._parts, self._id))
+            raise
         except Ended as ended:
             if ended.code:
                 raise TaskFailed(ended.code, ended.error) from None
@@ -248,8 +255,12 @@ class ToolRun:
             letter.answer(reply)
 
     async def _answer_at_end(self, letter: Letter[JobRequest]) -> None:
-        await self._parts.tools.wait(self._id)
-        letter.answer(Reply.ok(accepted=True))
+        try:
+            await self._parts.tools.wait(self._id)
+        except KernelError as fault:
+            letter.answer(Reply.refusal(Refused("SERVICE_UNAVAILABLE", str(fault))))
+        else:
+            letter.answer(Reply.ok(accepted=True))
 
     async def _do(self, request: JobRequest, consumed: Collection[int], asked: str) -> Reply:
         attempt = self.state.attempt
@@ -334,6 +345,11 @@ class ToolRun:
         plain = msgspec.to_builtins(state)
         await self._job.commit(plain, list(events), consumed=consumed, progress=progress)
         self.state = state
+
+
+async def _resumed(parts: Parts, task_id: str) -> None:
+    """Take a step again that has just been paused here."""
+    await take(parts, await parts.store.load(task_id))
 
 
 def _replied(asked: str, reply: Reply) -> Event:
