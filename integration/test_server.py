@@ -17,6 +17,8 @@ from rebuno.runner import Runner
 from .postgres_server import schema as schema
 from .postgres_server import server as server
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[1]
 PLACES = ("files", "postgres")
 

@@ -194,17 +194,18 @@ class Scout:
                     after=after, limit=_PAGE,
                 )  # fmt: skip
                 for record in page:
-                    await self._reconnect(record, key)
+                    await self._reconnect(record, consumer)
                 if len(page) < _PAGE:
                     break
                 after = page[-1].task.id
 
-    async def _reconnect(self, record: Record, key: Key) -> None:
-        parts, task_id = self._parts, record.task.id
+    async def _reconnect(self, record: Record, consumer: Consumer) -> None:
+        parts, task_id, key = self._parts, record.task.id, consumer.key
         run = parts.runs.get(task_id)
         state = decoded(record.state)
         if run is not None:
-            run.box.put(r.Reconnected(key.consumer))
+            if run.key == key and run.stream is not consumer:
+                run.box.put(r.Reconnected(key.consumer))
             return
         if key_of(record.task, state) != key:
             if record.owner is None and (state is None or state.session is None):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
 from ..streaming.sse import BEAT, Cut, frame
@@ -50,6 +50,14 @@ class Consumer:
             return
         self._frames.append(frame(event, data))
         self._nudge()
+
+    def give(self, frames: Iterable[bytes]) -> None:
+        """Send the frames that an earlier stream of the consumer did not send."""
+        self._frames.extend(frames)
+
+    def unsent(self) -> tuple[bytes, ...]:
+        """The frames that wait for the reader."""
+        return tuple(each for each in self._frames if each is not BEAT)
 
     def cut(self) -> None:
         """End the stream without a clean end."""
@@ -114,6 +122,8 @@ class Consumers:
         """When the grace of a consumer was over, so that a run that enters later knows."""
         self._seen: set[Key] = set()
         """The consumers that lost a stream here, and are in their grace."""
+        self._unsent: dict[Key, tuple[bytes, ...]] = {}
+        """The frames that a consumer in its grace was not sent."""
         self.closed = False
 
     def __len__(self) -> int:
@@ -128,7 +138,9 @@ class Consumers:
         before = group.pop(key.consumer, None)
         if before is not None:
             before.cut()
+            self._unsent[key] = before.unsent()
         made = group[key.consumer] = Consumer(key, self._most)
+        made.give(self._unsent.pop(key, ()))
         timer = self._timers.pop(key, None)
         if timer is not None:
             timer.cancel()
@@ -143,6 +155,7 @@ class Consumers:
         if group.get(consumer.key.consumer) is not consumer:
             return  # Its consumer has opened another stream.
         del group[consumer.key.consumer]
+        self._unsent[consumer.key] = consumer.unsent()
         if not group:
             self._open.pop(consumer.key[:2], None)
         if not self.closed:
@@ -189,6 +202,7 @@ class Consumers:
         self._timers.pop(key, None)
         if seen:
             self._seen.discard(key)
+            self._unsent.pop(key, None)
             self.vanished(key)
         if not self.closed:
             self._lost(key)

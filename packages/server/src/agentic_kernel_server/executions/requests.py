@@ -65,6 +65,8 @@ class Signal(msgspec.Struct, tag="signal", tag_field="kind", omit_defaults=True)
     signal_type: str
     payload: Any = None
     by: str = ""
+    id: str = ""
+    """Names the request, so that sending it again changes nothing."""
 
 
 class Approve(msgspec.Struct, tag="approve", tag_field="kind", omit_defaults=True):

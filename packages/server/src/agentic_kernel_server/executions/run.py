@@ -25,7 +25,7 @@ from agentic_kernel_engine import (
     TaskFailed,
 )
 
-from ..agents.consumers import Key
+from ..agents.consumers import Consumer, Key
 from ..errors import Refused
 from ..identity import agent_id, labels_of
 from ..mailbox import Letter, Mailbox
@@ -121,6 +121,8 @@ class ExecutionRun:
         self._past = Past()
         self._following = Following(parts, job.task, self.box)
         self._over: asyncio.Future[None] | None = None
+        self.stream: Consumer | None = None
+        """The stream whose reader knows of the session."""
         self._leaves = False
         """True if another process takes the execution."""
 
@@ -265,7 +267,8 @@ class ExecutionRun:
         try:
             done = await self._step(letter.request)
             await self._store(done, letter, entry, asked)
-        except RunEnded:
+        except asyncio.CancelledError:
+            # It may be stored or not: the sender asks again, and a repetition changes nothing.
             letter.give_back()
             raise
         except InvalidValue as wrong:
@@ -375,6 +378,8 @@ class ExecutionRun:
         for event in events:
             self._past.fold(event.type, event.data, at)
         letter.answer(done.reply)
+        if isinstance(letter.request, (Assign, Reconnected)):
+            self._welcome(letter.request)
         for name, data in done.pushes:
             more = self._assignment() if name == "execution.assigned" else {}
             told(self._parts, self._task, self.state, name, {**data, **more})
@@ -385,6 +390,24 @@ class ExecutionRun:
         for event in events:
             if event.type in _ENDED:
                 self._following.end(event.data["step_id"], cancel=event.type != e.STEP_SUCCEEDED)
+
+    def _welcome(self, request: Assign | Reconnected) -> None:
+        """Remember the stream that knows of the session, and wait for its first intent.
+
+        A session that is not heard of after its stream was opened again may not know of the
+        execution, so it is lost after another grace.
+        """
+        key, session = self.key, self.state.session
+        self.stream = None if key is None else self._parts.agents.find(key)
+        if session is not None and not session.heard and isinstance(request, Reconnected):
+            grace = self._parts.settings.agent_timeout
+            asyncio.get_running_loop().call_later(grace, self._expire, session.id)
+
+    def _expire(self, session_id: str) -> None:
+        session = self.state.session
+        if session is not None and session.id == session_id and not session.heard:
+            why = "the agent did not answer after its stream was lost"
+            self.box.put(AgentLost(session.consumer, why))
 
     def _assignment(self) -> dict[str, Any]:
         return {

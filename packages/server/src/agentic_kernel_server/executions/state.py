@@ -194,6 +194,8 @@ class Past:
         """The ids of closed remote steps by digest and occurrence."""
         self.signals: dict[str, list[Any]] = {}
         """The payloads of the signals of each type, in order."""
+        self.known: set[str] = set()
+        """The names of the requests that brought signals."""
         self._open: dict[str, Closed] = {}
         for event in events:
             self.fold(event.type, event.data, event.at)
@@ -225,6 +227,8 @@ class Past:
                 found.denied = not payload.get("approved")
         elif type == e.SIGNAL_RECEIVED:
             self.signals.setdefault(payload["signal_type"], []).append(payload.get("payload"))
+            if data.get("request"):
+                self.known.add(data["request"])
 
     def history(self) -> list[dict[str, Any]]:
         """The closed steps, as an agent gets them."""

@@ -197,16 +197,9 @@ class _Transition:
         self._tell(e.RESET, {"session_id": session.id, "reason": request.reason})
 
     def _reconnect(self, request: Reconnected) -> None:
-        """Push everything again that the session may have missed.
-
-        A session that was never heard of may not know of the execution, so it begins anew.
-        """
+        """Push everything again that the session may have missed."""
         session = self.state.session
-        if session is None or session.consumer != request.consumer:
-            return
-        if not session.heard:
-            reason = "the stream was lost before the first intent"
-            self._lose(AgentLost(request.consumer, reason))
+        if session is None or session.consumer != request.consumer or not session.heard:
             return
         for closed in self.past.closed.values():
             if closed.occurrence >= session.asked.get(closed.digest, 0):
@@ -389,9 +382,13 @@ class _Transition:
     # People
 
     def _signal(self, request: Signal) -> None:
-        payload = {"signal_type": request.signal_type, "payload": request.payload}
-        self._tell(e.SIGNAL_RECEIVED, {**payload, **({"by": request.by} if request.by else {})})
         self.done.reply = Reply.ok(status="delivered")
+        if request.id and request.id in self.past.known:
+            return  # The same request again.
+        payload = {"signal_type": request.signal_type, "payload": request.payload}
+        if request.by:
+            payload["by"] = request.by
+        self._tell(e.SIGNAL_RECEIVED, payload, **({"request": request.id} if request.id else {}))
         session = self.state.session
         if session is not None and request.signal_type in session.waits:
             session.waits.remove(request.signal_type)

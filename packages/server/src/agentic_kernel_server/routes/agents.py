@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import AsyncIterator
 from typing import Any, Final
 
@@ -46,9 +47,9 @@ def _request(body: wire.SubmitIntent) -> r.Sent:
     intent, session = body.intent, body.session_id
     match intent.type:
         case "invoke_tool":
-            return r.Invoke(
-                session, intent.tool_id, intent.arguments, intent.idempotency_key, intent.remote
-            )
+            # Without a key the call is new, and may still be sent twice inside the server.
+            key = intent.idempotency_key or f"server:{uuid.uuid4().hex}"
+            return r.Invoke(session, intent.tool_id, intent.arguments, key, intent.remote)
         case "complete":
             return r.Complete(session, intent.output)
         case "fail":

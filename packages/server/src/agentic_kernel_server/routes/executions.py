@@ -278,7 +278,7 @@ async def signal(asked: Asked) -> Any:
         await _check_approval(parts, id, tenant, request)
     else:
         asked.caller.require("client")
-        request = r.Signal(kind, body.payload, by)
+        request = r.Signal(kind, body.payload, by, uuid.uuid4().hex)
     reply = await send(parts, id, tenant, request, waits=False)
     return dict(reply.unwrap())
 

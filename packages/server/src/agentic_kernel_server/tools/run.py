@@ -206,7 +206,7 @@ class ToolRun:
         }
         try:
             await self._store(JobState(number, attempt), [Event(ASSIGNED, data)], progress=False)
-        except (StoreError, RunEnded):
+        except (StoreError, asyncio.CancelledError):
             self._parts.runners.free(attempt.job)
             raise
         consumer.push("job.assigned", self._assignment(attempt))
@@ -236,7 +236,7 @@ class ToolRun:
         consumed = () if entry is None else (entry,)
         try:
             reply = await self._do(letter.request, consumed, asked)
-        except RunEnded:
+        except asyncio.CancelledError:
             letter.give_back()
             raise
         except Ended:
