@@ -14,7 +14,7 @@ from .serving import serving
 
 
 async def test_an_agent_gets_an_execution_and_completes_it() -> None:
-    async def handler(prompt: str) -> dict[str, str]:
+    async def handler(prompt: str) -> Any:
         return {"said": prompt.upper()}
 
     async with (
@@ -32,7 +32,7 @@ async def test_a_local_tool_is_a_step_that_was_dispatched_and_ran() -> None:
     def add(a: int, b: int) -> int:
         return a + b
 
-    async def handler(x: int) -> int:
+    async def handler(x: int) -> Any:
         return await add(x, 2)
 
     async with (
@@ -65,7 +65,7 @@ async def test_a_denied_tool_and_a_failing_tool_fail_the_execution() -> None:
     def broken() -> int:
         raise ValueError("it is broken")
 
-    async def handler(which: str) -> int:
+    async def handler(which: str) -> Any:
         return await (nope if which == "nope" else broken)()
 
     async with (
@@ -86,14 +86,14 @@ async def test_a_denied_tool_and_a_failing_tool_fail_the_execution() -> None:
 
 async def test_a_remote_tool_is_executed_by_a_runner() -> None:
     @rebuno.tool("compute.square", remote=True)
-    async def square(n: int) -> int: ...
+    async def square(n: int) -> Any: ...
 
     @rebuno.tool("compute.square")
     def really(n: int) -> int:
         """The square."""
         return n * n
 
-    async def handler(n: int) -> list[int]:
+    async def handler(n: int) -> Any:
         return list(await asyncio.gather(*(square(each) for each in range(n))))
 
     async with (
@@ -103,7 +103,7 @@ async def test_a_remote_tool_is_executed_by_a_runner() -> None:
         agent(url, "swe", handler),
     ):
         ended = await client.run_until_complete("swe", {"n": 3})
-        tools = await client.list_tools("compute")
+        tools: Any = await client.list_tools("compute")
     assert ended.output == [0, 1, 4]
     assert [(each["id"], each["description"]) for each in tools] == [
         ("compute.square", "The square.")
@@ -115,7 +115,7 @@ async def test_a_signal_and_an_approval_let_the_execution_go_on() -> None:
     def launch() -> str:
         return "launched"
 
-    async def handler() -> list[Any]:
+    async def handler() -> Any:
         return [await rebuno.execution.wait_signal("go"), await launch()]
 
     async with (
@@ -145,7 +145,7 @@ async def test_a_denied_approval_cancels_the_step() -> None:
     def launch() -> str:
         raise AssertionError
 
-    async def handler() -> str:
+    async def handler() -> Any:
         try:
             return await launch()
         except rebuno.errors.PolicyError as denied:
@@ -198,7 +198,7 @@ async def test_a_cancelled_execution_cancels_the_handler_and_its_steps() -> None
 
 
 async def test_an_execution_waits_for_its_agent() -> None:
-    async def handler() -> str:
+    async def handler() -> Any:
         return "here"
 
     async with serving(MemoryStore()) as (url, _), rebuno.Client(url) as client:

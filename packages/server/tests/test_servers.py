@@ -19,7 +19,7 @@ PATIENT = replace(QUICK, agent_timeout=30.0)
 
 
 @rebuno.tool("compute.square", remote=True)
-async def square(n: int) -> int: ...
+async def square(n: int) -> Any: ...
 
 
 @rebuno.tool("compute.square")
@@ -37,7 +37,7 @@ def launch(n: int) -> str:
     return f"launched {n}"
 
 
-async def workflow(n: int) -> str:
+async def workflow(n: int) -> Any:
     total = await add(await square(n), 1)
     total += await rebuno.execution.wait_signal("more")
     return await launch(total)
@@ -91,7 +91,7 @@ async def test_a_consumer_that_reconnects_to_another_server_keeps_its_session() 
     store = MemoryStore()
     go = asyncio.Event()
 
-    async def handler() -> int:
+    async def handler() -> Any:
         first = await square(3)
         await go.wait()
         return first + await square(4)
@@ -119,7 +119,7 @@ async def test_a_server_that_stops_hands_its_executions_over() -> None:
     store = MemoryStore()
     go = asyncio.Event()
 
-    async def handler() -> int:
+    async def handler() -> Any:
         first = await square(3)
         await go.wait()
         return first + await square(4)

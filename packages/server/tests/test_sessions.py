@@ -17,7 +17,7 @@ PATIENT = replace(QUICK, agent_timeout=30.0)
 
 
 @rebuno.tool("compute.square", remote=True)
-async def square(n: int) -> int: ...
+async def square(n: int) -> Any: ...
 
 
 def squares(calls: list[int], go: asyncio.Event | None = None) -> Any:
@@ -37,7 +37,7 @@ async def test_a_result_that_came_while_the_stream_was_away_is_pushed_again() ->
     calls: list[int] = []
     go = asyncio.Event()
 
-    async def handler() -> int:
+    async def handler() -> Any:
         return await square(7)
 
     async with (
@@ -64,13 +64,13 @@ async def test_a_lost_agents_execution_goes_to_another_and_replays_its_remote_st
     told_first: asyncio.Event = asyncio.Event()
     histories: list[Any] = []
 
-    async def first() -> int:
+    async def first() -> Any:
         await square(7)
         told_first.set()
         await asyncio.Event().wait()
         raise AssertionError
 
-    async def second() -> int:
+    async def second() -> Any:
         histories.append(rebuno.execution.history)
         return await square(7) + await square(2)
 
@@ -143,11 +143,11 @@ async def test_an_execution_that_waits_for_a_signal_leaves_a_dead_agent() -> Non
 async def test_a_runner_that_vanishes_leaves_its_step_indeterminate() -> None:
     calls: list[int] = []
 
-    async def handler() -> int:
+    async def handler() -> Any:
         return await square(7)
 
     async with (
-        serving(MemoryStore()) as (url, server),
+        serving(MemoryStore()) as (url, _),
         rebuno.Client(url) as client,
         agent(url, "swe", handler),
     ):
@@ -164,7 +164,7 @@ async def test_a_step_that_is_safe_to_repeat_gets_another_runner() -> None:
     calls: list[int] = []
     safe = replace(QUICK, safe_to_repeat=("compute.*",))
 
-    async def handler() -> int:
+    async def handler() -> Any:
         return await square(7)
 
     async with (
@@ -192,7 +192,7 @@ async def test_a_retryable_failure_begins_a_new_attempt_of_the_same_step() -> No
             raise rebuno.errors.ToolError("not yet", retryable=True)
         return n * n
 
-    async def handler() -> int:
+    async def handler() -> Any:
         return await square(7)
 
     async with (

@@ -452,7 +452,7 @@ class _Transition:
 
     def _child_moved(self, request: ChildMoved) -> None:
         made = self.state.steps.get(request.step)
-        if made is None or request.attempt < made.attempt:
+        if made is None or made.approval is not None or request.attempt < made.attempt:
             return
         if request.trigger not in STEPS[made.status]:
             return  # Told again after a restart of this run.
@@ -462,7 +462,7 @@ class _Transition:
 
     def _child_ended(self, request: ChildEnded) -> None:
         made = self.state.steps.get(request.step)
-        if made is None:
+        if made is None or made.approval is not None:
             return
         if request.trigger == "succeed":
             self._settle(made, "succeed", result=request.result)
