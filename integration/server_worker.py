@@ -1,0 +1,60 @@
+"""A server process of its own: ``python -m integration.server_worker STORE GRACE``.
+
+``STORE`` is ``file:FOLDER`` or ``postgres:SCHEMA:PLACE``. It prints its port when it listens, and
+ends when its standard input does, so that it never outlives the test.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import sys
+from typing import Any
+
+import uvicorn
+
+from agentic_kernel_engine import Store
+from agentic_kernel_file import FileStore
+from agentic_kernel_postgres import PostgresStore
+from agentic_kernel_server import Ruling, Server, Settings, ToolCall
+
+LEASE = 3.0
+
+
+def store_at(place: str) -> Any:
+    """The store that a place names."""
+    kind, _, rest = place.partition(":")
+    if kind == "file":
+        return FileStore(rest)
+    schema, _, url = rest.partition(":")
+    return PostgresStore(url, schema=schema, lease=LEASE)
+
+
+async def decide(call: ToolCall) -> Ruling:
+    """Tools named ``danger…`` need an approval; the rest is allowed."""
+    asks = call.tool_id.startswith("danger")
+    return Ruling("require_approval" if asks else "allow", rule="all")
+
+
+async def main(place: str, grace: str) -> None:
+    """Serve until the standard input ends."""
+    store: Store = store_at(place)
+    settings = Settings(agent_timeout=float(grace), interval=0.05, first_delay=0.05)
+    server = Server(store, settings=settings, decide=decide)
+    listener = socket.socket()
+    listener.bind(("127.0.0.1", 0))
+    config = uvicorn.Config(server.app, log_level="error", timeout_graceful_shutdown=1)
+    running = uvicorn.Server(config)
+    serving = asyncio.ensure_future(running.serve([listener]))
+    while not running.started:  # noqa: ASYNC110 (uvicorn has no event for it)
+        await asyncio.sleep(0.01)
+    sys.stdout.write(f"{listener.getsockname()[1]}\n")
+    sys.stdout.flush()
+    await asyncio.to_thread(sys.stdin.read)
+    await server.drain(timeout=2.0)
+    running.should_exit = True
+    await serving
+
+
+if __name__ == "__main__":
+    asyncio.run(main(*sys.argv[1:]))

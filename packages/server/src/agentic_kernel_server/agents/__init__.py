@@ -1,0 +1,1 @@
+"""Agents: the consumers that hold a stream in this process."""

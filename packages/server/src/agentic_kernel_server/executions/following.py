@@ -1,0 +1,141 @@
+"""Following: the Tasks of an execution's remote steps, dispatched and watched for its run."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from typing import Any, Final
+
+from agentic_kernel import CannotStart, KernelError, Task, TaskExists, TaskNotFound, TaskStatus
+from agentic_kernel_engine import StoreError
+
+from ..identity import tool_name
+from ..mailbox import Mailbox
+from ..parts import Parts
+from ..tools.jobs import ASSIGNED, RETRIED, STARTED, TIMED_OUT
+from .encoding import TOOL_KIND, text_of
+from .requests import ChildEnded, ChildMoved, Request
+from .state import Step
+
+_log = logging.getLogger(__name__)
+_TRIGGERS: Final = {ASSIGNED: "dispatch", STARTED: "start", RETRIED: "retry"}
+_AGAIN: Final = 0.5
+
+
+class Following:
+    """The Tasks of the remote steps of one execution.
+
+    A Task has the step's id, so a second dispatch of it finds it stored and does nothing.
+
+    Args:
+        parts: What the server shares.
+        parent: The execution.
+        box: Gets what happens to the Tasks.
+    """
+
+    def __init__(self, parts: Parts, parent: Task, box: Mailbox[Request]) -> None:
+        self._parts = parts
+        self._parent = parent
+        self._box = box
+        self._tasks: dict[str, asyncio.Task[Any]] = {}
+
+    def begin(self, step: Step) -> None:
+        """Dispatch the Task of a step, unless it is stored, and follow it to its end."""
+        if step.id not in self._tasks:
+            self._tasks[step.id] = self._parts.start(self._follow(self._child(step)))
+
+    def end(self, step_id: str, *, cancel: bool) -> None:
+        """Follow a Task no more.
+
+        Args:
+            cancel: True to kill it, because its step has ended without it.
+        """
+        task = self._tasks.pop(step_id, None)
+        if task is None:
+            return
+        if cancel and not task.done():
+            self._parts.start(_kill(self._parts, step_id))
+        task.cancel()
+
+    def abandon(self) -> None:
+        """Kill the Tasks that have not ended, because the execution has."""
+        for step_id in list(self._tasks):
+            self.end(step_id, cancel=True)
+
+    def stop(self) -> None:
+        """Follow nothing more; the Tasks go on."""
+        for task in self._tasks.values():
+            task.cancel()
+        self._tasks.clear()
+
+    def _child(self, step: Step) -> Task:
+        job = {
+            "execution_id": self._parent.id,
+            "step_id": step.id,
+            "tool_id": step.tool,
+            "arguments": step.arguments,
+            "deadline": step.deadline,
+        }
+        return Task.new(
+            summary=f"the remote step {step.id}",
+            instructions=text_of(job),
+            runtime_kind=TOOL_KIND,
+            agent_name=tool_name(step.tool),
+            id=step.id,
+        )
+
+    async def _follow(self, child: Task) -> None:
+        await self._dispatch(child)
+        while True:
+            try:
+                attempt = 1
+                async for event in self._parts.tools.stream(child.id):
+                    trigger = _TRIGGERS.get(event.type)
+                    if trigger is not None:
+                        attempt = int(event.data.get("attempt", attempt))
+                        moved = ChildMoved(child.id, trigger, attempt, _payload(event.data))
+                        self._box.put(moved)
+                self._box.put(_end(await self._parts.tools.get(child.id)))
+                return
+            except TaskNotFound:
+                self._box.put(ChildEnded(child.id, "fail", error="the step's Task is gone"))
+                return
+            except StoreError as fault:
+                _log.warning("step %s cannot be followed yet: %s", child.id, fault)
+                await asyncio.sleep(_AGAIN)
+
+    async def _dispatch(self, child: Task) -> None:
+        while True:
+            try:
+                await self._parts.tools.spawn(child, self._parent.id)
+                return
+            except TaskExists:
+                return
+            except (StoreError, CannotStart) as fault:
+                _log.warning("step %s cannot be dispatched yet: %s", child.id, fault)
+                await asyncio.sleep(_AGAIN)
+
+
+def _payload(data: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: data[key] for key in ("attempt", "runner_id", "error", "delay") if key in data}
+
+
+def _end(task: Task) -> ChildEnded:
+    if task.status is TaskStatus.SUCCESS:
+        return ChildEnded(task.id, "succeed", task.result)
+    if task.status is TaskStatus.CANCELLED:
+        return ChildEnded(task.id, "cancel", error="the step was cancelled")
+    failure = task.failure
+    assert failure is not None
+    trigger = "time_out" if failure.code == TIMED_OUT else "fail"
+    return ChildEnded(task.id, trigger, error=failure.message)
+
+
+async def _kill(parts: Parts, task_id: str) -> None:
+    try:
+        await parts.tools.kill(task_id)
+    except TaskNotFound:
+        pass
+    except KernelError as fault:
+        _log.warning("step %s could not be cancelled: %s", task_id, fault)

@@ -1,0 +1,7 @@
+"""Policy: which tools an agent may invoke, by the rules of `agentic_kernel_guard.rules`."""
+
+from .files import Policies, PolicyError
+from .gate import Gate
+from .rates import Rates, Spent
+
+__all__ = ["Gate", "Policies", "PolicyError", "Rates", "Spent"]

@@ -1,0 +1,88 @@
+"""Operation: one call of the wire, and the code that every call shares."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from ..caller import Caller
+from ..errors import Refused
+
+if TYPE_CHECKING:
+    from ..server import Server
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Asked(msgspec.Struct):
+    """One call: its caller, its path, its query and its body, all checked."""
+
+    server: Any
+    caller: Caller
+    path: Mapping[str, str]
+    query: Any
+    body: Any
+    headers: Mapping[str, str]
+
+
+Handler = Callable[[Asked], Awaitable[Any]]
+
+
+class Operation(msgspec.Struct, frozen=True):
+    """One call of the wire."""
+
+    method: str
+    path: str
+    scope: str
+    """The scope that the credential needs; empty if every credential may make the call."""
+    summary: str
+    handler: Handler
+    body: type[Any] | None = None
+    query: type[Any] | None = None
+    answer: Any = None
+    """The type of the answer; None for a stream."""
+    status: int = 200
+    streams: bool = False
+
+    async def __call__(self, server: Server, request: Request) -> Any:
+        """Check the call, carry it out, and answer.
+
+        Raises:
+            Refused: The call is refused.
+        """
+        caller = await server.authenticate(request)
+        await server.bounds.request(caller)
+        if self.scope:
+            caller.require(self.scope)
+        query = None if self.query is None else _query(request, self.query)
+        body = None if self.body is None else _body(await request.body(), self.body)
+        asked = Asked(server, caller, request.path_params, query, body, request.headers)
+        answer = await self.handler(asked)
+        if self.streams:
+            return answer
+        return Response(_encode(answer), self.status, media_type="application/json")
+
+
+def _body(text: bytes, type: type[Any]) -> Any:
+    try:
+        return msgspec.json.decode(text, type=type)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as wrong:
+        raise Refused("VALIDATION_ERROR", f"the body does not fit: {wrong}") from None
+
+
+def _query(request: Request, type: type[Any]) -> Any:
+    given: dict[str, Any] = {}
+    lists = {field.name for field in msgspec.structs.fields(type) if field.type == list[str]}
+    for name, value in request.query_params.multi_items():
+        if name in lists:
+            given.setdefault(name, []).append(value)
+        else:
+            given[name] = value
+    try:
+        return msgspec.convert(given, type, strict=False)
+    except (msgspec.MsgspecError, ValueError) as wrong:
+        raise Refused("VALIDATION_ERROR", f"the query does not fit: {wrong}") from None

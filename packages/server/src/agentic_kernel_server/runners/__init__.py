@@ -1,0 +1,1 @@
+"""Runners: the programs that execute tools, and what they offer."""

@@ -1,0 +1,73 @@
+"""Runners: the open streams of runners, what each offers, and the job that each has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from fnmatch import fnmatchcase
+
+from ..agents.consumers import Consumer, Consumers, Key
+
+
+def offers(capabilities: Iterable[str], tool_id: str) -> bool:
+    """True if one of the capabilities is the tool, or a glob that fits it."""
+    return any(each == tool_id or fnmatchcase(tool_id, each) for each in capabilities)
+
+
+class Runners(Consumers):
+    """The open streams of runners. A runner has one job at a time.
+
+    Args:
+        freed: Called when a runner can take a job.
+    """
+
+    def __init__(
+        self,
+        grace: float,
+        most: int,
+        came: Callable[[Consumer], None],
+        lost: Callable[[Key], None],
+        freed: Callable[[], None],
+    ) -> None:
+        super().__init__(grace, most, came, lost)
+        self._freed = freed
+        self._capabilities: dict[Key, tuple[str, ...]] = {}
+        self._busy: dict[Key, str] = {}
+
+    def declare(self, key: Key, capabilities: Iterable[str]) -> None:
+        """Say what a runner offers; replaces what it offered."""
+        self._capabilities[key] = tuple(dict.fromkeys(capabilities))
+        self._freed()
+
+    def find_idle(self, tenant: str, tool_id: str) -> Consumer | None:
+        """The runner that offers a tool and has no job, in turn."""
+        for group in [group for group in self._open if group[0] == tenant]:
+            for name, consumer in list(self._open[group].items()):
+                key = consumer.key
+                if key in self._busy or not offers(self._capabilities.get(key, ()), tool_id):
+                    continue
+                self._open[group][name] = self._open[group].pop(name)
+                self._open[group] = self._open.pop(group)
+                return consumer
+        return None
+
+    def offered(self, tenant: str, tool_id: str) -> bool:
+        """True if a runner here offers the tool, busy or not."""
+        return any(
+            each.key.tenant == tenant and offers(self._capabilities.get(each.key, ()), tool_id)
+            for each in self
+        )
+
+    def take(self, key: Key, job: str) -> None:
+        """The runner has a job."""
+        self._busy[key] = job
+
+    def free(self, job: str) -> None:
+        """The runner that had this job can take another one."""
+        for key in [key for key, held in self._busy.items() if held == job]:
+            del self._busy[key]
+            self._freed()
+
+    def forget(self, key: Key) -> None:
+        """Drop what was known of a runner whose grace is over."""
+        self._capabilities.pop(key, None)
+        self._busy.pop(key, None)

@@ -1,0 +1,20 @@
+"""Security: who may call, how much, and how large."""
+
+from .bounds import Most, TenantBounds
+from .credentials import KeyCredentials, LoopbackCredentials, is_loopback
+from .keys import Key, KeyFile, KeyFileError, Keys
+from .sizes import Sized, Sizes
+
+__all__ = [
+    "Key",
+    "KeyCredentials",
+    "KeyFile",
+    "KeyFileError",
+    "Keys",
+    "LoopbackCredentials",
+    "Most",
+    "Sized",
+    "Sizes",
+    "TenantBounds",
+    "is_loopback",
+]

@@ -1,0 +1,269 @@
+"""Server: a store and its Hosts as an ASGI application."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from types import TracebackType
+from typing import Any, Self
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+from starlette.types import Receive, Scope, Send
+
+from agentic_kernel import InvalidValue, KernelError
+from agentic_kernel_engine import Host, HostClosed, Principal, Store, StoreError
+
+from .agents.consumers import Consumer, Consumers, Key
+from .caller import Authenticate, anonymous
+from .errors import Refused
+from .executions.encoding import KIND, TOOL_KIND
+from .executions.requests import AgentLost
+from .executions.run import Executions
+from .executions.taking import take
+from .parts import Parts
+from .ports import Bounds, Decide, Measure, Silent, Unbounded, deny_all
+from .routes import ROUTES, Operation
+from .runners.offers import Runners
+from .runners.registry import KIND as RUNNER_KIND
+from .runners.registry import Registrations, Registry
+from .scout import Scout
+from .settings import Settings
+from .tools.jobs import RunnerLost
+from .tools.run import ToolCalls
+
+_log = logging.getLogger(__name__)
+
+
+class Server:
+    """Executions, agents and runners on one store, as an ASGI application.
+
+    Any number of servers, in any number of processes, may share one store. Everything durable is
+    in the store: the death of a process loses nothing.
+
+    ``app`` runs alone, because its lifespan enters the server. Mounted into another application it
+    gets no lifespan, so that application enters the server: ``async with server``.
+
+    Args:
+        store: Keeps everything.
+        settings: The timeouts and sizes.
+        authenticate: Finds the caller of a request.
+        decide: Decides about every tool call; without it every tool is denied.
+        bounds: The most that one tenant may use.
+        measure: Receives figures.
+        routes: Further routes of the application.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        settings: Settings | None = None,
+        authenticate: Authenticate = anonymous,
+        decide: Decide = deny_all,
+        bounds: Bounds | None = None,
+        measure: Measure | None = None,
+        routes: Sequence[BaseRoute] = (),
+    ) -> None:
+        self.settings = settings or Settings()
+        self.authenticate = authenticate
+        self.bounds: Bounds = bounds or Unbounded()
+        self.parts = parts = Parts(store, self.settings, decide, measure or Silent())
+        grace, most = self.settings.agent_timeout, self.settings.most_queued
+        self._scout = Scout(parts)
+        parts.agents = Consumers(grace, most, self._agent_came, self._agent_lost)
+        parts.runners = Runners(
+            grace, most, self._runner_came, self._runner_lost, self._scout.hurry
+        )
+        self.registry = Registry(parts)
+        host = partial(
+            Host, store=store, max_attempts=None, acts_for=Principal,
+            interval=self.settings.interval,
+        )  # fmt: skip
+        parts.executions = host(Executions(parts), runtime_kinds={KIND}, claims=False)
+        parts.tools = host(ToolCalls(parts), runtime_kinds={TOOL_KIND}, claims=False)
+        parts.control = host(Registrations(parts), runtime_kinds={RUNNER_KIND})
+        self._entered = False
+        self._stopping = False
+        self.app = Starlette(
+            routes=[*_routes(self), *routes],
+            lifespan=self._lifespan,
+            exception_handlers={
+                Refused: _refused,
+                StoreError: _unavailable,
+                HostClosed: _unavailable,
+                InvalidValue: _invalid,
+                KernelError: _unavailable,
+                404: _no_route,
+                405: _no_route,
+            },
+        )
+
+    @asynccontextmanager
+    async def _lifespan(self, app: Starlette) -> AsyncIterator[None]:
+        async with self:
+            yield
+
+    async def __aenter__(self) -> Self:
+        parts = self.parts
+        for host in (parts.executions, parts.tools, parts.control):
+            await host.__aenter__()
+        parts.start(self._scout.keep())
+        self._entered = True
+        for name, read in (
+            ("agent_streams", lambda: float(len(parts.agents))),
+            ("runner_streams", lambda: float(len(parts.runners))),
+            ("live_executions", lambda: float(len(parts.runs))),
+            ("live_steps", lambda: float(len(parts.jobs))),
+        ):
+            parts.measure.gauge(name, read)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.drain(timeout=5.0)
+        parts = self.parts
+        for host in (parts.executions, parts.tools, parts.control):
+            await host.close()
+        await parts.stop()
+
+    @property
+    def ready(self) -> bool:
+        """True while the server takes work."""
+        return self._entered and not self._stopping and not self.parts.draining
+
+    def stop(self) -> None:
+        """Say that the server is not ready any more; it still answers until `drain`."""
+        self._stopping = True
+
+    async def store_answers(self) -> bool:
+        """True if the store can be read."""
+        try:
+            async with asyncio.timeout(5.0):
+                await self.parts.store.find(limit=1)
+        except (KernelError, TimeoutError, OSError):
+            return False
+        return True
+
+    def counts(self) -> Mapping[str, int]:
+        """The numbers of open streams and of live runs."""
+        parts = self.parts
+        return {
+            "agent_streams": len(parts.agents),
+            "runner_streams": len(parts.runners),
+            "live_executions": len(parts.runs),
+            "live_steps": len(parts.jobs),
+        }
+
+    def check_open(self) -> None:
+        """Refuse a new stream while the server stops.
+
+        Raises:
+            Refused: The server stops.
+        """
+        if not self.ready:
+            raise Refused("SERVICE_UNAVAILABLE", "the server is stopping; use another one")
+
+    async def drain(self, timeout: float = 30.0) -> None:
+        """Take no more work, cut the streams, and let every run go at its next safe point."""
+        parts = self.parts
+        if parts.draining:
+            return
+        parts.draining = True
+        self._scout.hurry()
+        parts.agents.cut_all()
+        parts.runners.cut_all()
+        for host in (parts.executions, parts.tools, parts.control):
+            await host.drain(timeout=timeout)
+
+    # What streams bring
+
+    def _agent_came(self, consumer: Consumer) -> None:
+        self.parts.start(self._scout.agent_came(consumer))
+
+    def _agent_lost(self, key: Key) -> None:
+        lost = AgentLost(key.consumer, f"the agent had no stream for {self._grace:g} s")
+        for run in list(self.parts.runs.values()):
+            if run.key == key:
+                run.box.put(lost)
+        for task_id, vigil in list(self.parts.vigils.items()):
+            if vigil.key == key:
+                self.parts.start(self._take(task_id))
+
+    @property
+    def _grace(self) -> float:
+        return self.settings.agent_timeout
+
+    async def _take(self, task_id: str) -> None:
+        """Take a paused execution whose consumer is lost, to give it to another one."""
+        await take(self.parts, await self.parts.store.load(task_id))
+
+    def _runner_came(self, consumer: Consumer) -> None:
+        self.parts.start(self._scout.runner_came(consumer))
+
+    def _runner_lost(self, key: Key) -> None:
+        for run in list(self.parts.jobs.values()):
+            if run.key == key:
+                run.box.put(RunnerLost(key.consumer))
+        self.parts.runners.forget(key)
+
+
+class _Endpoint:
+    """One operation as an ASGI application; it may answer with a stream."""
+
+    def __init__(self, server: Server, operation: Operation) -> None:
+        self._server = server
+        self._operation = operation
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        answer = await self._operation(self._server, Request(scope, receive))
+        await answer(scope, receive, send)
+
+
+def _routes(server: Server) -> list[BaseRoute]:
+    return [
+        Route(each.path, _Endpoint(server, each), methods=[each.method], name=each.summary)
+        for each in ROUTES
+    ]
+
+
+def _json(
+    status: int, body: Mapping[str, Any], headers: Mapping[str, str] | None = None
+) -> Response:
+    return Response(
+        msgspec.json.encode(body), status, dict(headers or {}), media_type="application/json"
+    )
+
+
+async def _refused(request: Request, fault: Exception) -> Response:
+    assert isinstance(fault, Refused)
+    headers = {}
+    if fault.code == "RATE_LIMITED":
+        headers["Retry-After"] = f"{max(0.0, fault.retry_after or 1.0):g}"
+    return _json(fault.status, fault.body, headers)
+
+
+async def _unavailable(request: Request, fault: Exception) -> Response:
+    _log.warning("%s %s: %s", request.method, request.url.path, fault)
+    refused = Refused("SERVICE_UNAVAILABLE", "the store does not answer; try again")
+    return _json(refused.status, refused.body)
+
+
+async def _invalid(request: Request, fault: Exception) -> Response:
+    refused = Refused("VALIDATION_ERROR", str(fault))
+    return _json(refused.status, refused.body)
+
+
+async def _no_route(request: Request, fault: Exception) -> Response:
+    refused = Refused("NOT_FOUND", f"there is no call {request.method} {request.url.path[:200]}")
+    return _json(refused.status, refused.body)

@@ -1,0 +1,81 @@
+"""Composition: the server with its credentials, policy, bounds and figures, as one application."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from starlette.types import ASGIApp
+
+from agentic_kernel import TaskStatus
+from agentic_kernel_engine import Store
+
+from ..executions import KIND
+from ..health import Health
+from ..observing.metrics import Metrics
+from ..observing.metrics import routes as metric_routes
+from ..observing.requests import Observed
+from ..openapi import routes as document_routes
+from ..policy import Gate, Rates
+from ..security import KeyCredentials, Keys, LoopbackCredentials, Sized, TenantBounds
+from ..server import Server
+from .options import Options
+
+
+@dataclass(frozen=True, slots=True)
+class Composition:
+    """The parts of a server of its own."""
+
+    server: Server
+    app: ASGIApp
+    gate: Gate
+    rates: Rates
+    metrics: Metrics
+
+
+def composed(store: Store, options: Options) -> Composition:
+    """Put a server together.
+
+    Raises:
+        PolicyError: The policy cannot be used.
+        KeyFileError: The key file cannot be used.
+    """
+    metrics = Metrics()
+    rates = Rates(store)
+    gate = Gate(options.policy, rates)
+    authenticate = (
+        LoopbackCredentials() if options.keys is None else KeyCredentials(Keys(options.keys))
+    )
+    health = Health()
+    server = Server(
+        store,
+        settings=options.settings,
+        authenticate=authenticate,
+        decide=gate,
+        bounds=TenantBounds(options.most, unfinished(store)),
+        measure=metrics,
+        routes=[
+            *health.routes(),
+            *metric_routes(metrics, authenticate),
+            *document_routes(),
+        ],
+    )
+    health.server = server
+    app = Observed(Sized(server.app, options.sizes), metrics)
+    return Composition(server, app, gate, rates, metrics)
+
+
+def unfinished(store: Store) -> Callable[[str, int], Awaitable[int]]:
+    """A function that counts the unfinished executions of a tenant, up to a number."""
+
+    async def count(tenant: str, most: int) -> int:
+        found = 0
+        for status in (TaskStatus.RUNNING, TaskStatus.PAUSED):
+            if found < most:
+                page = await store.find(
+                    kinds=[KIND], realms=[tenant], status=status, limit=most - found
+                )
+                found += len(page)
+        return found
+
+    return count

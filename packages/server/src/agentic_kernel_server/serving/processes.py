@@ -1,0 +1,193 @@
+"""Processes: the processes of a server behind one port, and the parent that keeps them running.
+
+The parent opens the sockets and forks; it opens no store and serves nothing. A process that dies is
+replaced after a pause that grows while processes die early. If none ever worked, the parent gives
+up. SIGTERM and SIGINT stop all of them, SIGHUP is passed on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import shutil
+import signal
+import socket
+import tempfile
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Final
+
+from agentic_kernel_engine import Store
+
+from ..observing.logs import begin
+from ..policy.files import read
+from ..security import Keys
+from .options import Options, listening
+
+_log: Final = logging.getLogger(__name__)
+EARLY: Final = 5.0
+"""Seconds; a process that dies sooner died early."""
+MOST_EARLY: Final = 6
+"""The number of early deaths after which the parent gives up, if no process ever lived longer."""
+LAST: Final = 10.0
+"""Seconds that a process has after its grace, before it is killed."""
+Opened = Callable[[], AbstractAsyncContextManager[Store]]
+"""Opens the store in one process; it is closed at the end of the block."""
+_SIGNALS: Final = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD}
+
+
+def serve(options: Options, opened: Opened) -> int:
+    """Serve until SIGTERM or SIGINT.
+
+    Returns:
+        The exit code: 0 after a graceful stop, 1 if the processes die early again and again.
+
+    Raises:
+        InvalidValue: The address cannot be used.
+        PolicyError: The policy cannot be used.
+        KeyFileError: The key file cannot be used.
+    """
+    # Faults of the files are told before anything listens.
+    if options.policy is not None:
+        read(options.policy)
+    if options.keys is not None:
+        Keys(options.keys)
+    sockets = listening(options)
+    begin(options.level)
+    if options.processes == 1:
+        _run(options, opened, sockets)
+        return 0
+    return _Parent(options, opened, sockets).serve()
+
+
+def _run(options: Options, opened: Opened, sockets: Sequence[socket.socket]) -> None:
+    # It loads prometheus_client, which looks at its environment when it is loaded.
+    from .process import run
+
+    asyncio.run(run(options, opened, sockets))
+
+
+class _Parent:
+    def __init__(self, options: Options, opened: Opened, sockets: Sequence[socket.socket]) -> None:
+        self._options = options
+        self._opened = opened
+        self._sockets = sockets
+        self._children: dict[int, float] = {}
+        """The moment at which each child began, by process id."""
+        self._early = 0
+        """The number of early deaths in a row."""
+        self._worked = False
+        """True if a process lived longer than that."""
+        self._missing = 0
+
+    def serve(self) -> int:
+        folder = tempfile.mkdtemp(prefix="agentic-kernel-metrics-")
+        os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+        try:
+            for _ in range(self._options.processes):
+                self._fork()
+            return self._watch()
+        finally:
+            for process in self._children:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(process, signal.SIGKILL)
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _watch(self) -> int:
+        while True:
+            pause = min(30.0, 0.1 * 2 ** min(self._early, 10)) if self._missing else 3_600.0
+            got = signal.sigtimedwait(_SIGNALS, pause)
+            if got is None:
+                while self._missing:
+                    self._missing -= 1
+                    self._fork()
+            elif got.si_signo == signal.SIGCHLD:
+                self._reap()
+                if self._early >= MOST_EARLY and not self._has_worked():
+                    _log.error("%d processes in a row died early; the server ends", self._early)
+                    self._stop()
+                    return 1
+            elif got.si_signo == signal.SIGHUP:
+                self._tell(signal.SIGHUP)
+            else:
+                self._stop()
+                return 0
+
+    def _reap(self) -> None:
+        for process, code in _ended():
+            begun = self._children.pop(process, None)
+            if begun is None:
+                continue
+            _forget_figures(process)
+            self._missing += 1
+            early = time.monotonic() - begun < EARLY
+            self._early = self._early + 1 if early else 0
+            self._worked |= not early
+            _log.warning("process %d ended with %d; another one takes its place", process, code)
+
+    def _has_worked(self) -> bool:
+        """True if a server that worked has lost its processes; it is to come back."""
+        now = time.monotonic()
+        self._worked |= any(now - begun >= EARLY for begun in self._children.values())
+        return self._worked
+
+    def _stop(self) -> None:
+        self._tell(signal.SIGTERM)
+        until = time.monotonic() + self._options.notice + 2 * self._options.grace + LAST
+        while self._children and time.monotonic() < until:
+            got = signal.sigtimedwait(_SIGNALS, max(0.0, until - time.monotonic()))
+            if got is not None and got.si_signo in (signal.SIGTERM, signal.SIGINT):
+                self._tell(signal.SIGTERM)
+            for process, _ in _ended():
+                self._children.pop(process, None)
+
+    def _tell(self, number: signal.Signals) -> None:
+        for process in self._children:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, number)
+
+    def _fork(self) -> None:
+        process = os.fork()
+        if process:
+            self._children[process] = time.monotonic()
+            return
+        code = 1
+        try:
+            self._children.clear()
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+            _run(self._options, self._opened, self._sockets)
+            code = 0
+        except KeyboardInterrupt:
+            code = 130
+        except BaseException as error:
+            _log.critical("the process ends: %s", error, extra={"kind": type(error).__name__})
+            _log.debug("%s", traceback.format_exc())
+        finally:
+            # Leave without the parent's clean-up.
+            logging.shutdown()
+            os._exit(code)
+
+
+def _ended() -> Sequence[tuple[int, int]]:
+    """The children that have ended, with their exit codes."""
+    found: list[tuple[int, int]] = []
+    while True:
+        try:
+            process, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return found
+        if not process:
+            return found
+        found.append((process, os.waitstatus_to_exitcode(status)))
+
+
+def _forget_figures(process: int) -> None:
+    from prometheus_client.multiprocess import mark_process_dead
+
+    mark_process_dead(process)  # type: ignore[no-untyped-call]

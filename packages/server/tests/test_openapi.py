@@ -1,0 +1,80 @@
+"""The OpenAPI document: it describes every call, and real answers fit it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import httpx
+import jsonschema_rs
+import pytest
+
+from agentic_kernel_engine import MemoryStore
+from agentic_kernel_server.openapi import document
+from agentic_kernel_server.routes import ROUTES
+
+from .fronts import fronted
+
+DOCUMENT: dict[str, Any] = json.loads(document())
+
+
+def test_it_describes_every_call() -> None:
+    described = {
+        (method.upper(), path) for path, calls in DOCUMENT["paths"].items() for method in calls
+    }
+    assert described >= {(call.method, call.path) for call in ROUTES}
+    names = [
+        call["operationId"]
+        for calls in DOCUMENT["paths"].values()
+        for call in calls.values()
+        if "operationId" in call
+    ]
+    assert len(names) == len(set(names)) == len(ROUTES)
+
+
+def test_every_reference_leads_somewhere() -> None:
+    text = document().decode()
+    for name in DOCUMENT["components"]["schemas"]:
+        text = text.replace(f'"#/components/schemas/{name}"', '""')
+    assert "#/components" not in text
+
+
+def fits(answer: httpx.Response, method: str, path: str) -> None:
+    said = DOCUMENT["paths"][path][method]["responses"][str(answer.status_code)]
+    schema = said["content"]["application/json"]["schema"]
+    whole = {**schema, "components": DOCUMENT["components"]}
+    jsonschema_rs.validator_for(whole).validate(answer.json())
+
+
+async def test_real_answers_fit_it() -> None:
+    async with fronted(MemoryStore()) as (url, _), httpx.AsyncClient(base_url=url) as client:
+        body = {"agent_id": "swe", "input": [1, None, {"a": 1.5}], "labels": {"a": "b"}}
+        made = await client.post("/v0/executions", json=body)
+        fits(made, "post", "/v0/executions")
+        id = made.json()["id"]
+        fits(await client.get("/v0/executions"), "get", "/v0/executions")
+        fits(await client.get("/v0/executions?limit=0"), "get", "/v0/executions")
+        there = f"/v0/executions/{id}"
+        fits(await client.get(there), "get", "/v0/executions/{id}")
+        fits(await client.get("/v0/executions/x"), "get", "/v0/executions/{id}")
+        fits(await client.get(f"{there}/events"), "get", "/v0/executions/{id}/events")
+        signal = await client.post(f"{there}/signal", json={"signal_type": "x"})
+        fits(signal, "post", "/v0/executions/{id}/signal")
+        fits(await client.post(f"{there}/cancel"), "post", "/v0/executions/{id}/cancel")
+        tools = {"tools": [{"id": "a.b"}]}
+        published = await client.post("/v0/runners/r/tools", json=tools)
+        fits(published, "post", "/v0/runners/{id}/tools")
+        fits(await client.get("/v0/tools"), "get", "/v0/tools")
+        fits(await client.get("/v0/health"), "get", "/v0/health")
+        fits(await client.get("/v0/ready"), "get", "/v0/ready")
+        assert (await client.get("/v0/openapi.json")).content == document()
+
+
+@pytest.mark.parametrize("call", ROUTES, ids=lambda call: f"{call.method} {call.path}")
+def test_a_call_names_its_parameters_and_its_scope(call: Any) -> None:
+    said = DOCUMENT["paths"][call.path][call.method.lower()]
+    named = {each["name"] for each in said["parameters"] if each["in"] == "path"}
+    assert {f"{{{name}}}" in call.path for name in named} <= {True}
+    assert call.path.count("{") == len(named)
+    assert call.scope in said["description"]
+    assert ("requestBody" in said) == (call.body is not None)

@@ -1,0 +1,142 @@
+"""Several servers on one store are one server."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack
+from typing import Any
+
+import rebuno
+from msgspec.structs import replace
+
+from agentic_kernel_engine import MemoryStore
+
+from .balancer import balanced
+from .clients import agent, events_of, runner, seen, streams
+from .serving import QUICK, serving
+
+PATIENT = replace(QUICK, agent_timeout=30.0)
+
+
+@rebuno.tool("compute.square", remote=True)
+async def square(n: int) -> Any: ...
+
+
+@rebuno.tool("compute.square")
+def really(n: int) -> int:
+    return n * n
+
+
+@rebuno.tool("calc.add")
+def add(a: int, b: int) -> int:
+    return a + b
+
+
+@rebuno.tool("danger.launch")
+def launch(n: int) -> str:
+    return f"launched {n}"
+
+
+async def workflow(n: int) -> Any:
+    total = await add(await square(n), 1)
+    total += await rebuno.execution.wait_signal("more")
+    return await launch(total)
+
+
+async def direct(client: rebuno.Client, id: str) -> list[Any]:
+    """Send the signals that the workflow waits for; return its events."""
+    found = []
+    async for event in client.events(id):
+        found.append(event)
+        if event.type == "signal.awaited":
+            await client.send_signal(id, "more", 100)
+        elif event.type == "step.created" and event.payload.get("pending_approval"):
+            yes = {"step_id": event.step_id, "approved": True}
+            await client.send_signal(id, "step.approve", yes)
+    return found
+
+
+async def test_client_agent_and_runner_are_each_at_another_server() -> None:
+    store = MemoryStore()
+    async with AsyncExitStack() as stack:
+        enter = stack.enter_async_context
+        (one, _), (two, _), (three, _) = [await enter(serving(store)) for _ in range(3)]
+        client = await enter(rebuno.Client(one))
+        await enter(runner(three, "r", really))
+        await enter(agent(two, "swe", workflow))
+        made = await client.create("swe", {"n": 6})
+        told = await direct(client, made.id)
+        ended = await client.get(made.id)
+    assert ended.output == "launched 137"
+    assert [event.sequence for event in told] == sorted({event.sequence for event in told})
+
+
+async def test_intents_that_reach_another_server_than_the_stream_are_answered() -> None:
+    store = MemoryStore()
+    async with AsyncExitStack() as stack:
+        enter = stack.enter_async_context
+        (one, first), (two, second) = [await enter(serving(store)) for _ in range(2)]
+        client = await enter(rebuno.Client(one))
+        # The stream is the first connection of each; every later one goes to the other server.
+        await enter(agent(await enter(balanced(one, two, two, two)), "swe", workflow))
+        await enter(runner(await enter(balanced(two, one, one, one)), "r", really))
+        made = await client.create("swe", {"n": 6})
+        told = await direct(client, made.id)
+        streamed = [len(list(each.parts.agents)) for each in (first, second)]
+    assert told[-1].payload == {"output": "launched 137"}
+    assert streamed == [1, 0]
+
+
+async def test_a_consumer_that_reconnects_to_another_server_keeps_its_session() -> None:
+    store = MemoryStore()
+    go = asyncio.Event()
+
+    async def handler() -> Any:
+        first = await square(3)
+        await go.wait()
+        return first + await square(4)
+
+    async with AsyncExitStack() as stack:
+        enter = stack.enter_async_context
+        (one, first), (two, second) = [await enter(serving(store, PATIENT)) for _ in range(2)]
+        client = await enter(rebuno.Client(two))
+        await enter(runner(two, "r", really))
+        made_agent = await enter(agent(one, "swe", handler))
+        made = await client.create("swe", {})
+        await seen(client, made.id, "step.succeeded")
+        made_agent._client._http.base_url = two
+        (stream,) = await streams(first, 1)
+        stream.cut()
+        await streams(second, 1)
+        go.set()
+        told = await events_of(client, made.id)
+    types = [event.type for event in told]
+    assert told[-1].payload == {"output": 25}
+    assert types.count("execution.started") == 1
+
+
+async def test_a_server_that_stops_hands_its_executions_over() -> None:
+    store = MemoryStore()
+    go = asyncio.Event()
+
+    async def handler() -> Any:
+        first = await square(3)
+        await go.wait()
+        return first + await square(4)
+
+    async with AsyncExitStack() as stack:
+        enter = stack.enter_async_context
+        two, second = await enter(serving(store, PATIENT))
+        client = await enter(rebuno.Client(two))
+        await enter(runner(two, "r", really))
+        async with AsyncExitStack() as inner:
+            one, _ = await inner.enter_async_context(serving(store, PATIENT))
+            made_agent = await enter(agent(one, "swe", handler))
+            made = await client.create("swe", {})
+            await seen(client, made.id, "step.succeeded")
+            made_agent._client._http.base_url = two
+        await streams(second, 1)
+        go.set()
+        told = await events_of(client, made.id)
+    assert told[-1].payload == {"output": 25}
+    assert [event.type for event in told].count("execution.started") == 1
