@@ -113,6 +113,8 @@ class APIPlanner(ABC):
     """The vendor's prices by model."""
     answering: ClassVar[type[AnswerOptions]] = AnswerOptions
     """Checks the options of an answer."""
+    unopened: ClassVar[str] = names.AUTHENTICATION
+    """The failure of a call whose client cannot be made."""
     pings: ClassVar[float] = 10
     """A server that sends only signs of life may take this many times ``timeout`` for the next
     event: a model may think for long without output."""
@@ -293,8 +295,7 @@ class APIPlanner(ABC):
         try:
             client = await self._client.open()
         except CannotStart as error:
-            name = names.AUTHENTICATION if self._client.needs_key else names.CONNECTION
-            raise self._refused(name, error.reason) from error
+            raise self._refused(self.unopened, error.reason) from error
         shown = self._shown(context, options)
         choice = options.choice(context)
         known = ("auto", "none", "required", *(each.name for each in shown), *self._hosted())

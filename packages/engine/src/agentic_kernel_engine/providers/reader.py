@@ -137,6 +137,8 @@ def plan_of(
     if end in CUT:
         name, message = CUT[end]
         said = answer.text or answer.refusal
+        if answer.refusal:
+            message = f"{message}: {answer.refusal}"
         raise Unusable(name, message, text=said or None, category=answer.category)
     ids = [call.id for call in answer.calls if call.id]
     if len(set(ids)) != len(ids):
