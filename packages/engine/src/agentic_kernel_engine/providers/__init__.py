@@ -13,7 +13,7 @@ from .answers import (
     json_of,
 )
 from .client import SDKClient
-from .connection import sent, unsent
+from .connection import Refused, sent, unsent
 from .conversation import Call, Heard, Message, Result, Said, conversation, provider
 from .edges import (
     address_problem,
@@ -81,7 +81,7 @@ __all__ = [
     "ProviderPlanner",
     "ProviderRuntime",
     "Reader",
-    "Redactor",
+    "Redactor", "Refused",
     "Result",
     "RuntimeOptions",
     "SDKClient",

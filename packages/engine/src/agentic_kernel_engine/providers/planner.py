@@ -283,7 +283,8 @@ class APIPlanner(ABC):
             raise self._failure(error, response, reader) from None
         finally:
             if self._streams and response is not None:
-                await getattr(response, "aclose", response.close)()
+                close = getattr(response, "aclose", None) or response.close
+                await close()
         for piece in redactor.rest():
             yield piece
         yield plan
@@ -349,12 +350,16 @@ class APIPlanner(ABC):
         return self._client.secrets.plan(whole)
 
     def _usage(self, answer: Answer, context: Context) -> Usage:
-        if answer.usage is not None:
-            return self._priced(answer.usage)
-        # If the server reports no usage, the worst case counts, so that limits still hold.
-        left = context.remaining
+        # For what the server does not report, the worst case counts, so that limits still hold.
+        counted, left = answer.usage, context.remaining
         limited = (left.input_tokens, left.output_tokens, left.cost) != (None, None, None)
-        return self.worst_case(context) if limited else NOTHING_USED
+        if counted is None:
+            return self.worst_case(context) if limited else NOTHING_USED
+        if answer.uncounted and limited:
+            worst = self.worst_case(context)
+            unknown = {name: getattr(worst, name) for name in answer.uncounted}
+            counted = Counted(msgspec.structs.replace(counted.usage, **unknown), counted.written)
+        return self._priced(counted)
 
     def _priced(self, counted: Counted) -> Usage:
         price = self._price()

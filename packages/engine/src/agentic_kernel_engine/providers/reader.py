@@ -65,6 +65,8 @@ class Answer:
     """Further data for `Plan.provider`."""
     usage: Counted | None = None
     """None if the server did not report it."""
+    uncounted: Sequence[str] = ()
+    """The fields of the usage that the server did not report."""
     model: str = ""
 
 
