@@ -16,6 +16,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx
 from figure import Figure
 from imports import imported
 from interrupted import Pieces, slowest
@@ -23,8 +24,8 @@ from ollama import AsyncClient
 
 from agentic_kernel import Task
 from agentic_kernel_engine import Limits, tool
+from agentic_kernel_engine.providers import http_options
 from agentic_kernel_ollama import OllamaRuntime
-from agentic_kernel_ollama.transport import http_options
 
 sys.path.append(str(Path(__file__).parents[1]))
 from integration.peers.aimock import Aimock
@@ -107,7 +108,7 @@ def count() -> int:
 
 @asynccontextmanager
 async def _client(peer: Aimock) -> AsyncIterator[Any]:
-    client: Any = AsyncClient(peer.url, **http_options(120.0))
+    client: Any = AsyncClient(peer.url, **http_options(httpx, 120.0))
     yield client
     await client.close()
 

@@ -101,11 +101,12 @@ async def _ours(url: str) -> float:
 
 async def _bare(url: str) -> float:
     """The same conversation by the SDK alone, on the same kind of client."""
+    import httpx2
     from openai import AsyncOpenAI
 
-    from agentic_kernel_openai.transport import http_client
+    from agentic_kernel_engine.providers import http_client
 
-    http = http_client(120)
+    http = http_client(httpx2, 120)
     client = AsyncOpenAI(api_key=KEY, base_url=url, max_retries=0, http_client=http)
     tools: Any = [
         {
@@ -197,9 +198,10 @@ async def _pauses(url: str) -> Figure:
 
 async def _side_by_side(url: str) -> Figure:
     """Seconds, and that no Task had a thread of its own."""
+    import httpx2
     from openai import AsyncOpenAI
 
-    from agentic_kernel_openai.transport import http_client
+    from agentic_kernel_engine.providers import http_client
 
     async with _runtime(url) as runtime:
         await runtime.run(_task())
@@ -213,7 +215,8 @@ async def _side_by_side(url: str) -> Figure:
         ours = time.perf_counter() - began
         assert all(run.result().status == "success" for run in runs)
         assert most == before, f"{most - before} threads more"
-    client = AsyncOpenAI(api_key=KEY, base_url=url, max_retries=0, http_client=http_client(120))
+    http = http_client(httpx2, 120)
+    client = AsyncOpenAI(api_key=KEY, base_url=url, max_retries=0, http_client=http)
 
     async def call() -> None:
         stream = await client.responses.create(model="gpt-4o", input="Go on.", stream=True)

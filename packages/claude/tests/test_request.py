@@ -6,22 +6,13 @@ from typing import Any
 
 import pytest
 
-from agentic_kernel import InvalidValue
-from agentic_kernel_claude.request import Request, Shape
+from agentic_kernel_claude import ClaudePlanner
+from agentic_kernel_conformance.planner_answers import ask
 from agentic_kernel_conformance.planner_contexts import QUESTION, context, tools
-from agentic_kernel_engine.loop import Plan, Remaining, ToolCall, Turn
+from agentic_kernel_engine.loop import Plan, PlannerError, Remaining, ToolCall, Turn
 from agentic_kernel_engine.plans.observation import Observation
-from agentic_kernel_engine.providers import OFFERS, AnswerOptions
+from agentic_kernel_engine.providers import AnswerOptions, functions
 
-SHAPE: dict[str, Any] = {
-    "impl": "claude",
-    "model": "m",
-    "offers": (),
-    "thinking": None,
-    "cache": False,
-    "parallel": True,
-    "extra": {},
-}
 CLOSED = {
     "type": "object",
     "properties": {"answer": {"type": "integer", "minimum": 0}},
@@ -34,9 +25,10 @@ def body(
     *more: Any, options: AnswerOptions | None = None, shape: Any = None, **changes: Any
 ) -> dict[str, Any]:
     seen = context(QUESTION, changes.pop("tools", tools()[:1]), *more, **changes)
-    asked = Shape(**SHAPE | (shape or {})).request(seen, options or AnswerOptions())
-    assert isinstance(asked, Request)
-    return asked.body
+    planner = ClaudePlanner("m", **(shape or {}))
+    asked = options or AnswerOptions()
+    made, _ = planner._request(seen, asked, functions(seen.tools, planner._offers))
+    return dict(made)
 
 
 def test_the_least() -> None:
@@ -48,7 +40,7 @@ def test_the_least() -> None:
 
 
 def test_tools_and_offers() -> None:
-    asked = body(shape={"offers": [OFFERS["ask_user"]]})
+    asked = body(shape={"offers": ["ask_user"]})
     assert [each["name"] for each in asked["tools"]] == ["add", "ask_user"]
     assert asked["tools"][0]["input_schema"]["required"] == ["a", "b"]
     assert asked["tools"][0]["description"] == "Add two numbers."
@@ -66,7 +58,7 @@ def test_tools_and_offers() -> None:
 )
 def test_the_choice_of_a_tool(choice: str, parallel: bool, sent: Any) -> None:
     options = AnswerOptions(tool_choice=choice)
-    assert body(options=options, shape={"parallel": parallel})["tool_choice"] == sent
+    assert body(options=options, shape={"parallel_tool_calls": parallel})["tool_choice"] == sent
 
 
 def test_only_the_first_answer_is_forced() -> None:
@@ -76,9 +68,11 @@ def test_only_the_first_answer_is_forced() -> None:
     assert asked["tool_choice"] == {"type": "auto"}
 
 
-def test_a_tool_that_is_not_shown_cannot_be_chosen() -> None:
-    with pytest.raises(InvalidValue, match="nope"):
-        body(options=AnswerOptions(tool_choice="nope"))
+async def test_a_tool_that_is_not_shown_cannot_be_chosen() -> None:
+    planner = ClaudePlanner("m", api_key="none", tool_choice="nope")
+    with pytest.raises(PlannerError, match="nope") as caught:
+        await ask(planner, context(QUESTION, tools()))
+    assert caught.value.code == "claude/bad_options"
 
 
 def test_what_is_told_beside_the_conversation() -> None:
@@ -99,7 +93,7 @@ def test_thinking_caching_and_what_else_is_wanted() -> None:
         shape={
             "thinking": {"type": "adaptive"},
             "cache": True,
-            "extra": {"output_config": {"effort": "low"}, "tools": [search], "speed": "fast"},
+            "extra_body": {"output_config": {"effort": "low"}, "tools": [search], "speed": "fast"},
         },
     )
     assert asked["thinking"] == {"type": "adaptive"}

@@ -8,21 +8,28 @@ import pytest
 from anthropic.types import Message, RawMessageStreamEvent
 from pydantic import TypeAdapter
 
-from agentic_kernel_claude.answer import plan_of, usage_of
-from agentic_kernel_claude.prices import PRICES
-from agentic_kernel_claude.request import Request, Shape
-from agentic_kernel_claude.stream import Inconsistent, Reply
+from agentic_kernel_claude import PRICES
+from agentic_kernel_claude.messages import Wire
+from agentic_kernel_claude.stream import Reply
 from agentic_kernel_conformance.planner_contexts import QUESTION, context, tools
 from agentic_kernel_engine.loop import (
     AskUser,
     Delta,
     FinalAnswer,
     Plan,
-    PlannerError,
     Thought,
     ToolCall,
+    Usage,
 )
-from agentic_kernel_engine.providers import OFFERS, AnswerOptions, Failures, Malformed
+from agentic_kernel_engine.providers import (
+    OFFERS,
+    Counted,
+    Malformed,
+    Unusable,
+    conversation,
+    functions,
+    plan_of,
+)
 
 _event: Any = TypeAdapter(RawMessageStreamEvent).validate_python
 USAGE = {"input_tokens": 10, "output_tokens": 1}
@@ -82,18 +89,19 @@ def ended(reason: str = "end_turn", **usage: Any) -> list[Any]:
 
 
 def taken(*events: Any) -> tuple[Reply, list[Delta]]:
-    reply = Reply()
-    deltas = [delta for event in events if (delta := reply.take(event)) is not None]
+    reply = Reply(wire(), 4096)
+    deltas = [delta for event in events for delta in reply.read(event)]
     return reply, deltas
 
 
-def request(**changes: Any) -> Request:
-    shape = Shape("claude", "m", [OFFERS["ask_user"]], None, False, True, {})
-    return shape.request(context(QUESTION, tools(), **changes), AnswerOptions())
+def wire() -> Wire:
+    made = Wire("")
+    made.add(conversation(context(QUESTION, tools()), "claude"))
+    return made
 
 
 def planned(reply: Reply, schema: Any = None) -> Plan:
-    return plan_of(reply, request(), schema, "claude", Failures("claude", {}))
+    return plan_of(reply.answer(), functions(tools(), [OFFERS["ask_user"]]), schema, "claude")
 
 
 def test_text_is_the_final_answer() -> None:
@@ -176,7 +184,7 @@ def test_thinking_is_kept_as_it_was_with_its_signature() -> None:
         {"type": "redacted_thinking", "data": "eHh4"},
         {**CALL, "input": {"a": 1, "b": 2}},
     ]
-    assert plan.provider["before"] == request().wire.fingerprint()
+    assert plan.provider["before"] == wire().fingerprint()
 
 
 def test_what_a_servers_own_tool_did_is_kept_and_no_call_of_ours() -> None:
@@ -276,26 +284,26 @@ def test_events_and_pieces_that_nobody_knows_are_passed_over() -> None:
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_what_is_inconsistent_is_no_answer(name: str, events: list[Any]) -> None:
-    with pytest.raises((Inconsistent, UnicodeEncodeError)):
+    with pytest.raises((Malformed, UnicodeEncodeError)):
         planned(taken(*events)[0])
 
 
 @pytest.mark.parametrize(
-    ("reason", "code"),
+    ("reason", "name"),
     [
-        ("max_tokens", "claude/max_tokens"),
-        ("model_context_window_exceeded", "claude/context_length"),
-        ("refusal", "claude/refusal"),
+        ("max_tokens", "max_tokens"),
+        ("model_context_window_exceeded", "context_length"),
+        ("refusal", "refusal"),
     ],
 )
-def test_an_answer_that_was_cut_fails_also_within_a_call(reason: str, code: str) -> None:
+def test_an_answer_that_was_cut_fails_also_within_a_call(reason: str, name: str) -> None:
     reply, _ = taken(
         began(), *part(0, TEXT, text("So:")), *part(1, CALL, arguments('{"a"')), *ended(reason)
     )
-    with pytest.raises(PlannerError) as caught:
+    with pytest.raises(Unusable) as caught:
         planned(reply)
-    assert caught.value.code == code
-    assert caught.value.metadata == {"text": "So:"}
+    assert caught.value.name == name
+    assert caught.value.metadata == {"text": "So:", "category": None}
 
 
 def test_a_refusal_says_why_if_the_api_does() -> None:
@@ -303,7 +311,7 @@ def test_a_refusal_says_why_if_the_api_does() -> None:
     delta = {"stop_reason": "refusal", "stop_sequence": None, "stop_details": details}
     told = _event({"type": "message_delta", "delta": delta, "usage": {"output_tokens": 1}})
     reply, _ = taken(began(), told, ended()[1])
-    with pytest.raises(PlannerError, match=r"Not this\.") as caught:
+    with pytest.raises(Unusable, match=r"Not this\.") as caught:
         planned(reply)
     assert caught.value.metadata == {"text": "Not this.", "category": "cyber"}
 
@@ -314,18 +322,16 @@ def test_what_was_used_up() -> None:
         *part(0, TEXT, text("x")),
         *ended(output_tokens=50, output_tokens_details={"thinking_tokens": 30}),
     )
-    usage = usage_of(reply, PRICES, "claude-opus-5-5")
-    assert usage is not None
-    assert (usage.input_tokens, usage.cached_tokens) == (130, 100)
-    assert (usage.output_tokens, usage.reasoning_tokens) == (50, 30)
-    assert usage.cost == pytest.approx((10 * 4 + 100 * 0.2 + 20 * 5 + 50 * 20) / 1e6)
+    counted = reply.used()
+    assert counted is not None
+    assert counted == Counted(Usage(130, 50, 100, 30), 20)
+    cost = PRICES["claude-opus-5-5"].cost(*counted)
+    assert cost == pytest.approx((10 * 4 + 100 * 0.2 + 20 * 5 + 50 * 20) / 1e6)
 
 
 def test_later_counts_are_taken_for_those_before() -> None:
     reply, _ = taken(began(), *part(0, TEXT, text("x")), *ended(input_tokens=12))
-    usage = usage_of(reply, {}, "m")
-    assert usage is not None
-    assert (usage.input_tokens, usage.output_tokens, usage.cost) == (12, 5, 0)
+    assert reply.used() == Counted(Usage(12, 5))
 
 
 class TestAtOnce:
@@ -344,7 +350,7 @@ class TestAtOnce:
         )
 
     def plan(self, message: Any) -> Plan:
-        reply = Reply()
+        reply = Reply(wire(), 4096)
         reply.whole(message)
         return planned(reply)
 
@@ -363,5 +369,5 @@ class TestAtOnce:
 
     @pytest.mark.parametrize("other", ["<html>", None, 3, {"type": "message"}], ids=str)
     def test_something_else_is_no_answer(self, other: Any) -> None:
-        with pytest.raises(Inconsistent):
+        with pytest.raises(Malformed):
             self.plan(other)

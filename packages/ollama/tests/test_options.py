@@ -101,5 +101,5 @@ def test_options_are_the_planners_own() -> None:
     planner = OllamaPlanner(MODEL, options=options)
     options["stop"].append("!")
     options["num_ctx"] = 1
-    made = planner._shape.request(seen(), planner._answer, ())
+    made, _ = planner._request(seen(), planner.options, ())
     assert made["options"] == {"stop": ["."], "num_predict": 4096}

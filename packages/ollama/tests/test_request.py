@@ -21,7 +21,7 @@ from agentic_kernel_engine.loop import (
     UserMessage,
 )
 from agentic_kernel_engine.providers import OFFERS, Function
-from agentic_kernel_ollama.request import _tool
+from agentic_kernel_ollama.tools import tool_of
 
 from .asking import add, ask, planning, seen, task, turn
 from .lines import LineServer, done, said
@@ -155,7 +155,7 @@ class TestSchemas:
 
     def sent(self, schema: Mapping[str, Any]) -> dict[str, Any]:
         """A tool as the SDK sends it."""
-        made = _tool(Function("look", "Looks.", schema))
+        made = tool_of(Function("look", "Looks.", schema))
         sent: dict[str, Any] = Tool.model_validate(made).model_dump(exclude_none=True)["function"]
         return sent
 
@@ -196,7 +196,7 @@ class TestSchemas:
 
     def test_offers_are_simple(self) -> None:
         for offer in OFFERS.values():
-            assert "JSON Schema" not in _tool(offer)["function"]["description"]
+            assert "JSON Schema" not in tool_of(offer)["function"]["description"]
 
 
 class TestImages:

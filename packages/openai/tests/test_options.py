@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from typing import Any
 
 import pytest
@@ -12,9 +11,18 @@ from agentic_kernel import CannotStart, InvalidValue, Task
 from agentic_kernel_engine.loop import FinalAnswer
 from agentic_kernel_engine.providers import IMAGES
 from agentic_kernel_openai import OpenAIChatPlanner, OpenAIPlanner, OpenAIRuntime, PlannerOptions
-from agentic_kernel_openai.planner import APIPlanner
 
 from .asking import KEY, PLANNERS, ask, failure, planning, seen, without_tools
+
+GIVEN: dict[str, Any] = {
+    "timeout": 1.0,
+    "max_tokens": 5,
+    "tool_choice": "none",
+    "stream": False,
+    "offers": ["think"],
+    "parallel_tool_calls": False,
+}
+"""A value of each option that None is no value of."""
 
 
 def task(**metadata: Any) -> Task:
@@ -72,9 +80,14 @@ def test_a_client_and_a_key_exclude_each_other() -> None:
         OpenAIPlanner("gpt-4o", client=AsyncOpenAI(api_key=KEY), api_key=KEY)
 
 
-def test_the_options_that_are_documented_are_those_that_are_taken() -> None:
-    taken = set(inspect.signature(APIPlanner.__init__).parameters) - {"self", "model"}
-    assert taken == set(PlannerOptions.__annotations__)
+@pytest.mark.parametrize("name", sorted(PlannerOptions.__annotations__))
+def test_the_options_that_are_documented_are_those_that_are_taken(name: str) -> None:
+    OpenAIPlanner("gpt-4o", **{name: GIVEN.get(name)})  # type: ignore[arg-type]
+
+
+def test_an_option_that_is_not_documented_is_refused() -> None:
+    with pytest.raises(TypeError, match="max_tokenz"):
+        OpenAIPlanner("gpt-4o", max_tokenz=5)  # type: ignore[call-arg]
 
 
 async def test_a_missing_key_is_told_when_a_task_is_dispatched_and_not_before(

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from agentic_kernel_engine.loop import Usage
-from agentic_kernel_engine.providers import Malformed
-from agentic_kernel_openai.answer import Answer
+from agentic_kernel_engine.providers import Answer, Counted, Malformed
 from agentic_kernel_openai.chat_stream import ChatReader
 from agentic_kernel_openai.failures import Reported
 from agentic_kernel_openai.responses_stream import ResponsesReader, answer_of
@@ -60,8 +59,7 @@ def test_a_response_is_read_with_all_that_it_used_up() -> None:
     }
     answer = answer_of(response(REASONING, message("Three."), usage=usage), stored=False)
     assert (answer.text, answer.reasoning, answer.model) == ("Three.", "Hm.", "m")
-    assert answer.usage == Usage(100, 20, 40, 5)
-    assert answer.written == 10
+    assert answer.usage == Counted(Usage(100, 20, 40, 5), 10)
 
 
 @pytest.mark.parametrize(
@@ -156,7 +154,7 @@ def test_chunks_are_put_together_call_by_call() -> None:
         ("c1", "add", '{"a":1}'),
         ("c2", "add", "{}"),
     ]
-    assert answer.usage == Usage(7, 3)
+    assert answer.usage == Counted(Usage(7, 3))
 
 
 def test_calls_that_a_server_does_not_count_are_told_by_their_ids() -> None:
@@ -195,4 +193,4 @@ def test_chunks_that_do_not_fit_together_are_no_answer(chunks: list[Any]) -> Non
 def test_an_end_may_be_told_again_with_what_was_used_up() -> None:
     last = {**chunk("stop"), "usage": {"prompt_tokens": 7, "completion_tokens": 3}}
     answer = chat(chunk("stop", content="Hi"), last)
-    assert (answer.text, answer.usage) == ("Hi", Usage(7, 3))
+    assert (answer.text, answer.usage) == ("Hi", Counted(Usage(7, 3)))

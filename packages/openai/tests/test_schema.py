@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from agentic_kernel_openai.schema import answer_form, in_words
+from agentic_kernel_openai.schema import answer_form
+
+from .asking import ask, planning, without_tools
 
 CLOSED = {
     "type": "object",
@@ -42,7 +44,6 @@ def of(part: Any) -> dict[str, Any]:
 )
 def test_a_schema_is_strict_if_the_vendor_takes_it_so(schema: dict[str, Any], strict: bool) -> None:
     assert answer_form(schema) == {"name": "answer", "schema": schema, "strict": strict}
-    assert in_words(schema) == ""
 
 
 def test_a_schema_that_is_too_deep_is_not_strict() -> None:
@@ -54,12 +55,20 @@ def test_a_schema_that_is_too_deep_is_not_strict() -> None:
     assert form["strict"] is False
 
 
-@pytest.mark.parametrize("schema", [{"type": "integer"}, {"anyOf": [CLOSED]}, {}])
-def test_a_schema_that_the_vendor_does_not_take_is_told_in_words(schema: dict[str, Any]) -> None:
-    assert answer_form(schema) is None
-    assert "JSON Schema" in in_words(schema)
+@pytest.mark.parametrize(
+    ("schema", "worded"),
+    [({"type": "integer"}, True), ({"anyOf": [CLOSED]}, True), ({}, True), (CLOSED, False)],
+)
+async def test_a_schema_that_the_vendor_does_not_take_is_told_in_words(
+    aimock: Any, schema: dict[str, Any], worded: bool
+) -> None:
+    aimock.script({"content": "1"})
+    async with planning("chat", aimock.url) as planner:
+        await ask(planner, without_tools(output_schema=schema))
+    body = aimock.requests()[0].body
+    assert ("JSON Schema" in str(body["messages"])) == worded
+    assert ("response_format" in body) != worded
 
 
 def test_nothing_is_told_about_a_free_answer() -> None:
     assert answer_form(None) is None
-    assert in_words(None) == ""

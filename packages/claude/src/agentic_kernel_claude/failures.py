@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from agentic_kernel_engine.loop import NOTHING_USED, PlannerError
-from agentic_kernel_engine.providers import Failures, unsent
+from agentic_kernel_engine.providers import Failures
 from agentic_kernel_engine.providers import failures as names
 
 CODES: Final[Mapping[str, str]] = {
@@ -56,54 +56,16 @@ VAGUE: Final = ("api_error", "invalid_request_error")
 """Error types that are less exact than the HTTP status."""
 
 
-def expected() -> tuple[type[Exception], ...]:
-    """Return the exceptions that the SDK raises if the server or the connection is at fault.
-
-    The SDK passes on unchanged the transport errors in the middle of a stream, and the errors of
-    its JSON parser.
-    """
+def explained(failures: Failures, error: Exception) -> PlannerError | None:
+    """Return the failure for an error that the server answered with; None for any other error."""
     import anthropic
-    import httpx2
 
-    return (
-        anthropic.AnthropicError,
-        httpx2.HTTPError,
-        httpx2.InvalidURL,
-        httpx2.StreamError,
-        OSError,
-        RecursionError,
-        ValueError,
-    )
-
-
-def translated(error: Exception, failures: Failures) -> PlannerError:
-    """Return the failure for one of the `expected` exceptions."""
-    import anthropic
-    import httpx2
-
-    from .transport import Refused
-
-    cause = error.__cause__ or error
-    none = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout)
-    usage = NOTHING_USED if unsent(error, none) else None
     if isinstance(error, anthropic.APIStatusError):
         return _answered(error, failures)
-    if isinstance(cause, Refused):
-        return failures.failure(names.BAD_RESPONSE, str(cause))
-    if isinstance(error, anthropic.APITimeoutError | httpx2.TimeoutException | TimeoutError):
-        return failures.failure(
-            names.TIMEOUT,
-            "the server did not answer in time; check that it works, or raise timeout= "
-            f"({_said(cause)})",
-            usage=usage,
-        )
     if isinstance(error, anthropic.CredentialsError):
-        return failures.failure(names.AUTHENTICATION, _said(error), usage=NOTHING_USED)
-    if isinstance(error, anthropic.APIConnectionError | httpx2.TransportError | OSError):
-        return failures.failure(names.CONNECTION, _said(cause), usage=usage)
-    return failures.failure(
-        names.BAD_RESPONSE, f"the server's response is not an answer: {_said(error)}"
-    )
+        said = f"{type(error).__name__}: {error}"
+        return failures.failure(names.AUTHENTICATION, said, usage=NOTHING_USED)
+    return None
 
 
 def _answered(error: Any, failures: Failures) -> PlannerError:
@@ -125,7 +87,3 @@ def _answered(error: Any, failures: Failures) -> PlannerError:
         headers=error.response.headers,
         request_id=request_id if isinstance(request_id, str) else None,
     )
-
-
-def _said(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

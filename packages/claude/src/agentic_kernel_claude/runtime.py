@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Final, Unpack
+from typing import ClassVar, Final, Unpack
 
 from agentic_kernel_engine import Store
 from agentic_kernel_engine.inputs import Inputs
-from agentic_kernel_engine.providers import ProviderRuntime, RuntimeOptions, Toolset
+from agentic_kernel_engine.providers import ProviderRuntime, RuntimeOptions, Toolset, parted
 
 from .planner import INPUTS, ClaudePlanner, PlannerOptions
 
@@ -55,8 +55,5 @@ class ClaudeRuntime(ProviderRuntime):
         Raises:
             InvalidValue: A value is out of range or of the wrong type; the error names it.
         """
-        asked: dict[str, Any] = {}
-        rest: Any = {}
-        for name, value in options.items():
-            (asked if name in PlannerOptions.__annotations__ else rest)[name] = value
-        super().__init__(ClaudePlanner(model, **asked), runtime_kind, tools, store, rest)
+        mine, rest = parted(options)
+        super().__init__(ClaudePlanner(model, **mine), runtime_kind, tools, store, rest)

@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from agentic_kernel_engine.loop import NOTHING_USED, PlannerError
-from agentic_kernel_engine.providers import Failures, Malformed, unsent
+from agentic_kernel_engine.loop import PlannerError
+from agentic_kernel_engine.providers import Failures
 from agentic_kernel_engine.providers import failures as names
 
 IMPL: Final = "ollama"
@@ -39,48 +39,23 @@ WORDS: Final = (
 ``server/sched.go`` of github.com/ollama/ollama, November 2026."""
 
 
-class Inconsistent(Malformed):
-    """Error for a response that is not a valid answer."""
-
-
-def translated(error: Exception, failures: Failures, advice: str) -> PlannerError:
-    """Return the failure for an exception that a call of the SDK raised.
+def explained(failures: Failures, error: Exception, advice: str) -> PlannerError | None:
+    """Return the failure for an error that the server answered with; None for any other error.
 
     Args:
-        error: The exception.
         failures: The factory of failures.
+        error: The exception.
         advice: The remedy to name if the server does not have the model.
     """
-    import httpx
     from ollama import ResponseError
 
-    from .transport import Refused
-
-    none = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
-    made = error.__context__ if type(error) is ConnectionError else error
-    usage = NOTHING_USED if made is not None and unsent(made, none) else None
     response = _response(error)
     if response is not None:
         message = _said(getattr(error, "error", None) or response.text)
         return _answered(failures, advice, response.status_code, message, response.headers)
     if isinstance(error, ResponseError):  # In the middle of a stream.
         return _answered(failures, advice, None, _said(error.error), {})
-    if isinstance(error, Refused | Malformed):
-        return failures.failure(names.BAD_RESPONSE, str(error))
-    if isinstance(error, TimeoutError | httpx.TimeoutException):
-        return failures.failure(
-            names.TIMEOUT,
-            "the server did not answer in time; check that it works, or raise timeout= "
-            f"({type(error).__name__})",
-            usage=usage,
-        )
-    if isinstance(error, OSError | httpx.TransportError):
-        cause = error.__context__ if type(error) is ConnectionError else error
-        return failures.failure(names.CONNECTION, _told(cause or error), usage=usage)
-    # Any other exception means that the SDK could not read the server's response.
-    return failures.failure(
-        names.BAD_RESPONSE, f"the server's response is not an answer: {_told(error)}"
-    )
+    return None
 
 
 def _answered(
@@ -123,7 +98,3 @@ def _said(error: Any) -> str:
     if isinstance(error, Mapping):
         error = error.get("message") or error.get("error")
     return error if isinstance(error, str) and error else "the server gives no reason"
-
-
-def _told(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from .failures import Inconsistent
+from agentic_kernel_engine.providers import Malformed
 
 if TYPE_CHECKING:
     from ollama import AsyncClient, ProgressResponse
@@ -40,7 +40,7 @@ async def pulled(client: AsyncClient, model: str) -> AsyncGenerator[str, None]:
                 said = line
                 yield line
     if status != "success":
-        raise Inconsistent("the server stopped pulling the model before its end; pull it again")
+        raise Malformed("the server stopped pulling the model before its end; pull it again")
 
 
 def _line(part: ProgressResponse, status: str) -> str:

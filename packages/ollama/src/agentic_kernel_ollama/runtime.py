@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Unpack
+from typing import ClassVar, Final, Unpack
 
 from agentic_kernel_engine import Store
 from agentic_kernel_engine.inputs import Inputs
-from agentic_kernel_engine.providers import Price, ProviderRuntime, RuntimeOptions, Toolset
+from agentic_kernel_engine.providers import ProviderRuntime, RuntimeOptions, Toolset, parted
 
-from .planner import INPUTS, OllamaPlanner
-
-if TYPE_CHECKING:
-    from ollama import AsyncClient
+from .planner import INPUTS, OllamaPlanner, PlannerOptions
 
 RUNTIME_KIND: Final = "ollama"
 """The ``runtime_kind`` of the Tasks that this runtime serves, unless it is given another."""
+
+
+class OllamaOptions(PlannerOptions, RuntimeOptions, total=False):
+    """Keyword arguments of `OllamaRuntime` for its planner, its Loop and its Host."""
 
 
 class OllamaRuntime(ProviderRuntime):
@@ -40,56 +40,20 @@ class OllamaRuntime(ProviderRuntime):
         store: Store | None = None,
         *,
         tools: Toolset = (),
-        host: str | None = None,
-        api_key: str | None = None,
-        client: AsyncClient | None = None,
-        timeout: float = 120.0,
-        max_tokens: int = 4096,
-        temperature: float | None = None,
-        system: str | None = None,
-        tool_choice: str = "auto",
-        stream: bool = True,
-        offers: Collection[str] = (),
-        prices: Mapping[str, Price] | None = None,
-        context_tokens: int | None = None,
-        parallel_tool_calls: bool = True,
-        think: bool | str | None = None,
-        keep_alive: float | str | None = None,
-        options: Mapping[str, Any] = {},
-        pull: bool = False,
         runtime_kind: str = RUNTIME_KIND,
-        **more: Unpack[RuntimeOptions],
+        **options: Unpack[OllamaOptions],
     ) -> None:
         """Check the options; import, open and ask nothing yet.
 
         Args:
-            model: See `OllamaPlanner`, as for all options that are not listed here.
+            model: E.g. ``qwen3:8b``.
             store: Store of the Tasks; None keeps them in memory.
             tools: Tools that the model may call; see `Loop`.
             runtime_kind: The kind of the Tasks that it serves.
-            **more: See `RuntimeOptions`.
+            **options: The keywords of `OllamaPlanner`, and `RuntimeOptions`.
 
         Raises:
             InvalidValue: A value is out of range or of the wrong type; the error names it.
         """
-        planner = OllamaPlanner(
-            model,
-            host=host,
-            api_key=api_key,
-            client=client,
-            timeout=timeout,
-            max_tokens=max_tokens,
-            temperature=temperature,
-            system=system,
-            tool_choice=tool_choice,
-            stream=stream,
-            offers=offers,
-            prices=prices,
-            context_tokens=context_tokens,
-            parallel_tool_calls=parallel_tool_calls,
-            think=think,
-            keep_alive=keep_alive,
-            options=options,
-            pull=pull,
-        )
-        super().__init__(planner, runtime_kind, tools, store, more)
+        mine, rest = parted(options)
+        super().__init__(OllamaPlanner(model, **mine), runtime_kind, tools, store, rest)

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Unpack
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Unpack
 
 from agentic_kernel import InvalidValue
-from agentic_kernel_engine.loop import Context, Usage
+from agentic_kernel_engine.loop import Context
 from agentic_kernel_engine.providers import AnswerOptions, Function, conversation
 
-from .answer import Answer
 from .chat_messages import messages_of
 from .chat_stream import ChatReader
-from .planner import APIPlanner, PlannerOptions
+from .planner import OpenAIAPIPlanner, PlannerOptions
 from .schema import answer_form
-
-if TYPE_CHECKING:
-    from openai import AsyncOpenAI
 
 _OWN: Final = (".openai.com", ".azure.com")
 """Hosts that accept only ``max_completion_tokens``. Other servers often know only the older
 ``max_tokens``, and would generate without a limit."""
 
 
-class OpenAIChatPlanner(APIPlanner):
+class OpenAIChatPlanner(OpenAIAPIPlanner):
     """A planner on Chat Completions, for the many servers that have no other API.
 
     Args:
@@ -35,8 +31,8 @@ class OpenAIChatPlanner(APIPlanner):
         InvalidValue: A value is not valid; the error names it.
     """
 
-    wire: ClassVar[str] = "openai/chat"
-    said: ClassVar[str] = "messages"
+    wire = "openai/chat"
+    said = "messages"
 
     def __init__(
         self,
@@ -45,14 +41,14 @@ class OpenAIChatPlanner(APIPlanner):
         reasoning_effort: str | None = None,
         **options: Unpack[PlannerOptions],
     ) -> None:
-        super().__init__(model, **options)
+        super().__init__(model, options)
         if reasoning_effort is not None and not isinstance(reasoning_effort, str):
             raise InvalidValue("reasoning_effort", "must be a string, or None")
         self._effort = reasoning_effort
 
     def _request(
         self, context: Context, options: AnswerOptions, shown: Sequence[Function]
-    ) -> dict[str, Any]:
+    ) -> tuple[Mapping[str, Any], ChatReader]:
         told = self._told(context, options)
         request: dict[str, Any] = {
             "messages": messages_of(told, conversation(context, self.wire)),
@@ -73,24 +69,13 @@ class OpenAIChatPlanner(APIPlanner):
             request["reasoning_effort"] = self._effort
         if self._streams:
             request["stream_options"] = {"include_usage": True}
-        return request
+        return self._sent(request, options, shown), ChatReader()
 
-    def _ask(self, client: AsyncOpenAI, request: Mapping[str, Any]) -> Awaitable[Any]:
+    def _ask(self, client: Any, request: Mapping[str, Any]) -> Any:
         given = dict(request)
         if not f".{client.base_url.host}".endswith(_OWN):
             given["max_tokens"] = given.pop("max_completion_tokens")
         return client.chat.completions.create(**given)
-
-    def _reader(self) -> ChatReader:
-        return ChatReader()
-
-    def _read_whole(self, response: Any) -> Answer:
-        return ChatReader().whole(response)
-
-    def _used_by(self, response: Any) -> tuple[Usage, int] | None:
-        reader = ChatReader()
-        reader.take_usage(response)
-        return reader.counted()
 
 
 def _tool(function: Function) -> dict[str, Any]:

@@ -6,12 +6,19 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from agentic_kernel_engine.loop import Delta, Usage
-from agentic_kernel_engine.providers import Asked, Malformed
+from agentic_kernel_engine.providers import (
+    Answer,
+    Asked,
+    Counted,
+    Malformed,
+    Reader,
+    count,
+    got,
+    several,
+    text,
+)
 
-from .answer import Answer, End
-from .reading import count, got, several, text
-
-_ENDS: Final[dict[str, End]] = {"length": "length", "content_filter": "filter"}
+_ENDS: Final[dict[str, Any]] = {"length": "length", "content_filter": "filter"}
 _REASONING: Final = ("reasoning_content", "reasoning")
 """Fields in which compatible servers put a model's reasoning; the API itself has no such field."""
 
@@ -28,7 +35,7 @@ class _Call:
         return Asked(self.id, self.name, "".join(self.arguments))
 
 
-class ChatReader:
+class ChatReader(Reader):
     """Reads a stream of chunks.
 
     Each piece of a call names its call. The reader refuses a piece that does not fit its call, and
@@ -36,7 +43,6 @@ class ChatReader:
     """
 
     def __init__(self) -> None:
-        self.done = False
         self._text: list[str] = []
         self._reasoning: list[str] = []
         self._refusal: list[str] = []
@@ -44,11 +50,14 @@ class ChatReader:
         self._end = ""
         self._usage: Any = None
         self._model = ""
+        self._whole = False
 
     def read(self, event: Any) -> Sequence[Delta]:
         """See `Reader`."""
         self._model = self._model or text(event, "model")
-        usage = self.take_usage(event)
+        usage = got(event, "usage")
+        if usage is not None:
+            self._usage = usage
         pieces: list[Delta] = []
         for choice in several(event, "choices"):
             if got(choice, "index") in (0, None):
@@ -58,31 +67,37 @@ class ChatReader:
 
     def answer(self) -> Answer:
         """See `Reader`."""
-        if not self._end:
+        if not self._end and not self._whole:
             raise Malformed("the stream ended before the answer was complete")
-        return self._answer()
+        if self._end == "tool_calls" and not self._calls:
+            raise Malformed("the finish_reason of the answer is tool_calls, but it has no calls")
+        return Answer(
+            text="".join(self._text),
+            reasoning="".join(self._reasoning),
+            refusal="".join(self._refusal),
+            calls=[call.asked() for call in self._calls],
+            end=_ENDS.get(self._end, "stop"),
+            usage=self._counted(),
+            model=self._model,
+        )
 
-    def whole(self, completion: Any) -> Answer:
-        """Return the answer in a completion that was not streamed; raises as `answer` does."""
-        choices = several(completion, "choices")
+    def whole(self, response: Any) -> None:
+        """See `Reader`."""
+        self._usage, self._whole = got(response, "usage"), True
+        choices = several(response, "choices")
         if not choices:
             raise Malformed("the response has no choices, so it has no answer")
         message = got(choices[0], "message")
-        self._model = text(completion, "model")
-        self._usage = got(completion, "usage")
+        self._model = text(response, "model")
         self._said(message)
         for call in several(message, "tool_calls"):
             self._calls.append(_Call())
             self._piece(self._calls[-1], call)
         self._end = text(choices[0], "finish_reason")
-        return self._answer()
 
-    def take_usage(self, event: Any) -> Any:
-        """Keep the usage in a chunk or a completion, if it has one; return it."""
-        usage = got(event, "usage")
-        if usage is not None:
-            self._usage = usage
-        return usage
+    def used(self) -> Counted | None:
+        """See `Reader`. Some servers report the usage so far with every chunk."""
+        return self._counted() if self._end or self._whole else None
 
     def _delta(self, delta: Any) -> list[Delta]:
         pieces = self._said(delta)
@@ -142,30 +157,7 @@ class ChatReader:
         if self._end:
             raise Malformed("the answer went on after its end")
 
-    def _answer(self) -> Answer:
-        if self._end == "tool_calls" and not self._calls:
-            raise Malformed("the finish_reason of the answer is tool_calls, but it has no calls")
-        answer = Answer(
-            text="".join(self._text),
-            reasoning="".join(self._reasoning),
-            refusal="".join(self._refusal),
-            calls=[call.asked() for call in self._calls],
-            end=_ENDS.get(self._end, "stop"),
-            model=self._model,
-        )
-        answer.usage, answer.written = self.counted() or (None, 0)
-        return answer
-
-    def used(self) -> tuple[Usage, int] | None:
-        """See `Reader`. Some servers report the usage so far with every chunk."""
-        return self.counted() if self._end else None
-
-    def counted(self) -> tuple[Usage, int] | None:
-        """Return the last usage that the server reported; None if there is none.
-
-        Raises:
-            Malformed: A count in it is not valid.
-        """
+    def _counted(self) -> Counted | None:
         usage = self._usage
         if usage is None:
             return None
@@ -177,4 +169,4 @@ class ChatReader:
             count(read, "cached_tokens"),
             count(wrote, "reasoning_tokens"),
         )
-        return counted, count(read, "cache_write_tokens")
+        return Counted(counted, count(read, "cache_write_tokens"))

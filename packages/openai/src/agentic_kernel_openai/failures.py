@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from agentic_kernel_engine.loop import NOTHING_USED, PlannerError
-from agentic_kernel_engine.providers import Failures, unsent
+from agentic_kernel_engine.loop import PlannerError
+from agentic_kernel_engine.providers import Failures
 from agentic_kernel_engine.providers import failures as names
 
 IMPL: Final = "openai"
@@ -80,21 +80,6 @@ _TOO_LONG: Final = re.compile(
 """Words of servers that have no error code for a prompt that does not fit."""
 
 
-class Unusable(Exception):
-    """Error for an answer that cannot become a plan.
-
-    Args:
-        name: The failure, by the names that all providers share.
-        message: The message for people.
-        text: The text that the model wrote.
-    """
-
-    def __init__(self, name: str, message: str, text: str = "") -> None:
-        super().__init__(message)
-        self.name = name
-        self.text = text
-
-
 class Reported(Exception):
     """An error that the server reported instead of an answer, or in the middle of one."""
 
@@ -103,41 +88,21 @@ class Reported(Exception):
         self.codes = [each for each in (code, kind) if isinstance(each, str)]
 
 
-def read_failure(failures: Failures, error: Exception, request_id: str | None) -> PlannerError:
-    """Return the failure for an answer that cannot be used."""
-    if isinstance(error, Unusable):
-        text = error.text or None
-        return failures.failure(error.name, str(error), text=text, request_id=request_id)
-    if isinstance(error, Reported):
-        return _reported(failures, error.codes, str(error), request_id)
-    return failures.failure(names.BAD_RESPONSE, str(error), request_id=request_id)
-
-
-def call_failure(failures: Failures, error: Exception) -> PlannerError:
-    """Return the failure for an exception that a call of the SDK raised."""
-    import httpx2
+def explained(failures: Failures, error: Exception, request_id: str | None) -> PlannerError | None:
+    """Return the failure for an error that the server answered with; None for any other error."""
     import openai
 
+    if isinstance(error, Reported):
+        return _reported(failures, error.codes, str(error), request_id)
     if isinstance(error, openai.APIStatusError):
         return _answered(failures, error)
-    if isinstance(error, openai.APITimeoutError | httpx2.TimeoutException | TimeoutError):
-        return failures.failure(
-            names.TIMEOUT,
-            "the server did not answer in time; check that it works, or raise timeout=",
-            usage=NOTHING_USED if _unsent(error) else None,
-        )
-    if isinstance(error, openai.APIConnectionError | httpx2.TransportError | OSError):
-        return _unconnected(failures, error)
     if type(error) is openai.APIError:
-        codes = [each for each in (error.code, error.type) if isinstance(each, str)]
-        return _reported(failures, codes, error.message, None)
-    # Any other exception means that the SDK could not read the server's response.
-    said = f"{type(error).__name__}: {error}"
-    return failures.failure(names.BAD_RESPONSE, f"the server's response is not an answer: {said}")
+        return _reported(failures, _codes(error), error.message, request_id)
+    return None
 
 
 def _answered(failures: Failures, error: Any) -> PlannerError:
-    codes = [each for each in (error.code, error.type) if isinstance(each, str)]
+    codes = _codes(error)
     if error.status_code in (400, 422) and not _known(codes) and _TOO_LONG.search(error.message):
         codes = ["context_length_exceeded"]
     return failures.answered(
@@ -149,32 +114,16 @@ def _answered(failures: Failures, error: Any) -> PlannerError:
     )
 
 
+def _codes(error: Any) -> list[str]:
+    return [each for each in (error.code, error.type) if isinstance(each, str)]
+
+
 def _said(error: Any) -> str:
     if error.status_code < 400:
         return "the server redirects to another address, and redirects are refused; check base_url"
     body = error.body
     said = body.get("message") if isinstance(body, Mapping) else None
     return said if isinstance(said, str) and said else error.message
-
-
-def _unconnected(failures: Failures, error: Exception) -> PlannerError:
-    from .transport import Refused
-
-    cause = error.__cause__ or error
-    if isinstance(cause, Refused):
-        return failures.failure(names.BAD_RESPONSE, str(cause))
-    said = str(cause) or type(cause).__name__
-    return failures.failure(
-        names.CONNECTION,
-        f"the connection failed: {said}",
-        usage=NOTHING_USED if _unsent(error) else None,
-    )
-
-
-def _unsent(error: Exception) -> bool:
-    import httpx2
-
-    return unsent(error, (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout))
 
 
 def _reported(

@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Unpack
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Unpack
 
-from agentic_kernel_engine.loop import Context, Usage
-from agentic_kernel_engine.providers import AnswerOptions, Function, conversation
+from agentic_kernel_engine.loop import Context
+from agentic_kernel_engine.providers import AnswerOptions, Function, conversation, json_mapping
 
-from .answer import Answer
-from .planner import APIPlanner, PlannerOptions, json_mapping
+from .planner import OpenAIAPIPlanner, PlannerOptions
 from .responses_input import items_of
-from .responses_stream import ResponsesReader, answer_of, used_by
+from .responses_stream import ResponsesReader
 from .schema import answer_form
-
-if TYPE_CHECKING:
-    from openai import AsyncOpenAI
 
 _NOT_REASONING: Final = re.compile(r"gpt-[34].*|chatgpt-.*|.*-chat-latest")
 """OpenAI's models without reasoning: they refuse a request for encrypted reasoning."""
 
 
-class OpenAIPlanner(APIPlanner):
+class OpenAIPlanner(OpenAIAPIPlanner):
     """A planner on the Responses API.
 
     By default the vendor stores nothing: a plan keeps the encrypted reasoning of its answer, and
@@ -38,9 +34,8 @@ class OpenAIPlanner(APIPlanner):
         InvalidValue: A value is not valid; the error names it.
     """
 
-    wire: ClassVar[str] = "openai/responses"
-    said: ClassVar[str] = "input"
-    least_tokens: ClassVar[int] = 16
+    wire = "openai/responses"
+    said = "input"
 
     def __init__(
         self,
@@ -50,7 +45,7 @@ class OpenAIPlanner(APIPlanner):
         store: bool = False,
         **options: Unpack[PlannerOptions],
     ) -> None:
-        super().__init__(model, **options)
+        super().__init__(model, options)
         self._store = store
         self._beside: dict[str, Any] = {"store": store}
         if reasoning is not None:
@@ -60,10 +55,10 @@ class OpenAIPlanner(APIPlanner):
 
     def _request(
         self, context: Context, options: AnswerOptions, shown: Sequence[Function]
-    ) -> dict[str, Any]:
+    ) -> tuple[Mapping[str, Any], ResponsesReader]:
         request: dict[str, Any] = {
             "input": items_of(conversation(context, self.wire)),
-            "max_output_tokens": options.most(context, self.least_tokens),
+            "max_output_tokens": options.most(context, self._least()),
             **self._beside,
         }
         told = self._told(context, options)
@@ -75,19 +70,13 @@ class OpenAIPlanner(APIPlanner):
         form = answer_form(context.output_schema)
         if form is not None:
             request["text"] = {"format": {"type": "json_schema", **form}}
-        return request
+        return self._sent(request, options, shown), ResponsesReader(self._store)
 
-    def _ask(self, client: AsyncOpenAI, request: Mapping[str, Any]) -> Awaitable[Any]:
+    def _least(self) -> int:
+        return 16
+
+    def _ask(self, client: Any, request: Mapping[str, Any]) -> Any:
         return client.responses.create(**request)
-
-    def _reader(self) -> ResponsesReader:
-        return ResponsesReader(self._store)
-
-    def _read_whole(self, response: Any) -> Answer:
-        return answer_of(response, self._store)
-
-    def _used_by(self, response: Any) -> tuple[Usage, int] | None:
-        return used_by(response)
 
 
 def _tool(function: Function) -> dict[str, Any]:

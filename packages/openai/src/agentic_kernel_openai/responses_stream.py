@@ -6,11 +6,19 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from agentic_kernel_engine.loop import Delta, Usage
-from agentic_kernel_engine.providers import Asked, Malformed
+from agentic_kernel_engine.providers import (
+    Answer,
+    Asked,
+    Counted,
+    Malformed,
+    Reader,
+    count,
+    got,
+    several,
+    text,
+)
 
-from .answer import Answer, End
 from .failures import Reported
-from .reading import count, got, several, text
 
 _CHANNELS: Final = {
     "response.output_text.delta": "",
@@ -19,14 +27,14 @@ _CHANNELS: Final = {
     "response.reasoning_text.delta": "reasoning",
 }
 _ENDS: Final = ("response.completed", "response.incomplete", "response.failed")
-_CUT: Final[dict[str, End]] = {"max_output_tokens": "length", "content_filter": "filter"}
+_CUT: Final[dict[str, Any]] = {"max_output_tokens": "length", "content_filter": "filter"}
 _PLAIN: Final = ("message", "function_call")
 """Types of items that can be rebuilt from their text, name and arguments."""
 _TELLING: Final = ("phase", "namespace", "caller")
 """Fields of such an item that cannot be rebuilt."""
 
 
-class ResponsesReader:
+class ResponsesReader(Reader):
     """Reads a stream, and takes the answer from its last event, which holds all of it.
 
     So pieces that come twice or out of order cannot change the answer.
@@ -36,7 +44,6 @@ class ResponsesReader:
     """
 
     def __init__(self, stored: bool) -> None:
-        self.done = False
         self._stored = stored
         self._items: dict[Any, Any] = {}
         self._response: Any = None
@@ -63,7 +70,11 @@ class ResponsesReader:
             raise Malformed("the stream ended before the answer was complete")
         return answer_of(self._response, self._stored, self._items)
 
-    def used(self) -> tuple[Usage, int] | None:
+    def whole(self, response: Any) -> None:
+        """See `Reader`."""
+        self._response = response
+
+    def used(self) -> Counted | None:
         """See `Reader`."""
         return None if self._response is None else used_by(self._response)
 
@@ -96,12 +107,12 @@ def answer_of(response: Any, stored: bool, done: dict[Any, Any] | None = None) -
     # Only the item's own event is sure to have its encrypted reasoning in full.
     kept = [done.get(got(item, "id"), item) if _is_reasoning(item) else item for item in output]
     answer.items = _opaque(kept, stored)
-    answer.usage, answer.written = used_by(response) or (None, 0)
+    answer.usage = used_by(response)
     return answer
 
 
-def used_by(response: Any) -> tuple[Usage, int] | None:
-    """Return the usage in a whole response, and its tokens written to a cache; None if it has none.
+def used_by(response: Any) -> Counted | None:
+    """Return the usage in a whole response; None if it has none.
 
     Raises:
         Malformed: A count in it is not valid.
@@ -116,7 +127,7 @@ def used_by(response: Any) -> tuple[Usage, int] | None:
         count(read, "cached_tokens"),
         count(wrote, "reasoning_tokens"),
     )
-    return counted, count(read, "cache_write_tokens")
+    return Counted(counted, count(read, "cache_write_tokens"))
 
 
 def _read_output(answer: Answer, output: Sequence[Any]) -> None:

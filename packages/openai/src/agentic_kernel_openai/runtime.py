@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Final, Literal, Unpack, cast
+from typing import Any, ClassVar, Final, Literal, Unpack
 
 from agentic_kernel import InvalidValue
 from agentic_kernel_engine import Store
 from agentic_kernel_engine.inputs import Inputs
-from agentic_kernel_engine.providers import ProviderRuntime, RuntimeOptions, Toolset
+from agentic_kernel_engine.providers import ProviderRuntime, RuntimeOptions, Toolset, parted
 
 from .chat import OpenAIChatPlanner
 from .planner import INPUTS, PlannerOptions
@@ -25,9 +25,6 @@ class OpenAIOptions(PlannerOptions, RuntimeOptions, total=False):
     """See `OpenAIPlanner`."""
     reasoning_effort: str | None
     """See `OpenAIChatPlanner`."""
-
-
-_PLANNERS: Final = frozenset({*PlannerOptions.__annotations__, "reasoning", "reasoning_effort"})
 
 
 class OpenAIRuntime(ProviderRuntime):
@@ -68,10 +65,7 @@ class OpenAIRuntime(ProviderRuntime):
         runtime_kind: str = RUNTIME_KIND,
         **options: Unpack[OpenAIOptions],
     ) -> None:
-        mine: dict[str, Any] = {}
-        rest: dict[str, Any] = {}
-        for name, value in options.items():
-            (mine if name in _PLANNERS else rest)[name] = value
+        mine, rest = parted(options)
         planner: OpenAIPlanner | OpenAIChatPlanner
         if api == "responses":
             _refuse(mine, "reasoning_effort", 'is only for api="chat"; use reasoning={"effort": …}')
@@ -81,7 +75,7 @@ class OpenAIRuntime(ProviderRuntime):
             planner = OpenAIChatPlanner(model, **mine)
         else:
             raise InvalidValue("api", 'must be "responses" or "chat"')
-        super().__init__(planner, runtime_kind, tools, store, cast("RuntimeOptions", rest))
+        super().__init__(planner, runtime_kind, tools, store, rest)
 
 
 def _refuse(options: dict[str, Any], name: str, why: str) -> None:

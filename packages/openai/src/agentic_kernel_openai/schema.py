@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-import msgspec
-
 NAME: Final = "answer"
 """Name of the answer's schema in a request."""
 _STRICT: Final = frozenset(
@@ -25,19 +23,11 @@ _DEEPEST: Final = 10
 
 
 def answer_form(schema: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """Return the schema as both APIs take it; None if there is none, or `in_words` gives it."""
+    """Return the schema as both APIs take it; None if there is none, or they take no such one."""
     if schema is None or schema.get("type") != "object":
         return None
     strict = "anyOf" not in schema and _is_strict(schema, _DEEPEST)
     return {"name": NAME, "schema": schema, "strict": strict}
-
-
-def in_words(schema: Mapping[str, Any] | None) -> str:
-    """Return the instruction for a schema that `answer_form` does not cover, or an empty string."""
-    if schema is None or answer_form(schema) is not None:
-        return ""
-    form = msgspec.json.encode(schema).decode()
-    return f"Give the final answer as JSON, and nothing else, that fits this JSON Schema: {form}"
 
 
 def _is_strict(schema: Any, levels: int) -> bool:

@@ -12,10 +12,8 @@ from .answers import (
     final_answer,
     json_of,
 )
-from .connection import (
-    sent,
-    unsent,
-)
+from .client import SDKClient
+from .connection import Refused, sent, unsent
 from .conversation import Call, Heard, Message, Result, Said, conversation, provider
 from .edges import (
     address_problem,
@@ -40,12 +38,16 @@ from .logs import (
 )
 from .offers import OFFERS, Function, Offer, functions, offered
 from .options import AnswerOptions, loop_inputs
+from .planner import APIPlanner, PlannerOptions, json_mapping
 from .pricing import Long, Price, price_of
+from .reader import Answer, Counted, Reader, Unusable, plan_of
+from .reading import count, got, several, text
 from .runtime import (
     ProviderPlanner,
     ProviderRuntime,
     RuntimeOptions,
     Toolset,
+    parted,
     patient,
 )
 from .secrets import (
@@ -54,15 +56,73 @@ from .secrets import (
     keys_in,
     secrets_of,
 )
+from .transport import http_client, http_options
 
 __all__ = [
-    "IMAGES", "OFFERS", "AnswerOptions", "Asked", "Call", "Doubled", "Failures", "Function",
-    "Heard", "Image", "Long", "Malformed", "Message", "Offer", "Price", "ProviderPlanner",
-    "ProviderRuntime", "Redactor", "Result", "RuntimeOptions", "Said", "Secrets", "Toolset",
-    "actions_of", "address_problem", "check_address", "check_flag", "check_key", "check_model",
-    "check_prices", "check_seconds", "conversation", "final_answer", "functions", "images_of",
-    "input_bound", "instructions", "json_of", "key_problem", "keys_in", "loop_inputs", "mask",
+    "IMAGES",
+    "OFFERS",
+    "APIPlanner",
+    "Answer",
+    "AnswerOptions",
+    "Asked",
+    "Call",
+    "Counted",
+    "Doubled",
+    "Failures",
+    "Function",
+    "Heard",
+    "Image",
+    "Long",
+    "Malformed",
+    "Message",
+    "Offer",
+    "PlannerOptions",
+    "Price",
+    "ProviderPlanner",
+    "ProviderRuntime",
+    "Reader",
+    "Redactor", "Refused",
+    "Result",
+    "RuntimeOptions",
+    "SDKClient",
+    "Said",
+    "Secrets",
+    "Toolset",
+    "Unusable",
+    "actions_of",
+    "address_problem",
+    "check_address",
+    "check_flag",
+    "check_key",
+    "check_model",
+    "check_prices",
+    "check_seconds",
+    "conversation",
+    "count",
+    "final_answer",
+    "functions",
+    "got",
+    "http_client",
+    "http_options",
+    "images_of",
+    "input_bound",
+    "instructions",
+    "json_mapping",
+    "json_of",
+    "key_problem",
+    "keys_in",
+    "loop_inputs",
+    "mask",
     "offered",
-    "patient", "price_of", "provider", "retry_after_ms", "secrets_of", "sent",
+    "parted",
+    "patient",
+    "plan_of",
+    "price_of",
+    "provider",
+    "retry_after_ms",
+    "secrets_of",
+    "sent",
+    "several",
+    "text",
     "unsent",
 ]  # fmt: skip

@@ -1,9 +1,14 @@
-"""Connection: sends a request again if its kept-alive connection was closed by the server."""
+"""Connection: a request that a lost connection kept from the server, and the failure of a call."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeVar
+
+from ..plans.ending import PlannerError
+from ..plans.plan import NOTHING_USED
+from . import failures as names
+from .failures import Failures
 
 T = TypeVar("T")
 
@@ -42,6 +47,38 @@ async def sent(
                 raise
 
 
+def broken(failures: Failures, error: Exception, http: Any) -> PlannerError:
+    """Return the failure for an exception of an SDK that no answer of the server explains.
+
+    Args:
+        failures: The factory of failures.
+        error: The exception.
+        http: The SDK's HTTP library, imported.
+    """
+    causes = _causes(error)
+    none = (http.ConnectError, http.ConnectTimeout, http.PoolTimeout)
+    usage = NOTHING_USED if unsent(error, none) else None
+    for cause in causes:
+        if isinstance(cause, Refused):
+            return failures.failure(names.BAD_RESPONSE, str(cause))
+        if isinstance(cause, TimeoutError | http.TimeoutException):
+            return failures.failure(
+                names.TIMEOUT,
+                "the server did not answer in time; check that it works, or raise timeout= "
+                f"({type(cause).__name__})",
+                usage=usage,
+            )
+        if isinstance(cause, OSError | http.TransportError):
+            told = next((each for each in causes if isinstance(each, http.TransportError)), cause)
+            return failures.failure(
+                names.CONNECTION, f"the connection failed: {_said(told)}", usage=usage
+            )
+    # Any other exception means that the SDK could not read the server's response.
+    return failures.failure(
+        names.BAD_RESPONSE, f"the server's response is not an answer: {_said(error)}"
+    )
+
+
 def unsent(error: BaseException, kinds: tuple[type[BaseException], ...]) -> bool:
     """True if the request of a failed call never left: no connection was made for it.
 
@@ -49,14 +86,29 @@ def unsent(error: BaseException, kinds: tuple[type[BaseException], ...]) -> bool
         error: The exception of the call, or of the SDK around it.
         kinds: The HTTP library's exceptions for a connection that was not made.
     """
-    cause: BaseException | None = error
-    for _ in range(_DEEPEST):
-        if cause is None:
-            return False
+    for cause in _causes(error):
         if isinstance(cause, kinds):
             return SENT_BEFORE not in getattr(cause, "__notes__", ())
-        cause = cause.__cause__
     return False
+
+
+def _causes(error: BaseException) -> list[BaseException]:
+    """Return an exception and its causes; an SDK may hide the cause of its own `OSError`."""
+    causes: list[BaseException] = []
+    cause: BaseException | None = error
+    while cause is not None and len(causes) < _DEEPEST:
+        causes.append(cause)
+        hidden = cause.__context__ if isinstance(cause, OSError) else None
+        cause = cause.__cause__ or hidden
+    return causes
+
+
+def _said(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+
+
+class Refused(Exception):
+    """Error for a response that the client does not read: it is too long or compressed."""
 
 
 class _Way:

@@ -110,6 +110,15 @@ class ProviderRuntime(Host):
             await self.planner.close()
 
 
+def parted(options: Mapping[str, Any]) -> tuple[dict[str, Any], RuntimeOptions]:
+    """Return the keywords of a ready-made runtime in two parts: the planner's, and the rest."""
+    planner: dict[str, Any] = {}
+    rest: Any = {}
+    for name, value in options.items():
+        (rest if name in RuntimeOptions.__annotations__ else planner)[name] = value
+    return planner, rest
+
+
 def patient(impl: str, kinds: Collection[str] = TRANSIENT) -> Retry:
     """A `Retry` that repeats a call after a transient failure, two times at most."""
     return Retry([f"{impl}/{kind}" for kind in kinds], times=2)

@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agentic_kernel import InvalidValue
-from agentic_kernel_engine import values
-from agentic_kernel_engine.loop import LARGEST
-from agentic_kernel_engine.providers import Malformed
+
+from .. import values
+from ..plans.plan import LARGEST
+from .answers import Malformed
 
 
 def got(value: Any, name: str) -> Any:

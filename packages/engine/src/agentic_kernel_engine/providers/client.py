@@ -1,0 +1,163 @@
+"""SDKClient: holds a vendor's client, imported and made when its planner first needs it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from importlib import import_module
+from typing import Any, ClassVar
+
+from agentic_kernel import CannotStart, InvalidValue
+
+from .edges import address_problem, key_problem
+from .logs import mask
+from .secrets import Secrets, keys_in, secrets_of
+from .transport import http_client
+
+
+class SDKClient(ABC):
+    """Holds the client of one planner: the user's own, or one that it makes.
+
+    Args:
+        own: The user's client; it is never closed.
+        timeout: Seconds; see `transport.http_options`.
+        **given: The values of `keywords`; None for one that the user did not give.
+
+    Raises:
+        InvalidValue: A value is not valid; the error names it.
+    """
+
+    sdk: ClassVar[str]
+    """The module of the SDK."""
+    http: ClassVar[str]
+    """The module of the HTTP library that the SDK uses."""
+    keywords: ClassVar[tuple[str, ...]] = ("api_key", "base_url")
+    """The keywords that make a client, beside ``client`` and ``timeout``: `address`, and keys."""
+    address: ClassVar[str] = "base_url"
+    """The keyword of the server's address."""
+    address_variable: ClassVar[str]
+    """The environment variable of the server's address."""
+    key_variables: ClassVar[tuple[str, ...]]
+    """The environment variables of keys; the first is the one to tell of."""
+    needs_key: ClassVar[bool] = True
+    """True if a call needs a key of `keywords` or of `key_variables`."""
+
+    def __init__(self, own: Any, timeout: float, **given: str | None) -> None:
+        for name, value in given.items():
+            if value is not None:
+                problem = (
+                    self.address_problem(value) if name == self.address else key_problem(value)
+                )
+                if problem:
+                    raise InvalidValue(name, problem)
+        if own is not None:
+            self.check(own)
+            if any(value is not None for value in given.values()):
+                *first, last = given
+                raise InvalidValue(
+                    "client",
+                    f"cannot be combined with {', '.join(first)} or {last}; set these on the "
+                    "client",
+                )
+        self.own = own
+        self.timeout = timeout
+        self.given = given
+        self._client: Any = None
+
+    async def open(self) -> Any:
+        """Return the client, with the SDK's retries off, because the Loop decides about retries.
+
+        The first call imports the SDK in a thread: the import takes a second or more, and other
+        Tasks go on meanwhile.
+
+        Raises:
+            CannotStart: There is no valid key, or the address in the environment is not valid; the
+                error says what to do.
+        """
+        if self._client is None:
+            if self.own is None:
+                self.check_environment()
+            if self.sdk not in sys.modules:
+                await asyncio.to_thread(import_module, self.sdk)
+            if self._client is None:
+                self._client = self.make() if self.own is None else self.share(self.own)
+                mask(self.sdk, "httpx2", "httpcore2", "httpx", "httpcore")
+        return self._client
+
+    @property
+    def secrets(self) -> Secrets:
+        """The keys that the client sends, which must not appear in any output."""
+        keys: set[Any] = {self.given.get("api_key"), *map(os.environ.get, self.key_variables)}
+        client = self._client or self.own
+        if client is not None:
+            keys.update(self.keys_of(client))
+        return secrets_of(*sorted(key for key in keys if isinstance(key, str) and key))
+
+    async def close(self) -> None:
+        """Close the client, unless it is the user's own; `open` makes a new one later."""
+        client, self._client = self._client, None
+        if client is not None and self.own is None:
+            await client.close()
+
+    @abstractmethod
+    def check(self, own: Any) -> None:
+        """Refuse an object of the user that is not an asynchronous client of the SDK.
+
+        Raises:
+            InvalidValue: It is not one; the path is ``client``.
+        """
+
+    @abstractmethod
+    def make(self) -> Any:
+        """Return a new client on `http_client`.
+
+        Raises:
+            CannotStart: The SDK finds no key.
+        """
+
+    def share(self, own: Any) -> Any:
+        """Return the user's client with its retries off."""
+        return own.with_options(max_retries=0)
+
+    def keys_of(self, client: Any) -> Iterable[Any]:
+        """Return the keys that a client sends."""
+        yield from (getattr(client, name, None) for name in ("api_key", "auth_token"))
+        yield from keys_in(getattr(client, "_custom_headers", {}))
+
+    def address_problem(self, address: Any) -> str:
+        """Return the fault of an address, or an empty string."""
+        return address_problem(address)
+
+    def http_client(self) -> Any:
+        """Return a new HTTP client of the SDK's library."""
+        return http_client(import_module(self.http), self.timeout)
+
+    def check_environment(self) -> None:
+        """Refuse a missing or bad key, and a bad address, before the SDK reads them.
+
+        Raises:
+            CannotStart: See `open`.
+        """
+        if not self.given.get("api_key"):
+            found = {name: key for name in self.key_variables if (key := os.environ.get(name))}
+            for name, key in found.items():
+                problem = key_problem(key)
+                if problem:
+                    raise CannotStart(f"the environment variable {name} {problem}")
+            if self.needs_key and not found:
+                raise self.no_key()
+        address = os.environ.get(self.address_variable)
+        if address and self.given.get(self.address) is None:
+            problem = self.address_problem(address)
+            if problem:
+                raise CannotStart(f"the environment variable {self.address_variable} {problem}")
+
+    def no_key(self) -> CannotStart:
+        """Return the error for a missing key."""
+        return CannotStart(
+            f"there is no API key: set the environment variable {self.key_variables[0]}, or give "
+            "api_key=; if your server needs no key, give any text"
+        )

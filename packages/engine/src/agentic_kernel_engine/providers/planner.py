@@ -1,0 +1,405 @@
+"""APIPlanner: the base class of planners that ask a model through a vendor's SDK."""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, Awaitable, Collection, Mapping, Sequence
+from contextlib import aclosing, suppress
+from functools import partial
+from importlib import import_module
+from typing import Any, ClassVar, Final, TypedDict
+
+import msgspec
+
+from agentic_kernel import CannotStart, InvalidValue, Task
+
+from .. import values
+from ..inputs import Inputs
+from ..plans.ending import PlannerError
+from ..plans.plan import NOTHING_USED, Delta, Plan, Usage
+from ..seams.planner import Context
+from . import failures as names
+from .answers import Malformed
+from .client import SDKClient
+from .connection import broken
+from .edges import check_flag, check_model, check_prices, check_seconds
+from .failures import Failures
+from .forecast import input_bound
+from .instructions import instructions
+from .offers import Function, functions, offered
+from .options import AnswerOptions
+from .pricing import Price, price_of
+from .reader import Answer, Counted, Reader, Unusable, plan_of
+from .secrets import Redactor
+
+REST_SECONDS: Final = 0.1
+"""Seconds to read the rest of a response after the end of its answer: only a response that was read
+to its end leaves its connection for the next call."""
+_TOLD: Final = "Give the final answer as JSON alone, which fits this JSON Schema:\n"
+_END: Final = object()
+
+
+class PlannerOptions(TypedDict, total=False):
+    """Keyword arguments of every provider's planner."""
+
+    api_key: str | None
+    """None for the environment variable of the provider."""
+    timeout: float
+    """Seconds without data from the server until the call fails; without ``stream``, for the whole
+    answer. 120 by default."""
+    max_tokens: int
+    """See `AnswerOptions`; 4096 by default. A Task overrides this option and the next three by
+    ``<provider>/<name>`` in its metadata."""
+    temperature: float | None
+    system: str | None
+    tool_choice: str
+    stream: bool
+    """True (the default) to receive the answer piece by piece."""
+    offers: Collection[str]
+    """Names of the Loop's actions that the planner offers to the model as functions; see
+    `agentic_kernel_engine.providers.OFFERS`."""
+    prices: Mapping[str, Price] | None
+    """Prices by model; None for those of the provider."""
+    context_tokens: int | None
+    """Tokens of the model's context: `worst_case` counts no prompt as longer. None if only the
+    length of the prompt is the bound."""
+    parallel_tool_calls: bool
+    """True (the default) if one answer may call several functions."""
+
+
+_DEFAULTS: Final[Mapping[str, Any]] = {
+    "timeout": 120.0,
+    "max_tokens": 4096,
+    "temperature": None,
+    "system": None,
+    "tool_choice": "auto",
+    "stream": True,
+    "offers": (),
+    "prices": None,
+    "context_tokens": None,
+    "parallel_tool_calls": True,
+}
+
+
+class APIPlanner(ABC):
+    """A planner that asks a model through a vendor's SDK.
+
+    A provider says only: its request, how to read an event, how to explain an error, its prices and
+    its names. One planner serves any number of Tasks at the same time, on one pool of connections.
+    It keeps nothing of a run.
+
+    Args:
+        model: Name of the model.
+        options: The provider's keywords; see `PlannerOptions`.
+        extra: Further fields of each request; ``tools`` in it are added to the other tools.
+
+    Raises:
+        InvalidValue: A value is not valid; the error names it.
+        TypeError: There is no such keyword.
+    """
+
+    impl: str
+    """The first part of its failure codes, and of the keys by which a Task sets its options."""
+    wire: ClassVar[str]
+    """The API whose opaque items its plans hold."""
+    inputs: ClassVar[Inputs]
+    """The inputs that it takes."""
+    client: ClassVar[type[SDKClient]]
+    """The holder of its client."""
+    codes: ClassVar[Mapping[str, str]]
+    """Name of each of the vendor's error codes."""
+    listed: ClassVar[Mapping[str, Price]] = {}
+    """The vendor's prices by model."""
+    answering: ClassVar[type[AnswerOptions]] = AnswerOptions
+    """Checks the options of an answer."""
+    unopened: ClassVar[str] = names.AUTHENTICATION
+    """The failure of a call whose client cannot be made."""
+    pings: ClassVar[float] = 10
+    """A server that sends only signs of life may take this many times ``timeout`` for the next
+    event: a model may think for long without output."""
+
+    def __init__(
+        self, model: str, options: Mapping[str, Any], extra: Mapping[str, Any] | None = None
+    ) -> None:
+        keywords = {"client", *self.client.keywords}
+        given: dict[str, Any] = {**_DEFAULTS, **options}
+        for name in given.keys() - _DEFAULTS.keys() - keywords:
+            raise TypeError(f"{type(self).__name__}() has no keyword argument {name!r}")
+        check_model(model)
+        check_seconds(given["timeout"])
+        check_flag(given["stream"], "stream")
+        check_flag(given["parallel_tool_calls"], "parallel_tool_calls")
+        check_prices(given["prices"])
+        context_tokens = given["context_tokens"]
+        if context_tokens is not None and (type(context_tokens) is not int or context_tokens < 1):
+            raise InvalidValue("context_tokens", "must be a whole number of at least 1, or None")
+        self.model = model
+        """The model's name, as requests give it."""
+        self.options = self.answering(
+            given["max_tokens"], given["temperature"], given["system"], given["tool_choice"]
+        )
+        self._timeout: float = given["timeout"]
+        self._streams: bool = given["stream"]
+        self._offers = offered(given["offers"])
+        self._prices = self.listed if given["prices"] is None else dict(given["prices"])
+        self._context_tokens: int | None = context_tokens
+        self._parallel: bool = given["parallel_tool_calls"]
+        self._extra = json_mapping("extra_body", {} if extra is None else extra)
+        self._client = self.client(
+            given.get("client"),
+            self._timeout,
+            **{name: given.get(name) for name in self.client.keywords},
+        )
+
+    async def accept(self, task: Task) -> None:
+        """Refuse a Task that this planner cannot serve.
+
+        Raises:
+            CannotStart: An option of the Task is unknown or not valid, or there is no valid key.
+        """
+        self.inputs.check(task)
+        self.options.accept(task, self.impl)
+        await self._client.open()
+
+    async def close(self) -> None:
+        """Close the client, unless it is the user's own."""
+        await self._client.close()
+
+    def worst_case(self, context: Context) -> Usage:
+        """Return the most that one call may use up; tools that the server runs do not count.
+
+        Raises:
+            PlannerError: ``no_price`` if the run limits its cost and the model has no price;
+                ``bad_options``.
+        """
+        options = self._options(context)
+        shown = self._shown(context, options)
+        told = self._told(context, options) + _json(self._extra)
+        read = input_bound(context, shown, told)
+        if self._context_tokens is not None:
+            read = min(read, self._context_tokens)
+        written = options.most(context, self._least())
+        price = self._price()
+        if price is not None:
+            return Usage(read, written, cost=price.most(read, written))
+        if context.remaining.cost is None:
+            return Usage(read, written)
+        raise self.failures.failure(
+            names.NO_PRICE,
+            f"the run has a max_cost, but {self.model} has no price; give one in prices=, or "
+            "remove max_cost",
+        )
+
+    def plan(self, context: Context) -> AsyncGenerator[Delta | Plan, None] | Awaitable[Plan]:
+        """Return the pieces of the answer as they come, then the plan; leaving them ends the call.
+
+        Without streaming, return an awaitable of the plan.
+
+        Raises:
+            PlannerError: Its code is `impl`, a slash and a name of `providers.failures`.
+        """
+        return self._pieces(context) if self._streams else self._whole(context)
+
+    @property
+    def failures(self) -> Failures:
+        """A factory of failures in which the client's keys are redacted."""
+        return Failures(self.impl, self.codes, self._client.secrets)
+
+    @abstractmethod
+    def _request(
+        self, context: Context, options: AnswerOptions, shown: Sequence[Function]
+    ) -> tuple[Mapping[str, Any], Reader]:
+        """Return the arguments of the SDK's method, and the reader of its answer.
+
+        Raises:
+            InvalidValue: An option, or an image of the Task, is not valid.
+        """
+
+    @abstractmethod
+    def _ask(self, client: Any, request: Mapping[str, Any]) -> Awaitable[Any]:
+        """Call the SDK's method; its result is a response, or the iterator of a stream."""
+
+    @abstractmethod
+    def _explain(self, error: Exception, request_id: str | None) -> PlannerError | None:
+        """Return the failure for an error that the server answered with; None for other errors."""
+
+    def _form(self, schema: Mapping[str, Any]) -> Any:
+        """Return an answer's schema as the API takes it; None if it has to be told in words."""
+        return None
+
+    def _least(self) -> int:
+        """Return the smallest token limit of an answer that the API accepts."""
+        return 1
+
+    def _shown(self, context: Context, options: AnswerOptions) -> list[Function]:
+        """Return the functions that the model is shown."""
+        return functions(context.tools, self._offers)
+
+    def _price(self) -> Price | None:
+        """Return the price of the model; None if it has none."""
+        return price_of(self._prices, self.model)
+
+    def _told(self, context: Context, options: AnswerOptions) -> str:
+        """Return the instructions that the model gets in addition to the conversation."""
+        told = [instructions(context, options.system)]
+        schema = context.output_schema
+        if schema is not None and self._form(schema) is None:
+            told.append(_TOLD + _json(schema))
+        return "\n\n".join(filter(None, told))
+
+    async def _whole(self, context: Context) -> Plan:
+        async with aclosing(self._pieces(context)) as pieces:
+            async for piece in pieces:
+                if isinstance(piece, Plan):
+                    return piece
+        raise AssertionError("the pieces end with a plan")
+
+    async def _pieces(self, context: Context) -> AsyncGenerator[Delta | Plan, None]:
+        client, shown, request, reader = await self._prepared(context)
+        redactor, begun, response = Redactor(self._client.secrets), False, None
+        try:
+            async with asyncio.timeout(self._timeout):
+                response = await self._ask(client, request)
+            if not self._streams:
+                reader.whole(response)
+            while self._streams and not reader.done:
+                async with asyncio.timeout(self._timeout * self.pings):
+                    event = await anext(response, _END)
+                if event is _END:
+                    break
+                for piece in reader.read(event):
+                    told = redactor.take(piece)
+                    if told is not None:
+                        yield told
+                if not begun and (bound := reader.begun()) is not None:
+                    begun = True
+                    yield Delta("", usage=self._priced(bound))
+            if reader.done and self._streams:
+                await _rest(response, reader)
+            plan = self._plan(reader.answer(), context, shown)
+        except Exception as error:
+            # The exception quotes the server, and the server may quote the key.
+            raise self._failure(error, response, reader) from None
+        finally:
+            if self._streams and response is not None:
+                close = getattr(response, "aclose", None) or response.close
+                await close()
+        for piece in redactor.rest():
+            yield piece
+        yield plan
+
+    async def _prepared(
+        self, context: Context
+    ) -> tuple[Any, list[Function], Mapping[str, Any], Reader]:
+        options = self._options(context)
+        try:
+            client = await self._client.open()
+        except CannotStart as error:
+            raise self._refused(self.unopened, error.reason) from error
+        shown = self._shown(context, options)
+        choice = options.choice(context)
+        known = ("auto", "none", "required", *(each.name for each in shown), *self._hosted())
+        if choice not in known:
+            raise self._refused(
+                names.BAD_OPTIONS,
+                f"tool_choice is {choice}, and this step has no function of that name; use auto, "
+                "none, required, or the name of a tool or an offer of this step",
+            )
+        try:
+            return client, shown, *self._request(context, options, shown)
+        except InvalidValue as error:
+            raise self._refused(names.BAD_OPTIONS, str(error)) from error
+
+    def _hosted(self) -> list[str]:
+        """Return the names of the tools that the user added to each request."""
+        tools = self._extra.get("tools", ())
+        return [str(each.get("name")) for each in tools if isinstance(each, Mapping)]
+
+    def _options(self, context: Context) -> AnswerOptions:
+        try:
+            return self.options.of(context.task, self.impl)
+        except InvalidValue as error:
+            raise self._refused(names.BAD_OPTIONS, str(error)) from error
+
+    def _refused(self, name: str, message: str) -> PlannerError:
+        """Return the failure of a call that was not sent."""
+        return self.failures.failure(name, message, usage=NOTHING_USED)
+
+    def _failure(self, error: Exception, response: Any, reader: Reader) -> PlannerError:
+        """Return the failure of a call, with its usage as far as the server has told it."""
+        failures, request_id = self.failures, _request_id(response)
+        answered = partial(failures.failure, request_id=request_id)
+        failure = error if isinstance(error, PlannerError) else self._explain(error, request_id)
+        if failure is None and isinstance(error, Unusable):
+            failure = answered(error.name, str(error), **error.metadata)
+        elif failure is None and isinstance(error, Malformed):
+            failure = answered(names.BAD_RESPONSE, str(error))
+        elif failure is None:
+            failure = broken(failures, error, import_module(self.client.http))
+        if failure.usage is None:
+            with suppress(ValueError):
+                counted = reader.used()
+                failure.usage = None if counted is None else self._priced(counted)
+        return failure
+
+    def _plan(self, answer: Answer, context: Context, shown: Sequence[Function]) -> Plan:
+        plan = plan_of(answer, shown, context.output_schema, self.wire)
+        usage = self._usage(answer, context)
+        whole = msgspec.structs.replace(plan, usage=usage, model=plan.model or self.model)
+        return self._client.secrets.plan(whole)
+
+    def _usage(self, answer: Answer, context: Context) -> Usage:
+        # For what the server does not report, the worst case counts, so that limits still hold.
+        counted, left = answer.usage, context.remaining
+        limited = (left.input_tokens, left.output_tokens, left.cost) != (None, None, None)
+        if counted is None:
+            return self.worst_case(context) if limited else NOTHING_USED
+        if answer.uncounted and limited:
+            worst = self.worst_case(context)
+            unknown = {name: getattr(worst, name) for name in answer.uncounted}
+            counted = Counted(msgspec.structs.replace(counted.usage, **unknown), counted.written)
+        return self._priced(counted)
+
+    def _priced(self, counted: Counted) -> Usage:
+        price = self._price()
+        if price is None:
+            return counted.usage
+        cost = price.cost(counted.usage, counted.written)
+        return msgspec.structs.replace(counted.usage, cost=cost)
+
+
+def json_mapping(name: str, value: Any) -> dict[str, Any]:
+    """Check a mapping that the user gave, and return a copy, so that later changes have no effect.
+
+    Raises:
+        InvalidValue: The value is not a mapping, or not valid JSON.
+    """
+    if not isinstance(value, Mapping):
+        raise InvalidValue(name, f"must be a mapping, not {type(value).__name__}")
+    values.check(value, name)
+    made: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(value))
+    return made
+
+
+async def _rest(response: Any, reader: Reader) -> None:
+    """Read the rest of a stream for at most `REST_SECONDS`; ignore errors of the connection."""
+    event: Any = _END
+    with suppress(Exception):
+        async with asyncio.timeout(REST_SECONDS):
+            event = await anext(response, _END)
+    if event is not _END:
+        reader.after(event)
+
+
+def _request_id(response: Any) -> str | None:
+    """Return the vendor's id of a request, if its response has one."""
+    found = getattr(response, "_request_id", None)
+    if found is None:
+        headers = getattr(getattr(response, "response", None), "headers", {})
+        found = headers.get("x-request-id") or headers.get("request-id")
+    return found if isinstance(found, str) else None
+
+
+def _json(value: Mapping[str, Any]) -> str:
+    return msgspec.json.encode(value).decode() if value else ""

@@ -1,0 +1,168 @@
+"""Reader: makes an answer from what a server sends; and the plan from an answer."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, NamedTuple
+
+from ..plans.action import Action, Thought
+from ..plans.plan import Delta, Plan, Usage
+from . import failures as names
+from .answers import Asked, Malformed, actions_of, final_answer
+from .conversation import provider
+from .offers import Function
+
+End = Literal["stop", "paused", "length", "context", "filter", "refusal"]
+
+CUT: Final[Mapping[str, tuple[str, str]]] = {
+    "length": (
+        names.MAX_TOKENS,
+        "the answer reached its token limit before its end; raise max_tokens, or the run's limits "
+        "if less is left of them",
+    ),
+    "context": (
+        names.CONTEXT_LENGTH,
+        "the conversation and the answer do not fit the model's context; shorten the conversation, "
+        "or use a model with a larger context",
+    ),
+    "filter": (names.CONTENT_FILTER, "the vendor's filter stopped the answer"),
+    "refusal": (names.REFUSAL, "the model refuses"),
+}
+"""The failure and its message, by the end of an answer that cannot be used."""
+
+
+class Counted(NamedTuple):
+    """The tokens that a server counted."""
+
+    usage: Usage
+    """Without its cost."""
+    written: int = 0
+    """Input tokens that were written to a cache."""
+
+
+@dataclass(slots=True)
+class Answer:
+    """A whole answer."""
+
+    text: str = ""
+    reasoning: str = ""
+    calls: Sequence[Asked] = ()
+    end: End = "stop"
+    """``paused`` if the server goes on with the same answer at the next request."""
+    reason: str = ""
+    """The server's word for the end of the answer."""
+    refusal: str = ""
+    """The text of a refusal, or its explanation."""
+    category: str | None = None
+    """The vendor's category of a refusal."""
+    items: Sequence[Any] | None = None
+    """The answer in the vendor's form; None if the other fields hold all of it."""
+    before: str = ""
+    """See `provider`."""
+    further: Mapping[str, Any] = field(default_factory=dict)
+    """Further data for `Plan.provider`."""
+    usage: Counted | None = None
+    """None if the server did not report it."""
+    uncounted: Sequence[str] = ()
+    """The fields of the usage that the server did not report."""
+    model: str = ""
+
+
+class Unusable(Exception):
+    """Error for an answer that cannot become a plan.
+
+    Args:
+        name: The failure, by the names that all providers share.
+        message: The message for people.
+        metadata: Of the failure; parts that are None are left out.
+    """
+
+    def __init__(self, name: str, message: str, **metadata: Any) -> None:
+        super().__init__(message)
+        self.name = name
+        self.metadata = metadata
+
+
+class Reader(ABC):
+    """Reads one answer, streamed or whole. Each method raises `Malformed` for what does not fit."""
+
+    done: bool = False
+    """True once no later event can change the answer."""
+
+    @abstractmethod
+    def read(self, event: Any) -> Iterable[Delta]:
+        """Take the next event of a stream, and return the pieces of the answer in it."""
+
+    @abstractmethod
+    def whole(self, response: Any) -> None:
+        """Take an answer that was not streamed."""
+
+    @abstractmethod
+    def answer(self) -> Answer:
+        """Return the whole answer.
+
+        Raises:
+            Malformed: A part of the answer is missing.
+            Unusable: The answer cannot become a plan.
+        """
+
+    @abstractmethod
+    def used(self) -> Counted | None:
+        """Return the most that the answer has used; None if the server has not told it yet."""
+
+    def begun(self) -> Counted | None:
+        """Return the most that an answer at its beginning may use; None if that is not known."""
+        return None
+
+    def after(self, event: Any) -> None:
+        """Take an event after the end of the answer."""
+        return
+
+
+def plan_of(
+    answer: Answer, functions: Sequence[Function], schema: Mapping[str, Any] | None, wire: str
+) -> Plan:
+    """Return the plan from an answer, without its usage.
+
+    Args:
+        functions: The functions that the model was shown.
+        schema: The JSON Schema of a final answer.
+        wire: The API that the answer's opaque items belong to.
+
+    Raises:
+        Unusable: The answer was cut short, or is a refusal.
+        Malformed: The answer is empty, or a call in it is not valid.
+    """
+    end = "refusal" if answer.refusal and answer.end == "stop" else answer.end
+    if end in CUT:
+        name, message = CUT[end]
+        said = answer.text or answer.refusal
+        if answer.refusal:
+            message = f"{message}: {answer.refusal}"
+        raise Unusable(name, message, text=said or None, category=answer.category)
+    ids = [call.id for call in answer.calls if call.id]
+    if len(set(ids)) != len(ids):
+        raise Malformed("two calls in the answer have the same id")
+    if not all(call.name for call in answer.calls):
+        raise Malformed("a call in the answer has no name")
+    actions: tuple[Action, ...]
+    actions, calls = actions_of(answer.calls, functions)
+    if not calls and end == "paused":
+        actions = (Thought(answer.text),)
+    elif not calls:
+        if not answer.text.strip():
+            why = f" ({answer.reason[:40]})" if answer.reason else ""
+            raise Malformed(f"the answer is empty: it has no text and no call{why}")
+        actions = (final_answer(answer.text, schema),)
+    left = provider(wire, answer.items, calls, answer.before)
+    if answer.further:
+        left = {**(left or {"impl": wire}), **answer.further}
+    return Plan(
+        actions,
+        text=answer.text if calls else "",
+        reasoning=answer.reasoning,
+        provider=left,
+        model=answer.model,
+    )
