@@ -178,9 +178,10 @@ async def test_over_http_a_client_needs_the_credential_and_a_signal_ends_it(fold
         "--", *files(folder),
     )  # fmt: skip
     with listening(words) as (url, process):
-        assert httpx.post(url, json={}).status_code == 401
         wrong = {"authorization": f"Bearer {credential[1:]}"}
-        assert httpx.post(url, json={}, headers=wrong).status_code == 401
+        async with httpx.AsyncClient() as plain:
+            assert (await plain.post(url, json={})).status_code == 401
+            assert (await plain.post(url, json={}, headers=wrong)).status_code == 401
         headers = {"authorization": f"Bearer {credential}"}
         for mode in ("auto", "legacy"):
             async with (
