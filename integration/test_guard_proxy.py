@@ -8,17 +8,38 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AsyncExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
 import httpx
 import mcp
+import psutil
 import pytest
 from mcp.client.stdio import StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
+
+from agentic_kernel_engine import Principal
+from agentic_kernel_guard import (
+    CapabilityRequest,
+    CapabilitySpec,
+    DefaultPolicy,
+    Guard,
+    Key,
+    Keyring,
+    MemoryGuardStore,
+    Principals,
+    Registry,
+    SafetyClass,
+    StaticRouter,
+    TokenRefused,
+    ToolsDriver,
+)
+from agentic_kernel_mcp import CHANGED, UNAVAILABLE, HTTPServer, MCPTools, StdioServer
+from agentic_kernel_mcp.serving import Listener, ToolServer, serve_http
 
 from .peers.node import installed, node
 
@@ -178,9 +199,10 @@ async def test_over_http_a_client_needs_the_credential_and_a_signal_ends_it(fold
         "--", *files(folder),
     )  # fmt: skip
     with listening(words) as (url, process):
-        assert httpx.post(url, json={}).status_code == 401
         wrong = {"authorization": f"Bearer {credential[1:]}"}
-        assert httpx.post(url, json={}, headers=wrong).status_code == 401
+        async with httpx.AsyncClient() as web:
+            assert (await web.post(url, json={})).status_code == 401
+            assert (await web.post(url, json={}, headers=wrong)).status_code == 401
         headers = {"authorization": f"Bearer {credential}"}
         for mode in ("auto", "legacy"):
             async with (
@@ -231,3 +253,146 @@ async def test_a_tool_that_changed_is_withheld_until_a_person_accepts_it(folder:
         assert "note" in listed
     assert "it/add" in command("guard", "tools", *pins, "--accept", "add", *changed)[1]
     assert "withheld" not in command("guard", "tools", *pins, *changed)[1]
+
+
+class Child:
+    """A proxy over pipes whose process this test may end as it likes; the protocol is of 2025."""
+
+    def __init__(self, words: list[str]) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        self._last = 0
+        self.ask(
+            "initialize", protocolVersion="2025-06-18", capabilities={},
+            clientInfo={"name": "test", "version": "1"},
+        )  # fmt: skip
+        self._send({"method": "notifications/initialized"})
+
+    def send(self, method: str, **params: Any) -> None:
+        self._last += 1
+        self._send({"id": self._last, "method": method, "params": params})
+
+    def ask(self, method: str, **params: Any) -> Any:
+        self.send(method, **params)
+        assert self.process.stdout is not None
+        while (found := json.loads(self.process.stdout.readline())).get("id") != self._last:
+            pass
+        return found["result"]
+
+    def call(self, name: str, **arguments: Any) -> str:
+        """The first text of a call's result."""
+        found: str = self.ask("tools/call", name=name, arguments=arguments)["content"][0]["text"]
+        return found
+
+    def _send(self, message: dict[str, Any]) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+        self.process.stdin.flush()
+
+    def end(self, how: signal.Signals | None) -> int:
+        """The exit code after a signal, or after the end of its input."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        if how is None:
+            self.process.stdin.close()
+        else:
+            self.process.send_signal(how)
+        code = self.process.wait(60)
+        self.process.stdout.close()
+        with suppress(BrokenPipeError):
+            self.process.stdin.close()
+        return code
+
+
+@pytest.mark.parametrize(
+    ("how", "code"),
+    [(signal.SIGTERM, 143), (signal.SIGINT, 130), (None, 0)],
+    ids=["SIGTERM", "SIGINT", "end of input"],
+)
+def test_the_proxy_and_the_server_end_while_the_client_is_silent(
+    folder: Path, how: signal.Signals | None, code: int
+) -> None:
+    child = Child(proxy(folder, ASK, "--name", "files", "--", *files(folder)))
+    started = psutil.Process(child.process.pid).children(recursive=True)
+    assert started
+    assert child.end(how) == code
+    gone, alive = psutil.wait_procs(started, timeout=60)
+    assert (len(gone), alive) == (len(started), [])
+
+
+def test_a_request_and_its_use_outlive_killed_processes(folder: Path) -> None:
+    log = folder / "log"
+    words = proxy(folder, ASK, "--name", "it", "--", sys.executable, ACTING, "--log", str(log))
+    decide = ("--store", str(folder / "guard.db"), "--keys", str(folder / "keys"), "--yes")
+    hang = {"justification": "to see what a kill leaves"}
+
+    first = Child(words)
+    id = first.call("hang", **hang).rpartition("request ")[2]
+    first.end(signal.SIGKILL)
+    assert command("guard", "approve", id, *decide)[0] == 0
+
+    second = Child(words)
+    second.send("tools/call", name="hang", arguments=hang)
+    while not log.exists():
+        time.sleep(0.01)
+    second.end(signal.SIGKILL)
+    assert log.read_text() == "hangs\n"
+
+    third = Child(words)
+    again = third.call("hang", **hang)
+    assert again.startswith("guard/approval_needed: ")
+    assert id not in again, "the approval was used, although the end of the call is not known"
+    assert third.end(None) == 0
+    assert log.read_text() == "hangs\n"
+    store = ("--store", str(folder / "guard.db"))
+    assert command("guard", "explain", id, *store)[1].startswith(f"{id}: indeterminate")
+    assert command("guard", "verify", *store)[0] == 0
+
+
+@pytest.mark.parametrize("over", ["pipes", "http"])
+async def test_the_five_methods_on_a_real_server(folder: Path, over: str) -> None:
+    upstream: StdioServer | HTTPServer = StdioServer(files(folder)[0], tuple(files(folder)[1:]))
+    path = str(folder / "files" / "a.txt")
+    async with AsyncExitStack() as stack:
+        if over == "http":
+            # The same server behind an address: its tools, served again.
+            inner = await stack.enter_async_context(MCPTools({"inner": upstream}))
+            url = await stack.enter_async_context(serve_http(ToolServer(inner), Listener()))
+            upstream = HTTPServer(url)
+        tools = await stack.enter_async_context(MCPTools({"fs": upstream}))
+        specs = [
+            CapabilitySpec(
+                f"fs/{each.name.rpartition('__')[2]}", each.description, each.name,
+                arguments=each.input_schema, safety=SafetyClass(each.effect),
+            )
+            for each in tools.tools()
+        ]  # fmt: skip
+        driver = ToolsDriver(tools, source="fs", refusals=(UNAVAILABLE, CHANGED))
+        ann = Principal("ann", roles=frozenset({"admin"}))
+        guard = Guard(
+            Registry(specs), StaticRouter({spec.name: [driver] for spec in specs}),
+            policy=DefaultPolicy(), store=MemoryGuardStore(),
+            keys=Keyring([Key("k1", bytes(range(32)))]), resolver=Principals([ann]),
+        )  # fmt: skip
+        found = await guard.request_capabilities("create a new file or overwrite")
+        assert "fs/write_file" in [each.spec.name for each in found]
+        write = {"path": path, "content": "mail ann@example.org\n"}
+        token = await guard.grant_capability(
+            CapabilityRequest("fs/write_file", write), ann, "the user asked for it"
+        )
+        assert await guard.invoke(token, ann, write) is not None
+        with pytest.raises(TokenRefused):
+            await guard.invoke(token, ann, write)
+        token = await guard.grant_capability(
+            CapabilityRequest("fs/read_text_file", {"path": path}), ann
+        )
+        frame = await guard.invoke(token, ann, {"path": path}, "handle_only")
+        assert frame is not None
+        assert frame.handle is not None
+        assert frame.rows == ()
+        (row,) = (await guard.expand(frame.handle, ann)).rows
+        assert row == {"content": "mail [email]\n"}
+        last = await guard.store.last()
+        assert last is not None
+        assert (await guard.explain(last.entry["action"])).outcome == "done"

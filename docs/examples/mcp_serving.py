@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 
 import mcp
-from agentic_kernel_mcp.serving import Listener, ToolServer, serve_http
 
 from agentic_kernel_engine import Principal
 from agentic_kernel_engine.seams import Tools, tool
+from agentic_kernel_mcp.serving import Listener, ToolServer, serve_http
 
 
 # --8<-- [start:serving]

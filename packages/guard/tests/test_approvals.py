@@ -6,6 +6,8 @@ import asyncio
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from agentic_kernel import InvalidValue
 from agentic_kernel_engine.loop import ToolCall
@@ -238,3 +240,46 @@ async def test_a_tool_names_the_request_and_runs_after_the_approval() -> None:
     assert (await called("two")).ok
     assert world.operations.calls == [("purge", {"id": 1})]
     assert (await called("three")).error == APPROVAL_NEEDED
+
+
+STEPS = st.one_of(
+    st.tuples(st.just("call"), st.sampled_from([ANN, BOB]), st.integers(1, 2)),
+    st.tuples(st.just("decide"), st.sampled_from(["ann", "bob", "carl"]), st.booleans()),
+    st.tuples(st.just("wait"), st.sampled_from([1, 40, 61]), st.none()),
+)
+
+
+@given(st.lists(STEPS, max_size=25))
+def test_no_history_runs_a_call_more_often_than_it_was_approved(
+    history: list[tuple[str, Any, Any]],
+) -> None:
+    async def play() -> None:
+        world = ruled(rules=RULES.replace("approvers: [bob], ", ""))
+        asked: list[tuple[str, tuple[str, int]]] = []
+        open_for: dict[tuple[str, int], list[float]] = {}
+        for step, one, two in history:
+            if step == "wait":
+                world.now += one
+            elif step == "decide" and asked:
+                id, what = asked[-1]
+                try:
+                    await settle(world, id, by=one, approved=two)
+                except ApprovalRefused:
+                    continue
+                if two:
+                    assert one != what[0], "nobody approves a call of their own"
+                    open_for.setdefault(what, []).append(world.now)
+            elif step == "call":
+                what = (one.name, two)
+                before = len(world.operations.calls)
+                try:
+                    await purge(world, two, "crm/change", one)
+                except ApprovalNeeded as needed:
+                    asked.append((needed.action, what))
+                except Denied:
+                    pass
+                if len(world.operations.calls) > before:
+                    approved = open_for[what].pop()
+                    assert world.now < approved + 60, "the request was made before its approval"
+
+    asyncio.run(play())
