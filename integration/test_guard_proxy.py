@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import httpx
 import mcp
-import psutil
+import psutil  # type: ignore[import-untyped]
 import pytest
 from mcp.client.stdio import StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
@@ -392,7 +392,7 @@ async def test_the_five_methods_on_a_real_server(folder: Path, over: str) -> Non
         assert frame.handle is not None
         assert frame.rows == ()
         (row,) = (await guard.expand(frame.handle, ann)).rows
-        assert row == {"content": "mail [email]\n"}
+        assert row == {"content": "mail [mail]\n"}
         last = await guard.store.last()
         assert last is not None
         assert (await guard.explain(last.entry["action"])).outcome == "done"
