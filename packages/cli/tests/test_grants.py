@@ -278,7 +278,7 @@ async def test_a_person_at_a_terminal_is_shown_what_is_asked_for_and_decides(
         "it asks for the model m\\x1b[2J",
         "it asks for the tools write",
         f"it asks for writing in {workspace}",
-        "it asks for writing without an approval, which only --yes grants",
+        "it asks for changes without an approval, which only --yes grants",
     ]
     assert aimock.requests() == []
     # Confirmed, but for the consent: the write waits for an approval of its own.

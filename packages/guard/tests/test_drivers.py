@@ -12,7 +12,7 @@ import pytest
 
 from agentic_kernel import InvalidValue
 from agentic_kernel_engine import Principal
-from agentic_kernel_engine.seams import ToolContext, ToolError, tool
+from agentic_kernel_engine.seams import Tool, ToolContext, ToolError, tool
 from agentic_kernel_engine.tools.registry import Tools
 from agentic_kernel_guard import (
     DriverCall,
@@ -183,6 +183,19 @@ async def test_a_tool_is_called_for_the_principal_with_the_key_of_the_action() -
     assert await driver.call(CHANGE) == RawResult(
         {"id": 1, "by": "ann", "key": "key-1", "task": "task-1"}, "tools", "crm"
     )
+
+
+async def test_an_outcome_that_the_tool_does_not_know_is_no_result() -> None:
+    async def lost(arguments: dict[str, Any]) -> None:
+        raise ToolError("the server gave no answer", "indeterminate")
+
+    schema = {"type": "object"}
+    writes = Tool("change", lost, input_schema=schema)
+    with pytest.raises(ToolFailed, match="change: indeterminate"):
+        await ToolsDriver(Tools(writes)).call(CHANGE)
+    reads = Tool("change", lost, input_schema=schema, effect="read")
+    with pytest.raises(NoEffect):
+        await ToolsDriver(Tools(reads)).call(CHANGE)
 
 
 async def test_an_answer_of_the_tool_is_a_result_and_a_bug_is_not() -> None:

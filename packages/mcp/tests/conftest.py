@@ -1,4 +1,4 @@
-"""What the tests of MCP share: a real server in a process of its own, over pipes or over HTTP."""
+"""What the tests of MCP share: servers in processes of their own, over pipes and over HTTP."""
 
 from __future__ import annotations
 
@@ -6,79 +6,90 @@ import asyncio
 import socket
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
+from time import monotonic, sleep
 from typing import Any
 
 import pytest
 
 from agentic_kernel import Task
 from agentic_kernel_engine import Host, MemoryStore
-from agentic_kernel_engine.loop import Context, FinalAnswer, Loop, Turn
+from agentic_kernel_engine.loop import Context, FinalAnswer, Loop, ToolCall, Turn
 from agentic_kernel_engine.seams import ScriptedPlanner, ToolRegistry
 from agentic_kernel_mcp import HTTPServer, Server, StdioServer
 
-SERVER = str(Path(__file__).with_name("acting_server.py"))
+HERE = Path(__file__).parent
+PLAIN = str(HERE.parents[2] / "integration" / "peers" / "plain_mcp.py")
 
 
 class Acting:
-    """The server of the tests, and what it did."""
+    """A server of the tests, and what it did since this was made."""
 
     def __init__(self, server: Server, log: Path) -> None:
         self.server = server
-        self._log = log
+        self.log = log
+        self._before = len(self._lines())
 
     def done(self) -> list[str]:
-        return self._log.read_text().splitlines() if self._log.exists() else []
+        return self._lines()[self._before :]
+
+    def _lines(self) -> list[str]:
+        return self.log.read_text().splitlines() if self.log.exists() else []
 
 
 @pytest.fixture
-def log(tmp_path: Path) -> Path:
-    return tmp_path / "server.log"
-
-
-@pytest.fixture
-def pipes(log: Path) -> Callable[..., Acting]:
-    """Makes the server over pipes, with these options."""
+def plain(tmp_path: Path) -> Callable[..., Acting]:
+    """Makes the server of `plain_mcp`, with these options: the protocol of 2025, by pipes."""
+    log = tmp_path / "plain.log"
 
     def make(*more: str) -> Acting:
-        return Acting(StdioServer(sys.executable, (SERVER, "--log", str(log), *more)), log)
+        return Acting(StdioServer(sys.executable, ("-IS", PLAIN, str(log), *more)), log)
 
     return make
 
 
-@pytest.fixture(params=["pipes", "legacy", "http"])
-async def acting(request: pytest.FixtureRequest, log: Path) -> AsyncIterator[Acting]:
-    """The server over pipes, also with the protocol of 2025, and over HTTP."""
-    if request.param != "http":
-        more = ("--legacy",) if request.param == "legacy" else ()
-        yield Acting(StdioServer(sys.executable, (SERVER, "--log", str(log), *more)), log)
-        return
-    async with serving(log) as port:
-        yield Acting(HTTPServer(f"http://127.0.0.1:{port}/mcp"), log)
+@pytest.fixture
+def by_sdk(tmp_path: Path) -> Acting:
+    """The server of `sdk_server.py`: the protocol of 2026, by pipes."""
+    log = tmp_path / "sdk.log"
+    program = str(HERE / "sdk_server.py")
+    return Acting(StdioServer(sys.executable, (program, "--log", str(log))), log)
 
 
-@asynccontextmanager
-async def serving(log: Path) -> AsyncIterator[int]:
-    """The server over HTTP, in a process of its own that is killed in the end."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    process = subprocess.Popen(  # noqa: ASYNC220
-        [sys.executable, SERVER, "--log", str(log), "--http", str(port)],
+@pytest.fixture(scope="session")
+def http_process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[int, Path]]:
+    """The same over HTTP, one process for all tests; its port and its log."""
+    log = tmp_path_factory.mktemp("http") / "sdk.log"
+    with http_server(log) as port:
+        yield port, log
+
+
+@pytest.fixture
+def by_http(http_process: tuple[int, Path]) -> Acting:
+    port, log = http_process
+    return Acting(HTTPServer(f"http://127.0.0.1:{port}/mcp"), log)
+
+
+@contextmanager
+def http_server(log: Path, port: int = 0) -> Iterator[int]:
+    """`sdk_server.py` over HTTP, in a process that is killed in the end."""
+    if not port:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+    process = subprocess.Popen(
+        [sys.executable, str(HERE / "sdk_server.py"), "--log", str(log), "--http", str(port)],
         stderr=subprocess.DEVNULL,
     )
     try:
-        async with asyncio.timeout(30):
-            while True:
-                try:
-                    _, writer = await asyncio.open_connection("127.0.0.1", port)
-                except OSError:
-                    await asyncio.sleep(0.02)
-                else:
-                    writer.close()
-                    break
+        until = monotonic() + 60
+        while True:
+            with suppress(OSError), socket.create_connection(("127.0.0.1", port)):
+                break
+            assert monotonic() < until, "the server does not start"
+            sleep(0.02)
         yield port
     finally:
         process.kill()
@@ -94,6 +105,7 @@ async def hosted(tools: ToolRegistry, *script: Any) -> AsyncIterator[Host]:
 
 
 async def run(tools: ToolRegistry, *script: Any) -> Any:
+    """The errors or outputs of the last step."""
     async with hosted(tools, *script) as host:
         return (await host.run(new_task())).result
 
@@ -104,5 +116,38 @@ def seen(context: Context) -> FinalAnswer:
     return FinalAnswer([each.error or each.output for each in turn.observations])
 
 
+def said(context: Context) -> FinalAnswer:
+    turn = context.transcript[-1]
+    assert isinstance(turn, Turn)
+    return FinalAnswer([each.message for each in turn.observations])
+
+
+async def messages(tools: ToolRegistry, *script: Any) -> Any:
+    """The messages of the last step's failures."""
+    async with Host(Loop(ScriptedPlanner(*script, said), tools), MemoryStore()) as host:
+        return (await host.run(new_task())).result
+
+
 def new_task() -> Task:
     return Task.new(summary="", instructions="do it", runtime_kind="loop")
+
+
+def call(name: str, **arguments: Any) -> ToolCall:
+    return ToolCall(f"it__{name}", arguments)
+
+
+async def question(host: Host, id: str, *texts: str) -> str:
+    """The question that the Task waits for, as soon as it has one of these texts."""
+    async with asyncio.timeout(60):
+        while True:
+            note: Any = (await host.get(id)).metadata.get("engine/waiting_for") or {}
+            if any(text in note.get("question", "") for text in texts):
+                return str(note["question"])
+            await asyncio.sleep(0.005)
+
+
+async def until(true: Callable[[], bool]) -> None:
+    """Wait until it is so."""
+    async with asyncio.timeout(60):
+        while not true():
+            await asyncio.sleep(0.01)

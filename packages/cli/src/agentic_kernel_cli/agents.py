@@ -14,6 +14,7 @@ from .copilot import CopilotWork
 from .grants import Grants, Wish
 from .kinds import COPILOT, KINDS, LOCAL, LOCAL_TOOLS
 from .local import LocalWork, find_model
+from .mcp_servers import with_servers
 from .place import Place
 from .toolbox import Toolbox
 from .user import acts_for
@@ -30,7 +31,8 @@ async def open_runtime(
 
     Raises:
         CannotStart: One of ``kinds`` needs the local model, and its package or its file is
-            missing; the message says what to install.
+            missing; the message says what to install. Or an MCP server cannot be used.
+        NotAccepted: A tool of an MCP server is new or changed.
         StoreError: The place cannot be opened.
     """
     if not {LOCAL, LOCAL_TOOLS}.isdisjoint(kinds):
@@ -39,8 +41,9 @@ async def open_runtime(
     exported = telemetry.opened()
     try:
         async with (
+            with_servers(grants) as served,
             place.opened() as store,
-            AgentHost(store, grants, observer, exported) as host,
+            AgentHost(store, served, observer, exported) as host,
         ):
             yield host
     finally:

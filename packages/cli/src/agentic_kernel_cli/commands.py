@@ -28,8 +28,10 @@ from .invocation import Invocation, place_of
 from .kinds import COPILOT, LOCAL, LOCAL_TOOLS
 from .parameters import (
     LARGEST,
+    AcceptTools,
     After,
     Granted,
+    Mcp,
     Model,
     Runtime,
     TaskId,
@@ -128,6 +130,8 @@ def run(
     tools: Tools = None,
     workspace: Workspace = None,
     yes: Yes = False,
+    mcp: Mcp = None,
+    accept_tools: AcceptTools = False,
     session: Annotated[
         str | None,
         typer.Option(
@@ -140,11 +144,12 @@ def run(
         raise typer.BadParameter("--max-tokens does not work with --runtime copilot; remove it")
     if runtime == LOCAL and api is not None:
         raise typer.BadParameter("--api works only with --runtime openai; remove it")
-    grant = grant_of(runtime, model, tools, workspace, yes)
+    grant = grant_of(runtime, model, tools, workspace, yes, mcp, accept_tools)
     box = grant.box
     if session is not None and (runtime == COPILOT or (runtime == LOCAL and box is None)):
         raise typer.BadParameter(
-            "--session works with --runtime openai, claude or ollama, or with local and --tools"
+            "--session works with --runtime openai, claude or ollama, or with local and --tools "
+            "or --mcp"
         )
     before = {}
     if session is not None:
@@ -163,7 +168,7 @@ def run(
         },
         id=task_id,
     )
-    return asyncio.run(invocation(context).foreground({task.id: grant}).launch(task))
+    return invocation(context).run({task.id: grant}, lambda here: here.launch(task))
 
 
 @app.command("list")
@@ -287,14 +292,19 @@ def resume(
     tools: Tools = None,
     workspace: Workspace = None,
     yes: Yes = False,
+    mcp: Mcp = None,
+    accept_tools: AcceptTools = False,
 ) -> int:
     """Resume a paused Task here, in the foreground, with what these flags grant."""
-    called, grant = invocation(context), grant_of(runtime, model, tools, workspace, yes)
+    called, grant = (
+        invocation(context),
+        grant_of(runtime, model, tools, workspace, yes, mcp, accept_tools),
+    )
     record = called.controlled(lambda host: find_task(host, given))
     if record.task.status is not TaskStatus.PAUSED:
         raise IllegalTransition(record.task.id, record.task.status, "resume")
     grants = called.granted(record.task, grant)
-    return asyncio.run(called.foreground(grants).resume(record, extra))
+    return called.run(grants, lambda here: here.resume(record, extra))
 
 
 @app.command()
@@ -331,9 +341,14 @@ def recover(
     tools: Tools = None,
     workspace: Workspace = None,
     yes: Yes = False,
+    mcp: Mcp = None,
+    accept_tools: AcceptTools = False,
 ) -> int:
     """Run Tasks whose process died, if these flags grant what the Tasks ask for."""
-    called, grant = invocation(context), grant_of(runtime, model, tools, workspace, yes)
+    called, grant = (
+        invocation(context),
+        grant_of(runtime, model, tools, workspace, yes, mcp, accept_tools),
+    )
     lease = called.place.lease
 
     async def finding(host: Host) -> list[Record]:
@@ -356,7 +371,7 @@ def recover(
     if not grants:
         return LEFT
     taken = [record.task for record in found if record.task.id in grants]
-    return asyncio.run(called.foreground(grants).take_up(taken))
+    return called.run(grants, lambda here: here.take_up(taken))
 
 
 @app.command()
@@ -368,12 +383,17 @@ def rerun(
     tools: Tools = None,
     workspace: Workspace = None,
     yes: Yes = False,
+    mcp: Mcp = None,
+    accept_tools: AcceptTools = False,
 ) -> int:
     """Run the work of a Task again, as a new Task that names the old one."""
-    called, grant = invocation(context), grant_of(runtime, model, tools, workspace, yes)
+    called, grant = (
+        invocation(context),
+        grant_of(runtime, model, tools, workspace, yes, mcp, accept_tools),
+    )
     record = called.controlled(lambda host: find_task(host, given))
     task = again(record.task, "cli")
-    return asyncio.run(called.foreground(called.granted(task, grant)).launch(task))
+    return called.run(called.granted(task, grant), lambda here: here.launch(task))
 
 
 @app.command()

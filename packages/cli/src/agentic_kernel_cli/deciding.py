@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -18,7 +17,19 @@ from . import rendering, waiting
 from .grants import Grant, grant_of
 from .invocation import Invocation
 from .kinds import LOCAL, serves
-from .parameters import LARGEST, Granted, Model, TaskId, Tools, Workspace, Yes, finite, invocation
+from .parameters import (
+    LARGEST,
+    AcceptTools,
+    Granted,
+    Mcp,
+    Model,
+    TaskId,
+    Tools,
+    Workspace,
+    Yes,
+    finite,
+    invocation,
+)
 from .place import find_task
 from .running import settle
 from .text import label, visible
@@ -60,9 +71,14 @@ def approve(
     model: Model = None,
     tools: Tools = None,
     workspace: Workspace = None,
+    mcp: Mcp = None,
+    accept_tools: AcceptTools = False,
 ) -> int:
     """Approve what a paused Task asks for, and let it go on."""
-    called, grant = invocation(context), grant_of(runtime, model, tools, workspace)
+    called, grant = (
+        invocation(context),
+        grant_of(runtime, model, tools, workspace, False, mcp, accept_tools),
+    )
     record, wanted = _seen(called, "approve", given, [*(digests or ()), *(digest or ())])
     decisions = _approvals(wanted, True, by, why)
     return 1 if not wanted else _decide(called, record, decisions, "approved", grant)
@@ -81,9 +97,14 @@ def deny(
     model: Model = None,
     tools: Tools = None,
     workspace: Workspace = None,
+    mcp: Mcp = None,
+    accept_tools: AcceptTools = False,
 ) -> int:
     """Refuse what a paused Task asks for, and let it go on without it."""
-    called, grant = invocation(context), grant_of(runtime, model, tools, workspace)
+    called, grant = (
+        invocation(context),
+        grant_of(runtime, model, tools, workspace, False, mcp, accept_tools),
+    )
     record, refused = _seen(called, "deny", given, [*(digests or ()), *(digest or ())])
     decisions = _approvals(refused, False, by, reason)
     return 1 if not refused else _decide(called, record, decisions, "denied", grant)
@@ -105,9 +126,14 @@ def answer(
     tools: Tools = None,
     workspace: Workspace = None,
     yes: Yes = False,
+    mcp: Mcp = None,
+    accept_tools: AcceptTools = False,
 ) -> int:
     """Answer the question of a paused Task, and let it go on."""
-    called, grant = invocation(context), grant_of(runtime, model, tools, workspace, yes)
+    called, grant = (
+        invocation(context),
+        grant_of(runtime, model, tools, workspace, yes, mcp, accept_tools),
+    )
     record = _found(called, given)
     waiting.check(record.task, "question")
     asked = waiting.question_digest(record.task)
@@ -213,8 +239,8 @@ def _decide(
     """Record the decisions and let the Task go on: here, or on a Host that serves its runtime."""
     task = record.task
     if serves(task.runtime_kind):
-        foreground = called.foreground(called.granted(task, grant))
-        return asyncio.run(foreground.decide(record, decisions))
+        grants = called.granted(task, grant)
+        return called.run(grants, lambda here: here.decide(record, decisions))
 
     async def deciding(host: Host) -> Task:
         return await settle(host, record, decisions)

@@ -9,8 +9,9 @@ terminal:
 - Another runtime needs ``--runtime NAME``, because the person's account pays for it; a model that
   the Task names needs ``--model``.
 - Tools need ``--tools`` with all their names; ``write`` needs ``--workspace`` with the same folder.
-- Writing without approvals needs ``--yes``. This permission never comes from the Task or from a
-  confirmation: without the flag the Task runs, and asks before each write.
+- MCP servers need ``--mcp`` with the same file, because the file says which programs are started.
+- Changes without approvals need ``--yes``. This permission never comes from the Task or from a
+  confirmation: without the flag the Task runs, and asks before each change.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from agentic_kernel import CannotStart, InvalidValue, Task
 
 from .kinds import LOCAL, LOCAL_TOOLS
 from .text import command_line, label
-from .toolbox import TOOLS_KEY, WORKSPACE_KEY, YES_KEY, Toolbox
+from .toolbox import MCP_KEY, TOOLS_KEY, WORKSPACE_KEY, YES_KEY, Toolbox
 
 MODEL_KEY: Final = "cli/model"
 API_KEY: Final = "cli/api"
@@ -64,6 +65,7 @@ class Wish:
     tools: tuple[str, ...] = ()
     workspace: str | None = None
     yes: bool = False
+    mcp: str | None = None
 
     @classmethod
     def of(cls, task: Task) -> Wish:
@@ -83,7 +85,8 @@ class Wish:
         workspace = _text(task, WORKSPACE_KEY) if "write" in names else None
         if "write" in names and workspace is None:
             raise _malformed(task, WORKSPACE_KEY, "must be a folder; the tool write needs one")
-        return cls(runtime, model, tuple(names), workspace, task.metadata.get(YES_KEY) is True)
+        yes, mcp = task.metadata.get(YES_KEY) is True, _text(task, MCP_KEY)
+        return cls(runtime, model, tuple(names), workspace, yes, mcp)
 
     def words(self) -> list[str]:
         """The flags that grant the wish, except ``--yes``, which the command never proposes."""
@@ -94,6 +97,8 @@ class Wish:
             found += ["--tools", ",".join(self.tools)]
         if self.workspace is not None:
             found += ["--workspace", self.workspace]
+        if self.mcp is not None:
+            found += ["--mcp", self.mcp]
         return found
 
     def lines(self) -> list[str]:
@@ -105,8 +110,10 @@ class Wish:
             found.append(f"the tools {', '.join(map(label, self.tools))}")
         if self.workspace is not None:
             found.append(f"writing in {label(self.workspace)}")
+        if self.mcp is not None:
+            found.append(f"starting the MCP servers that {label(self.mcp)} lists")
         if self.yes:
-            found.append("writing without an approval, which only --yes grants")
+            found.append("changes without an approval, which only --yes grants")
         return found
 
 
@@ -126,9 +133,11 @@ class Grant:
             return False
         if wish.model is not None and self.model is None:
             return False
-        if not wish.tools:
+        if not wish.tools and wish.mcp is None:
             return True
         if self.box is None or not set(wish.tools) <= set(self.box.names):
+            return False
+        if wish.mcp is not None and wish.mcp != str(self.box.mcp):
             return False
         return wish.workspace is None or wish.workspace == str(self.box.workspace)
 
@@ -139,12 +148,15 @@ class Grant:
         runtime of the wish.
 
         Raises:
-            InvalidValue: A tool of the wish does not exist, or its folder does not exist.
+            InvalidValue: A tool of the wish does not exist, or its folder or file does not exist.
         """
         box = None
-        if wish.tools:
+        if wish.tools or wish.mcp is not None:
             folder = None if wish.workspace is None else Path(wish.workspace)
-            box = Toolbox(wish.tools, folder, self.box is not None and self.box.yes)
+            file = None if wish.mcp is None else Path(wish.mcp)
+            own = self.box
+            yes, accept = (False, False) if own is None else (own.yes, own.accept_tools)
+            box = Toolbox(wish.tools, folder, yes, mcp=file, accept_tools=accept)
         return Grant(wish.runtime, self.model_of(wish) or wish.model, box)
 
     def model_of(self, wish: Wish) -> str | None:
@@ -161,9 +173,11 @@ class Grant:
         wish = Wish.of(task)
         if not self.covers(wish):
             raise NotGranted(task.id, wish)
-        if not wish.tools:
+        if not wish.tools and wish.mcp is None:
             return None
         assert self.box is not None  # The grant covers the wish.
+        if wish.mcp is None:
+            return replace(self.box, names=wish.tools, mcp=None, registry=None)
         return replace(self.box, names=wish.tools)
 
 
@@ -177,15 +191,22 @@ def grant_of(
     tools: str | None = None,
     workspace: Path | None = None,
     yes: bool = False,
+    mcp: Path | None = None,
+    accept_tools: bool = False,
 ) -> Grant:
     """Return what these flags grant.
 
     Raises:
-        InvalidValue: A flag is not valid, or ``--workspace`` or ``--yes`` is without ``--tools``.
+        InvalidValue: A flag is not valid, or is without the flag that it belongs to.
     """
     box = None
-    if tools is not None:
-        box = Toolbox(tuple(filter(None, tools.split(","))), workspace, yes)
+    if accept_tools and mcp is None:
+        raise InvalidValue("--accept-tools", "works only with --mcp; add it, or remove this one")
+    if tools is not None or (mcp is not None and workspace is None):
+        names = tuple(filter(None, (tools or "").split(",")))
+        if tools is not None and not names:
+            Toolbox(())  # Raises: an empty --tools is a mistake, with or without servers.
+        box = Toolbox(names, workspace, yes, mcp=mcp, accept_tools=accept_tools)
     elif workspace is not None or yes:
         raise InvalidValue(
             "--workspace and --yes", "work only with --tools; add it, or remove them"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import platformdirs
 import typer
@@ -19,6 +19,7 @@ from agentic_kernel_engine import Host
 from . import rendering
 from .database import Database, is_address
 from .grants import Grant, Grants, NotGranted, Wish
+from .mcp_servers import NotAccepted
 from .place import Folder, Place
 from .running import Foreground, check_served
 from .stop import READER_GONE, Stop
@@ -60,6 +61,24 @@ class Invocation:
         from .agents import open_runtime  # Loads the runtimes, which only this needs.
 
         return Foreground(self.screen, partial(open_runtime, self.place, grants))
+
+    def run(self, grants: Grants, work: Callable[[Foreground], Coroutine[Any, Any, int]]) -> int:
+        """Run Tasks in this process; a person at the terminal may accept tools of MCP servers.
+
+        Raises:
+            NotAccepted: There are tools that nobody accepts.
+        """
+        try:
+            return asyncio.run(work(self.foreground(grants)))
+        except NotAccepted as refused:
+            if not sys.stdin.isatty():
+                raise
+            for line in refused.lines():
+                typer.echo(line, err=True)
+            if not typer.confirm("Accept these tools?", err=True):
+                raise
+            refused.accept()
+        return asyncio.run(work(self.foreground(grants)))
 
     def granted(self, task: Task, grant: Grant, *, named: bool = True) -> dict[str, Grant]:
         """Return what a stored Task may use: by the flags, or by a confirmation at the terminal.

@@ -65,7 +65,17 @@ Workspace = Annotated[
     typer.Option(metavar="DIR", help="The only folder in which the tool write may write."),
 ]
 Yes = Annotated[
-    bool, typer.Option("--yes", "-y", help="Let the tool write act without an approval.")
+    bool, typer.Option("--yes", "-y", help="Let tools change something without an approval.")
+]
+Mcp = Annotated[
+    Path | None,
+    typer.Option(
+        "--mcp", metavar="FILE", help="A JSON file of MCP servers, whose tools the model gets."
+    ),
+]
+AcceptTools = Annotated[
+    bool,
+    typer.Option("--accept-tools", help="Accept the tools of --mcp that are new or changed."),
 ]
 
 

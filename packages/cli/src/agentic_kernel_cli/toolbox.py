@@ -11,13 +11,14 @@ from agentic_kernel import InvalidValue
 from .workspace import Identity, identity_of
 
 if TYPE_CHECKING:
-    from agentic_kernel_engine.seams import Tool
+    from agentic_kernel_engine.seams import Tool, ToolRegistry
 
     from .tools import AskBefore
 
 TOOLS_KEY: Final = "cli/tools"
 WORKSPACE_KEY: Final = "cli/workspace"
 YES_KEY: Final = "cli/yes"
+MCP_KEY: Final = "cli/mcp"
 NAMES: Final = ("calculator", "write")
 """The tools; they are made in `tools`, which is loaded when a Task uses one."""
 
@@ -29,20 +30,32 @@ class Toolbox:
     A toolbox is made from a command line or from a confirmation, never from a stored Task alone.
 
     Raises:
-        InvalidValue: There are no names, a tool does not exist, the workspace is not a folder, or
-            ``write`` has no workspace.
+        InvalidValue: There are no names and no file of MCP servers, a tool does not exist, the
+            workspace is not a folder, ``write`` has no workspace, or there is no such file.
     """
 
     names: tuple[str, ...]
     workspace: Path | None = None
     """The folder in which ``write`` writes; its links are resolved."""
     yes: bool = False
-    """True if writing needs no approval."""
+    """True if a call that changes something needs no approval."""
     identity: Identity | None = field(repr=False, default=None)
     """The identity of the workspace when it was granted; another folder in its place is refused."""
 
+    mcp: Path | None = None
+    """The file of MCP servers whose tools are used, too; its links are resolved."""
+    accept_tools: bool = False
+    """True if tools of these servers that are new or changed are accepted."""
+    registry: ToolRegistry | None = field(repr=False, compare=False, default=None)
+    """The tools of these servers, while the servers run."""
+
     def __post_init__(self) -> None:
-        if not self.names:
+        if self.mcp is not None:
+            try:
+                object.__setattr__(self, "mcp", self.mcp.resolve(strict=True))
+            except (OSError, RuntimeError, ValueError) as error:
+                raise InvalidValue("--mcp", "must be a file that exists") from error
+        if not self.names and self.mcp is None:
             raise InvalidValue("--tools", f"names no tool; the tools are {', '.join(NAMES)}")
         for name in self.names:
             if name not in NAMES:
@@ -65,20 +78,23 @@ class Toolbox:
         kept: dict[str, Any] = {TOOLS_KEY: list(self.names), YES_KEY: self.yes}
         if self.workspace is not None:
             kept[WORKSPACE_KEY] = str(self.workspace)
+        if self.mcp is not None:
+            kept[MCP_KEY] = str(self.mcp)
         return kept
 
     def policy(self) -> AskBefore:
-        """The policy: a call that changes files needs an approval, unless ``yes`` is True."""
+        """The policy: a call that changes something needs an approval, unless ``yes`` is True."""
         from .tools import AskBefore
 
         return AskBefore([] if self.yes else self.writing())
 
     def writing(self) -> list[str]:
-        """The names of the tools that change files."""
+        """The names of the tools that change something."""
         return [tool.name for tool in self.tools() if tool.has_effect]
 
     def tools(self) -> list[Tool]:
         """The tools, each of them once."""
         from .tools import MAKERS
 
-        return [MAKERS[name](self) for name in dict.fromkeys(self.names)]
+        own = [MAKERS[name](self) for name in dict.fromkeys(self.names)]
+        return [*own, *(() if self.registry is None else self.registry.tools())]

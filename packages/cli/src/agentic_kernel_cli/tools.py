@@ -17,6 +17,10 @@ MAX_CONTENT: Final = 1_000
 """Maximum length of a written file, in characters; it must fit into the model's answer."""
 
 
+WRITES: Final = "it changes files"
+MAY_CHANGE: Final = "it may change something, as its MCP server describes it"
+
+
 class AskBefore:
     """A policy: calls of these tools need an approval, all other actions are allowed."""
 
@@ -25,7 +29,7 @@ class AskBefore:
 
     async def authorize(self, action: Action, context: Context) -> Decision:
         if isinstance(action, ToolCall) and action.tool in self._tools:
-            return require_approval("it changes files")
+            return require_approval(WRITES if action.tool == "write_file" else MAY_CHANGE)
         return ALLOW
 
 

@@ -196,7 +196,8 @@ class Connection:
         if went.expired:
             return _Expired("it does not know its own session")
         if went.status in (401, 403):
-            return Refused(f"HTTP {went.status}: it does not accept this program's credentials")
+            why = "it does not accept this program's credentials"
+            return Refused(f"HTTP {went.status}: {why if code is not None else _plain(error)}")
         if went.lost or went.status >= 500:
             return Lost(went.lost or f"HTTP {went.status}")
         if code in _LOST and self._why is not None:
@@ -223,7 +224,7 @@ class Connection:
                 error = ready.exception()
                 if error is None:
                     return ready.result()
-                why = _plain(self._why or error)
+                why = error.reason if isinstance(error, Unavailable) else _plain(error)
         except BaseException:
             await self._end(at_once=True)
             raise
@@ -255,8 +256,8 @@ class Connection:
                     try:
                         client = await stack.enter_async_context(self._session(complaints))
                         self._listed(await _listing(client))
-                    except mcp.MCPError as error:
-                        raise self._failed(error, went) from None
+                    except Exception as error:
+                        raise self._failed(_first(error), went) from None
                 self._client = client
                 if not ready.done():
                     ready.set_result(client)
@@ -387,10 +388,16 @@ async def _listing(client: mcp.Client) -> list[types.Tool]:
     )
 
 
-def _plain(error: BaseException | None) -> str:
-    """What went wrong, in a few words: the first failure of a group."""
-    while isinstance(error, BaseExceptionGroup):
+def _first(error: Exception) -> Exception:
+    """The first failure of a group."""
+    while isinstance(error, ExceptionGroup):
         error = error.exceptions[0]
+    return error
+
+
+def _plain(error: BaseException) -> str:
+    """What went wrong, in a few words."""
+    error = _first(error) if isinstance(error, Exception) else error
     if isinstance(error, FileNotFoundError) and error.filename:
         return f"{error.filename!r} was not found; install it, or give its path"
     if isinstance(error, OSError) and error.strerror:

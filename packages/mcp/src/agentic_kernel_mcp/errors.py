@@ -19,10 +19,12 @@ class MCPError(Exception):
 
     Attributes:
         server: The server's name.
+        reason: Why, without the name.
     """
 
     def __init__(self, server: str, message: str) -> None:
         self.server = server
+        self.reason = message
         super().__init__(f"MCP server {server}: {message}")
 
 

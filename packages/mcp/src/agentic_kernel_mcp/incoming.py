@@ -8,10 +8,22 @@ from typing import Any, Final
 
 MAX_MESSAGE: Final = 16 * 1024 * 1024
 """The longest message of a server, in bytes."""
-MOST_MESSAGES: Final = 10_000
+MOST_MESSAGES: Final = 5_000
 """The most messages of one server within `SPAN`."""
 SPAN: Final = 10.0
 """Seconds."""
+_UNUSED: Final = frozenset({
+    "notifications/message", "notifications/prompts/list_changed",
+    "notifications/resources/list_changed", "notifications/resources/updated",
+})  # fmt: skip
+"""Messages that nothing here hears. They are counted and go no further."""
+
+
+class TooLong(Exception):
+    """A server sent a message over `MAX_MESSAGE`; a transport puts it into its stream."""
+
+    def __init__(self) -> None:
+        super().__init__(f"a message is longer than {MAX_MESSAGE:,} bytes")
 
 
 class Flooded(Exception):
@@ -30,6 +42,7 @@ class Incoming:
 
     Raises:
         Flooded: More than `MOST_MESSAGES` came within `SPAN`; raised by the iteration.
+        TooLong: A message is over `MAX_MESSAGE`.
     """
 
     def __init__(self, stream: Any, ended: Callable[[Exception | None], None]) -> None:
@@ -45,8 +58,7 @@ class Incoming:
 
     async def receive(self) -> Any:
         """The next message."""
-        self._meter()
-        return await self._stream.receive()
+        return await self._next()
 
     async def aclose(self) -> None:
         """Close the stream."""
@@ -57,11 +69,19 @@ class Incoming:
 
     async def __anext__(self) -> Any:
         try:
-            self._meter()
-            return await self._stream.__anext__()
+            return await self._next()
         except Exception as error:
             self._ended(None if isinstance(error, StopAsyncIteration) else error)
             raise
+
+    async def _next(self) -> Any:
+        while True:
+            self._meter()
+            item = await self._stream.__anext__()
+            if isinstance(item, TooLong):
+                raise item
+            if getattr(getattr(item, "message", None), "method", "") not in _UNUSED:
+                return item
 
     async def __aenter__(self) -> Incoming:
         await self._stream.__aenter__()

@@ -19,11 +19,12 @@ from mcp.client.stdio import get_default_environment
 from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
-from .incoming import MAX_MESSAGE
+from .incoming import MAX_MESSAGE, TooLong
 from .servers import StdioServer
 
 GRACE: Final = 2.0
 """Seconds that a process may take to end after its input was closed, and again after SIGTERM."""
+_REAPING: Final = 5.0
 _KEPT: Final = 2_000
 _POLL: Final = 0.01
 _log = logging.getLogger(__package__)
@@ -91,6 +92,7 @@ async def pipes(server: StdioServer, complaints: Complaints) -> AsyncIterator[tu
             await asyncio.wait(tasks[2:], timeout=GRACE)  # What it said last is for a message.
         finally:
             _kill(process, signal.SIGKILL)
+            await asyncio.wait([asyncio.create_task(process.wait())], timeout=_REAPING)
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -107,7 +109,7 @@ async def _hear(process: Process, heard: Any) -> None:
             try:
                 line = await process.stdout.readline()
             except ValueError:
-                await heard.send(ValueError(f"a message is longer than {MAX_MESSAGE:,} bytes"))
+                await heard.send(TooLong())
                 return
             if not line:
                 return

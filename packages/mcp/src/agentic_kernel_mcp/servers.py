@@ -22,6 +22,7 @@ MOST_SERVERS: Final = 64
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,31}")
 _VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 _HEADER: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_VALUE: Final = re.compile(r"[\t\x20-\x7e]*")
 _STDIO: Final = frozenset({"type", "command", "args", "env", "cwd"})
 _HTTP: Final = frozenset({"type", "url", "headers"})
 _KINDS: Final = {"stdio": "stdio", "http": "http", "streamable-http": "http",
@@ -98,9 +99,7 @@ class HTTPServer:
             raise InvalidValue("url", f"is http: for {host}, which is not this machine; use https:")
         headers = _texts(self.headers, "headers")
         for name, value in headers.items():
-            if not _HEADER.fullmatch(name) or any(
-                ord(each) < 32 and each != "\t" for each in value
-            ):
+            if not _HEADER.fullmatch(name) or not _VALUE.fullmatch(value):
                 raise InvalidValue("headers", f"{shown(name)} cannot be sent as a header")
         object.__setattr__(self, "headers", headers)
 
@@ -154,8 +153,11 @@ def read_servers(path: Path | str, environment: Mapping[str, str] | None = None)
             raise InvalidValue(place, "must be an object")
         if given.get("disabled") is True:
             continue
-        server, more = _server(given, place, known)
-        servers[server_name(name)] = server
+        try:
+            server_name(name)
+        except InvalidValue as error:
+            raise InvalidValue(f"{path}: mcpServers", error.reason) from None
+        servers[name], more = _server(given, place, known)
         unused += [f"{name}.{each}" for each in more]
     if not servers:
         raise InvalidValue(str(path), "names no server that is enabled")

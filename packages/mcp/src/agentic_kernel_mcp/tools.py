@@ -41,6 +41,10 @@ class Withheld:
     """``new``, ``changed``, or the reason why the tool cannot be used."""
     description: str
     """What the server says that it does."""
+    effect: str
+    """The effect of a call, as the server says."""
+    digest: str
+    """Of all that the server says; see `Pins.pin`."""
 
 
 class MCPTools:
@@ -204,7 +208,8 @@ class MCPTools:
                             continue
                         why = f"another tool is called {tool.name} already"
                 said = str(described.get("description") or "")[:LONGEST]
-                withheld.append(Withheld(server, name, why, said))
+                effect = effect_of(_hints(described))
+                withheld.append(Withheld(server, name, why, said, effect, digest(described)))
         new = [each for each in withheld if each not in self._withheld]
         self._tools = {tool.name: tool for tool in made.values()}
         self._withheld = tuple(withheld)
@@ -223,7 +228,7 @@ class MCPTools:
             InvalidValue: The engine does not accept a part of the description.
         """
         called = tool_name(server, name)
-        hints = types.ToolAnnotations.model_validate(described.get("annotations") or {})
+        hints = _hints(described)
         effect = self._effects.get(called)
         if effect is None:
             effect = effect_of(hints) if self._trusted else "destructive"
@@ -302,6 +307,10 @@ class _Call:
 
     async def __call__(self, arguments: dict[str, Any], context: ToolContext) -> Any:
         return await self._registry._call(self, arguments, context)
+
+
+def _hints(described: _Described) -> types.ToolAnnotations:
+    return types.ToolAnnotations.model_validate(described.get("annotations") or {})
 
 
 def _unpinned(pin: str | None, described: _Described) -> str:

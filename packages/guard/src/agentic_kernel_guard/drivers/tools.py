@@ -82,7 +82,7 @@ class ToolsDriver:
 
 
 def _own(found: Observation) -> bool:
-    """True for an answer of the tool itself, and not for a bug or a timeout."""
+    """True for an answer of the tool itself, and not for a bug, a timeout or an unknown outcome."""
     return found.error not in (TIMEOUT, INDETERMINATE) and "type" not in (found.metadata or {})
 
 
