@@ -23,7 +23,7 @@ from agentic_kernel_guard import (
     Keyring,
     RulePolicy,
 )
-from agentic_kernel_guard.approvals import MOST_OPEN, WAITS, decide, pending
+from agentic_kernel_guard.approvals import LONGEST, MOST_OPEN, WAITS, decide, pending
 from agentic_kernel_guard.loop.tools import APPROVAL_NEEDED
 from agentic_kernel_guard.rules import parse
 from agentic_kernel_guard.stores import GuardStore, SQLiteGuardStore
@@ -151,8 +151,9 @@ async def test_an_approver_who_is_none_any_more_does_not_count() -> None:
     id = await asked(world, name="crm/change")
     await settle(world, id)
     later = ruled(world.store, RULES.replace("[bob]", "[carl]"))
-    with pytest.raises(Denied, match="'bob' is none of its approvers"):
+    with pytest.raises(Denied, match="'bob' is none of its approvers") as refused:
         await purge(later, name="crm/change")
+    assert not isinstance(refused.value, ApprovalNeeded), "there is nothing to wait for"
     assert later.operations.calls == []
 
 
@@ -210,6 +211,25 @@ async def test_the_requests_that_wait_are_bounded() -> None:
         await purge(world, MOST_OPEN)
     assert not isinstance(refused.value, ApprovalNeeded)
     assert await asked(world, 5)
+
+
+async def test_a_call_that_nobody_could_read_is_denied() -> None:
+    world = ruled()
+    request = CapabilityRequest("crm/purge", {"id": 1, "text": "x" * LONGEST}, ask=True)
+    with pytest.raises(Denied, match="a person is asked about up to 262,144"):
+        await world.guard.grant_capability(request, ANN, WHY)
+    assert await pending(world.store, 0) == []
+    last = await world.store.last()
+    assert last is not None
+    assert last.entry["kind"] == "denied"
+
+
+async def test_a_secret_of_a_note_is_not_in_the_trace() -> None:
+    world = ruled()
+    await settle(world, await asked(world), approved=False, note=f"use {SECRET}")
+    with pytest.raises(Denied):
+        await purge(world)
+    assert SECRET not in "".join(link.body for link in await world.store.links())
 
 
 async def test_a_secret_of_an_argument_is_shown_to_the_approver_and_not_in_the_trace() -> None:
