@@ -125,6 +125,7 @@ async def test_a_destructive_call_is_refused_then_approved_elsewhere_and_explain
     decide = (*store, "--keys", str(folder / "keys"), "--yes")
     path = folder / "files" / "new.txt"
     async with client(folder) as made:
+        assert "agentic-kernel guard approve" in (made.instructions or "")
         tools = {each.name: each for each in (await made.list_tools()).tools}
         assert {"read", "write_file", "expand"} <= tools.keys()
         assert "read_file" not in tools, "the spec file does not offer it"

@@ -203,6 +203,19 @@ async def test_a_request_that_shows_another_call_is_not_approved(tmp_path: Any) 
     await store.close()
 
 
+async def test_the_time_of_an_approval_cannot_be_made_longer(tmp_path: Any) -> None:
+    store = SQLiteGuardStore(tmp_path / "guard.db")
+    world = ruled(store)
+    await settle(world, await asked(world, name="crm/change"))
+    with store.writing() as run:
+        run("UPDATE guard_requests SET until = until + 1000000")
+    world.now += 60
+    with pytest.raises(ApprovalRefused, match="no live key signed"):
+        await purge(world, name="crm/change")
+    assert world.operations.calls == []
+    await store.close()
+
+
 async def test_the_requests_that_wait_are_bounded() -> None:
     world = ruled()
     for number in range(MOST_OPEN):

@@ -79,7 +79,10 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
     def message(self, request: ApprovalRequest) -> bytes:
         """What is signed."""
-        said = [request.id, request.print, self.approved, self.by, self.at, self.note, self.key]
+        said = [
+            request.id, request.print, request.until, self.approved, self.by, self.at, self.note,
+            self.key,
+        ]  # fmt: skip
         return _DOMAIN + canonical(said, "verdict")
 
 
