@@ -51,7 +51,15 @@ class Lost(Exception):
 
 
 class Refused(Exception):
-    """The server answered a call with a protocol error."""
+    """The server answered a call with a protocol error.
+
+    Attributes:
+        wants: Pages that the user must open before the call can be made.
+    """
+
+    def __init__(self, message: str, wants: Sequence[types.ElicitRequestURLParams] = ()) -> None:
+        self.wants = wants
+        super().__init__(message)
 
 
 class Connection:
@@ -211,7 +219,7 @@ class Connection:
         if code is None or code in _LOST:
             return Lost(_plain(error))
         status = f"HTTP {went.status}: " if went.status else ""
-        return Refused(status + _plain(error))
+        return Refused(status + _plain(error), _wanted(error))
 
     async def _start(self) -> mcp.Client:
         self._ended = self._stale = False
@@ -398,6 +406,17 @@ async def _listing(client: mcp.Client) -> list[types.Tool]:
     raise ValueError(
         f"it lists more than {MOST_TOOLS:,} tools, {MOST_PAGES} pages or {MAX_LISTING:,} characters"
     )
+
+
+def _wanted(error: Exception) -> Sequence[types.ElicitRequestURLParams]:
+    """The pages that an error asks the user to open; none if it is another error."""
+    if not isinstance(error, mcp.MCPError) or error.code != types.URL_ELICITATION_REQUIRED:
+        return ()
+    try:
+        data = types.ElicitationRequiredErrorData.model_validate(error.error.data)
+    except ValueError:
+        return ()
+    return data.elicitations
 
 
 def _first(error: Exception) -> Exception:

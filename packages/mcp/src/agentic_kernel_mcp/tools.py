@@ -271,11 +271,19 @@ class MCPTools:
             if not may_repeat:
                 asking.check()
 
-        try:
-            result = await connection.call(
+        async def made() -> types.CallToolResult:
+            return await connection.call(
                 call.name, arguments, asking, self._timeout, context.progress,
                 has_effect=call.has_effect, begins=begins,
             )  # fmt: skip
+
+        try:
+            try:
+                result = await made()
+            except Refused as error:
+                if not asking.visited(error.wants):
+                    raise
+                result = await made()  # The server refused the call until a page was opened.
         except (Unavailable, BadPins) as error:
             raise ToolError(str(error)[:LONGEST], UNAVAILABLE) from None
         except Lost as error:
