@@ -73,5 +73,5 @@ if __name__ == "__main__":
     if len(sys.argv) > 1:
         asyncio.run(main(HTTPServer(sys.argv[1])))
     else:
-        program = str(Path(__file__).with_name("notes_server.py"))
+        program = str(Path(__file__).with_name("mcp") / "notes_server.py")
         asyncio.run(main(StdioServer(sys.executable, (program,))))

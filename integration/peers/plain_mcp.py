@@ -40,7 +40,7 @@ def told(id: Any, text: str, **more: Any) -> None:
     say(id=id, result={"content": [{"type": "text", "text": text}], **more})
 
 
-def tool(name: str, fields: dict[str, str] | None = None, **hints: Any) -> dict[str, Any]:
+def tool(name: str, fields: dict[str, str] | None = None, /, **hints: Any) -> dict[str, Any]:
     properties = {field: {"type": kind} for field, kind in (fields or {}).items()}
     schema = {"type": "object", "properties": properties, "required": list(properties)}
     made: dict[str, Any] = {"name": name, "inputSchema": schema}
@@ -49,8 +49,8 @@ def tool(name: str, fields: dict[str, str] | None = None, **hints: Any) -> dict[
     return made
 
 
-READS = {"readOnlyHint": True}
-ADDS = {"readOnlyHint": False, "destructiveHint": False}
+READS: dict[str, Any] = {"readOnlyHint": True}
+ADDS: dict[str, Any] = {"readOnlyHint": False, "destructiveHint": False}
 
 
 def tools() -> list[dict[str, Any]]:
@@ -60,26 +60,26 @@ def tools() -> list[dict[str, Any]]:
         tool("pay", {"amount": "number"}),
         tool("note", {"text": "string"}, **ADDS),
         tool("put", {"text": "string"}, **ADDS, idempotentHint=True),
-        tool("die", **ADDS),
-        tool("die_reading", **READS),
-        tool("hang", **ADDS),
-        tool("environment", **READS),
-        tool("flood", **READS),
+        tool("die", None, **ADDS),
+        tool("die_reading", None, **READS),
+        tool("hang", None, **ADDS),
+        tool("environment", None, **READS),
+        tool("flood", None, **READS),
         tool("long", {"bytes": "number"}, **READS),
-        tool("twice", **READS),
-        tool("noise", **READS),
-        tool("nan", **READS),
-        tool("deep", **READS),
-        tool("escape", **READS),
+        tool("twice", None, **READS),
+        tool("noise", None, **READS),
+        tool("nan", None, **READS),
+        tool("deep", None, **READS),
+        tool("escape", None, **READS),
         tool("change", {"text": "string"}, **READS),
-        tool("fork", **READS),
+        tool("fork", None, **READS),
         {
             **tool("act", {"how": "string"}, **ADDS),
             "description": "Act in a way.",
             "outputSchema": {"type": "object", "properties": {"how": {"type": "string"}}},
         },
         {
-            **tool("sick", **READS),
+            **tool("sick", None, **READS),
             "outputSchema": {
                 "type": "object",
                 "properties": {"x": {"type": "string", "pattern": "^(a+)+$"}},
@@ -113,8 +113,8 @@ def listing(cursor: str | None) -> dict[str, Any]:
 def ask(id: Any, name: str, arguments: dict[str, Any], message: str) -> None:
     asked = f"ask-{id}"
     pending[asked] = id, {"name": name, **arguments}
-    schema = {"type": "object", "properties": {"account": {"type": "string"}}}
-    schema["required"] = ["account"]  # type: ignore[assignment]
+    properties = {"account": {"type": "string"}}
+    schema = {"type": "object", "properties": properties, "required": ["account"]}
     params = {"mode": "form", "message": message, "requestedSchema": schema}
     say(id=asked, method="elicitation/create", params=params)
 

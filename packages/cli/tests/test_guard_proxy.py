@@ -125,6 +125,7 @@ async def test_a_destructive_call_is_refused_then_approved_elsewhere_and_explain
     decide = (*store, "--keys", str(folder / "keys"), "--yes")
     path = folder / "files" / "new.txt"
     async with client(folder) as made:
+        assert "agentic-kernel guard approve" in (made.instructions or "")
         tools = {each.name: each for each in (await made.list_tools()).tools}
         assert {"read", "write_file", "expand"} <= tools.keys()
         assert "read_file" not in tools, "the spec file does not offer it"
@@ -191,6 +192,27 @@ def test_what_cannot_be_used_is_refused_before_a_client_is_served(
     monkeypatch.chdir(folder)
     always = ("guard", "proxy", "--store", "guard.db", "--keys", "keys")
     assert says in refusal(*always, *given)
+
+
+@pytest.mark.parametrize(
+    ("given", "missing", "extra"),
+    [
+        (("proxy", "--store", "g", "--keys", "keys", "--", "x"), "agentic_kernel_mcp", "mcp"),
+        (("proxy", "--store", "g", "--keys", "keys", "--", "x"), "agentic_kernel_guard", "guard"),
+        (("tools", "--", "x"), "agentic_kernel_mcp", "mcp"),
+        (("keys", "new"), "agentic_kernel_guard", "guard"),
+        (("approvals", "--store", "g"), "agentic_kernel_guard", "guard"),
+        (("approve", "q", "--store", "g"), "agentic_kernel_guard", "guard"),
+        (("explain", "q", "--store", "g"), "agentic_kernel_guard", "guard"),
+    ],
+)
+def test_a_package_that_is_missing_is_named_with_its_extra(
+    folder: Path, given: tuple[str, ...], missing: str, extra: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    monkeypatch.setitem(sys.modules, missing, None)
+    assert f"pip install 'agentic-kernel-cli[{extra}]'" in refusal("guard", *given)
+    assert not (folder / "new").exists()
 
 
 def test_keys_are_made_for_their_owner_alone(tmp_path: Path) -> None:

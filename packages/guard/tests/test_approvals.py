@@ -6,6 +6,8 @@ import asyncio
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from agentic_kernel import InvalidValue
 from agentic_kernel_engine.loop import ToolCall
@@ -21,7 +23,7 @@ from agentic_kernel_guard import (
     Keyring,
     RulePolicy,
 )
-from agentic_kernel_guard.approvals import MOST_OPEN, WAITS, decide, pending
+from agentic_kernel_guard.approvals import LONGEST, MOST_OPEN, WAITS, decide, pending
 from agentic_kernel_guard.loop.tools import APPROVAL_NEEDED
 from agentic_kernel_guard.rules import parse
 from agentic_kernel_guard.stores import GuardStore, SQLiteGuardStore
@@ -149,8 +151,9 @@ async def test_an_approver_who_is_none_any_more_does_not_count() -> None:
     id = await asked(world, name="crm/change")
     await settle(world, id)
     later = ruled(world.store, RULES.replace("[bob]", "[carl]"))
-    with pytest.raises(Denied, match="'bob' is none of its approvers"):
+    with pytest.raises(Denied, match="'bob' is none of its approvers") as refused:
         await purge(later, name="crm/change")
+    assert not isinstance(refused.value, ApprovalNeeded), "there is nothing to wait for"
     assert later.operations.calls == []
 
 
@@ -200,6 +203,19 @@ async def test_a_request_that_shows_another_call_is_not_approved(tmp_path: Any) 
     await store.close()
 
 
+async def test_the_time_of_an_approval_cannot_be_made_longer(tmp_path: Any) -> None:
+    store = SQLiteGuardStore(tmp_path / "guard.db")
+    world = ruled(store)
+    await settle(world, await asked(world, name="crm/change"))
+    with store.writing() as run:
+        run("UPDATE guard_requests SET until = until + 1000000")
+    world.now += 60
+    with pytest.raises(ApprovalRefused, match="no live key signed"):
+        await purge(world, name="crm/change")
+    assert world.operations.calls == []
+    await store.close()
+
+
 async def test_the_requests_that_wait_are_bounded() -> None:
     world = ruled()
     for number in range(MOST_OPEN):
@@ -208,6 +224,25 @@ async def test_the_requests_that_wait_are_bounded() -> None:
         await purge(world, MOST_OPEN)
     assert not isinstance(refused.value, ApprovalNeeded)
     assert await asked(world, 5)
+
+
+async def test_a_call_that_nobody_could_read_is_denied() -> None:
+    world = ruled()
+    request = CapabilityRequest("crm/purge", {"id": 1, "text": "x" * LONGEST}, ask=True)
+    with pytest.raises(Denied, match="a person is asked about up to 262,144"):
+        await world.guard.grant_capability(request, ANN, WHY)
+    assert await pending(world.store, 0) == []
+    last = await world.store.last()
+    assert last is not None
+    assert last.entry["kind"] == "denied"
+
+
+async def test_a_secret_of_a_note_is_not_in_the_trace() -> None:
+    world = ruled()
+    await settle(world, await asked(world), approved=False, note=f"use {SECRET}")
+    with pytest.raises(Denied):
+        await purge(world)
+    assert SECRET not in "".join(link.body for link in await world.store.links())
 
 
 async def test_a_secret_of_an_argument_is_shown_to_the_approver_and_not_in_the_trace() -> None:
@@ -238,3 +273,46 @@ async def test_a_tool_names_the_request_and_runs_after_the_approval() -> None:
     assert (await called("two")).ok
     assert world.operations.calls == [("purge", {"id": 1})]
     assert (await called("three")).error == APPROVAL_NEEDED
+
+
+STEPS = st.one_of(
+    st.tuples(st.just("call"), st.sampled_from([ANN, BOB]), st.integers(1, 2)),
+    st.tuples(st.just("decide"), st.sampled_from(["ann", "bob", "carl"]), st.booleans()),
+    st.tuples(st.just("wait"), st.sampled_from([1, 40, 61]), st.none()),
+)
+
+
+@given(st.lists(STEPS, max_size=25))
+def test_no_history_runs_a_call_more_often_than_it_was_approved(
+    history: list[tuple[str, Any, Any]],
+) -> None:
+    async def play() -> None:
+        world = ruled(rules=RULES.replace("approvers: [bob], ", ""))
+        asked: list[tuple[str, tuple[str, int]]] = []
+        open_for: dict[tuple[str, int], list[float]] = {}
+        for step, one, two in history:
+            if step == "wait":
+                world.now += one
+            elif step == "decide" and asked:
+                id, what = asked[-1]
+                try:
+                    await settle(world, id, by=one, approved=two)
+                except ApprovalRefused:
+                    continue
+                if two:
+                    assert one != what[0], "nobody approves a call of their own"
+                    open_for.setdefault(what, []).append(world.now)
+            elif step == "call":
+                what = (one.name, two)
+                before = len(world.operations.calls)
+                try:
+                    await purge(world, two, "crm/change", one)
+                except ApprovalNeeded as needed:
+                    asked.append((needed.action, what))
+                except Denied:
+                    pass
+                if len(world.operations.calls) > before:
+                    approved = open_for[what].pop()
+                    assert world.now < approved + 60, "the request was made before its approval"
+
+    asyncio.run(play())

@@ -90,6 +90,23 @@ async def test_everything_asks_a_person(everything: Server) -> None:
     assert "Eva" in json.dumps(ended)
 
 
+@pytest.mark.parametrize("refuses", [False, True], ids=["asks", "refuses first"])
+async def test_everything_sends_a_person_to_a_page(everything: Server, refuses: bool) -> None:
+    page = "https://example.com/consent"
+    asks = call("trigger-url-elicitation", url=page, errorPath=refuses)
+    async with MCPTools({"it": everything}) as tools, hosted(tools, asks) as host:
+        id = (await host.dispatch(new_task())).snapshot.id
+        asked = await question(host, id, "asks you to open https://")
+        await host.answer(id, "done")
+        if refuses:
+            assert page not in asked.split(), "another page comes first"
+            await question(host, id, f"open {page}\n")
+            await host.answer(id, "done")
+        async with asyncio.timeout(60):
+            ended: Any = (await host.wait(id)).result
+    assert "accept" in json.dumps(ended).lower()
+
+
 async def test_files_are_read_and_written(tmp_path: Path) -> None:
     folder = tmp_path / "files"
     folder.mkdir()

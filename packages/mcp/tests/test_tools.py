@@ -168,6 +168,16 @@ def test_pins_that_are_none_are_refused(tmp_path: Path) -> None:
             Pins(tmp_path / "pins.json")
 
 
+async def test_pins_that_cannot_be_written_are_said_so(
+    plain: Callable[..., Acting], tmp_path: Path
+) -> None:
+    pins = Pins(tmp_path / "folder" / "pins.json")
+    (tmp_path / "folder").write_text("a file is in the way")
+    tools = MCPTools({"it": plain().server}, pins=pins)
+    with pytest.raises(BadPins, match="cannot be"):
+        await tools.open()
+
+
 def test_two_processes_do_not_lose_each_others_pins(tmp_path: Path) -> None:
     one, other = Pins(tmp_path / "pins.json"), Pins(tmp_path / "pins.json")
     one.pin("a", {"x": "1"})

@@ -33,9 +33,9 @@ def approvals(
     limit: Annotated[int, typer.Option(min=1, max=1_000, help="The most requests.")] = 100,
 ) -> int:
     """List the calls that wait for an approval, oldest first."""
-    from agentic_kernel_guard.approvals import pending
-
     with opened(store) as (held, run):
+        from agentic_kernel_guard.approvals import pending
+
         for each in run(pending(held, _now(), limit)):
             _show(context, each)
     return 0
@@ -72,9 +72,9 @@ def deny(
 @guard.command("explain")
 def explained(context: typer.Context, id: _Id, store: Place) -> int:
     """Show one action whole: who asked, what the rules said, who approved it, how it ended."""
-    from agentic_kernel_guard.trace import traced
-
     with opened(store) as (held, run):
+        from agentic_kernel_guard.trace import traced
+
         links = run(held.of_action(id))
     if not links:
         raise BadTrace(f"{id}: the trace has no such action; check the id and the store")
@@ -96,10 +96,10 @@ def explained(context: typer.Context, id: _Id, store: Place) -> int:
 def _decide(
     context: typer.Context, id: str, store: str, keys: Any, *, approved: bool, note: str, yes: bool
 ) -> int:
+    ring = keyring(keys)
     from agentic_kernel_guard import PendingApproval
     from agentic_kernel_guard.approvals import decide
 
-    ring = keyring(keys)
     verb = "approve" if approved else "deny"
     with opened(store) as (held, run):
         found = run(held.approval(id))

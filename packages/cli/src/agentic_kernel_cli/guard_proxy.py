@@ -18,7 +18,7 @@ from agentic_kernel import InvalidValue
 from . import guard_approvals as guard_approvals
 from . import rendering
 from .guard_trace import Keys, Place, keyring, secret, store_at
-from .guarding import BadRules, guard
+from .guarding import BadRules, guard, read_rules, used
 from .kinds import install
 from .text import label
 
@@ -198,6 +198,7 @@ def new_keys(
     id: Annotated[str, typer.Option(help="The id of the key, which is public.")] = "k1",
 ) -> int:
     """Make a file with a new key, which only you can read."""
+    read_rules()
     from agentic_kernel_guard import Keyring
 
     text = f"{id}:{secrets.token_hex(32)}\n"
@@ -273,8 +274,6 @@ def _variable(name: str, option: str) -> str:
 def _rules(file: Path | None) -> Any:
     if file is None:
         return None
-    from .guarding import read_rules, used
-
     return used(file, read_rules().parse)
 
 
@@ -282,7 +281,5 @@ def _spec_file(file: Path | None) -> Any:
     if file is None:
         return None
     from agentic_kernel_guard.spec_file import parse
-
-    from .guarding import used
 
     return used(file, parse)

@@ -247,6 +247,7 @@ def _held(check: Any) -> Any:
 
 def keyring(file: Path | None) -> Keyring:
     """The keys of a file that nobody else may read, or of the environment."""
+    read_rules()
     from agentic_kernel_guard import Keyring
 
     text = secret(file, KEYS_VARIABLE)

@@ -41,6 +41,12 @@ from agentic_kernel_mcp.serving import Listener, ToolServer, serve_http, serve_s
 
 LONGEST: Final = 2_000
 """The most characters of a tool's description that a client gets."""
+INSTRUCTIONS: Final = (
+    "A guard stands in front of these tools. Results may be cut; expand shows more by the handle. "
+    "If a call waits for an approval, its error names a request. Tell the user, who runs "
+    "`agentic-kernel guard approve REQUEST`; then make the same call again."
+)
+"""What the client's model is told."""
 _PATIENCE: Final = 30.0
 """Seconds that a call may take beyond its time, before it is given up in this process."""
 _ADDRESS: Final = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([^:\[\]]+)):([0-9]{1,5})")
@@ -207,8 +213,9 @@ def front(
         guard, mode=settings.mode, modes=modes, timeout=settings.timeout, asks=True
     )
     return ToolServer(
-        guarded, name=settings.name, principal=who, timeout=settings.timeout + 2 * _PATIENCE
-    )
+        guarded, name=settings.name, principal=who, timeout=settings.timeout + 2 * _PATIENCE,
+        instructions=INSTRUCTIONS,
+    )  # fmt: skip
 
 
 def _spec(server: str, name: str, tool: Tool) -> CapabilitySpec:

@@ -19,6 +19,7 @@ from agentic_kernel_engine import Principal
 
 from .canonical import canonical, digest
 from .errors import GuardError
+from .firewall import Redactor
 from .rules import Approval
 from .stores import ApprovalRequest, GuardStore
 from .tokens import Keyring
@@ -27,6 +28,8 @@ WAITS: Final = 7 * 24 * 3_600.0
 """Seconds that a request waits, and an approval of it holds, if the rule says no timeout."""
 MOST_OPEN: Final = 100
 """The most requests that wait for a decision at once, of all principals of a store."""
+LONGEST: Final = 262_144
+"""The most characters of a call, as JSON, that a person is asked about."""
 LONGEST_NOTE: Final = 2_000
 """The most characters of a note to a decision."""
 _DOMAIN: Final = b"agentic-kernel-guard/approval/1\0"
@@ -76,7 +79,10 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
     def message(self, request: ApprovalRequest) -> bytes:
         """What is signed."""
-        said = [request.id, request.print, self.approved, self.by, self.at, self.note, self.key]
+        said = [
+            request.id, request.print, request.until, self.approved, self.by, self.at, self.note,
+            self.key,
+        ]  # fmt: skip
         return _DOMAIN + canonical(said, "verdict")
 
 
@@ -111,8 +117,18 @@ def print_of(name: str, tenant: str, capability: str, operation: str, given: str
 
 
 def new_request(id: str, asked: Asked, rule: Approval, now: int) -> ApprovalRequest:
-    """A request as a store keeps it."""
+    """A request as a store keeps it.
+
+    Raises:
+        ApprovalRefused: The call is longer than a person could read.
+    """
     body = canonical(msgspec.to_builtins(asked), "request").decode()
+    if len(body) > LONGEST:
+        raise ApprovalRefused(
+            "too_long",
+            f"the call has {len(body):,} characters, and a person is asked about up to "
+            f"{LONGEST:,}; split it",
+        )
     waits = WAITS if rule.timeout is None else rule.timeout
     return ApprovalRequest(id, asked.print, body, now, now + int(waits * 1_000))
 
@@ -186,7 +202,7 @@ async def decide(
     asked = request.asked
     entry = {
         "action": id, "kind": "approved" if approved else "refused", "at": now, "by": by,
-        "note": note, "principal": asked.principal, "tenant": asked.tenant,
+        "note": Redactor().text(note)[0], "principal": asked.principal, "tenant": asked.tenant,
         "capability": asked.capability, "operation": asked.operation,
     }  # fmt: skip
     written = canonical(msgspec.to_builtins(signed), "verdict").decode()

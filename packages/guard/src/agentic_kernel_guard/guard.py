@@ -221,7 +221,8 @@ class Guard:
         if said["kind"] == "denied":
             facts = {} if dig is None else self._facts(asked, decision)
             await self.store.append(_written(said | facts))
-            kind = ApprovalNeeded if decision.effect == "require_approval" else Denied
+            needed = decision.effect == "require_approval" and not asking
+            kind = ApprovalNeeded if needed else Denied
             raise kind(said["reason"], action, decision)
         claims = Claims(
             iss=self._name, aud=self._name, sub=who.name, ten=who.tenant, cap=spec.name,
@@ -488,15 +489,17 @@ class Guard:
         """
         now, spec, who = said["at"], asked.spec, asked.principal
         rule = decision.verdict.approval if decision.verdict else Approval()
-        wanted = approvals.new_request(
-            f"q_{token_hex(16)}",
-            approvals.Asked(
-                principal=who.name, tenant=who.tenant, capability=spec.name,
-                operation=spec.operation, safety=spec.safety.value,
-                arguments=dict(asked.arguments), justification=asked.justification,
-                rule=decision.rule, reason=decision.reason, approvers=rule.approvers,
-            ), rule, now,
+        call = approvals.Asked(
+            principal=who.name, tenant=who.tenant, capability=spec.name, operation=spec.operation,
+            safety=spec.safety.value, arguments=dict(asked.arguments),
+            justification=asked.justification, rule=decision.rule, reason=decision.reason,
+            approvers=rule.approvers,
         )  # fmt: skip
+        try:
+            wanted = approvals.new_request(f"q_{token_hex(16)}", call, rule, now)
+        except approvals.ApprovalRefused as error:
+            await self.store.append(_written({**said, "kind": "denied", "reason": error.message}))
+            raise Denied(error.message, said["action"], decision) from error
         waiting = await self.store.approvals(now, approvals.MOST_OPEN)
         full = len(waiting) == approvals.MOST_OPEN
         if full and all(each.print != wanted.print for each in waiting):
@@ -519,7 +522,8 @@ class Guard:
         if not verdict.approved:
             note = f": {verdict.note}" if verdict.note else ""
             reason = f"{decision.reason}; {verdict.by} refused the request {found.id}{note}"
-            entry = {**said, "kind": "denied", "action": found.id, "reason": reason}
+            safe = self._firewall.redactor.text(reason)[0]
+            entry = {**said, "kind": "denied", "action": found.id, "reason": safe}
             await self.store.append(_written(entry))
             raise Denied(reason, found.id, decision)
         for name in _FACTS:

@@ -19,7 +19,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import TypeAdapter
 
 from .eliciting import Elicitation
-from .errors import Unavailable
+from .errors import BadPins, Unavailable
 from .http import Attempt, attempt, http
 from .incoming import Incoming
 from .pipes import Complaints, pipes, printable
@@ -51,7 +51,15 @@ class Lost(Exception):
 
 
 class Refused(Exception):
-    """The server answered a call with a protocol error."""
+    """The server answered a call with a protocol error.
+
+    Attributes:
+        wants: Pages that the user must open before the call can be made.
+    """
+
+    def __init__(self, message: str, wants: Sequence[types.ElicitRequestURLParams] = ()) -> None:
+        self.wants = wants
+        super().__init__(message)
 
 
 class Connection:
@@ -92,6 +100,7 @@ class Connection:
 
         Raises:
             Unavailable: It cannot be started, or does not answer in time.
+            BadPins: The pins of its tools cannot be written.
         """
         async with self._starting:
             if self._client is not None and not self._ended:
@@ -115,11 +124,16 @@ class Connection:
         report: Callable[[Any], None],
         *,
         has_effect: bool,
+        begins: Callable[[mcp.Client], None],
     ) -> types.CallToolResult:
         """Call a tool.
 
         With the protocol of 2025 the server does not say which call asks the user something. There,
         a call that may have an effect is made while no other call of this server is.
+
+        Args:
+            begins: Called before the call is sent, with the session that it is sent in; what it
+                raises is raised.
 
         Raises:
             Unavailable: The call was not sent.
@@ -127,16 +141,16 @@ class Connection:
             Refused: The answer is a protocol error.
             Unfinished: The server asks something that has no answer yet.
         """
-        client = await self.open()
-        try:
-            return await self._made(client, tool, arguments, asking, timeout, report, has_effect)
-        except _Expired:
-            self._gone(None)  # The server has forgotten the session, so it did not make the call.
-        client = await self.open()
-        try:
-            return await self._made(client, tool, arguments, asking, timeout, report, has_effect)
-        except _Expired as error:
-            raise Refused(str(error)) from None
+        for _ in range(2):
+            client = await self.open()
+            begins(client)
+            try:
+                return await self._made(
+                    client, tool, arguments, asking, timeout, report, has_effect
+                )
+            except _Expired:
+                self._gone(None)  # The server has forgotten the session, so it made no call.
+        raise Refused("it does not know its own session")
 
     async def _made(
         self,
@@ -194,7 +208,7 @@ class Connection:
         if went.unsent:
             return Unavailable(self.name, went.unsent)
         if went.expired:
-            return _Expired("it does not know its own session")
+            return _Expired()
         if went.status in (401, 403):
             why = "it does not accept this program's credentials"
             return Refused(f"HTTP {went.status}: {why if code is not None else _plain(error)}")
@@ -205,7 +219,7 @@ class Connection:
         if code is None or code in _LOST:
             return Lost(_plain(error))
         status = f"HTTP {went.status}: " if went.status else ""
-        return Refused(status + _plain(error))
+        return Refused(status + _plain(error), _wanted(error))
 
     async def _start(self) -> mcp.Client:
         self._ended = self._stale = False
@@ -215,6 +229,7 @@ class Connection:
         complaints = Complaints(self.name)
         self._keeper = asyncio.create_task(self._keep(ready, complaints), name=f"mcp {self.name}")
         waited: list[asyncio.Future[Any]] = [ready, self._keeper]
+        error: BaseException | None = None
         why = f"did not answer within {2 * self._patience:g} seconds"
         try:
             await asyncio.wait(
@@ -229,6 +244,8 @@ class Connection:
             await self._end(at_once=True)
             raise
         await self._end(at_once=True)  # From here on, all that the server said has been read.
+        if isinstance(error, BadPins):
+            raise error
         if complaints.last():
             why += f"; it said: {complaints.last()[-1_000:]}"
         raise Unavailable(self.name, printable(why))
@@ -256,6 +273,8 @@ class Connection:
                     try:
                         client = await stack.enter_async_context(self._session(complaints))
                         self._listed(await _listing(client))
+                    except BadPins:
+                        raise
                     except Exception as error:
                         raise self._failed(_first(error), went) from None
                 self._client = client
@@ -270,7 +289,8 @@ class Connection:
         except BaseException as error:
             self._ended = True  # Before any caller that waits for the start goes on.
             if not ready.done():
-                ready.set_exception(error if isinstance(error, Exception) else OSError("ended"))
+                why = _first(error) if isinstance(error, Exception) else OSError("ended")
+                ready.set_exception(why)
                 ready.exception()  # It is read by now, so that asyncio does not log it.
             elif not isinstance(error, asyncio.CancelledError):
                 _log.info(
@@ -386,6 +406,17 @@ async def _listing(client: mcp.Client) -> list[types.Tool]:
     raise ValueError(
         f"it lists more than {MOST_TOOLS:,} tools, {MOST_PAGES} pages or {MAX_LISTING:,} characters"
     )
+
+
+def _wanted(error: Exception) -> Sequence[types.ElicitRequestURLParams]:
+    """The pages that an error asks the user to open; none if it is another error."""
+    if not isinstance(error, mcp.MCPError) or error.code != types.URL_ELICITATION_REQUIRED:
+        return ()
+    try:
+        data = types.ElicitationRequiredErrorData.model_validate(error.error.data)
+    except ValueError:
+        return ()
+    return data.elicitations
 
 
 def _first(error: Exception) -> Exception:

@@ -11,7 +11,7 @@ question, and a person must know that the call is made again from its start.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import mcp_types as types
@@ -84,6 +84,16 @@ class Elicitation:
             found[key] = self._answer(each.params)
         return found
 
+    def visited(self, pages: Sequence[types.ElicitRequestURLParams]) -> bool:
+        """True if a person opened all these pages, without which the server refused the call.
+
+        Raises:
+            Unfinished: The person has not answered yet.
+        """
+        return 0 < len(pages) <= MOST_AT_ONCE and all(
+            self._answer(each).action == "accept" for each in pages
+        )
+
     def dismissed(self, params: types.ElicitRequestParams) -> types.ElicitResult:
         """What a server is told that waits for the answer: the answer, or that there is none."""
         if self._unfinished is not None:
@@ -124,6 +134,8 @@ class Elicitation:
             return _CANCEL
 
     def _visited(self, params: types.ElicitRequestURLParams) -> types.ElicitResult:
+        if not params.url.startswith(("https://", "http://")):
+            return _CANCEL
         said = self._context.ask(
             f"The MCP server {self._server} asks you to open {params.url[:2_000]}\n"
             f"{params.message[:_MAX_MESSAGE]}\n"

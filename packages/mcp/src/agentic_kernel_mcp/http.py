@@ -22,7 +22,6 @@ from .incoming import MAX_MESSAGE
 from .servers import HTTPServer
 
 _CONNECT: Final = 30.0
-_SILENT: Final = 300.0
 _SESSION: Final = "mcp-session-id"
 
 
@@ -50,7 +49,7 @@ async def http(server: HTTPServer) -> AsyncIterator[tuple[Any, Any]]:
     client = httpx2.AsyncClient(
         headers={**server.headers, "Accept-Encoding": "identity"},
         auth=server.auth,
-        timeout=httpx2.Timeout(_CONNECT, read=_SILENT),
+        timeout=httpx2.Timeout(_CONNECT, read=None),  # Each call has a limit of its own.
         trust_env=False,
         transport=_Bounded(httpx2.AsyncHTTPTransport(trust_env=False), httpx2.URL(server.url)),
     )

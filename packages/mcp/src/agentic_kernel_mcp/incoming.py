@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, Final
 
+import anyio
+
 MAX_MESSAGE: Final = 16 * 1024 * 1024
 """The longest message of a server, in bytes."""
 MOST_MESSAGES: Final = 5_000
@@ -41,7 +43,7 @@ class Incoming:
         ended: Called with the reason when no message can come any more.
 
     Raises:
-        Flooded: More than `MOST_MESSAGES` came within `SPAN`; raised by the iteration.
+        Flooded: More than `MOST_MESSAGES` came within `SPAN`; raised by `receive`.
         TooLong: A message is over `MAX_MESSAGE`.
     """
 
@@ -57,8 +59,18 @@ class Incoming:
         return getattr(self._stream, "last_context", None)
 
     async def receive(self) -> Any:
-        """The next message."""
-        return await self._next()
+        """The next message; `anyio.EndOfStream` if there is none."""
+        try:
+            while True:
+                self._meter()
+                item = await self._stream.receive()
+                if isinstance(item, TooLong):
+                    raise item
+                if getattr(getattr(item, "message", None), "method", "") not in _UNUSED:
+                    return item
+        except Exception as error:
+            self._ended(None if isinstance(error, anyio.EndOfStream) else error)
+            raise
 
     async def aclose(self) -> None:
         """Close the stream."""
@@ -69,19 +81,9 @@ class Incoming:
 
     async def __anext__(self) -> Any:
         try:
-            return await self._next()
-        except Exception as error:
-            self._ended(None if isinstance(error, StopAsyncIteration) else error)
-            raise
-
-    async def _next(self) -> Any:
-        while True:
-            self._meter()
-            item = await self._stream.__anext__()
-            if isinstance(item, TooLong):
-                raise item
-            if getattr(getattr(item, "message", None), "method", "") not in _UNUSED:
-                return item
+            return await self.receive()
+        except anyio.EndOfStream:
+            raise StopAsyncIteration from None
 
     async def __aenter__(self) -> Incoming:
         await self._stream.__aenter__()

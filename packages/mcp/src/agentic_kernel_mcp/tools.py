@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, get_args
 
+import mcp
 import mcp_types as types
 
 from agentic_kernel import InvalidValue
@@ -19,7 +20,7 @@ from agentic_kernel_engine.seams import SideEffect, Tool, ToolContext, ToolError
 from .connection import Connection, Lost, Refused, is_modern
 from .describing import MAX_NAME, effect_of, output_of, text_of, tool_name
 from .eliciting import Elicitation
-from .errors import CHANGED, FAILED, REFUSED, UNAVAILABLE, MCPError, Unavailable
+from .errors import CHANGED, FAILED, REFUSED, UNAVAILABLE, BadPins, Unavailable
 from .pins import Pins, digest
 from .pipes import printable
 from .servers import Server, check_servers
@@ -236,7 +237,15 @@ class MCPTools:
         has_effect = effect in ("write", "destructive")
         return Tool(
             called,
-            _Call(self, server, name, digest(described), has_effect, idempotent or not has_effect),
+            _Call(
+                self,
+                server,
+                name,
+                digest(described),
+                has_effect,
+                is_repeatable=idempotent or not has_effect,
+                has_schema=described.get("outputSchema") is not None,
+            ),
             description=str(described.get("description") or described.get("title") or ""),
             input_schema=described["inputSchema"],
             output_schema=described.get("outputSchema"),
@@ -246,27 +255,36 @@ class MCPTools:
 
     async def _call(self, call: _Call, arguments: dict[str, Any], context: ToolContext) -> Any:
         connection = self._connections[call.server]
-        try:
-            modern = is_modern(await connection.open())
-        except MCPError as error:
-            raise ToolError(str(error)[:LONGEST], UNAVAILABLE) from None
-        described = self._listings[call.server].get(call.name)
-        if described is None or digest(described) != call.digest:
-            raise ToolError(
-                f"{call.server} describes {call.name} in another way than was accepted, so it was "
-                "not called; a person must accept it",
-                CHANGED,
-            )
         asking = Elicitation(context, call.server)
-        may_repeat = call.is_repeatable or modern
-        if not may_repeat:
-            asking.check()
-        try:
-            result = await connection.call(
+        may_repeat = call.is_repeatable
+
+        def begins(client: mcp.Client) -> None:
+            nonlocal may_repeat
+            described = self._listings[call.server].get(call.name)
+            if described is None or digest(described) != call.digest:
+                raise ToolError(
+                    f"{call.server} describes {call.name} in another way than was accepted, so it "
+                    "was not called; a person must accept it",
+                    CHANGED,
+                )
+            may_repeat = call.is_repeatable or is_modern(client)
+            if not may_repeat:
+                asking.check()
+
+        async def made() -> types.CallToolResult:
+            return await connection.call(
                 call.name, arguments, asking, self._timeout, context.progress,
-                has_effect=call.has_effect,
+                has_effect=call.has_effect, begins=begins,
             )  # fmt: skip
-        except Unavailable as error:
+
+        try:
+            try:
+                result = await made()
+            except Refused as error:
+                if not asking.visited(error.wants):
+                    raise
+                result = await made()  # The server refused the call until a page was opened.
+        except (Unavailable, BadPins) as error:
             raise ToolError(str(error)[:LONGEST], UNAVAILABLE) from None
         except Lost as error:
             said = f"{call.server} gave no answer ({printable(str(error))})"[:LONGEST]
@@ -282,7 +300,7 @@ class MCPTools:
         asking.settle(text_of(result), may_repeat=may_repeat)
         if result.is_error:
             raise ToolError(text_of(result)[:LONGEST] or "the tool failed", FAILED)
-        return output_of(result, structured_only=described.get("outputSchema") is not None)
+        return output_of(result, structured_only=call.has_schema)
 
 
 class _Call:
@@ -295,7 +313,9 @@ class _Call:
         name: str,
         digest: str,
         has_effect: bool,
+        *,
         is_repeatable: bool,
+        has_schema: bool,
     ) -> None:
         self._registry = registry
         self.server = server
@@ -304,6 +324,8 @@ class _Call:
         """Of what was accepted."""
         self.has_effect = has_effect
         self.is_repeatable = is_repeatable
+        self.has_schema = has_schema
+        """True if the tool has a schema of its results."""
 
     async def __call__(self, arguments: dict[str, Any], context: ToolContext) -> Any:
         return await self._registry._call(self, arguments, context)

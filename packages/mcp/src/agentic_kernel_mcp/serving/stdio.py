@@ -90,7 +90,7 @@ class _Lines:
         self._loop = asyncio.get_running_loop()
         self._source = source
         self._ready: asyncio.Queue[bytes | Exception | None] = asyncio.Queue()
-        self._taken = threading.Semaphore(64)
+        self._taken = threading.Semaphore(8)
         """The lines that may wait; with more, the client waits."""
         self._ended = False
         threading.Thread(target=self._run, name="mcp stdin", daemon=True).start()

@@ -7,7 +7,7 @@ import sys
 from mcp.server.mcpserver import MCPServer
 from mcp_types import ToolAnnotations
 
-server = MCPServer("notes")
+server = MCPServer("notes", log_level="ERROR")
 notes = {"a": "call eva@example.com", "b": "buy milk"}
 
 
@@ -25,6 +25,6 @@ def delete(name: str) -> str:
 
 if __name__ == "__main__":
     if len(sys.argv) > 1:
-        server.run("streamable-http", port=int(sys.argv[1]), log_level="error")
-    elif not sys.stdin.isatty():
+        server.run("streamable-http", port=int(sys.argv[1]))
+    else:
         server.run()
