@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from agentic_kernel_guard.stores import GuardStore, PostgresGuardStore, SQLiteGuardStore
-from agentic_kernel_guard.trace import verify
+from agentic_kernel_guard.trace import Link, verify
 
 WRITER = """
 import asyncio, sys
@@ -81,7 +81,8 @@ async def killed(kind: str, place: str, store: GuardStore, rounds: int) -> None:
         for writer in writers:
             writer.kill()
     ended += writers
-    links, after = [], 0
+    links: list[Link] = []
+    after = 0
     while page := await store.links(after):
         links += page
         after = page[-1].seq

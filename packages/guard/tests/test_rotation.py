@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -85,11 +86,17 @@ async def test_keys_rotate_under_load_and_nothing_that_holds_is_refused(tmp_path
                 done += 1
                 spent.notify_all()
 
+    def reached(calls: int) -> bool:
+        return done >= calls
+
+    def retired(old: str) -> bool:
+        return not open_tokens.get(old)
+
     async def rotate() -> None:
         for number in range(ROTATIONS):
             until = (number + 1) * WORKERS * CALLS // (ROTATIONS + 1)
             async with spent:
-                await spent.wait_for(lambda until=until: done >= until)
+                await spent.wait_for(partial(reached, until))
             _, known, signing, alone = stages(number)
             for keys in (known, signing):
                 # One process after the other, with calls in between.
@@ -98,7 +105,7 @@ async def test_keys_rotate_under_load_and_nothing_that_holds_is_refused(tmp_path
                     await stores[at].last()
             old = key(number).id
             async with spent:
-                await spent.wait_for(lambda old=old: not open_tokens.get(old))
+                await spent.wait_for(partial(retired, old))
             for at in range(PROCESSES):
                 guards[at] = guard(world, stores[at], alone)
 
