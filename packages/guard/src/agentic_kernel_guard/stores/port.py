@@ -127,8 +127,13 @@ class GuardStore(Protocol):
         """The last entry."""
         ...
 
-    async def prune(self, now: int) -> None:
-        """Remove handles and marks whose time is over. The chain stays."""
+    async def prune(self, now: int, before: int = 0) -> None:
+        """Remove handles, marks and counted calls whose time is over. The chain stays.
+
+        Args:
+            before: Recorded actions that were begun before this time are removed, too. A call with
+                the key of such an action is a new action.
+        """
         ...
 
     async def close(self) -> None:
