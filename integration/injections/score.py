@@ -34,9 +34,12 @@ class Score:
             found["users"] += 1
             found["completed"] += outcome.done
             if not outcome.done:
-                # Another part of the reason than its beginning has ids that differ in each run.
+                # The id of an action differs in each run.
                 found["lost"][case.user] = sorted(
-                    {f"{tool}: {code}: {said[:160]}" for tool, _, code, said in outcome.refused}
+                    {
+                        f"{tool}: {code}: {said.partition(' (action')[0][:160]}"
+                        for tool, _, code, said in outcome.refused
+                    }
                 )
             return
         found["cases"] += 1

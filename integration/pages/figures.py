@@ -19,6 +19,7 @@ PLOTS = DOCS / "plots"
 PAGES = {
     "claude.md": "ClaudeRuntime",
     "copilot.md": "CopilotRuntime",
+    "injection.md": "AgentDojo",
     "ollama.md": "OllamaRuntime",
     "openai.md": "OpenAI:",
     "opentelemetry.md": "OpenTelemetry:",

@@ -12,7 +12,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentic_kernel import InvalidValue
-from agentic_kernel_guard import Budgets, Cut, Firewall, FrameLimits, RawRefused, RawResult
+from agentic_kernel_guard import (
+    Budgets,
+    Cut,
+    Firewall,
+    FrameLimits,
+    RawRefused,
+    RawResult,
+    Redactor,
+)
+from agentic_kernel_guard.firewall.redact import spans
 
 from .test_redact import SECRETS, left
 
@@ -130,6 +139,41 @@ def test_a_secret_is_replaced_before_a_text_is_cut() -> None:
     text = "x" * 3_900 + " 4111 1111 1111 1111 " + "y" * 500
     for chars in range(3_900, 3_960, 3):
         assert "4111" not in json.dumps(frame(text, chars=chars).as_json())
+
+
+@pytest.mark.parametrize("mode", ["summary", "table"])
+def test_the_work_on_a_huge_result_has_a_bound(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked = 0
+
+    def counted(text: str, *rest: Any) -> Any:
+        nonlocal looked
+        looked += len(text)
+        return spans(text, *rest)
+
+    monkeypatch.setattr("agentic_kernel_guard.firewall.redact.redactor.spans", counted)
+    huge = "some words of a page\n" * 100_000
+    rows = [{f"field{n}": huge, huge[:n]: 1} for n in range(300_000, 300_020)]
+    made = frame([{"page": huge, "more": huge}, *rows], mode, rows=20)
+    assert looked < 1_000_000
+    assert len(json.dumps(made.as_json())) < 20_000
+    assert str(made.rows[0]["page"]).startswith("some words of a page\nsome words")
+    assert any(cut.kind == "characters" and cut.total >= len(huge) for cut in made.cuts)
+
+
+def test_of_a_huge_text_that_is_json_only_the_size_is_shown() -> None:
+    text = json.dumps([{"password": "hunter2", "n": n} for n in range(20_000)])
+    assert frame(text).rows == (f"… [a text of {len(text):,} characters]",)
+    assert "hunter2" not in json.dumps(frame("\n" + text, "summary").as_json())
+
+
+@pytest.mark.parametrize("secret", SECRETS.values(), ids=SECRETS)
+def test_no_part_of_a_secret_stands_at_the_end_of_a_beginning(secret: str) -> None:
+    for before in (" word", "word\n", f"{secret} \n"):
+        for at in range(0, len(secret) + 8, 3):
+            text = (before * 4_000)[: 4_000 - at] + f" {secret} " + "more words\n" * 500
+            found = Redactor().head(text, 4_000)
+            assert found is not None
+            assert left(secret, found[0]) == []
 
 
 @pytest.mark.parametrize("secret", SECRETS.values(), ids=SECRETS)

@@ -121,7 +121,8 @@ class Model:
     def pick(self, step: Mapping[str, Any]) -> dict[str, Any]:
         if not self.tokens:
             raise InvalidValue("token", "there is none yet")
-        return self.tokens[step["at"] % len(self.tokens)]
+        found: dict[str, Any] = self.tokens[step["at"] % len(self.tokens)]
+        return found
 
     async def grant(self, step: Mapping[str, Any]) -> None:
         free = step["at"] % 2 and not step["by"]
@@ -215,14 +216,15 @@ async def test_a_secret_is_in_no_frame_trace_page_log_or_error(
     secret = SECRETS[kind]
     world = World(ann="writer")
     row: dict[Any, Any] = {"id": 1, "value": "plain"}
+    held: dict[str, dict[Any, Any]] = {
+        "value": {"value": f"it is {secret}, and more"},
+        "key": {f"about {secret}": "x"},
+        "deep": {"deep": {"more": [{"x": f"({secret})"}]}},
+        "json": {"json": json.dumps({"x": [secret]})},
+        "bytes": {"bytes": f"<{secret}>".encode()},
+    }
     for spot in spots:
-        row |= {
-            "value": {"value": f"it is {secret}, and more"},
-            "key": {f"about {secret}": "x"},
-            "deep": {"deep": {"more": [{"x": f"({secret})"}]}},
-            "json": {"json": json.dumps({"x": [secret]})},
-            "bytes": {"bytes": f"<{secret}>".encode()},
-        }.get(spot, {})
+        row |= held.get(spot, {})
     world.operations.result = [row, {"id": 2}]
     if fails == "error":
         world.operations.error = OSError(f"cut {secret}")

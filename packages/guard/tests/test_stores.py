@@ -124,6 +124,32 @@ async def test_a_handle_has_a_time_to_live(store: GuardStore) -> None:
     assert len(await store.links()) == 2
 
 
+async def test_what_is_pruned_is_what_nothing_needs_any_more(store: GuardStore) -> None:
+    for now in (10, 50):
+        await store.begin(begin(f"a{now}", limits=(("c", 9, 100),), now=now))
+        await store.finish(f"a{now}", "done", entry(f"a{now}"))
+    await store.prune(110)
+    assert await store.count("c", 0) == 1
+    # A call that is counted still counts, and an action answers until it is forgotten on purpose.
+    assert await store.count("c", 10) == 1
+    assert await states(store, begin("a10"), begin("a50")) == ["known", "known"]
+    await store.prune(110, before=50)
+    assert await store.recorded("a10") is None
+    assert await store.recorded("a50") == ("p", "done")
+    assert await states(store, begin("a10"), begin("a50")) == ["begun", "known"]
+    assert len(await store.links()) == 5
+
+
+async def test_an_action_that_was_forgotten_before_its_end_still_has_an_end(
+    store: GuardStore,
+) -> None:
+    await store.begin(begin("a"))
+    await store.prune(1_000, before=1_000)
+    await store.finish("a", "done", entry("a", 1))
+    assert [link.entry["n"] for link in await store.of_action("a")] == [0, 1]
+    assert await store.recorded("a") is None
+
+
 async def test_what_a_run_saw_is_kept_in_order_until_its_time_is_over(store: GuardStore) -> None:
     assert list(await store.seen("run")) == []
     await store.begin(begin("a"))

@@ -12,8 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentic_kernel import InvalidValue
+from agentic_kernel_guard import CapabilityRequest, HandleRefused, Narrower
 from agentic_kernel_guard.canonical import canonical, digest
 from agentic_kernel_guard.tokens import Claims, Key, Keyring, TokenRefused, mint, opened
+
+from .guards import ANN, World
+from .guards import KEYS as WORLD_KEYS
 
 OLD, NEW = Key("old", bytes(range(32))), Key("new", bytes(range(32, 64)))
 KEYS = Keyring([NEW, OLD])
@@ -109,3 +113,50 @@ def test_canonical_bytes_are_those_of_the_standard(value: Any) -> None:
 def test_what_has_no_canonical_form_is_refused(value: Any) -> None:
     with pytest.raises(InvalidValue):
         digest(value)
+
+
+class Unasked:
+    """A store that must not be asked."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise AssertionError(f"{name} was asked about a token that does not hold")
+
+
+@pytest.mark.parametrize("wrong", ["forged", "expired", "early", "audience", "malformed"])
+async def test_a_token_that_does_not_hold_asks_the_store_nothing(wrong: str) -> None:
+    world = World()
+    token = await world.guard.grant_capability(CapabilityRequest("crm/find", {"id": 1}), ANN)
+    claims = opened(token, WORLD_KEYS, int(world.now * 1_000))
+    if wrong == "forged":
+        token = token[:-2] + ("AA" if token[-2:] != "AA" else "BB")
+    elif wrong == "audience":
+        token = mint(msgspec.structs.replace(claims, aud="other"), WORLD_KEYS)
+    elif wrong == "early":
+        token = mint(msgspec.structs.replace(claims, nbf=claims.exp), WORLD_KEYS)
+    elif wrong == "expired":
+        world.now += 10_000
+    else:
+        token = "ak1.k1.e30"
+    world.guard.store = Unasked()  # type: ignore[misc]
+    for use in (
+        lambda: world.guard.invoke(token, ANN, {"id": 1}),
+        lambda: world.guard.revoke(token),
+        lambda: world.guard.attenuate(token, Narrower()),
+    ):
+        with pytest.raises(TokenRefused) as refused:
+            await use()
+        assert refused.value.code == f"guard/token_{wrong}"
+
+
+@pytest.mark.parametrize("token", [None, 7, b"x", {}, [], "x" * 10**6, "\ud800", "ak1.k1..", "\0"])
+async def test_what_is_no_token_is_refused_by_each_method_in_the_same_way(token: Any) -> None:
+    guard = World().guard
+    for use in (
+        lambda: guard.invoke(token, ANN, {"id": 1}),
+        lambda: guard.revoke(token),
+        lambda: guard.attenuate(token, Narrower()),
+    ):
+        with pytest.raises(TokenRefused):
+            await use()
+    with pytest.raises(HandleRefused):
+        await guard.expand(token, ANN)

@@ -23,6 +23,10 @@ SAMPLE: Final = 3
 """The rows that a summary shows."""
 
 
+IN_LINE: Final = 4_096
+"""The most characters of a huge text that are looked at for a line of a summary."""
+
+
 class RawRefused(GuardError):
     """The mode ``raw`` was asked for, and this principal may not see raw output."""
 
@@ -37,7 +41,8 @@ class Firewall:
     """Stands between what a driver returned and what a model sees.
 
     Equal results give equal frames. A secret is replaced before a text is cut, so that no half of
-    it is shown. The time is linear in the size of what is shown; a summary also reads each row.
+    it is shown. The time is linear in the size of what is shown; a summary also reads each row. Of
+    texts of over 200,000 characters together (or ten times the budget), only the beginning is read.
 
     Args:
         budgets: The most that one frame shows.
@@ -112,10 +117,11 @@ class Firewall:
         most = self.budgets.rows if mode == "table" else SAMPLE
         if constraints.max_rows is not None:
             most = min(most, constraints.max_rows)
+        made = work.rows(rows, most, shown, allowed is None)
+        replaced = work.redactions + work.cutter.redactions
         return Frame(
-            mode, raw.source, summary, work.rows(rows, most, shown, allowed is None),
-            cuts=work.cuts(), redactions=work.redactions, handle=handle, taint=(raw.source,),
-            failed=raw.failed,
+            mode, raw.source, summary, made, cuts=work.cuts(), redactions=replaced, handle=handle,
+            taint=(raw.source,), failed=raw.failed,
         )  # fmt: skip
 
     def select(
@@ -160,7 +166,7 @@ class _Work:
 
     def __init__(self, budgets: Budgets, redactor: Redactor) -> None:
         self.redactions = 0
-        self.cutter = Cutter(budgets)
+        self.cutter = Cutter(budgets, redactor.head)
         self._redactor = redactor
         self._room = Room(budgets.chars)
 
@@ -207,6 +213,8 @@ class _Work:
         return self.cutter.cuts
 
     def _redacted(self, value: Any) -> Any:
+        if type(value) is str:
+            value = self.cutter.text(value, most=IN_LINE)
         made, count = self._redactor.value(value)
         self.redactions += count
         return made

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import date, datetime, time
 from decimal import Decimal
 from enum import Enum
@@ -16,6 +16,8 @@ from .redact.redactor import free
 _SEQUENCES: Final = (list, tuple, set, frozenset)
 LONGEST: Final = 1_000
 """The most bits of a number that is shown."""
+MOST_TEXT: Final = 200_000
+"""The most characters of one frame that are looked at, unless its budget is near."""
 _BYTES: Final = (bytes, bytearray, memoryview)
 
 
@@ -85,11 +87,23 @@ def scalar(value: Any) -> Any:
 class Cutter:
     """Makes values plain, and cuts what is over the budgets for rows, fields and depth.
 
-    Whole parts are cut here, and no texts, so that no secret is cut before it can be found.
+    Whole parts are cut here, and no texts, so that no secret is cut before it can be found. Only of
+    a text that is far longer than what is shown, the end is left out, because finding secrets in
+    all of it takes long.
+
+    Args:
+        head: The beginning of a text without secrets (`Redactor.head`).
     """
 
-    def __init__(self, budgets: Budgets) -> None:
+    def __init__(
+        self, budgets: Budgets, head: Callable[[str, int], tuple[str, int] | None]
+    ) -> None:
         self._budgets = budgets
+        self._head = head
+        self._look = max(MOST_TEXT, 10 * budgets.chars)
+        """The characters that may still be looked at."""
+        self.redactions = 0
+        """The parts that were replaced in beginnings of texts."""
         self._cuts: dict[tuple[str, str], list[int]] = {}
 
     @property
@@ -106,6 +120,22 @@ class Cutter:
             counts = self._cuts.setdefault((kind, where), [0, 0])
             counts[0] += shown
             counts[1] += total
+
+    def text(self, text: str, where: str = "", most: int = MOST_TEXT) -> str:
+        """The text, or its beginning without secrets if it is too long to be looked at.
+
+        Args:
+            most: The most characters of a beginning.
+        """
+        if len(text) <= self._look:
+            self._look -= len(text)
+            return text
+        found = self._head(text, min(most, self._look))
+        said, count = ("", 0) if found is None else found
+        self._look -= min(self._look, len(said))
+        self.redactions += count
+        self.cut("characters", len(said), len(text), where)
+        return f"{said}… [a text of {len(text):,} characters]"
 
     def plain(self, value: Any, where: str = "", depth: int = 1) -> Any:
         """A plain copy of a value, without what is over the budgets.
@@ -127,7 +157,8 @@ class Cutter:
             shown = items[: self._budgets.rows]
             self.cut("rows", len(shown), len(items), where)
             return [self.plain(each, where, depth + 1) for each in shown]
-        return scalar(value)
+        plain = scalar(value)
+        return self.text(plain, where) if type(plain) is str else plain
 
     def _mapping(self, value: Mapping[Any, Any], where: str, depth: int) -> dict[str, Any]:
         made: dict[str, Any] = {}
@@ -136,7 +167,7 @@ class Cutter:
             if len(made) == self._budgets.fields:
                 self.cut("fields", len(made), len(value), where)
                 break
-            name = name_of(key)
+            name = self.text(name_of(key), where)
             made[free(name, made, taken)] = self.plain(each, where or name, depth + 1)
         return made
 

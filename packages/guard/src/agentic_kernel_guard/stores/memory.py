@@ -17,10 +17,11 @@ class MemoryGuardStore:
     def __init__(self) -> None:
         self._chain: list[Link] = []
         self._of: dict[str, list[Link]] = {}
-        self._actions: dict[str, tuple[str, str | None]] = {}
+        self._actions: dict[str, tuple[str, str | None, int]] = {}
         self._spent: dict[str, tuple[int, int]] = {}
         self._revoked: dict[str, int] = {}
-        self._counted: dict[str, list[int]] = {}
+        self._counted: dict[str, tuple[list[int], int]] = {}
+        """The times of the calls of each counter, and its milliseconds."""
         self._kept: dict[str, Kept] = {}
         self._seen: dict[str, list[tuple[int, Seen]]] = {}
         self._requests: dict[str, ApprovalRequest] = {}
@@ -37,16 +38,16 @@ class MemoryGuardStore:
             if uses is not None and self._spent.get(token, (0, 0))[0] >= uses:
                 return Begun("used_up")
         for counter, calls, span in begin.limits:
-            at = [each for each in self._counted.get(counter, ()) if each > begin.now - span]
-            self._counted[counter] = at
+            at = [each for each in self._calls(counter) if each > begin.now - span]
+            self._counted[counter] = at, span
             if len(at) >= calls:
                 return Begun("limited")
         for token, uses in begin.tokens:
             if uses is not None:
                 self._spent[token] = (self._spent.get(token, (0, 0))[0] + 1, begin.until)
         for counter, _, _ in begin.limits:
-            self._counted[counter].append(begin.now)
-        self._actions[begin.action] = (begin.print, None)
+            self._counted[counter][0].append(begin.now)
+        self._actions[begin.action] = (begin.print, None, begin.now)
         self._append(begin.entry)
         return Begun("begun")
 
@@ -55,7 +56,9 @@ class MemoryGuardStore:
         seen: Seen | None = None,
     ) -> Link:  # fmt: skip
         """Record an action's result, keep what has a handle and what was seen."""
-        self._actions[action] = (self._actions[action][0], result)
+        begun = self._actions.get(action)
+        if begun is not None:
+            self._actions[action] = (begun[0], result, begun[2])
         if kept is not None:
             self._kept[kept.handle] = kept
         self._saw(seen)
@@ -71,7 +74,8 @@ class MemoryGuardStore:
 
     async def recorded(self, action: str) -> tuple[str, str | None] | None:
         """What is recorded of an action; None if it was not begun."""
-        return self._actions.get(action)
+        found = self._actions.get(action)
+        return None if found is None else found[:2]
 
     async def append(self, entry: str, seen: Seen | None = None) -> Link:
         """Append an entry to the chain, and keep what was seen."""
@@ -85,7 +89,7 @@ class MemoryGuardStore:
 
     async def count(self, counter: str, since: int) -> int:
         """The calls that a counter took after a time."""
-        return sum(at > since for at in self._counted.get(counter, ()))
+        return sum(at > since for at in self._calls(counter))
 
     async def kept(self, handle: str, now: int) -> Kept | None:
         """What is kept under a handle; None if there is nothing, or its time is over."""
@@ -134,9 +138,19 @@ class MemoryGuardStore:
         """The last entry."""
         return self._chain[-1] if self._chain else None
 
-    async def prune(self, now: int) -> None:
-        """Remove handles, marks and requests whose time is over."""
+    async def prune(self, now: int, before: int = 0) -> None:
+        """Remove handles, marks, counted calls and requests whose time is over; earlier actions."""
         self._requests = {each.id: each for each in self._requests.values() if now < each.until}
+        self._actions = {
+            name: each
+            for name, each in self._actions.items()
+            if each[2] >= before or name in self._requests
+        }
+        for counter, (at, span) in list(self._counted.items()):
+            left = [each for each in at if each > now - span]
+            self._counted[counter] = left, span
+            if not left:
+                del self._counted[counter]
         self._kept = {each.handle: each for each in self._kept.values() if now < each.until}
         self._revoked = {token: until for token, until in self._revoked.items() if now < until}
         self._spent = {token: mark for token, mark in self._spent.items() if now < mark[1]}
@@ -150,6 +164,9 @@ class MemoryGuardStore:
 
     def _waits(self, request: ApprovalRequest, now: int) -> bool:
         return now < request.until and request.id not in self._actions
+
+    def _calls(self, counter: str) -> list[int]:
+        return self._counted.get(counter, ([], 0))[0]
 
     def _saw(self, seen: Seen | None) -> None:
         if seen is not None:

@@ -169,8 +169,15 @@ class GuardStore(Protocol):
         """The last entry."""
         ...
 
-    async def prune(self, now: int) -> None:
-        """Remove handles, marks and requests whose time is over. The chain stays."""
+    async def prune(self, now: int, before: int = 0) -> None:
+        """Remove handles, marks, counted calls and requests whose time is over. The chain stays.
+
+        Args:
+            now: The time, in milliseconds since 1970.
+            before: Recorded actions that were begun before this time are removed, too, but for
+                those whose request for approval still holds. A call with the key of a removed
+                action is a new action.
+        """
         ...
 
     async def close(self) -> None:

@@ -23,12 +23,12 @@ TABLES: Final = (
     "(seq BIGINT PRIMARY KEY, action TEXT NOT NULL, body TEXT NOT NULL, hash TEXT NOT NULL)",
     "CREATE INDEX IF NOT EXISTS guard_chain_action ON guard_chain (action, seq)",
     "CREATE TABLE IF NOT EXISTS guard_actions "
-    "(id TEXT PRIMARY KEY, print TEXT NOT NULL, result TEXT)",
+    "(id TEXT PRIMARY KEY, print TEXT NOT NULL, result TEXT, at BIGINT NOT NULL)",
     "CREATE TABLE IF NOT EXISTS guard_spent "
     "(token TEXT PRIMARY KEY, uses BIGINT NOT NULL, until BIGINT NOT NULL)",
     "CREATE TABLE IF NOT EXISTS guard_revoked (token TEXT PRIMARY KEY, until BIGINT NOT NULL)",
     "CREATE TABLE IF NOT EXISTS guard_counted "
-    "(counter TEXT NOT NULL, action TEXT NOT NULL, at BIGINT NOT NULL, "
+    "(counter TEXT NOT NULL, action TEXT NOT NULL, at BIGINT NOT NULL, until BIGINT NOT NULL, "
     "PRIMARY KEY (counter, action))",
     "CREATE TABLE IF NOT EXISTS guard_kept (handle TEXT PRIMARY KEY, owner TEXT NOT NULL, "
     "tenant TEXT NOT NULL, body TEXT NOT NULL, until BIGINT NOT NULL)",
@@ -44,6 +44,11 @@ _OPEN: Final = (
     "(SELECT 1 FROM guard_actions WHERE guard_actions.id = guard_requests.id)"
 )
 """Of a request that is open at a time."""
+_TIMED: Final = (
+    *("guard_kept", "guard_revoked", "guard_spent", "guard_counted", "guard_seen"),
+    "guard_requests",
+)
+"""The tables whose rows are over at a time."""
 
 
 class SQLGuardStore(ABC):
@@ -102,15 +107,17 @@ class SQLGuardStore(ABC):
                     begin.now - span,
                 )
                 run(
-                    "INSERT INTO guard_counted (counter, action, at) VALUES (?, ?, ?)",
+                    "INSERT INTO guard_counted (counter, action, at, until) VALUES (?, ?, ?, ?)",
                     counter,
                     begin.action,
                     begin.now,
+                    begin.now + span,
                 )
             run(
-                "INSERT INTO guard_actions (id, print) VALUES (?, ?)",
+                "INSERT INTO guard_actions (id, print, at) VALUES (?, ?, ?)",
                 begin.action,
                 begin.print,
+                begin.now,
             )
             _append(run, begin.entry)
             return Begun("begun")
@@ -245,12 +252,17 @@ class SQLGuardStore(ABC):
         found = await self._links("ORDER BY seq DESC LIMIT 1")
         return found[0] if found else None
 
-    async def prune(self, now: int) -> None:
-        """Remove handles, marks and requests whose time is over."""
+    async def prune(self, now: int, before: int = 0) -> None:
+        """Remove handles, marks, counted calls and requests whose time is over; earlier actions."""
 
         def step(run: Run) -> None:
-            for table in ("kept", "revoked", "spent", "seen", "requests"):
-                run(f"DELETE FROM guard_{table} WHERE until <= ?", now)
+            for table in _TIMED:
+                run(f"DELETE FROM {table} WHERE until <= ?", now)
+            run(
+                "DELETE FROM guard_actions WHERE at < ? "
+                "AND id NOT IN (SELECT id FROM guard_requests)",
+                before,
+            )
 
         await self._write(step)
 

@@ -33,6 +33,8 @@ DEEPEST: Final = 100
 """The deepest value that is looked at."""
 NESTED: Final = 8
 """The most texts of JSON inside of one another that are looked at."""
+TAIL: Final = 1_024
+"""The characters at the end of a beginning that may hold a part of a secret."""
 _REMEMBERED: Final = 4_096
 _OPEN: Final = {"{": "}", "[": "]", '"': '"'}
 
@@ -71,7 +73,8 @@ class Redactor:
 
     def hides(self, field: str) -> bool:
         """True if the values of a field are replaced."""
-        return self.field(field)[2]
+        known = self._names.get(field)
+        return folding.name(field) in self._fields if known is None else known[2]
 
     def field(self, name: str) -> tuple[str, int, bool]:
         """A field's name without secrets, how many were in it, and True if its value is hidden."""
@@ -96,6 +99,20 @@ class Redactor:
         numbers and times are replaced whole.
         """
         return self._value(value, 0, 0)
+
+    def head(self, text: str, most: int) -> tuple[str, int] | None:
+        """The beginning of a longer text without secrets, and how many parts were replaced.
+
+        At most `most` characters are looked at, and the last ones are left out, so that no half
+        of a secret is shown. None for a text that may be JSON, of which a part cannot be read.
+        """
+        start = text[:most]
+        if text.lstrip()[:1] in _OPEN or len(start) < 2 * TAIL:
+            return None
+        # A line that is JSON is looked at as a whole.
+        whole = start.rfind("\n", len(start) // 2)
+        said, count = self._text(start if whole < 0 else start[:whole], 0, 0)
+        return said[:-TAIL], count
 
     def stream(self) -> RedactorStream:
         """A redactor of a text that comes in chunks. It does not read JSON."""
