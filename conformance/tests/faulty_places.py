@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
+import json
 import os
+import shutil
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
-from agentic_kernel_conformance import Operations
-from agentic_kernel_engine import Cursor, Record
+from agentic_kernel_conformance import Disk, Operations
+from agentic_kernel_engine import Cursor, Record, StoreError
 from agentic_kernel_engine.record import host_of
 from agentic_kernel_file import Files, FileStore
+from agentic_kernel_file.manifest import decode
 
 Events = Sequence[bytes]
+MANIFEST = "agentic-kernel.json"
+OWN = 2
+"""The schema of this version's folders."""
+NEWER = 999
 
 
 class AliveByProcessId(FileStore):
@@ -122,3 +131,107 @@ class NeverSyncs(FileStore):
     def __init__(self, folder: str | Path) -> None:
         self.operations = Operations()
         super().__init__(folder, files=Forgetting(self.operations))
+
+
+class Asking(Files):
+    """A disk that asks the kit before each change."""
+
+    def __init__(self, disk: Disk) -> None:
+        self.disk = disk
+
+    def write(self, fd: int, data: bytes | memoryview, offset: int) -> int:
+        self.disk.before("write")
+        return super().write(fd, data, offset)
+
+    def sync_data(self, fd: int) -> None:
+        self.disk.before("sync")
+        super().sync_data(fd)
+
+
+class _OnADisk(FileStore):
+    def __init__(self, folder: str | Path) -> None:
+        self.disk = Disk()
+        super().__init__(folder, files=Asking(self.disk))
+
+
+class LetsDiskErrorsOut(_OnADisk):
+    """Raises the operating system's error as it came."""
+
+    async def insert(self, record: Record, events: Events = ()) -> None:
+        try:
+            await super().insert(record, events)
+        except StoreError as error:
+            raise OSError(errno.EIO, "Input/output error") from error
+
+
+class SwallowsDiskErrors(_OnADisk):
+    """Takes a commit for done although the disk refused it."""
+
+    async def commit(self, before: Record, after: Record, events: Events = ()) -> None:
+        with suppress(StoreError):
+            await super().commit(before, after, events)
+
+
+class GuessesAfterAFailure(_OnADisk):
+    """Says that nothing is stored when the disk failed after the commit."""
+
+    async def commit(self, before: Record, after: Record, events: Events = ()) -> None:
+        await super().commit(before, after, events)
+        try:
+            self.disk.before("write the log of what was done")
+        except OSError as error:
+            raise StoreError(f"the disk failed: {error}") from error
+
+
+class WritesOnTheLoop(_OnADisk):
+    """Writes a line about each commit in the thread of the event loop."""
+
+    async def commit(self, before: Record, after: Record, events: Events = ()) -> None:
+        await super().commit(before, after, events)
+        with suppress(OSError):
+            self.disk.before("write a line")
+            with (self.folder.parent / "lines").open("a", encoding="utf-8") as file:
+                file.write("committed\n")
+
+
+def _lowered(document: dict[str, Any]) -> bytes:
+    """The manifest with the schema that fits its checksum."""
+    for schema in range(OWN, 0, -1):
+        text = json.dumps({**document, "schema": schema}).encode()
+        with suppress(StoreError):
+            decode(text, "here")
+            return text
+    raise ValueError("no schema fits")
+
+
+class IgnoresTheSchema(FileStore):
+    """Takes every folder for one of its own version."""
+
+    def __init__(self, folder: str | Path) -> None:
+        manifest = Path(folder) / MANIFEST
+        if manifest.exists():
+            document = json.loads(manifest.read_bytes())
+            if document.pop("new", None) is not None:
+                manifest.write_bytes(_lowered(document))
+        super().__init__(folder)
+
+
+class RepairsTheNewer(FileStore):
+    """Refuses a folder of a newer version, and puts aside what it does not know."""
+
+    def __init__(self, folder: str | Path) -> None:
+        manifest = Path(folder) / MANIFEST
+        if manifest.exists() and json.loads(manifest.read_bytes())["schema"] == NEWER:
+            for log in Path(folder).glob("log-*"):
+                log.rename(log.with_suffix(".newer"))
+        super().__init__(folder)
+
+
+class BeginsAnew(FileStore):
+    """Begins an empty store where an older version has written."""
+
+    def __init__(self, folder: str | Path) -> None:
+        manifest = Path(folder) / MANIFEST
+        if manifest.exists() and json.loads(manifest.read_bytes())["schema"] < OWN:
+            shutil.rmtree(folder)
+        super().__init__(folder)

@@ -13,11 +13,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from queue import SimpleQueue
 
-from .concern import CHECKS, ROOT, Concerns, measure
+from .concern import CHECKS, ROOT, SECONDS, Concerns, measure
 from .listed import listed_mutants
 from .planting import Bed
 from .sites import Mutant, mutants_of
-from .verdict import EQUIVALENT, NOT_RUN, SURVIVED, Verdict, scores, table
+from .verdict import EQUIVALENT, NOT_RUN, SURVIVED, UNDECIDED, Verdict, scores, table
 
 PACKAGES = (
     "packages/engine/src/agentic_kernel_engine",
@@ -32,6 +32,8 @@ NAMED = (
 """The folders of the Host, the Loop and FileStore."""
 LEFT_OUT = ("__init__.py", "memory.py", "memory_entries.py", "memory_log.py")
 """Modules of these names have no behaviour of their own, or belong to FileMemory."""
+LEFT = (SURVIVED, NOT_RUN, UNDECIDED)
+"""The outcomes of a mutant that no check noticed."""
 JUDGED = Path(__file__).with_name("judged.toml")
 BAR = 0.9
 """The share of the mutants that are not equivalent which the checks must notice."""
@@ -107,6 +109,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--only", nargs="+", default=[], metavar="TEXT", help="files whose path ..."
     )
     parser.add_argument("--jobs", type=int, default=2, help="how many side by side (default: 2)")
+    parser.add_argument(
+        "--seconds", type=float, default=SECONDS, help=f"of tests for each (default: {SECONDS:g})"
+    )
     parser.add_argument("--listed", action="store_true", help="the faults chosen by hand alone")
     parser.add_argument(
         "--again", type=Path, metavar="FILE", help="only the survivors of an earlier --report"
@@ -127,18 +132,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         mutants += drawn(chosen, given.count, given.seed)
     if given.again is not None:
         known = json.loads(given.again.read_text(encoding="utf-8"))["mutants"]
-        left = {(e["file"], e["fault"]) for e in known if e["outcome"] in (SURVIVED, NOT_RUN)}
+        left = {(e["file"], e["fault"]) for e in known if e["outcome"] in LEFT}
         mutants = [mutant for mutant in mutants if (mutant.file, mutant.short()) in left]
     with tempfile.TemporaryDirectory() as own:
         folder = given.measured or Path(own)
         if given.measured is None or not folder.exists():
             print(f"the checks run once, to see which lines each of them runs: {' '.join(CHECKS)}")
             measure(folder, PACKAGES)
-        verdicts = tried(mutants, Concerns(folder), given.jobs, judged())
+        verdicts = tried(mutants, Concerns(folder, given.seconds), given.jobs, judged())
     if given.report is not None:
         _write(given.report, verdicts, given.seed)
     for verdict in verdicts:
-        if verdict.outcome in (SURVIVED, NOT_RUN):
+        if verdict.outcome in LEFT:
             print(
                 f"\n{verdict.line()}\n    in {verdict.mutant.function}; key: {verdict.mutant.key()}"
             )

@@ -35,12 +35,14 @@ class Concerns:
 
     Args:
         folder: Where `measure` left its two files.
+        seconds: The most that the tests of one mutant may take, as they were measured.
 
     Raises:
         FileNotFoundError: Nothing was measured there.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, seconds: float = SECONDS) -> None:
+        self._most = seconds
         self._seconds: dict[str, float] = json.loads(_durations(folder).read_text("utf-8"))
         self._data = CoverageData(str(_lines(folder)))
         self._data.read()
@@ -48,7 +50,7 @@ class Concerns:
         self._known: dict[str, dict[int, list[str]]] = {}
 
     def tests(self, mutant: Mutant) -> list[str]:
-        """Return tests that run the mutant's lines, for `SECONDS` in all.
+        """Return tests that run the mutant's lines, for ``seconds`` in all.
 
         Half of the time is for tests that also run the line in its neighbourhood which fewest tests
         run: that is where a condition makes a difference. In each half test modules take turns,
@@ -60,8 +62,8 @@ class Concerns:
         found = self._fit(by_line, range(mutant.line, end + 1))
         near = [self._fit(by_line, [line]) & found for line in range(mutant.line, end + _NEAR)]
         rare = min(filter(None, near), key=len, default=set())
-        chosen = self._in_turns(rare, SECONDS / 2, [])
-        return self._in_turns(found - set(chosen), SECONDS, chosen)
+        chosen = self._in_turns(rare, self._most / 2, [])
+        return self._in_turns(found - set(chosen), self._most, chosen)
 
     def _fit(self, by_line: dict[int, list[str]], lines: Iterable[int]) -> set[str]:
         """The tests that run one of these lines and passed when nothing was planted."""

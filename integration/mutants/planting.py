@@ -15,10 +15,13 @@ from pathlib import Path
 
 from .concern import CHOSEN, ROOT, environment
 from .sites import Mutant
-from .verdict import HUNG, NOT_RUN, NOTICED, SURVIVED, Verdict
+from .verdict import HUNG, NOT_RUN, NOTICED, SURVIVED, UNDECIDED, Verdict
 
-LIMIT = 60.0
-"""Seconds after which the tests of one mutant hang. Without a fault they take about 12."""
+LIMIT = 240.0
+"""Seconds after which the tests of one mutant hang. Without a fault they take about 12, and more
+on a machine with other work."""
+_OUT_OF_TIME = "did not end within its limit"
+"""What a test says that reached its own limit."""
 _FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
 
 
@@ -54,8 +57,8 @@ class Bed:
             status, said = self._run(tests)
         finally:
             path.write_text(text, encoding="utf-8")
-        if status is None:
-            return Verdict(mutant, HUNG, tests=len(tests))
+        if status is None or _OUT_OF_TIME in said:
+            return self._hung(mutant, tests)
         if status == 0:
             return Verdict(mutant, SURVIVED, tests=len(tests))
         failed = _FAILED.search(said)
@@ -67,6 +70,11 @@ class Bed:
         if status < 0:
             return Verdict(mutant, NOTICED, f"the process died of signal {-status}", len(tests))
         raise RuntimeError(f"pytest ended with status {status}:\n{said[-2_000:]}")
+
+    def _hung(self, mutant: Mutant, tests: list[str]) -> Verdict:
+        """The verdict after a time limit: it is the fault's only if the tests end without it."""
+        status, _ = self._run(tests)
+        return Verdict(mutant, HUNG if status == 0 else UNDECIDED, tests=len(tests))
 
     def _run(self, tests: list[str]) -> tuple[int | None, str]:
         """The exit status of pytest, None if it hung; and what it wrote."""

@@ -10,6 +10,8 @@ from .sites import Mutant
 NOTICED = "noticed"
 HUNG = "hung"
 SURVIVED = "survived"
+UNDECIDED = "undecided"
+"""The tests reach a time limit with the fault, and without it."""
 NOT_RUN = "not run by any check"
 EQUIVALENT = "judged equivalent"
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .capabilities import CapabilityRegistryContract
     from .compactor import CompactorContract
     from .delegation import DelegationContract
+    from .disk import Disk
     from .features import (
         ApprovalsFeatures,
         CapabilityRegistryFeatures,
@@ -76,6 +77,7 @@ __all__ = [
     "CompactorFeatures",
     "DelegationContract",
     "DelegationFeatures",
+    "Disk",
     "Fail",
     "Hear",
     "HearingWork",
@@ -129,6 +131,7 @@ _HOMES = {
     "capabilities": ("CapabilityRegistryContract",),
     "compactor": ("CompactorContract",),
     "delegation": ("DelegationContract",),
+    "disk": ("Disk",),
     "features": (
         "ApprovalsFeatures",
         "CapabilityRegistryFeatures",

@@ -93,6 +93,13 @@ class StoreFeatures(Features):
     synced: bool = False
     """The store tells the kit's `Operations` what it does to files. Needs the ``operations``
     fixture."""
+    failable: bool = False
+    """The store asks the kit's `Disk` before each file operation. Needs the ``disk`` fixture."""
+    reads_older: bool = False
+    """The store reads and continues what an older version of it wrote. Needs the ``older`` fixture,
+    and ``durable``."""
+    refuses_newer: bool = False
+    """The store refuses what a newer version of it wrote. Needs the ``newer`` fixture."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, ClassVar
 
 import pytest
 
-from agentic_kernel_engine import Store
+from agentic_kernel_engine import Record, Store
 
 from .contract import Contract, supplied
 from .features import StoreFeatures
@@ -26,6 +26,12 @@ decoded. Returns a handle on the same place, which may be the given one."""
 Cut = Callable[[str], AbstractAsyncContextManager[None]]
 """Returns a context manager: while it is open, the next write loses its connection, ``"before"`` it
 lands or ``"after"`` it has landed and before the store is told."""
+Older = Callable[[], Awaitable[tuple[Store, Sequence[Record]]]]
+"""Returns a store on a place that an older version wrote, and all records that it wrote there: two
+or more, not all of them ended. ``reopen`` opens the same place again."""
+Newer = Callable[[Store], AbstractAsyncContextManager[Callable[[], Awaitable[Store]]]]
+"""Returns a context manager: while it is open, the place says that a newer version wrote it. Its
+value opens the place again, while it is open and afterwards; that call may raise."""
 Count = Callable[[], int]
 """Returns a number that grows with what the store does: bytes written, or records looked at."""
 
@@ -37,7 +43,7 @@ class StoreSuite(Contract):
     fixtures = frozenset(
         {
             "store", "reopen", "factory", "expire", "hold", "damage", "cut", "written", "looked",
-            "operations",
+            "operations", "disk", "older", "newer",
         }
     )  # fmt: skip
 
@@ -62,6 +68,12 @@ class StoreSuite(Contract):
     """A `Count` of the records that the store has looked at. Supplied for ``counted``."""
     operations: Any = supplied("operations", "synced")
     """The `Operations` that ``store`` tells of what it does to files. Supplied for ``synced``."""
+    disk: Any = supplied("disk", "failable")
+    """The `Disk` that ``store`` asks before each file operation. Supplied for ``failable``."""
+    older: Any = supplied("older", "reads_older")
+    """An `Older`. Supplied by the adapter for the feature ``reads_older``."""
+    newer: Any = supplied("newer", "refuses_newer")
+    """A `Newer`. Supplied by the adapter for the feature ``refuses_newer``."""
 
     @pytest.mark.rule("kit")
     @pytest.mark.parametrize("harness", ["one", "another"])

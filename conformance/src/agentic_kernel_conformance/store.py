@@ -23,11 +23,13 @@ from .store_costs import StoreCosts
 from .store_cuts import StoreCuts
 from .store_damage import StoreDamage
 from .store_deaths import StoreDeaths
+from .store_disks import StoreDisks
 from .store_events import StoreEvents
 from .store_histories import StoreHistories
 from .store_pages import StorePages
 from .store_processes import StoreProcesses
 from .store_reads import StoreReads
+from .store_schemas import StoreSchemas
 from .store_searches import StoreSearches
 from .store_sequences import StoreSequences
 from .store_values import StoreValues
@@ -43,6 +45,8 @@ class StoreContract(
     StoreDamage,
     StoreCuts,
     StoreCosts,
+    StoreDisks,
+    StoreSchemas,
     StoreReads,
     StoreValues,
     StoreDeaths,
@@ -53,7 +57,8 @@ class StoreContract(
     """Tests of conditional writes, whole reads, and the liveness of hosts.
 
     Fixtures: ``store``, empty for each test; ``reopen``, ``factory``, ``expire``, ``hold``,
-    ``damage``, ``cut``, ``written``, ``looked`` and ``operations`` for the features that need them.
+    ``damage``, ``cut``, ``written``, ``looked``, ``operations``, ``disk``, ``older`` and ``newer``
+    for the features that need them.
     Features: `StoreFeatures`.
     """
 

@@ -28,7 +28,10 @@ UNPROVEN: Final[dict[str, tuple[Unproven, ...]]] = {
     "StoreContract": (
         Unproven("durable", "A restart of the store is not tried.", unless="durable"),
         Unproven("durable", "It is not seen if a write is synced.", unless="synced"),
+        Unproven("durable", "No storage of an older version is opened.", unless="reads_older"),
+        Unproven("durable", "No storage of a newer version is opened.", unless="refuses_newer"),
         Unproven("R5", "No connection is cut around a commit.", unless="cuttable"),
+        Unproven("R5", "No disk fails or is slow.", unless="failable"),
         Unproven("R8", "The records that `changed` looks at are not counted.", unless="counted"),
         Unproven("R16", "The bytes that a commit writes are not counted.", unless="weighed"),
         Unproven("R14", "Claims by several processes are not tried.", unless="processes"),

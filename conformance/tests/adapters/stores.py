@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import json
+import shutil
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from agentic_kernel_conformance import (
+    Disk,
     Operations,
     StoreContract,
     StoreFactory,
     StoreFeatures,
 )
-from agentic_kernel_conformance.storage import Count, Cut, Damage
+from agentic_kernel_conformance.storage import Count, Cut, Damage, Newer, Older
 from agentic_kernel_conformance.system import Hold
+from agentic_kernel_engine import Record, Store
+from agentic_kernel_file import FileStore
 
 from .. import faulty_places, faulty_stores
 from .adapter import FaultyAdapter, adapters
@@ -70,6 +77,13 @@ PLACES = {
     "AliveByInheritedLock": "R14",
     "EventsAtClose": "durable",
     "NeverSyncs": "durable",
+    "LetsDiskErrorsOut": "R5",
+    "SwallowsDiskErrors": "R5",
+    "GuessesAfterAFailure": "R5",
+    "WritesOnTheLoop": "C4",
+    "IgnoresTheSchema": "durable",
+    "RepairsTheNewer": "durable",
+    "BeginsAnew": "durable",
 }
 """Those on files."""
 THREADED = {"OneThreadOnly": "C2", "LoopBound": "C2"}
@@ -86,7 +100,18 @@ FEATURES = {
     "CallsItAFailure": StoreFeatures(cuttable=True),
     "EventsAtClose": StoreFeatures(durable=True, processes=True),
     "NeverSyncs": StoreFeatures(synced=True),
+    "LetsDiskErrorsOut": StoreFeatures(failable=True),
+    "SwallowsDiskErrors": StoreFeatures(failable=True),
+    "GuessesAfterAFailure": StoreFeatures(failable=True),
+    "WritesOnTheLoop": StoreFeatures(failable=True),
+    "IgnoresTheSchema": StoreFeatures(refuses_newer=True),
+    "RepairsTheNewer": StoreFeatures(refuses_newer=True),
+    "BeginsAnew": StoreFeatures(durable=True, reads_older=True),
 }
+
+
+RELEASED = Path(__file__).parents[3] / "packages/file/tests/released/log"
+"""A folder that release 0.1.0 wrote."""
 
 
 class _StoreAdapter(FaultyAdapter, StoreContract):
@@ -157,6 +182,44 @@ class _PlaceAdapter(FaultyAdapter, StoreContract):
     def operations(self, store: Any) -> Operations:
         operations: Operations = store.operations
         return operations
+
+    @pytest.fixture
+    def disk(self, store: Any) -> Disk:
+        disk: Disk = store.disk
+        return disk
+
+    @pytest.fixture
+    def older(self, tmp_path: Path) -> Older:
+        async def older() -> tuple[Store, Sequence[Record]]:
+            place = tmp_path / "released"
+            shutil.copytree(RELEASED, place)
+            (place / "hosts").mkdir(exist_ok=True)  # git keeps no empty folder
+            healthy = FileStore(place)
+            known = await healthy.find(limit=1_000)
+            healthy.close()
+            return self.faulty(place), known
+
+        return older
+
+    @pytest.fixture
+    def newer(self) -> Newer:
+        @asynccontextmanager
+        async def newer(store: Any) -> AsyncIterator[Callable[[], Awaitable[Store]]]:
+            manifest = store.folder / faulty_places.MANIFEST
+            known = manifest.read_bytes()
+            document = {**json.loads(known), "schema": faulty_places.NEWER, "new": {}}
+
+            async def again() -> Store:
+                opened: Store = self.faulty(store.folder)
+                return opened
+
+            manifest.write_text(json.dumps(document))
+            try:
+                yield again
+            finally:
+                manifest.write_bytes(known)
+
+        return newer
 
 
 class _ThreadedAdapter(_StoreAdapter):

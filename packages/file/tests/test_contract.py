@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import importlib.util
+import json
 import os
+import shutil
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from agentic_kernel_conformance import Operations, StoreContract, StoreFactory, StoreFeatures
-from agentic_kernel_conformance.storage import Damage
+from agentic_kernel_conformance import Disk, Operations, StoreContract, StoreFactory, StoreFeatures
+from agentic_kernel_conformance.storage import Damage, Newer, Older
+from agentic_kernel_engine import MemoryStore, Record, Store
+from agentic_kernel_engine.moments import LATEST
 from agentic_kernel_file import Files, FileStore, Sizes
 from agentic_kernel_file.frames import HEAD_SIZE
 from agentic_kernel_file.log import segment_name
 from agentic_kernel_file.table import BLOCK
 
+RELEASED = Path(__file__).with_name("released")
 _MADE_AGAIN = ("head", "lock")
 """Files that a crash of the machine may take: they are made again from the log."""
 
@@ -29,26 +35,32 @@ class HeldFiles(Files):
         self.released = threading.Event()
         self.released.set()
         self.operations = Operations()
+        self.disk = Disk()
         self.bytes = 0
 
     def open(self, folder: int, name: str, flags: int) -> int:
+        if flags & os.O_CREAT:
+            self.disk.before(f"open {name}")
         fd = super().open(folder, name, flags)
         if flags & os.O_CREAT and name not in _MADE_AGAIN:
             self.operations.named(_path(fd))
         return fd
 
     def make_folder(self, path: str, folder: int | None = None) -> None:
+        self.disk.before(f"make the folder {path}")
         super().make_folder(path, folder)
         if folder is not None:
             self.operations.named(f"{_path(folder)}/{path}")
 
     def write(self, fd: int, data: bytes | memoryview, offset: int) -> int:
+        self.disk.before(f"write {_path(fd)}")
         count = super().write(fd, data, offset)
         self.bytes += count
         self._wrote(fd)
         return count
 
     def truncate(self, fd: int, size: int) -> None:
+        self.disk.before(f"truncate {_path(fd)}")
         super().truncate(fd, size)
         self._wrote(fd)
 
@@ -57,21 +69,29 @@ class HeldFiles(Files):
         if Path(path).name not in _MADE_AGAIN:
             self.operations.wrote(path)
 
+    def allocate(self, fd: int, offset: int, size: int) -> None:
+        self.disk.before(f"extend {_path(fd)}")
+        super().allocate(fd, offset, size)
+
     def sync(self, fd: int) -> None:
+        self.disk.before(f"sync {_path(fd)}")
         super().sync(fd)
         path = _path(fd)
         (self.operations.synced_folder if Path(path).is_dir() else self.operations.synced)(path)
 
     def sync_data(self, fd: int) -> None:
         self.released.wait()
+        self.disk.before(f"sync the data of {_path(fd)}")
         super().sync_data(fd)
         self.operations.synced(_path(fd))
 
     def rename(self, folder: int, old: str, new: str) -> None:
+        self.disk.before(f"rename {old} to {new}")
         super().rename(folder, old, new)
         self.operations.renamed(f"{_path(folder)}/{old}", f"{_path(folder)}/{new}")
 
     def remove(self, folder: int, name: str) -> None:
+        self.disk.before(f"remove {name}")
         super().remove(folder, name)
         self.operations.removed(f"{_path(folder)}/{name}")
 
@@ -83,7 +103,7 @@ def _path(fd: int) -> str:
 class TestFileStore(StoreContract):
     features = StoreFeatures(
         durable=True, processes=True, threads=True, holdable=True, damageable=True, weighed=True,
-        synced=True,
+        synced=True, failable=True, reads_older=True, refuses_newer=True,
     )  # fmt: skip
 
     @pytest.fixture
@@ -97,6 +117,29 @@ class TestFileStore(StoreContract):
     @pytest.fixture
     def operations(self, files: HeldFiles) -> Operations:
         return files.operations
+
+    @pytest.fixture
+    def disk(self, files: HeldFiles) -> Disk:
+        return files.disk
+
+    @pytest.fixture
+    def older(self, tmp_path: Path) -> Iterator[Older]:
+        place = tmp_path / "released"
+        shutil.copytree(RELEASED / "log", place)
+        (place / "hosts").mkdir(exist_ok=True)  # git keeps no empty folder
+        opened: list[FileStore] = []
+
+        async def older() -> tuple[Store, Sequence[Record]]:
+            opened.append(FileStore(place))
+            return opened[0], await released_records()
+
+        yield older
+        for store in opened:
+            store.close()
+
+    @pytest.fixture
+    def newer(self) -> Newer:
+        return _newer
 
     @pytest.fixture
     def files(self) -> HeldFiles:
@@ -177,6 +220,56 @@ async def _damage(store: Any, task_id: str) -> FileStore:
         file.seek(at)
         file.write(b"\xff")
     return FileStore(store.folder, files=store._files, sizes=store._sizes)
+
+
+class _Rewritten(MemoryStore):
+    """Takes what the program writes that wrote the folders with release 0.1.0."""
+
+    def close(self) -> None:
+        """Do nothing: the records are looked at afterwards."""
+
+
+async def released_records() -> Sequence[Record]:
+    """What the program writes that wrote the folders, by this version."""
+    spec = importlib.util.spec_from_file_location("released_write", RELEASED / "write.py")
+    assert spec is not None
+    assert spec.loader is not None
+    program = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(program)
+    made: list[_Rewritten] = []
+
+    def store(*_: object, **__: object) -> _Rewritten:
+        made.append(_Rewritten())
+        return made[0]
+
+    program.FileStore = store  # type: ignore[attr-defined]
+    await program.write(Path("nowhere"), Sizes())
+    # A store on files keeps a moment that UTC cannot say as the latest one.
+    return [
+        each.changed(due_at=LATEST) if each.due_at is not None else each
+        for each in await made[0].find(limit=1_000)
+    ]
+
+
+@asynccontextmanager
+async def _newer(store: Any) -> AsyncIterator[Callable[[], Awaitable[Store]]]:
+    """Raise the schema in the folder's manifest, and take it back at the end."""
+    manifest = store.folder / "agentic-kernel.json"
+    known = manifest.read_bytes()
+    opened: list[FileStore] = []
+
+    async def again() -> Store:
+        opened.append(FileStore(store.folder))
+        return opened[-1]
+
+    manifest.write_bytes(json.dumps({**json.loads(known), "schema": 999, "new": {}}).encode())
+    try:
+        yield again
+        assert json.loads(manifest.read_bytes())["schema"] == 999
+    finally:
+        for each in opened:
+            each.close()
+        manifest.write_bytes(known)
 
 
 async def _reopen(store: FileStore) -> FileStore:

@@ -61,7 +61,8 @@ class Request:
     max_tokens: int
     """The most tokens to generate; llama.cpp has no bound of its own."""
     temperature: float = 0.0
-    """0 takes the likeliest token each time: the same request gets the same answer."""
+    """0 takes the likeliest token each time. llama.cpp's numbers differ a little with the part of
+    the prompt that it still knows, so where two tokens are nearly equal it may take either."""
     seed: int | None = None
     """Seed for a temperature above 0; random if None."""
     schema: Mapping[str, Any] | None = None

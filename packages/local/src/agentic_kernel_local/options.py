@@ -26,8 +26,9 @@ class AnswerOptions:
     """The most tokens of one answer. An answer that reaches the limit is cut off: a success for
     `LocalSubstrate`, a failure for `LocalPlanner`."""
     temperature: float = 0.0
-    """0 takes the likeliest token each time, so that a pause or a crash in the middle does not
-    change the answer; larger values vary more."""
+    """0 takes the likeliest token each time; larger values vary more. Where two tokens are nearly
+    equal, llama.cpp may take either, so an answer that goes on after a pause or a crash may end in
+    other words than one that nothing interrupted."""
     seed: int | None = None
     """Seed for a temperature above 0; random if None."""
     system: str | None = None
