@@ -134,7 +134,7 @@ def runner(
     The API key is in the environment variable AGENTIC_KERNEL_API_KEY. One runner has one job at a
     time; start several processes for more.
     """
-    module = _installed("agentic_kernel_server.tool_runner", extra="httpx")
+    module = _installed("agentic_kernel_server.tool_runner")
     registry = loaded(tools)
     from agentic_kernel_server.observing.logs import begin
 
@@ -238,12 +238,12 @@ def loaded(name: str) -> ToolRegistry:
     )
 
 
-def _installed(name: str = "agentic_kernel_server", extra: str = "") -> ModuleType:
+def _installed(name: str = "agentic_kernel_server") -> ModuleType:
     try:
         return import_module(name)
     except ModuleNotFoundError as error:
         missing = (error.name or "").partition(".")[0]
-        if missing not in ("agentic_kernel_server", "starlette", "uvicorn", extra, "httpx_sse"):
+        if missing != "agentic_kernel_server":
             raise
         raise CannotStart(
             f"the server needs a package that is not installed: {install('server')}"
