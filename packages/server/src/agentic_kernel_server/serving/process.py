@@ -116,7 +116,12 @@ class _Front(uvicorn.Server):
         for listener in sockets or ():
             listener.close()
         _log.info("stops: cuts the streams, and lets the runs reach a safe point")
-        await self._parts.server.drain(self._options.grace)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._options.grace + 1):
+                await self._parts.server.drain(self._options.grace)
+        for connection in list(self.server_state.connections):
+            if isinstance(connection, GuardedProtocol):
+                connection.cut()
         await super().shutdown(sockets)
 
     def _stop(self) -> None:
