@@ -104,9 +104,12 @@ async def test_tools_of_a_runner_of_another_tenant_are_not_listed(house: House) 
 async def test_each_call_needs_a_key_with_its_scope(house: House, call: Any) -> None:
     path = call.path.replace("{id}", "x").replace("{step_id}", "x")
     for name in ("nobody", *SCOPES):
-        async with house.client(name) as client, client.stream(
-            call.method, path, params={"agent_id": "a", "runner_id": "r", "consumer_id": "c"}
-        ) as answer:
+        async with (
+            house.client(name) as client,
+            client.stream(
+                call.method, path, params={"agent_id": "a", "runner_id": "r", "consumer_id": "c"}
+            ) as answer,
+        ):
             status = answer.status_code
         if name == "nobody":
             assert status == 401
