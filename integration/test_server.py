@@ -34,11 +34,11 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 @asynccontextmanager
 async def process(
-    place: str, grace: float = 30.0
+    place: str, grace: float = 30.0, timeout: float = 3_600.0
 ) -> AsyncIterator[tuple[str, asyncio.subprocess.Process]]:
     """A server process: its address, and the process."""
     made = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "integration.server_worker", place, str(grace), cwd=ROOT,
+        sys.executable, "-m", "integration.server_worker", place, str(grace), str(timeout), cwd=ROOT,
         stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, env={**os.environ},
     )  # fmt: skip
     assert made.stdout is not None
