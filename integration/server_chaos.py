@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -167,7 +168,7 @@ class Chaos:
             while len(self._front.urls) < servers:  # noqa: ASYNC110 (of other processes)
                 await asyncio.sleep(0.1)
             for n in range(2):
-                self._start(self._lives("runner", lambda n=n: self._runner(n), until))
+                self._start(self._lives("runner", partial(self._runner, n), until))
                 self._start(self._lives("agent", self._agent, until))
             client = await stack.enter_async_context(rebuno.Client(self._url))
             self._start(self._signals(client))
@@ -286,7 +287,7 @@ class Chaos:
 
     async def _judge(self, client: rebuno.Client, found: Any) -> None:
         self.report.ends[found.status] += 1
-        told = await client.events_snapshot(found.id, limit=1_000)
+        told: Any = await client.events_snapshot(found.id, limit=1_000)
         last = told[-1]
         if found.status == "completed":
             n = self._ids.index(found.id)
