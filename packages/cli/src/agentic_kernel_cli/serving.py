@@ -71,6 +71,13 @@ def serve(
     retention: Annotated[
         float, typer.Option(min=0.01, max=87_600, help="Hours that an ended execution is kept.")
     ] = 168.0,
+    safe_to_repeat: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="TOOL",
+            help="A tool, * works, that may run again if its runner vanished; give it again.",
+        ),
+    ] = None,
     max_streams: Annotated[
         int, typer.Option(min=1, help="Open streams of a tenant, in each process.")
     ] = 2_500,
@@ -103,6 +110,7 @@ def serve(
             execution_timeout=execution_timeout,
             step_timeout=step_timeout,
             retention=retention * 3_600,
+            safe_to_repeat=tuple(safe_to_repeat or ()),
         ),
         most=security.Most(
             streams=max_streams,
