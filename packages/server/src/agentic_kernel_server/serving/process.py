@@ -29,7 +29,7 @@ lost."""
 HEAD: Final = 32 * 1024
 """The most bytes of a head that wait for the rest of it."""
 REFRESHED: Final = 5.0
-"""Seconds between two readings of the gauges."""
+"""Seconds between two readings of the gauges, and two looks for streams of revoked keys."""
 SWEPT: Final = 600.0
 """Seconds between two sweeps of the counters of rate limits."""
 
@@ -139,6 +139,8 @@ async def _upkeep(parts: Composition) -> None:
     swept = 0.0
     while True:
         parts.metrics.refresh()
+        if parts.revocable is not None:
+            parts.revocable.look()
         swept -= REFRESHED
         if swept <= 0:
             swept = SWEPT
