@@ -359,8 +359,8 @@ class ExecutionRun:
                 if ended.reason == "paused":
                     self._landed(done, letter, events)
                 raise
-        if events or consumed or self._stored is None or done.pushes:
-            state = plain(self.state)
+        state = plain(self.state)
+        if events or consumed or state != self._stored:
             await self._job.commit(state, events, consumed=consumed)
             self._stored = state
         self._landed(done, letter, events)
