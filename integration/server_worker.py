@@ -1,4 +1,4 @@
-"""A server process of its own: ``python -m integration.server_worker STORE GRACE``.
+"""A server process of its own: ``python -m integration.server_worker STORE GRACE TIMEOUT``.
 
 ``STORE`` is ``file:FOLDER`` or ``postgres:SCHEMA:PLACE``. It prints its port when it listens, and
 ends when its standard input does, so that it never outlives the test.
@@ -36,10 +36,13 @@ async def decide(call: ToolCall) -> Ruling:
     return Ruling("require_approval" if asks else "allow", rule="all")
 
 
-async def main(place: str, grace: str) -> None:
+async def main(place: str, grace: str, timeout: str) -> None:
     """Serve until the standard input ends."""
     store: Store = store_at(place)
-    settings = Settings(agent_timeout=float(grace), interval=0.05, first_delay=0.05)
+    settings = Settings(
+        agent_timeout=float(grace), execution_timeout=float(timeout), interval=0.05,
+        first_delay=0.05,
+    )  # fmt: skip
     server = Server(store, settings=settings, decide=decide)
     listener = socket.socket()
     listener.bind(("127.0.0.1", 0))

@@ -119,15 +119,44 @@ def test_a_stop_waits_for_safe_points_and_ends_well(serve: Callable[..., Serving
     ) as stream:
         lines = stream.iter_lines()
         assert any("execution.assigned" in line for line in lines)
+        watched = watching(serving, made.json()["id"])
         serving.process.send_signal(signal.SIGTERM)
         with pytest.raises(httpx.RemoteProtocolError):
             list(lines)  # Cut, and not ended.
+        with watched, pytest.raises(ConnectionError, match="cut"):
+            rest(watched)
     assert serving.process.wait(PATIENCE) == 0
     assert "Traceback" not in serving.log.read_text()
+    assert "Cancel " not in serving.log.read_text()
     again = serve()
     found = again.get(f"/v0/executions/{made.json()['id']}").json()
     assert found["status"] in ("pending", "running")
     assert again.stop() == 0
+
+
+def watching(serving: Serving, id: str) -> socket.socket:
+    """A connection that has the first event of an execution's stream."""
+    host, _, port = serving.url.removeprefix("http://").partition(":")
+    made = socket.create_connection((host, int(port)), timeout=PATIENCE)
+    path = f"/v0/executions/{id}/stream"
+    made.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+    text = b""
+    while b"execution.created" not in text:
+        text += made.recv(65_536)
+    return made
+
+
+def rest(wire: socket.socket) -> None:
+    """Read to the end of a stream.
+
+    Raises:
+        ConnectionError: It was cut: the last chunk did not come.
+    """
+    text = b""
+    while more := wire.recv(65_536):
+        text += more
+    if not text.endswith(b"0\r\n\r\n"):
+        raise ConnectionError("the stream was cut")
 
 
 def test_a_signal_reloads_the_policy_and_a_bad_one_is_not_taken(

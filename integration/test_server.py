@@ -34,11 +34,12 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 @asynccontextmanager
 async def process(
-    place: str, grace: float = 30.0
+    place: str, grace: float = 30.0, timeout: float = 3_600.0
 ) -> AsyncIterator[tuple[str, asyncio.subprocess.Process]]:
     """A server process: its address, and the process."""
+    said = place, str(grace), str(timeout)
     made = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "integration.server_worker", place, str(grace), cwd=ROOT,
+        sys.executable, "-m", "integration.server_worker", *said, cwd=ROOT,
         stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, env={**os.environ},
     )  # fmt: skip
     assert made.stdout is not None
@@ -104,7 +105,7 @@ async def test_the_typical_workflow_over_two_processes(place: str) -> None:
         calls.append(n)
         return n * n
 
-    async def workflow(n: int) -> str:
+    async def workflow(n: int) -> Any:
         total = await add(await square(n), 1)
         total += await rebuno.execution.wait_signal("more")
         return await launch(total)
@@ -141,7 +142,7 @@ async def test_a_killed_process_loses_nothing(place: str) -> None:
         calls.append(n)
         return n * n
 
-    async def handler() -> int:
+    async def handler() -> Any:
         first = await square(3)
         between.set()
         await go.wait()

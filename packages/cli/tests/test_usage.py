@@ -12,8 +12,8 @@ from agentic_kernel_engine import Limits
 from .terminals import Terminals
 
 COMMANDS = sorted(
-    "answer approve deny doctor kill list migrate pause prune recover rerun resume retune run show "
-    "watch".split()
+    "answer approve deny doctor keys kill list migrate pause prune recover rerun resume retune run "
+    "runner serve show watch".split()
 )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import logging
+import subprocess
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -159,6 +160,17 @@ async def test_the_context_of_a_trace_goes_in_and_out() -> None:
     assert f"{span.parent.span_id:016x}" == "00f067aa0ba902b7"
     assert answer.headers["traceparent"] == f"00-{TRACE}-{span.context.span_id:016x}-01"
     assert "traceparent" not in without.headers
+
+
+@pytest.mark.parametrize("name", ["httpx_sse", "opentelemetry"])
+def test_what_extras_bring_is_not_needed_to_import_the_rest(name: str) -> None:
+    script = (
+        f"import sys; sys.modules[{name!r}] = None\n"
+        "import agentic_kernel_server.tool_runner, agentic_kernel_server.observing.tracing\n"
+        "assert not (agentic_kernel_server.tool_runner.INSTALLED"
+        " and agentic_kernel_server.observing.tracing.trace)"
+    )
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
 
 
 async def test_other_traffic_of_asgi_passes_through() -> None:

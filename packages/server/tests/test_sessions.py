@@ -9,6 +9,7 @@ import rebuno
 from msgspec.structs import replace
 
 from agentic_kernel_engine import MemoryStore
+from agentic_kernel_server.executions.state import decoded
 
 from .clients import agent, events_of, runner, seen, streams, vanish
 from .serving import QUICK, serving
@@ -211,3 +212,42 @@ async def test_a_retryable_failure_begins_a_new_attempt_of_the_same_step() -> No
         *("step.dispatched", "step.started", "step.retried") * 2,
         *("step.dispatched", "step.started", "step.succeeded"),
     ]
+
+
+async def asked_in(store: MemoryStore, id: str, session: int) -> bool:
+    """True if it is stored that this session asked for a call."""
+    state = decoded((await store.load(id)).state)
+    found = None if state is None else state.session
+    return found is not None and found.number == session and bool(found.asked)
+
+
+async def test_what_a_new_session_asked_for_is_known_to_the_next_owner() -> None:
+    calls: list[int] = []
+    go = asyncio.Event()
+
+    async def handler() -> Any:
+        return await square(7)
+
+    store = MemoryStore()
+    async with (
+        serving(store, PATIENT) as (two, other),
+        rebuno.Client(two) as client,
+        runner(two, "r", squares(calls, go)),
+    ):
+        async with serving(store) as (one, _):
+            async with agent(one, "swe", handler) as dying:
+                made = await client.create("swe", {})
+                await seen(client, made.id, "step.started")
+                await vanish(dying)
+            made_agent = rebuno.Agent("swe", kernel_url=one, reconnect_delay=0.05)
+            running = asyncio.ensure_future(made_agent.run_async(handler))
+            while not await asked_in(store, made.id, 2):
+                await asyncio.sleep(0.01)
+            made_agent._client._http.base_url = two
+        await streams(other, 1)
+        go.set()
+        told = await events_of(client, made.id)
+        made_agent._handle_shutdown()
+        await running
+    assert told[-1].payload == {"output": 49}
+    assert calls == [7]

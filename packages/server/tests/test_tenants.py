@@ -240,9 +240,18 @@ async def test_a_stopping_server_is_not_ready_and_still_answers(house: House) ->
         assert (await ann.get("/v0/executions")).status_code == 200
 
 
-async def test_a_stream_of_a_revoked_key_opens_no_more(house: House) -> None:
+async def test_a_revoked_key_opens_no_stream_and_its_open_one_ends(house: House) -> None:
     key = house.crowd.texts["agent"]
-    house.crowd.file.revoke(key.split("_")[1])
-    async with house.client("agent") as client:
-        answer = await client.get("/v0/agents/stream?agent_id=a&consumer_id=c")
-        assert answer.status_code == 401
+    revocable = house.parts.revocable
+    assert revocable is not None
+    path = "/v0/agents/stream?agent_id=a&consumer_id="
+    async with house.client("agent") as client, house.client("admin") as other:
+        async with client.stream("GET", f"{path}c") as stream, other.stream("GET", f"{path}d"):
+            assert stream.status_code == 200
+            assert revocable.look() == 0
+            house.crowd.file.revoke(key.split("_")[1])
+            assert revocable.look() == 1
+            with pytest.raises(httpx.RemoteProtocolError):
+                await stream.aread()
+        assert (await client.get(f"{path}c")).status_code == 401
+    assert revocable.look() == 0

@@ -71,6 +71,13 @@ def serve(
     retention: Annotated[
         float, typer.Option(min=0.01, max=87_600, help="Hours that an ended execution is kept.")
     ] = 168.0,
+    safe_to_repeat: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="TOOL",
+            help="A tool, * works, that may run again if its runner vanished; give it again.",
+        ),
+    ] = None,
     max_streams: Annotated[
         int, typer.Option(min=1, help="Open streams of a tenant, in each process.")
     ] = 2_500,
@@ -103,6 +110,7 @@ def serve(
             execution_timeout=execution_timeout,
             step_timeout=step_timeout,
             retention=retention * 3_600,
+            safe_to_repeat=tuple(safe_to_repeat or ()),
         ),
         most=security.Most(
             streams=max_streams,
@@ -134,7 +142,7 @@ def runner(
     The API key is in the environment variable AGENTIC_KERNEL_API_KEY. One runner has one job at a
     time; start several processes for more.
     """
-    module = _installed("agentic_kernel_server.tool_runner", extra="httpx")
+    module = _installed("agentic_kernel_server.tool_runner")
     registry = loaded(tools)
     from agentic_kernel_server.observing.logs import begin
 
@@ -238,12 +246,12 @@ def loaded(name: str) -> ToolRegistry:
     )
 
 
-def _installed(name: str = "agentic_kernel_server", extra: str = "") -> ModuleType:
+def _installed(name: str = "agentic_kernel_server") -> ModuleType:
     try:
         return import_module(name)
     except ModuleNotFoundError as error:
         missing = (error.name or "").partition(".")[0]
-        if missing not in ("agentic_kernel_server", "starlette", "uvicorn", extra, "httpx_sse"):
+        if missing != "agentic_kernel_server":
             raise
         raise CannotStart(
             f"the server needs a package that is not installed: {install('server')}"

@@ -206,8 +206,13 @@ class Scout:
         if run is not None:
             if run.key == key and run.stream is not consumer:
                 run.box.put(r.Reconnected(key.consumer))
+            elif run.key != key and key.consumer in run.state.former:
+                consumer.push("execution.cancelled", {"execution_id": task_id})
             return
         if key_of(record.task, state) != key:
+            if state is not None and key.consumer in state.former:
+                # Its session is lost, and its handler may still run.
+                consumer.push("execution.cancelled", {"execution_id": task_id})
             if record.owner is None and (state is None or state.session is None):
                 await take(parts, record)
             return

@@ -12,7 +12,7 @@ from typing import Any, Self
 
 import msgspec
 from starlette.applications import Starlette
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
@@ -100,6 +100,7 @@ class Server:
                 HostClosed: _unavailable,
                 InvalidValue: _invalid,
                 KernelError: _unavailable,
+                ClientDisconnect: _left,
                 404: _no_route,
                 405: _no_route,
             },
@@ -257,6 +258,10 @@ async def _unavailable(request: Request, fault: Exception) -> Response:
     _log.warning("%s %s: %s", request.method, request.url.path, fault)
     refused = Refused("SERVICE_UNAVAILABLE", "the store does not answer; try again")
     return _json(refused.status, refused.body)
+
+
+async def _left(request: Request, fault: Exception) -> Response:
+    return Response(status_code=400)  # Nobody reads it.
 
 
 async def _invalid(request: Request, fault: Exception) -> Response:

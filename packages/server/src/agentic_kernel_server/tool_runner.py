@@ -19,15 +19,21 @@ from datetime import UTC, datetime
 from typing import Any, Final
 from urllib.parse import quote
 
-import httpx
-import httpx_sse
 import msgspec
 
-from agentic_kernel import InvalidValue, KernelError
+from agentic_kernel import CannotStart, InvalidValue, KernelError
 from agentic_kernel.frozen import shown
 from agentic_kernel_engine import Principal
 from agentic_kernel_engine.loop import NO_THREAD, TIMEOUT, Observation, ToolCall
 from agentic_kernel_engine.seams import Invocation, Tool, ToolContext, ToolRegistry, perform
+
+try:
+    import httpx
+    import httpx_sse
+except ImportError:  # They come with the extra, which a server does not need.
+    INSTALLED = False
+else:
+    INSTALLED = True
 
 _log: Final = logging.getLogger(__name__)
 REMEMBERED: Final = 100
@@ -83,6 +89,7 @@ class ToolRunner:
 
     Raises:
         InvalidValue: The registry is empty, or the address is not an ``http`` URL.
+        CannotStart: httpx is not installed.
     """
 
     def __init__(
@@ -95,6 +102,8 @@ class ToolRunner:
         consumer_id: str = "",
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
+        if not INSTALLED:
+            raise CannotStart("a runner needs httpx; pip install 'agentic-kernel-server[runner]'")
         self._tools = {each.name: each for each in tools.tools()}
         if not self._tools:
             raise InvalidValue("tools", "has no tools; a runner needs at least one")

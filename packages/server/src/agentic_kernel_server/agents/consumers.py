@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
 from ..streaming.sse import BEAT, Cut, frame
@@ -174,12 +174,16 @@ class Consumers:
         """The open streams of an agent or a runner, the one that waited longest first."""
         return list(self._open.get((tenant, group), {}).values())
 
-    def pick(self, tenant: str, group: str) -> Consumer | None:
-        """The next of an agent's consumers, in turn."""
+    def pick(self, tenant: str, group: str, last: Collection[str] = ()) -> Consumer | None:
+        """The next of an agent's consumers, in turn.
+
+        Args:
+            last: Consumers that are taken only if there are no others.
+        """
         found = self._open.get((tenant, group))
         if not found:
             return None
-        name = next(iter(found))
+        name = next((each for each in found if each not in last), None) or next(iter(found))
         consumer = found[name] = found.pop(name)
         return consumer
 

@@ -60,6 +60,8 @@ HANDOVER: Final = "server/handover"
 WAITING_FOR: Final = "engine/waiting_for"
 TIMEOUT: Final = "server/timeout"
 """The metadata key of an execution's own timeout, in seconds."""
+_UNWINDING: Final = 0.5
+"""Seconds that a client gets to end its handler of a lost session."""
 _AGAIN: Final = 0.2
 """Seconds after which a transition of the run's own is tried again if the store failed."""
 
@@ -239,10 +241,14 @@ class ExecutionRun:
         await asyncio.wait({news}, timeout=max(0.0, self._soonest() - now))
 
     async def _find_agent(self) -> End | None:
-        consumer = self._parts.agents.pick(self.tenant, self.agent_id)
+        consumer = self._parts.agents.pick(self.tenant, self.agent_id, self.state.former)
         if consumer is None:
             await self._pause(Stepped(), NO_AGENT)
             return None
+        if consumer.key.consumer in self.state.former:
+            # Its handler of the earlier session may still run, and would take the new one's place.
+            consumer.push("execution.cancelled", {"execution_id": self._task.id})
+            await asyncio.sleep(_UNWINDING)
         assign = Assign(uuid.uuid4().hex, consumer.key.consumer)
         return await self._carry_out(Letter(assign, None))
 
@@ -353,8 +359,8 @@ class ExecutionRun:
                 if ended.reason == "paused":
                     self._landed(done, letter, events)
                 raise
-        if events or consumed or self._stored is None or done.pushes:
-            state = plain(self.state)
+        state = plain(self.state)
+        if events or consumed or state != self._stored:
             await self._job.commit(state, events, consumed=consumed)
             self._stored = state
         self._landed(done, letter, events)

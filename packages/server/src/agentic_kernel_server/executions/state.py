@@ -19,6 +19,8 @@ from . import events as e
 from .tables import ExecutionStatus, StepStatus
 
 FORM: Final = "server/1"
+MOST_FORMER: Final = 16
+"""The most consumers of lost sessions that are remembered."""
 LATE: Final = 2.0
 """Seconds after its deadline at which a remote step ends here, if its Task has not ended it."""
 
@@ -78,6 +80,8 @@ class State(msgspec.Struct, omit_defaults=True):
     session: Session | None = None
     sessions: int = 0
     """The number of sessions so far."""
+    former: list[str] = []
+    """The consumers of lost sessions; the latest last."""
     steps: dict[str, Step] = {}
     made: int = 0
     """The number of steps so far."""

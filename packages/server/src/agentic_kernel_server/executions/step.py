@@ -33,7 +33,7 @@ from .requests import (
     Tick,
     Wait,
 )
-from .state import LATE, Approval, Closed, Past, Session, State, Step
+from .state import LATE, MOST_FORMER, Approval, Closed, Past, Session, State, Step
 from .tables import STEPS, StepStatus, advance
 
 SETTLED_BY: Final = {
@@ -194,6 +194,8 @@ class _Transition:
                 self._settle(each, "fail", error=error)
         self.done.pushes.clear()
         self.state.session = None
+        former = [each for each in self.state.former if each != session.consumer]
+        self.state.former = [*former, session.consumer][-MOST_FORMER:]
         self._tell(e.RESET, {"session_id": session.id, "reason": request.reason})
 
     def _reconnect(self, request: Reconnected) -> None:

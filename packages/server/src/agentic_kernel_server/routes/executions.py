@@ -24,7 +24,7 @@ from .. import identity, wire
 from ..errors import Refused, not_found
 from ..executions import requests as r
 from ..executions.encoding import KIND, input_of, text_of
-from ..executions.events import ENDS, FROM_HOST, on_wire
+from ..executions.events import ENDS, FROM_HOST, OWN, on_wire
 from ..executions.run import TIMEOUT
 from ..executions.sending import load, send
 from ..executions.state import decoded
@@ -337,12 +337,22 @@ async def events(asked: Asked) -> Any:
             if shape is None:
                 continue
             if len(shown) == query.limit:
-                return {"events": shown, "latest_sequence": record.version << identity.PLACES}
+                return {"events": shown, "latest_sequence": await _latest(parts, record)}
             shown.append(shape)
         if len(page) < _PAGE:
             break
     latest = shown[-1]["sequence"] if shown else query.after_sequence
     return {"events": shown, "latest_sequence": latest}
+
+
+async def _latest(parts: Parts, record: Record) -> int:
+    """The sequence of the last event; if the last commit wrote none, a number just after it."""
+    latest = (record.version + 1) << identity.PLACES
+    after = record.version - 1, 1 << identity.PLACES
+    for cursor, text in await parts.store.events(record.task.id, after, _PAGE):
+        if from_stored(cursor, text).type in OWN | FROM_HOST.keys():
+            latest = identity.sequence(cursor)
+    return latest
 
 
 async def _shape(parts: Parts, task_id: str, event: Event) -> dict[str, Any] | None:

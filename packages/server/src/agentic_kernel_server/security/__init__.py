@@ -3,6 +3,7 @@
 from .bounds import Most, TenantBounds
 from .credentials import KeyCredentials, LoopbackCredentials, is_loopback
 from .keys import Key, KeyFile, KeyFileError, Keys
+from .revocation import Revocable
 from .sizes import Sized, Sizes
 
 __all__ = [
@@ -13,6 +14,7 @@ __all__ = [
     "Keys",
     "LoopbackCredentials",
     "Most",
+    "Revocable",
     "Sized",
     "Sizes",
     "TenantBounds",

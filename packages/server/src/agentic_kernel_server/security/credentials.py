@@ -31,6 +31,13 @@ def trace_of(connection: HTTPConnection) -> str:
     return found[1] if found and not header.startswith("ff") else ""
 
 
+def bearer(connection: HTTPConnection) -> str | None:
+    """The key that a request brings; None if it brings none, or several."""
+    given = connection.headers.getlist("authorization")
+    found = _BEARER.fullmatch(given[0]) if len(given) == 1 else None
+    return found[1] if found else None
+
+
 class KeyCredentials:
     """Finds callers by their API keys, sent as ``Authorization: Bearer …``.
 
@@ -49,11 +56,10 @@ class KeyCredentials:
         Raises:
             Refused: There is no key, or several, or the key is unknown, expired or revoked.
         """
-        given = connection.headers.getlist("authorization")
-        if not given:
+        if "authorization" not in connection.headers:
             raise Refused("UNAUTHORIZED", "send an API key as Authorization: Bearer KEY")
-        found = _BEARER.fullmatch(given[0]) if len(given) == 1 else None
-        key = self._keys.find(found[1], self._clock()) if found else None
+        text = bearer(connection)
+        key = None if text is None else self._keys.find(text, self._clock())
         if key is None:
             # The same text for every reason, so that a guess learns nothing.
             raise Refused("UNAUTHORIZED", "the API key is not valid; use one that is in force")

@@ -283,8 +283,7 @@ class Keys:
         return key if key is not None and same and key.usable(at) else None
 
     def current(self, key: Key, at: datetime) -> bool:
-        """True if a key that was found before may still be used, e.g. by an open stream."""
-        self.refresh()
+        """True if a key that was found before may still be used, as of the last `refresh`."""
         known = self._by_id.get(key.id)
         return known is not None and known.hash == key.hash and known.usable(at)
 

@@ -68,6 +68,12 @@ class GuardedProtocol(H11Protocol):
         self._forget("_stalled_timer")
         super().resume_writing()
 
+    def cut(self) -> None:
+        """Close the connection if an answer is on its way, such as a stream, which does not end."""
+        cycle = self.cycle
+        if cycle is not None and cycle.response_started and not cycle.response_complete:
+            self.transport.close()
+
     def _should_upgrade(self) -> bool:
         # Called for each request before it runs; a WebSocket is never offered.
         return False

@@ -79,6 +79,8 @@ class Sized:
                 "VALIDATION_ERROR",
                 "the request has both Content-Length and Transfer-Encoding; send one of them",
             )
+        if any(not value.isdigit() or len(value) > 20 for value in lengths):
+            return Refused("VALIDATION_ERROR", "the Content-Length is not a number of bytes")
         if lengths and int(lengths[0]) > sizes.body:
             return _too_large(sizes)
         return None

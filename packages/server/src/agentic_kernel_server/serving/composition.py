@@ -17,7 +17,14 @@ from ..observing.metrics import routes as metric_routes
 from ..observing.requests import Observed
 from ..openapi import routes as document_routes
 from ..policy import Gate, Rates
-from ..security import KeyCredentials, Keys, LoopbackCredentials, Sized, TenantBounds
+from ..security import (
+    KeyCredentials,
+    Keys,
+    LoopbackCredentials,
+    Revocable,
+    Sized,
+    TenantBounds,
+)
 from ..server import Server
 from .options import Options
 
@@ -31,6 +38,8 @@ class Composition:
     gate: Gate
     rates: Rates
     metrics: Metrics
+    revocable: Revocable | None
+    """None for a server without keys."""
 
 
 def composed(store: Store, options: Options) -> Composition:
@@ -43,9 +52,8 @@ def composed(store: Store, options: Options) -> Composition:
     metrics = Metrics()
     rates = Rates(store)
     gate = Gate(options.policy, rates)
-    authenticate = (
-        LoopbackCredentials() if options.keys is None else KeyCredentials(Keys(options.keys))
-    )
+    keys = None if options.keys is None else Keys(options.keys)
+    authenticate = LoopbackCredentials() if keys is None else KeyCredentials(keys)
     health = Health()
     server = Server(
         store,
@@ -61,8 +69,9 @@ def composed(store: Store, options: Options) -> Composition:
         ],
     )
     health.server = server
-    app = Observed(Sized(server.app, options.sizes), metrics)
-    return Composition(server, app, gate, rates, metrics)
+    revocable = None if keys is None else Revocable(server.app, keys)
+    app = Observed(Sized(revocable or server.app, options.sizes), metrics)
+    return Composition(server, app, gate, rates, metrics, revocable)
 
 
 def unfinished(store: Store) -> Callable[[str, int], Awaitable[int]]:

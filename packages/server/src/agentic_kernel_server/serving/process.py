@@ -29,7 +29,7 @@ lost."""
 HEAD: Final = 32 * 1024
 """The most bytes of a head that wait for the rest of it."""
 REFRESHED: Final = 5.0
-"""Seconds between two readings of the gauges."""
+"""Seconds between two readings of the gauges, and two looks for streams of revoked keys."""
 SWEPT: Final = 600.0
 """Seconds between two sweeps of the counters of rate limits."""
 
@@ -116,7 +116,12 @@ class _Front(uvicorn.Server):
         for listener in sockets or ():
             listener.close()
         _log.info("stops: cuts the streams, and lets the runs reach a safe point")
-        await self._parts.server.drain(self._options.grace)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._options.grace + 1):
+                await self._parts.server.drain(self._options.grace)
+        for connection in list(self.server_state.connections):
+            if isinstance(connection, GuardedProtocol):
+                connection.cut()
         await super().shutdown(sockets)
 
     def _stop(self) -> None:
@@ -134,6 +139,8 @@ async def _upkeep(parts: Composition) -> None:
     swept = 0.0
     while True:
         parts.metrics.refresh()
+        if parts.revocable is not None:
+            parts.revocable.look()
         swept -= REFRESHED
         if swept <= 0:
             swept = SWEPT

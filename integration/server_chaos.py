@@ -1,0 +1,321 @@
+"""Load on server processes that are killed at random, and what must hold at its end.
+
+python -m integration.server_chaos FOLDER SECONDS SEED
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import random
+import sys
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+from urllib.parse import urlsplit
+
+import rebuno
+from rebuno.runner import Runner
+
+from .test_server import process
+
+GRACE = 2.0
+"""Seconds in which an agent may come back."""
+TIMEOUT = 60.0
+"""The longest an execution may take: so long waits one whose handler the client has given up."""
+SETTLING = 120.0
+"""Seconds after the last kill within which every execution has to end."""
+CUT = (
+    "peer closed connection",
+    "Server disconnected",
+    "All connection attempts failed",
+    "ReadError",
+)
+"""What the client says of a request that was cut in flight, which it does not send again."""
+
+
+@dataclass
+class Report:
+    """What happened, and what must not have."""
+
+    created: int = 0
+    ends: Counter[str] = field(default_factory=Counter)
+    kills: Counter[str] = field(default_factory=Counter)
+    cut: int = 0
+    """Executions whose handler failed because the client does not repeat a cut request."""
+    indeterminate: int = 0
+    """Executions that ended because a runner had vanished."""
+    given_up: int = 0
+    """Ends that the client could not report, because the request was cut: it says so in its log."""
+    timed_out: int = 0
+    """Executions that reached their deadline; not more than were given up."""
+    twice: list[str] = field(default_factory=list)
+    """Effects of remote steps that happened twice."""
+    lost: list[str] = field(default_factory=list)
+    """Executions that were acknowledged and are not there."""
+    stuck: list[str] = field(default_factory=list)
+    wrong: list[str] = field(default_factory=list)
+    """Ends that nothing of the above explains."""
+
+    @property
+    def good(self) -> bool:
+        """True if all that must hold holds."""
+        bad = self.twice or self.lost or self.stuck or self.wrong
+        return not bad and self.timed_out <= self.given_up
+
+    def text(self) -> str:
+        """The report as JSON."""
+        return json.dumps({name: _plain(value) for name, value in vars(self).items()}, indent=1)
+
+
+def _plain(value: Any) -> Any:
+    return dict(value) if isinstance(value, Counter) else value
+
+
+class GivenUp(logging.Handler):
+    """Counts what the client's log says of ends that it could not report."""
+
+    def __init__(self, report: Report) -> None:
+        super().__init__()
+        self._report = report
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Count one record."""
+        said = ("Failed to submit fail intent", "Unhandled exception in execution task")
+        self._report.given_up += record.msg.startswith(said)
+
+
+class Front:
+    """A port before the servers, which come and go; a new connection goes to a living one."""
+
+    def __init__(self) -> None:
+        self.urls: list[str] = []
+        self._next = 0
+
+    async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Pass one connection on."""
+        for _ in range(20):
+            with suppress(OSError, ZeroDivisionError):
+                self._next += 1
+                target = urlsplit(self.urls[self._next % len(self.urls)])
+                far = await asyncio.open_connection(target.hostname, target.port)
+                break
+            await asyncio.sleep(0.1)
+        else:
+            writer.close()
+            return
+        ways = {
+            asyncio.ensure_future(_pass_on(reader, far[1])),
+            asyncio.ensure_future(_pass_on(far[0], writer)),
+        }
+        await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+        for way in ways:
+            way.cancel()
+        writer.close()
+        far[1].close()
+
+
+async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with suppress(OSError):
+        while data := await reader.read(65_536):
+            writer.write(data)
+            await writer.drain()
+
+
+@rebuno.tool("fx.add", remote=True)
+async def add(token: str, n: int) -> Any: ...
+
+
+@rebuno.tool("local.double")
+def double(n: int) -> int:
+    return 2 * n
+
+
+class Chaos:
+    """One run: load, kills, and the account of both.
+
+    Args:
+        place: The store.
+        seed: Decides which process is killed when.
+    """
+
+    def __init__(self, place: str, seed: int) -> None:
+        self.report = Report()
+        self._place = place
+        self._chance = random.Random(seed)
+        self._front = Front()
+        self._effects: Counter[str] = Counter()
+        self._url = ""
+        self._ids: list[str] = []
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    async def run(self, seconds: float, servers: int = 2) -> Report:
+        """Kill at random for so many seconds, then let everything end, and look."""
+        listening = await asyncio.start_server(self._front.connected, "127.0.0.1", 0)
+        self._url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}"
+        log = logging.getLogger("rebuno")
+        log.addHandler(GivenUp(self.report))
+        log.propagate = False
+        until = time.monotonic() + seconds
+        async with AsyncExitStack() as stack:
+            for _ in range(servers):
+                self._start(self._lives("server", self._server, until))
+            while len(self._front.urls) < servers:  # noqa: ASYNC110 (of other processes)
+                await asyncio.sleep(0.1)
+            for n in range(2):
+                self._start(self._lives("runner", partial(self._runner, n), until))
+                self._start(self._lives("agent", self._agent, until))
+            client = await stack.enter_async_context(rebuno.Client(self._url))
+            self._start(self._signals(client))
+            await self._load(client, until)
+            await self._settle(client)
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.wait(self._tasks)
+        listening.close()
+        return self.report
+
+    def _start(self, work: Any) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+
+    async def _lives(
+        self, what: str, start: Callable[[], Awaitable[Callable[[], Awaitable[None]]]], until: float
+    ) -> None:
+        """Start a process again and again, each time after it was killed."""
+        while True:
+            kill = await start()
+            try:
+                wait = self._chance.uniform(3, 9) * (1 if what == "server" else 2)
+                if time.monotonic() + wait > until:
+                    await asyncio.Event().wait()
+                await asyncio.sleep(wait)
+                self.report.kills[what] += 1
+            finally:
+                await kill()
+
+    async def _server(self) -> Callable[[], Awaitable[None]]:
+        stack = AsyncExitStack()
+        url, made = await stack.enter_async_context(process(self._place, GRACE, TIMEOUT))
+        self._front.urls.append(url)
+
+        async def kill() -> None:
+            made.kill()
+            await made.wait()
+            self._front.urls.remove(url)
+            await stack.aclose()
+
+        return kill
+
+    async def _agent(self) -> Callable[[], Awaitable[None]]:
+        made = rebuno.Agent("swe", kernel_url=self._url, reconnect_delay=0.1)
+        running = asyncio.ensure_future(made.run_async(handler))
+
+        async def kill() -> None:
+            for task in list(made._exec_tasks.values()):
+                task.cancel()
+            made._handle_shutdown()
+            await made._client.close()
+            running.cancel()
+            await asyncio.wait({running})
+
+        return kill
+
+    async def _runner(self, n: int) -> Callable[[], Awaitable[None]]:
+        @rebuno.tool("fx.add")
+        async def really(token: str, n: int) -> int:
+            await asyncio.sleep(0.01)
+            self._effects[token] += 1
+            return n + 1
+
+        made = Runner(f"r{n}", kernel_url=self._url, tools=[really], reconnect_delay=0.1)
+        running = asyncio.ensure_future(made.run_async())
+
+        async def kill() -> None:
+            made._handle_shutdown()
+            await made._client.close()
+            running.cancel()
+            await asyncio.wait({running})
+
+        return kill
+
+    async def _load(self, client: rebuno.Client, until: float) -> None:
+        while time.monotonic() < until:
+            with suppress(rebuno.errors.RebunoError):
+                made = await client.create("swe", {"n": len(self._ids)})
+                self._ids.append(made.id)
+            await asyncio.sleep(0.1)
+        self.report.created = len(self._ids)
+
+    async def _signals(self, client: rebuno.Client) -> None:
+        """Send every execution the signal that it waits for."""
+        sent = 0
+        while True:
+            while sent < len(self._ids):
+                try:
+                    await client.send_signal(self._ids[sent], "go", sent)
+                except rebuno.errors.ConflictError:
+                    pass
+                except rebuno.errors.RebunoError:
+                    await asyncio.sleep(0.2)
+                    continue
+                sent += 1
+            await asyncio.sleep(0.1)
+
+    async def _settle(self, client: rebuno.Client) -> None:
+        until = time.monotonic() + SETTLING
+        open_ids = set(self._ids)
+        while open_ids and time.monotonic() < until:
+            for id in sorted(open_ids):
+                try:
+                    found = await client.get(id)
+                except rebuno.errors.NotFoundError:
+                    self.report.lost.append(id)
+                    open_ids.discard(id)
+                    continue
+                if found.status in ("completed", "failed", "cancelled"):
+                    open_ids.discard(id)
+                    await self._judge(client, found)
+            await asyncio.sleep(0.2)
+        self.report.stuck = sorted(open_ids)
+        self.report.twice = sorted(token for token, n in self._effects.items() if n > 1)
+
+    async def _judge(self, client: rebuno.Client, found: Any) -> None:
+        self.report.ends[found.status] += 1
+        told: Any = await client.events_snapshot(found.id, limit=1_000)
+        last = told[-1]
+        if found.status == "completed":
+            n = self._ids.index(found.id)
+            if found.output != [2 * (n + 2), n]:
+                self.report.wrong.append(f"{found.id}: {found.output}")
+            return
+        error = str(last.payload.get("error"))
+        if last.payload.get("code") == "server/execution_timeout":
+            self.report.timed_out += 1
+        elif error.startswith("indeterminate"):
+            self.report.indeterminate += 1
+        elif "without a message" in error or any(each in error for each in CUT):
+            self.report.cut += 1
+        else:
+            self.report.wrong.append(f"{found.id}: {error}")
+
+
+async def handler(n: int) -> list[int]:
+    """Two remote effects, a local step, and a wait."""
+    id = rebuno.execution.id
+    n = await add(f"{id}.1", n)
+    n = await add(f"{id}.2", n)
+    n = await double(n)
+    return [n, await rebuno.execution.wait_signal("go")]
+
+
+if __name__ == "__main__":
+    where, length, seeded = sys.argv[1:]
+    ended = asyncio.run(Chaos(where, int(seeded)).run(float(length)))
+    sys.stdout.write(ended.text() + "\n")
+    sys.exit(0 if ended.good else 1)

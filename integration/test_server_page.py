@@ -1,0 +1,43 @@
+"""The page about the server says what the code does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from agentic_kernel_server.executions.events import FROM_HOST, OWN
+from agentic_kernel_server.executions.tables import EXECUTIONS, STEPS
+
+PAGE = (Path(__file__).parents[1] / "docs" / "server.md").read_text(encoding="utf-8")
+
+
+def rows(mark: str) -> list[list[str]]:
+    """The cells of the first table after a mark."""
+    text = PAGE.split(f"<!-- {mark}: checked by", 1)[1].split("|---", 1)[1]
+    table = text.split("\n", 1)[1].split("\n\n", 1)[0]
+    return [[cell.strip() for cell in line.strip("| ").split("|")] for line in table.splitlines()]
+
+
+def cells(table: Mapping[Any, Mapping[str, Enum]]) -> list[list[str]]:
+    """The transitions of a table of the code."""
+    return [
+        [before.value, trigger, after.value]
+        for before, row in table.items()
+        for trigger, after in row.items()
+    ]
+
+
+def test_the_page_has_every_transition_of_an_execution() -> None:
+    assert rows("states of executions") == cells(EXECUTIONS)
+
+
+def test_the_page_has_every_transition_of_a_step() -> None:
+    assert rows("states of steps") == cells(STEPS)
+
+
+def test_the_page_has_every_event_and_what_it_is_stored_as() -> None:
+    stored = {kind: f"`{host}`" for host, kind in FROM_HOST.items()}
+    said = {name.strip("`"): where for name, where, _ in rows("events")}
+    assert said == {**dict.fromkeys(OWN, "the same"), **stored}

@@ -1,0 +1,228 @@
+"""The engine's tools as a runner of a real server: failures, broken streams, a stop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+import rebuno
+
+from agentic_kernel import InvalidValue
+from agentic_kernel_engine import MemoryStore
+from agentic_kernel_engine.seams import Tool, ToolContext, ToolError, Tools, tool
+from agentic_kernel_server import Server
+from agentic_kernel_server.tool_runner import RunnerRefused, ToolRunner
+
+from .clients import agent, events_of
+from .serving import QUICK, serving
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("agentic_kernel_server.tool_runner.FIRST_DELAY", 0.01)
+
+
+def remote(name: str) -> Any:
+    """The agent's side of a tool of the runner."""
+
+    @rebuno.tool(name, remote=True)
+    async def call(number: int) -> int:
+        raise AssertionError(number)
+
+    return call
+
+
+@asynccontextmanager
+async def running(url: str, *tools: Tool, **options: Any) -> AsyncIterator[ToolRunner]:
+    """A runner that ends with the block."""
+    made = ToolRunner(Tools(*tools), url, "r", **options)
+    task = asyncio.ensure_future(made.run())
+    waiting = asyncio.ensure_future(made.connected())
+    await asyncio.wait({task, waiting}, return_when=asyncio.FIRST_COMPLETED)
+    waiting.cancel()
+    try:
+        yield made
+    finally:
+        made.stop()
+        await task
+
+
+async def carried_out(url: str, name: str, number: int = 1) -> tuple[Any, list[Any]]:
+    """What an execution of one remote call ends with, and its events."""
+
+    async def handler(number: int) -> Any:
+        return await remote(name)(number)
+
+    async with rebuno.Client(url) as client, agent(url, "swe", handler), asyncio.timeout(30):
+        ended = await client.run_until_complete("swe", {"number": number})
+        return ended, await events_of(client, ended.id)
+
+
+async def test_a_tools_answer_and_its_refusal_reach_the_agent() -> None:
+    @tool(effect="none")
+    def half(number: int) -> int:
+        """Half of an even number."""
+        if number % 2:
+            raise ToolError("give an even number")
+        return number // 2
+
+    async with serving(MemoryStore()) as (url, _), running(url, half):
+        ended, _ = await carried_out(url, "half", 8)
+        refused, told = await carried_out(url, "half", 7)
+    assert (ended.status, ended.output) == ("completed", 4)
+    assert refused.status == "failed"
+    assert [event.payload for event in told if event.type == "step.failed"] == [
+        {"error": "give an even number"}
+    ]
+
+
+@pytest.mark.parametrize("number", ["x", None], ids=["text", "null"])
+async def test_arguments_that_do_not_fit_are_refused_before_the_tool_runs(number: Any) -> None:
+    begun: list[Any] = []
+
+    @tool(effect="none")
+    def touch(number: int) -> None:
+        begun.append(number)
+
+    async with serving(MemoryStore()) as (url, _), running(url, touch):
+        ended, told = await carried_out(url, "touch", number)
+    assert (ended.status, begun) == ("failed", [])
+    assert "number" in str([event.payload for event in told if event.type == "step.failed"])
+
+
+async def test_a_call_that_may_be_repeated_is_tried_again_under_the_same_key() -> None:
+    keys: list[str] = []
+
+    @tool(effect="none", timeout=0.05)
+    async def slow(number: int, context: ToolContext) -> int:
+        keys.append(context.key)
+        if len(keys) < 2:
+            await asyncio.Event().wait()
+        return number
+
+    async with serving(MemoryStore()) as (url, _), running(url, slow):
+        ended, told = await carried_out(url, "slow", 5)
+    assert (ended.status, ended.output) == ("completed", 5)
+    assert len(keys) == 2
+    assert len(set(keys)) == 1
+    assert "step.retried" in [event.type for event in told]
+
+
+async def test_a_call_with_an_effect_is_not_tried_again() -> None:
+    calls: list[int] = []
+
+    @tool(timeout=0.05)
+    async def pay(number: int) -> None:
+        calls.append(number)
+        await asyncio.Event().wait()
+
+    async with serving(MemoryStore()) as (url, _), running(url, pay):
+        ended, told = await carried_out(url, "pay", 5)
+    assert (ended.status, calls) == ("failed", [5])
+    assert "step.retried" not in [event.type for event in told]
+
+
+async def test_a_job_whose_stream_breaks_runs_on_and_is_not_begun_twice() -> None:
+    begun, goes_on = asyncio.Event(), asyncio.Event()
+    calls: list[int] = []
+
+    @tool
+    async def pay(number: int) -> int:
+        calls.append(number)
+        begun.set()
+        await goes_on.wait()
+        return number
+
+    async with serving(MemoryStore()) as (url, server), running(url, pay) as runner:
+        working = asyncio.ensure_future(carried_out(url, "pay", 5))
+        await begun.wait()
+        runner._connected.clear()
+        cut(server)
+        await asyncio.wait_for(runner.connected(), 10)
+        goes_on.set()
+        ended, _ = await working
+    assert (ended.status, ended.output) == ("completed", 5)
+    assert calls == [5]
+
+
+def cut(server: Server) -> None:
+    """Cut the streams of the runners."""
+    server.parts.runners.cut_all()
+
+
+async def test_a_stop_waits_for_the_job_and_takes_the_tools_from_the_list() -> None:
+    begun, goes_on = asyncio.Event(), asyncio.Event()
+
+    @tool
+    async def pay(number: int) -> int:
+        begun.set()
+        await goes_on.wait()
+        return number
+
+    async with serving(MemoryStore()) as (url, _):
+        made = ToolRunner(Tools(pay), url, "r")
+        task = asyncio.ensure_future(made.run())
+        await made.connected()
+        working = asyncio.ensure_future(carried_out(url, "pay", 5))
+        await begun.wait()
+        made.stop()
+        goes_on.set()
+        await task
+        ended, _ = await working
+        async with rebuno.Client(url) as client:
+            listed = await client._request("GET", "/v0/tools")
+    assert ended.output == 5
+    assert listed.json() == []
+
+
+async def test_a_server_that_is_away_is_tried_again_until_it_answers() -> None:
+    @tool(effect="none")
+    def same(number: int) -> int:
+        return number
+
+    async with serving(MemoryStore()) as (url, server):
+        server.parts.draining = True  # It answers 503 to a new stream.
+        made = ToolRunner(Tools(same), url, "r")
+        task = asyncio.ensure_future(made.run())
+        waiting = asyncio.ensure_future(made.connected())
+        done, _ = await asyncio.wait({task, waiting}, timeout=0.2)
+        assert not done
+        server.parts.draining = False
+        await asyncio.wait_for(waiting, 10)
+        made.stop()
+        await task
+
+
+async def test_a_runner_without_its_scope_is_refused() -> None:
+    from agentic_kernel_server import Caller
+
+    async def client_only(connection: Any) -> Caller:
+        return Caller("ann", "", frozenset({"client"}))
+
+    @tool(effect="none")
+    def same(number: int) -> int:
+        return number
+
+    async with serving(MemoryStore(), QUICK, authenticate=client_only) as (url, _):
+        with pytest.raises(RunnerRefused, match="lacks the scope 'runner'"):
+            await ToolRunner(Tools(same), url, "r").run()
+
+
+@pytest.mark.parametrize(
+    ("tools", "url", "name", "path"),
+    [
+        ((), "http://x", "r", "tools"),
+        ((len,), "ftp://x", "r", "server"),
+        ((len,), "http://x", "", "runner_id"),
+    ],
+    ids=["tools", "server", "name"],
+)
+def test_a_runner_needs_tools_a_server_and_a_name(
+    tools: tuple[Any, ...], url: str, name: str, path: str
+) -> None:
+    made = [Tool("t", each, input_schema={"type": "object"}) for each in tools]
+    with pytest.raises(InvalidValue, match=path):
+        ToolRunner(Tools(*made), url, name)
