@@ -6,52 +6,38 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from agentic_kernel_engine.loop import NOTHING_USED, PlannerError
-from agentic_kernel_engine.providers import Failures
+from agentic_kernel_engine.providers import Failures, codes_of
 from agentic_kernel_engine.providers import failures as names
 
-CODES: Final[Mapping[str, str]] = {
-    # error.details.error_code
-    "contract_spend_limit_reached": names.QUOTA,
-    "enforced_spend_limit_reached": names.QUOTA,
-    "linked_organization_billing_unavailable": names.QUOTA,
-    "linked_organization_spend_limit_reached": names.QUOTA,
-    "organization_on_hold": names.PERMISSION,
-    "ramp_limit_exceeded": names.RATE_LIMIT,
-    "request_body_timeout": names.TIMEOUT,
-    "request_body_too_large_after_decoding": names.REQUEST_TOO_LARGE,
-    "user_profile_not_billable": names.QUOTA,
-    # Words of error.message
+PHRASES: Final[Mapping[str, str]] = {
     "available context size": names.CONTEXT_LENGTH,  # LiteLLM, of llama.cpp
     "content filtering policy": names.CONTENT_FILTER,
     "credit balance is too low": names.QUOTA,
     "exceed context limit": names.CONTEXT_LENGTH,
     "prompt is too long": names.CONTEXT_LENGTH,
     "usage limits": names.QUOTA,
-    "model:": names.MODEL_NOT_FOUND,
-    # error.type
-    "api_error": names.SERVER_ERROR,
-    "authentication_error": names.AUTHENTICATION,
-    "billing_error": names.QUOTA,
-    "exceed_context_size_error": names.CONTEXT_LENGTH,  # llama.cpp
-    "invalid_request_error": names.INVALID_REQUEST,
-    "not_found_error": names.NOT_FOUND,
-    "overloaded_error": names.OVERLOADED,
-    "permission_error": names.PERMISSION,
-    "rate_limit_error": names.RATE_LIMIT,
-    "request_too_large": names.REQUEST_TOO_LARGE,
-    "timeout_error": names.TIMEOUT,
 }
-"""Name of each of the API's codes: platform.claude.com/docs/en/api/errors, November 2026."""
-
-PHRASES: Final = (
-    "available context size",
-    "content filtering policy",
-    "credit balance is too low",
-    "exceed context limit",
-    "prompt is too long",
-    "usage limits",
+"""Name of words of a message that are more exact than its code and type."""
+CODES: Final[Mapping[str, str]] = {**PHRASES} | codes_of(
+    {
+        names.QUOTA: "contract_spend_limit_reached enforced_spend_limit_reached billing_error "
+        "linked_organization_billing_unavailable linked_organization_spend_limit_reached "
+        "user_profile_not_billable",
+        names.PERMISSION: "organization_on_hold permission_error",
+        names.RATE_LIMIT: "ramp_limit_exceeded rate_limit_error",
+        names.TIMEOUT: "request_body_timeout timeout_error",
+        names.REQUEST_TOO_LARGE: "request_body_too_large_after_decoding request_too_large",
+        names.MODEL_NOT_FOUND: "model:",
+        names.SERVER_ERROR: "api_error",
+        names.AUTHENTICATION: "authentication_error",
+        names.CONTEXT_LENGTH: "exceed_context_size_error",  # llama.cpp
+        names.INVALID_REQUEST: "invalid_request_error",
+        names.NOT_FOUND: "not_found_error",
+        names.OVERLOADED: "overloaded_error",
+    }
 )
-"""Words of a message that are more exact than its code and type."""
+"""Name of each of the API's codes and types: platform.claude.com/docs/en/api/errors, November
+2026."""
 VAGUE: Final = ("api_error", "invalid_request_error")
 """Error types that are less exact than the HTTP status."""
 

@@ -42,6 +42,7 @@ class Reply(Reader):
     """
 
     def __init__(self, wire: Wire, most: int, served: bool = False) -> None:
+        super().__init__()
         self.blocks: list[dict[str, Any]] = []
         """Blocks in the form that the API accepts back; each is complete after its end event."""
         self._wire = wire

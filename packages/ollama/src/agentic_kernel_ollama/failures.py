@@ -13,19 +13,6 @@ from agentic_kernel_engine.providers import failures as names
 IMPL: Final = "ollama"
 """The first part of the failure codes, and of the metadata keys by which a Task sets options."""
 
-CODES: Final[Mapping[str, str]] = {
-    name: name
-    for name in (
-        names.AUTHENTICATION,
-        names.CONTEXT_LENGTH,
-        names.MODEL_NOT_FOUND,
-        names.OVERLOADED,
-        names.QUOTA,
-        names.SERVER_ERROR,
-    )
-}
-"""Ollama has no error codes of its own: `WORDS` finds the name in the server's message."""
-
 WORDS: Final = (
     (re.compile(r"model\b.{0,300}\bnot found|try pulling it|manifest: file does not exist"),
      names.MODEL_NOT_FOUND),
@@ -35,8 +22,11 @@ WORDS: Final = (
     (re.compile(r"server busy|maximum pending requests"), names.OVERLOADED),
     (re.compile(r"^unauthorized"), names.AUTHENTICATION),
 )  # fmt: skip
-"""Patterns of the server's messages, in lower case, and the name of each: ``server/routes.go`` and
-``server/sched.go`` of github.com/ollama/ollama, November 2026."""
+"""Ollama has no error codes: patterns of its messages, in lower case, and the name of each; see
+``server/routes.go`` and ``server/sched.go`` of github.com/ollama/ollama, November 2026."""
+
+
+CODES: Final = {name: name for name in (*(name for _, name in WORDS), names.SERVER_ERROR)}
 
 
 def explained(failures: Failures, error: Exception, advice: str) -> PlannerError | None:

@@ -5,8 +5,6 @@ See https://github.com/ollama/ollama/blob/main/docs/api.md.
 
 from __future__ import annotations
 
-from base64 import b64decode
-from binascii import Error as NotBase64
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -54,24 +52,14 @@ def wire(told: str, conversation: Sequence[Message]) -> list[Wire]:
 
 
 def _contents(images: Sequence[Image]) -> list[bytes]:
-    contents = [data for data in map(_content, images) if data]
+    # The SDK takes a string as a path and would send that file, so it is given bytes only.
+    contents = [data for image in images if (data := image.content)]
     if len(contents) < len(images):
         raise InvalidValue(
             f"Task.metadata[{IMAGES!r}]",
             "must have the content of each image as Base64; Ollama takes no addresses",
         )
     return contents
-
-
-def _content(image: Image) -> bytes:
-    """Return the bytes of an image; empty if it is an address or not valid Base64.
-
-    The SDK takes a string as a path and would send that file, so it is given bytes only.
-    """
-    try:
-        return b64decode(image.data, validate=True)
-    except NotBase64:
-        return b""
 
 
 def _heard(text: str, images: Sequence[bytes]) -> Wire:
@@ -93,10 +81,8 @@ def _said(said: Said) -> Wire:
 
 def _shown(result: Result) -> Wire:
     """Return a user message with a tool's images: some models ignore those of a tool's message."""
-    contents = list(map(_content, result.images))
-    pairs = zip(result.images, contents, strict=True)
-    elsewhere = [image.url or "not valid" for image, data in pairs if not data]
+    elsewhere = [image.url or "not valid" for image in result.images if not image.content]
     text = f"Images from {result.name}"
     if elsewhere:
         text += f" (not here: {', '.join(elsewhere)})"
-    return _heard(text, [data for data in contents if data])
+    return _heard(text, [data for image in result.images if (data := image.content)])

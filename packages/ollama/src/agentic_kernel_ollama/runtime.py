@@ -23,6 +23,16 @@ class OllamaRuntime(ProviderRuntime):
 
     Reading and controlling Tasks needs no server; dispatching a Task does.
 
+    Args:
+        model: Name of the model that works on the Tasks.
+        store: Store of the Tasks; None keeps them in memory.
+        tools: Tools that the model may call.
+        runtime_kind: The kind of the Tasks that it serves.
+        **options: The keywords of its planner, and `RuntimeOptions`.
+
+    Raises:
+        InvalidValue: A value is not valid; the error names it.
+
     Example:
         >>> async with OllamaRuntime("qwen3:8b", tools=[weather]) as runtime:
         ...     done = await runtime.run(
@@ -43,17 +53,5 @@ class OllamaRuntime(ProviderRuntime):
         runtime_kind: str = RUNTIME_KIND,
         **options: Unpack[OllamaOptions],
     ) -> None:
-        """Check the options; import, open and ask nothing yet.
-
-        Args:
-            model: E.g. ``qwen3:8b``.
-            store: Store of the Tasks; None keeps them in memory.
-            tools: Tools that the model may call; see `Loop`.
-            runtime_kind: The kind of the Tasks that it serves.
-            **options: The keywords of `OllamaPlanner`, and `RuntimeOptions`.
-
-        Raises:
-            InvalidValue: A value is out of range or of the wrong type; the error names it.
-        """
         mine, rest = parted(options)
         super().__init__(OllamaPlanner(model, **mine), runtime_kind, tools, store, rest)

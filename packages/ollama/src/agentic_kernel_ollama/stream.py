@@ -9,14 +9,7 @@ import msgspec
 
 from agentic_kernel_engine import values
 from agentic_kernel_engine.loop import LARGEST, Delta, Usage
-from agentic_kernel_engine.providers import (
-    Answer,
-    Asked,
-    Counted,
-    Malformed,
-    Reader,
-    Unusable,
-)
+from agentic_kernel_engine.providers import Answer, Asked, Counted, Malformed, Reader, Unusable
 from agentic_kernel_engine.providers import failures as names
 
 if TYPE_CHECKING:
@@ -39,6 +32,7 @@ class Reply(Reader):
     """
 
     def __init__(self, step: int, parallel: bool) -> None:
+        super().__init__()
         self._step = step
         self._parallel = parallel
         self._calls: list[tuple[str, str]] = []
@@ -47,20 +41,14 @@ class Reply(Reader):
         self._written: int | None = None
         self._durations: dict[str, int] = {}
         self._model = ""
-        self._text: list[str] = []
-        self._thinking: list[str] = []
 
     def read(self, event: ChatResponse) -> Iterator[Delta]:
         """See `Reader`."""
         part = event
         self._model = _text(part.model or self._model)
         message = part.message
-        if message.thinking:
-            self._thinking.append(_text(message.thinking))
-            yield Delta(message.thinking, "reasoning")
-        if message.content:
-            self._text.append(_text(message.content))
-            yield Delta(message.content)
+        yield from self.tell(_text(message.thinking or ""), "reasoning")
+        yield from self.tell(_text(message.content or ""))
         for call in message.tool_calls or ():
             if not call.function.name:
                 raise Malformed("a call in the answer has no name")
@@ -86,7 +74,7 @@ class Reply(Reader):
         """
         if not self.done:
             raise Malformed("the answer stopped before its end")
-        text, thinking = "".join(self._text), "".join(self._thinking)
+        text, thinking = self.told(), self.told("reasoning")
         if self._reason == "length":
             raise Unusable(
                 names.MAX_TOKENS,

@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from agentic_kernel_engine.loop import Delta, Usage
-from agentic_kernel_engine.providers import (
-    Answer,
-    Asked,
-    Counted,
-    Malformed,
-    Reader,
-    count,
-    got,
-    several,
-    text,
-)
+from agentic_kernel_engine.loop import Delta
+from agentic_kernel_engine.providers import Answer, Asked, Counted, Malformed, Reader
+from agentic_kernel_engine.providers.reading import counted, got, several, text
 
 _ENDS: Final[dict[str, Any]] = {"length": "length", "content_filter": "filter"}
 _REASONING: Final = ("reasoning_content", "reasoning")
 """Fields in which compatible servers put a model's reasoning; the API itself has no such field."""
+
+
+_COUNTS: Final = {
+    "input_tokens": "prompt_tokens",
+    "output_tokens": "completion_tokens",
+    "cached_tokens": "prompt_tokens_details.cached_tokens",
+    "reasoning_tokens": "completion_tokens_details.reasoning_tokens",
+    "written": "prompt_tokens_details.cache_write_tokens",
+}
 
 
 class _Call:
@@ -43,9 +43,7 @@ class ChatReader(Reader):
     """
 
     def __init__(self) -> None:
-        self._text: list[str] = []
-        self._reasoning: list[str] = []
-        self._refusal: list[str] = []
+        super().__init__()
         self._calls: list[_Call] = []
         self._end = ""
         self._usage: Any = None
@@ -72,12 +70,12 @@ class ChatReader(Reader):
         if self._end == "tool_calls" and not self._calls:
             raise Malformed("the finish_reason of the answer is tool_calls, but it has no calls")
         return Answer(
-            text="".join(self._text),
-            reasoning="".join(self._reasoning),
-            refusal="".join(self._refusal),
+            text=self.told(),
+            reasoning=self.told("reasoning"),
+            refusal=self.told("refusal"),
             calls=[call.asked() for call in self._calls],
             end=_ENDS.get(self._end, "stop"),
-            usage=self._counted(),
+            usage=counted(self._usage, _COUNTS),
             model=self._model,
         )
 
@@ -97,7 +95,7 @@ class ChatReader(Reader):
 
     def used(self) -> Counted | None:
         """See `Reader`. Some servers report the usage so far with every chunk."""
-        return self._counted() if self._end or self._whole else None
+        return counted(self._usage, _COUNTS) if self._end or self._whole else None
 
     def _delta(self, delta: Any) -> list[Delta]:
         pieces = self._said(delta)
@@ -113,13 +111,8 @@ class ChatReader(Reader):
         thought = next((found for name in _REASONING if (found := text(part, name))), "")
         if said or refused or thought:
             self._no_more_behind_the_end()
-        self._text.append(said)
-        self._refusal.append(refused)
-        self._reasoning.append(thought)
-        pieces = [Delta(thought, "reasoning")] if thought else []
-        if said:
-            pieces.append(Delta(said))
-        return pieces
+        self.tell(refused, "refusal")
+        return [*self.tell(thought, "reasoning"), *self.tell(said)]
 
     def _called(self, call: Any) -> _Call:
         """Return the call that a piece belongs to."""
@@ -156,17 +149,3 @@ class ChatReader(Reader):
     def _no_more_behind_the_end(self) -> None:
         if self._end:
             raise Malformed("the answer went on after its end")
-
-    def _counted(self) -> Counted | None:
-        usage = self._usage
-        if usage is None:
-            return None
-        read = got(usage, "prompt_tokens_details")
-        wrote = got(usage, "completion_tokens_details")
-        counted = Usage(
-            count(usage, "prompt_tokens"),
-            count(usage, "completion_tokens"),
-            count(read, "cached_tokens"),
-            count(wrote, "reasoning_tokens"),
-        )
-        return Counted(counted, count(read, "cache_write_tokens"))

@@ -7,71 +7,50 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from agentic_kernel_engine.loop import PlannerError
-from agentic_kernel_engine.providers import Failures
+from agentic_kernel_engine.providers import Failures, codes_of
 from agentic_kernel_engine.providers import failures as names
 
 IMPL: Final = "openai"
 """The first part of every code."""
 
-CODES: Final[Mapping[str, str]] = {
-    "rate_limit_exceeded": names.RATE_LIMIT,
-    "insufficient_quota": names.QUOTA,
-    "billing_hard_limit_reached": names.QUOTA,
-    "billing_not_active": names.QUOTA,
-    "invalid_api_key": names.AUTHENTICATION,
-    "incorrect_api_key": names.AUTHENTICATION,
-    "account_deactivated": names.AUTHENTICATION,
-    "authentication_error": names.AUTHENTICATION,
-    "invalid_organization": names.PERMISSION,
-    "mismatched_organization": names.PERMISSION,
-    "mismatched_project": names.PERMISSION,
-    "permission_error": names.PERMISSION,
-    "unsupported_country_region_territory": names.PERMISSION,
-    "model_not_found": names.MODEL_NOT_FOUND,
-    "model_not_available": names.MODEL_NOT_FOUND,
-    "deployment_not_found": names.MODEL_NOT_FOUND,
-    "DeploymentNotFound": names.MODEL_NOT_FOUND,
-    "context_length_exceeded": names.CONTEXT_LENGTH,
-    "exceed_context_size_error": names.CONTEXT_LENGTH,
-    "content_filter": names.CONTENT_FILTER,
-    "content_policy_violation": names.CONTENT_FILTER,
-    "image_content_policy_violation": names.CONTENT_FILTER,
-    "moderation_blocked": names.CONTENT_FILTER,
-    "invalid_prompt": names.CONTENT_FILTER,
-    "cyber_policy": names.CONTENT_FILTER,
-    "bio_policy": names.CONTENT_FILTER,
-    "misalignment_policy_violation": names.CONTENT_FILTER,
-    "request_too_large": names.REQUEST_TOO_LARGE,
-    "string_above_max_length": names.REQUEST_TOO_LARGE,
-    "overloaded": names.OVERLOADED,
-    "overloaded_error": names.OVERLOADED,
-    "server_is_overloaded": names.OVERLOADED,
-    "slow_down": names.OVERLOADED,
-    "unavailable_error": names.OVERLOADED,
-    "data_residency_mismatch": names.INVALID_REQUEST,
-    "vector_store_timeout": names.TIMEOUT,
-    **dict.fromkeys(
-        "invalid_image invalid_image_format invalid_base64_image invalid_image_url image_too_large "
-        "image_too_small image_parse_error invalid_image_mode image_file_too_large "
-        "unsupported_image_media_type empty_image_file failed_to_download_image "
-        "image_file_not_found".split(),
-        names.INVALID_REQUEST,
-    ),
-}
+CODES: Final = codes_of(
+    {
+        names.RATE_LIMIT: "rate_limit_exceeded",
+        names.QUOTA: "insufficient_quota billing_hard_limit_reached billing_not_active",
+        names.AUTHENTICATION: "invalid_api_key incorrect_api_key account_deactivated "
+        "authentication_error",
+        names.PERMISSION: "invalid_organization mismatched_organization mismatched_project "
+        "permission_error unsupported_country_region_territory",
+        names.MODEL_NOT_FOUND: "model_not_found model_not_available deployment_not_found "
+        "DeploymentNotFound",
+        names.CONTEXT_LENGTH: "context_length_exceeded exceed_context_size_error",
+        names.CONTENT_FILTER: "content_filter content_policy_violation moderation_blocked "
+        "image_content_policy_violation invalid_prompt cyber_policy bio_policy "
+        "misalignment_policy_violation",
+        names.REQUEST_TOO_LARGE: "request_too_large string_above_max_length",
+        names.OVERLOADED: "overloaded overloaded_error server_is_overloaded slow_down "
+        "unavailable_error",
+        names.TIMEOUT: "vector_store_timeout",
+        names.INVALID_REQUEST: "data_residency_mismatch invalid_image invalid_image_format "
+        "invalid_base64_image invalid_image_url image_too_large image_too_small image_parse_error "
+        "invalid_image_mode image_file_too_large unsupported_image_media_type empty_image_file "
+        "failed_to_download_image image_file_not_found",
+    }
+)
 """Name of each error code or type that is more exact than the HTTP status: OpenAI's own, those of
 Azure, and those of llama.cpp's server.
 
 See https://developers.openai.com/api/docs/guides/error-codes and the SDK's ``ResponseError``.
 """
 
-_IN_STREAM: Final[Mapping[str, str]] = {
-    "server_error": names.SERVER_ERROR,
-    "invalid_request_error": names.INVALID_REQUEST,
-    "not_found_error": names.NOT_FOUND,
-    "rate_limit_error": names.RATE_LIMIT,
-    "tokens": names.RATE_LIMIT,
-    "requests": names.RATE_LIMIT,
-}
+_IN_STREAM: Final = codes_of(
+    {
+        names.SERVER_ERROR: "server_error",
+        names.INVALID_REQUEST: "invalid_request_error",
+        names.NOT_FOUND: "not_found_error",
+        names.RATE_LIMIT: "rate_limit_error tokens requests",
+    }
+)
 """Name of each error type that says less than a status; used if there is no status."""
 
 _TOO_LONG: Final = re.compile(

@@ -5,18 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from agentic_kernel_engine.loop import Delta, Usage
-from agentic_kernel_engine.providers import (
-    Answer,
-    Asked,
-    Counted,
-    Malformed,
-    Reader,
-    count,
-    got,
-    several,
-    text,
-)
+from agentic_kernel_engine.loop import Delta
+from agentic_kernel_engine.providers import Answer, Asked, Counted, Malformed, Reader
+from agentic_kernel_engine.providers.reading import counted, got, several, text
 
 from .failures import Reported
 
@@ -34,6 +25,15 @@ _TELLING: Final = ("phase", "namespace", "caller")
 """Fields of such an item that cannot be rebuilt."""
 
 
+_COUNTS: Final = {
+    "input_tokens": "input_tokens",
+    "output_tokens": "output_tokens",
+    "cached_tokens": "input_tokens_details.cached_tokens",
+    "reasoning_tokens": "output_tokens_details.reasoning_tokens",
+    "written": "input_tokens_details.cache_write_tokens",
+}
+
+
 class ResponsesReader(Reader):
     """Reads a stream, and takes the answer from its last event, which holds all of it.
 
@@ -44,6 +44,7 @@ class ResponsesReader(Reader):
     """
 
     def __init__(self, stored: bool) -> None:
+        super().__init__()
         self._stored = stored
         self._items: dict[Any, Any] = {}
         self._response: Any = None
@@ -76,7 +77,7 @@ class ResponsesReader(Reader):
 
     def used(self) -> Counted | None:
         """See `Reader`."""
-        return None if self._response is None else used_by(self._response)
+        return counted(got(self._response, "usage"), _COUNTS)
 
 
 def answer_of(response: Any, stored: bool, done: dict[Any, Any] | None = None) -> Answer:
@@ -107,27 +108,8 @@ def answer_of(response: Any, stored: bool, done: dict[Any, Any] | None = None) -
     # Only the item's own event is sure to have its encrypted reasoning in full.
     kept = [done.get(got(item, "id"), item) if _is_reasoning(item) else item for item in output]
     answer.items = _opaque(kept, stored)
-    answer.usage = used_by(response)
+    answer.usage = counted(got(response, "usage"), _COUNTS)
     return answer
-
-
-def used_by(response: Any) -> Counted | None:
-    """Return the usage in a whole response; None if it has none.
-
-    Raises:
-        Malformed: A count in it is not valid.
-    """
-    usage = got(response, "usage")
-    if usage is None:
-        return None
-    read, wrote = got(usage, "input_tokens_details"), got(usage, "output_tokens_details")
-    counted = Usage(
-        count(usage, "input_tokens"),
-        count(usage, "output_tokens"),
-        count(read, "cached_tokens"),
-        count(wrote, "reasoning_tokens"),
-    )
-    return Counted(counted, count(read, "cache_write_tokens"))
 
 
 def _read_output(answer: Answer, output: Sequence[Any]) -> None:

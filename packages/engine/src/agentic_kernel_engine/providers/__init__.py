@@ -25,7 +25,7 @@ from .edges import (
     check_seconds,
     key_problem,
 )
-from .failures import Failures, retry_after_ms
+from .failures import Failures, codes_of, retry_after_ms
 from .forecast import input_bound
 from .images import (
     IMAGES,
@@ -41,7 +41,6 @@ from .options import AnswerOptions, loop_inputs
 from .planner import APIPlanner, PlannerOptions, json_mapping
 from .pricing import Long, Price, price_of
 from .reader import Answer, Counted, Reader, Unusable, plan_of
-from .reading import count, got, several, text
 from .runtime import (
     ProviderPlanner,
     ProviderRuntime,
@@ -81,7 +80,8 @@ __all__ = [
     "ProviderPlanner",
     "ProviderRuntime",
     "Reader",
-    "Redactor", "Refused",
+    "Redactor",
+    "Refused",
     "Result",
     "RuntimeOptions",
     "SDKClient",
@@ -97,11 +97,13 @@ __all__ = [
     "check_model",
     "check_prices",
     "check_seconds",
+    "codes_of",
     "conversation",
-    "count",
+
+
     "final_answer",
     "functions",
-    "got",
+
     "http_client",
     "http_options",
     "images_of",
@@ -122,7 +124,7 @@ __all__ = [
     "retry_after_ms",
     "secrets_of",
     "sent",
-    "several",
-    "text",
+
+
     "unsent",
 ]  # fmt: skip

@@ -195,6 +195,11 @@ def by_status(status: int | None) -> str:
     return BY_STATUS.get(status, SERVER_ERROR if status >= 500 else INVALID_REQUEST)
 
 
+def codes_of(codes: Mapping[str, str]) -> dict[str, str]:
+    """Return the name of each code, from the codes of each name, separated by spaces."""
+    return {code: name for name, several in codes.items() for code in several.split()}
+
+
 def retry_after_ms(headers: Mapping[str, str], now: Callable[[], datetime] = _now) -> int | None:
     """Milliseconds that the server asks to wait; None if it does not say, or the value is invalid.
 

@@ -7,6 +7,7 @@ one, or a list that has some.
 
 from __future__ import annotations
 
+from base64 import b64decode
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -31,6 +32,14 @@ class Image(NamedTuple):
     def address(self) -> str:
         """The address, or the content as a ``data:`` URL."""
         return self.url or f"data:{self.media_type};base64,{self.data}"
+
+    @property
+    def content(self) -> bytes:
+        """The bytes of the picture; empty if it is an address or not valid Base64."""
+        try:
+            return b64decode(self.data, validate=True)
+        except ValueError:
+            return b""
 
 
 def image_of(value: Any) -> Image | None:

@@ -91,6 +91,20 @@ class Reader(ABC):
     done: bool = False
     """True once no later event can change the answer."""
 
+    def __init__(self) -> None:
+        self._pieces: dict[str, list[str]] = {}
+
+    def tell(self, text: str, channel: str = "") -> list[Delta]:
+        """Keep a piece of a channel's text, and return it; nothing for an empty one."""
+        if not text:
+            return []
+        self._pieces.setdefault(channel, []).append(text)
+        return [Delta(text, channel)]
+
+    def told(self, channel: str = "") -> str:
+        """Return all text of a channel."""
+        return "".join(self._pieces.get(channel, ()))
+
     @abstractmethod
     def read(self, event: Any) -> Iterable[Delta]:
         """Take the next event of a stream, and return the pieces of the answer in it."""

@@ -8,8 +8,9 @@ from typing import Any
 from agentic_kernel import InvalidValue
 
 from .. import values
-from ..plans.plan import LARGEST
+from ..plans.plan import LARGEST, Usage
 from .answers import Malformed
+from .reader import Counted
 
 
 def got(value: Any, name: str) -> Any:
@@ -61,3 +62,24 @@ def count(value: Any, name: str) -> int:
     if type(found) is not int or not 0 <= found <= LARGEST:
         raise Malformed(f"{name} is not a number of tokens from 0 to {LARGEST:,}")
     return found
+
+
+def counted(usage: Any, names: Mapping[str, str]) -> Counted | None:
+    """Return the usage that a server reported; None if it reported none.
+
+    Args:
+        usage: The object that has the counts.
+        names: By field of `Usage`, and for ``written``: the name of the count; of one in a part of
+            the usage, the part, a dot and the name.
+
+    Raises:
+        Malformed: A count is not valid.
+    """
+    if usage is None:
+        return None
+    counts = {}
+    for field, name in names.items():
+        part, dot, inner = name.partition(".")
+        counts[field] = count(got(usage, part), inner) if dot else count(usage, part)
+    written = counts.pop("written", 0)
+    return Counted(Usage(**counts), written)
