@@ -19,6 +19,7 @@ from agentic_kernel_engine.edges import instance, seconds, whole
 
 from . import approvals, handles
 from .canonical import canonical, digest
+from .causes import caused, coded, shortened
 from .drivers import DriverCall, Indeterminate, NoEffect, Progress
 from .errors import GuardError
 from .firewall import Cut, Firewall, Frame, FrameLimits, RawResult, ResponseMode
@@ -40,7 +41,7 @@ from .rules import Approval, Near
 from .rules.ruleset import limit_reason
 from .spec import CapabilitySpec, SafetyClass
 from .stores import ApprovalRequest, Begin, GuardStore, Kept, Seen
-from .taint import Reading, remembered
+from .taint import Reading, remembered, told
 from .tokens import Claims, Keyring, TokenRefused, mint, opened
 from .trace import ActionTrace, Head, signed, traced
 
@@ -61,25 +62,24 @@ Answer = TypeVar("Answer")
 def _redacting(
     method: Callable[Concatenate[Guard, Told], Coroutine[Any, Any, Answer]],
 ) -> Callable[Concatenate[Guard, Told], Coroutine[Any, Any, Answer]]:
-    """A method whose errors tell no secret of the arguments.
-
-    The cause of an error is as it was raised; it is for operators.
-    """
+    """A method whose errors and their causes tell no secret of the arguments or the driver."""
 
     @wraps(method)
-    async def told(self: Guard, /, *args: Told.args, **kwargs: Told.kwargs) -> Answer:
+    async def cleaned(self: Guard, /, *args: Told.args, **kwargs: Told.kwargs) -> Answer:
         try:
             return await method(self, *args, **kwargs)
         except GuardError as error:
-            error.message = self._clean(error.message)
+            error.message = shortened(self._clean(error.message))
             error.args = error.code, error.message
+            caused(error, self._clean)
             raise
         except InvalidValue as error:
             error.path, error.reason = self._clean(error.path), self._clean(error.reason)
             error.args = error.path, error.reason
+            caused(error, self._clean)
             raise
 
-    return told
+    return cleaned
 
 
 class Unknown(InvalidValue):
@@ -365,7 +365,9 @@ class Guard:
         )
         # An answer to a call that changes nothing twice may have been lost in a crash.
         if begun.state == "known" and not (begun.result is None and spec.repeatable):
-            return await self._again(begun.result, action, who, response_mode, shown)
+            frame = await self._again(begun.result, action, who, response_mode, shown)
+            await self._reshown(frame, action, claims.tsk, who, spec)
+            return frame
         if begun.state not in ("begun", "known"):
             reason = _REFUSED[begun.state]
             if begun.state == "limited" and decision.verdict and decision.verdict.limit:
@@ -387,11 +389,16 @@ class Guard:
         capability: str,
         arguments: Mapping[str, Any],
         response_mode: ResponseMode = "summary",
+        *,
+        task: str = "",
     ) -> Frame | None:
         """The answer of an action that was begun before with this key; None if it may be made.
 
         It needs no token: nothing is called. What the policy says now limits what is shown, and
         does not take the answer away.
+
+        Args:
+            task: The Task that sees it, for taint.
 
         Raises:
             TokenRefused: The key was used for another action.
@@ -413,7 +420,9 @@ class Guard:
         shown = self.policy.decide(Request(spec, who, now, arguments)).constraints
         self._firewall.check(response_mode, _limits(shown))
         action = _action_of(principal.name, principal.tenant, key)
-        return await self._again(known[1], action, who, response_mode, shown)
+        frame = await self._again(known[1], action, who, response_mode, shown)
+        await self._reshown(frame, action, task, who, spec)
+        return frame
 
     @_redacting
     async def expand(
@@ -584,6 +593,13 @@ class Guard:
         until = self._now() + REMEMBERED * 1_000
         return Seen(_run_of(task, who), frame.source, remembered(frame), until)
 
+    def _heard(self, message: str, source: str, task: str, who: Principal) -> Seen | None:
+        """What to remember of a driver's message that is about to be shown."""
+        if not self.policy.taints:
+            return None
+        until = self._now() + REMEMBERED * 1_000
+        return Seen(_run_of(task, who), source, told(message), until)
+
     async def _decided(
         self, request: Request, *, look: bool = True
     ) -> tuple[Decision, tuple[tuple[str, int, int], ...]]:
@@ -638,10 +654,15 @@ class Guard:
         try:
             raw = await self._router.run(call, spec.idempotent)
         except NoEffect as error:
-            await self._end(ended, "failed", error.code, _Result(error=error.code))
+            error.code = coded(error.code)
+            # A model reads the message, so it is a result like any other.
+            error.message = shortened(self._clean(error.message))
+            seen = self._heard(error.message, error.source or spec.name, call.task, who)
+            await self._end(ended, "failed", error.code, _Result(error=error.code), seen=seen)
             raise
         except Exception as error:
-            code = error.code if isinstance(error, Indeterminate) else type(error).__name__
+            name = self._clean(type(error).__name__)[:80]
+            code = coded(error.code) if isinstance(error, Indeterminate) else name
             if spec.safety is SafetyClass.READ:
                 await self._end(ended, "failed", code, _Result(error=code))
                 raise NoEffect(f"{spec.name} failed: {code}", "guard/failed") from error
@@ -685,6 +706,15 @@ class Guard:
             raise ResultGone(action) from gone
         raw = RawResult(stored.value, stored.driver, stored.source, stored.failed)
         return self._firewall.frame(raw, mode=mode, constraints=_limits(shown), handle=frame.handle)
+
+    async def _reshown(
+        self, frame: Frame, action: str, task: str, who: Principal, spec: CapabilitySpec
+    ) -> None:
+        """Remember that a run, perhaps another one than before, sees a recorded frame."""
+        seen = self._saw(frame, task, who)
+        if seen is not None:
+            entry = self._entry(f"y_{token_hex(16)}", "repeated", self._now(), who, spec, task=task)
+            await self.store.append(_written({**entry, "of": action}), seen)
 
     async def _denied(self, said: dict[str, Any], decision: Decision) -> Denied:
         """Record a denial of an action; the error to raise."""

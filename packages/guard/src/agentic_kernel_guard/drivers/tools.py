@@ -56,7 +56,7 @@ class ToolsDriver:
         self.name: Final = name
         self._refusals = names(refusals, "refusals")
         self._tools = tools
-        self._source = source or name
+        self.source: Final = source or name
 
     async def call(self, call: DriverCall) -> RawResult:
         """Call the tool for the call's principal, with the call's key.
@@ -72,13 +72,13 @@ class ToolsDriver:
         context = ToolContext(call.task, 0, 0, call.key, call.principal, _heard(call.progress))
         found = await perform(Invocation(tool, asked.arguments, asked, context))
         if found.ok:
-            return RawResult(found.output, self.name, self._source)
+            return RawResult(found.output, self.name, self.source)
         if found.error in _BEFORE | self._refusals or not (_own(found) or tool.has_effect):
             raise NoEffect(f"{tool.name} was not carried out: {found.error}", "guard/tool_refused")
         if not _own(found):
             raise ToolFailed(f"{tool.name}: {found.error}")
         answer = {"error": found.error, "message": found.message}
-        return RawResult(answer, self.name, self._source, failed=True)
+        return RawResult(answer, self.name, self.source, failed=True)
 
 
 def _own(found: Observation) -> bool:

@@ -139,7 +139,7 @@ class GuardedTools:
     ) -> Frame:
         left, why = parted(spec, arguments)
         guard, who, key = self.guard, context.principal, context.key
-        known = await guard.repeated(key, who, spec.name, left, mode)
+        known = await guard.repeated(key, who, spec.name, left, mode, task=context.task_id)
         if known is not None:
             return known
         request = asked(

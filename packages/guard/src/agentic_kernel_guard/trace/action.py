@@ -37,6 +37,7 @@ def traced(action: str, links: Sequence[Link]) -> ActionTrace:
         "refused": "denied",
         "began": "indeterminate",
         "expanded": "done",
+        "repeated": "done",
         "revoked": "done",
         "attenuated": "granted",
     }
