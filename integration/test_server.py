@@ -71,7 +71,7 @@ async def working(made: Any, run: Callable[[], Any]) -> AsyncIterator[Any]:
 
 
 @rebuno.tool("compute.square", remote=True)
-async def square(n: int) -> int: ...
+async def square(n: int) -> Any: ...
 
 
 @rebuno.tool("calc.add")

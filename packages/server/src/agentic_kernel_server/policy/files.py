@@ -14,7 +14,6 @@ from typing import Final
 from urllib.parse import unquote
 
 from agentic_kernel import KernelError
-from agentic_kernel.frozen import shown
 from agentic_kernel_guard.rules import Rule, RuleError, RuleSet, parse
 
 GLOBAL: Final = "_global"
@@ -38,7 +37,7 @@ class PolicyError(KernelError, ValueError):
         super().__init__(self.path, problem)
 
     def __str__(self) -> str:
-        return f"the policy {shown(self.path)}: {self.problem}"
+        return f"the policy {ascii(self.path)}: {self.problem}"
 
 
 class Policies:

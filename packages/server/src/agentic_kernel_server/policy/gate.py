@@ -7,7 +7,6 @@ import os
 from collections.abc import Mapping
 from typing import Any, Final
 
-from agentic_kernel.frozen import shown
 from agentic_kernel_engine import StoreError
 from agentic_kernel_guard.rules import Asked
 
@@ -53,7 +52,7 @@ class Gate:
             _log.error("%s; the earlier policy stays", error)
             return False
         self._policies, self.problem = policies, ""
-        _log.info("the policy %s is in use, with %d rules", shown(str(self._path)), policies.count)
+        _log.info("the policy %s is in use, with %d rules", ascii(str(self._path)), policies.count)
         return True
 
     async def __call__(self, call: ToolCall) -> Ruling:

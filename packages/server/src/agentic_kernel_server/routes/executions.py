@@ -51,6 +51,8 @@ _BY_STATUS: Final[Mapping[str, TaskStatus | None]] = {
     "blocked": None,
 }
 _PAGE: Final = 500
+_PIECE: Final = 128 * 1024
+"""The bytes of a replay that are sent as one piece."""
 APPROVE: Final = "step.approve"
 """The type of the signal that resolves an approval."""
 
@@ -395,6 +397,36 @@ async def stream(asked: Asked) -> Any:
 
 async def _frames(parts: Parts, task_id: str, after: Cursor | None) -> AsyncIterator[bytes]:
     yield BEAT
+    while True:
+        try:
+            page = await parts.store.events(task_id, after, _PAGE)
+        except TaskNotFound:
+            return  # It was pruned.
+        piece: list[bytes] = []
+        size = 0
+        for cursor, text in page:
+            after = cursor
+            shape = await _shape(parts, task_id, from_stored(cursor, text))
+            if shape is None:
+                continue
+            piece.append(frame(shape["type"], shape, shape["sequence"]))
+            size += len(piece[-1])
+            if shape["type"] in ENDS:
+                yield b"".join(piece)
+                return
+            if size >= _PIECE:
+                yield b"".join(piece)
+                piece, size = [], 0
+        if piece:
+            yield b"".join(piece)
+        if len(page) < _PAGE:
+            break
+    async for each in _live(parts, task_id, after):
+        yield each
+
+
+async def _live(parts: Parts, task_id: str, after: Cursor | None) -> AsyncIterator[bytes]:
+    """The events that come, with heartbeats between them, until the execution has ended."""
     told = parts.executions.stream(task_id, after)
     following = aiter(told)
     pending: asyncio.Future[Event] | None = None

@@ -49,7 +49,7 @@ class KeyFileError(KernelError, ValueError):
         super().__init__(self.path, problem)
 
     def __str__(self) -> str:
-        return f"the key file {shown(self.path)} {self.problem}"
+        return f"the key file {ascii(self.path)} {self.problem}"
 
 
 class Key(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -148,7 +148,7 @@ class KeyFile:
                         key = msgspec.structs.replace(key, revoked_at=at or datetime.now(UTC))
                         self._replace([*keys[:index], key, *keys[index + 1 :]])
                     return key
-        raise InvalidValue("ID", f"{shown(key_id)} is no key of {shown(str(self.path))}; list them")
+        raise InvalidValue("ID", f"{shown(key_id)} is no key of {ascii(str(self.path))}; list them")
 
     @contextmanager
     def _locked(self, *, create: bool) -> Iterator[list[Key]]:
@@ -309,4 +309,4 @@ class Keys:
     def _complain(self, problem: str) -> None:
         if problem != self.problem:
             self.problem = problem
-            _log.error("the key file %s %s; the earlier keys stay", shown(str(self.path)), problem)
+            _log.error("the key file %s %s; the earlier keys stay", ascii(str(self.path)), problem)
