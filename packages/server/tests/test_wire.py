@@ -25,6 +25,8 @@ class Wire:
         self.http = http
         self.server = server
         self.stack = stack
+        self.streams: list[AsyncIterator[Any]] = []
+        """Held, because a stream that nothing reads any more is closed, and its agent is lost."""
 
     async def post(self, path: str, body: Any = None, code: int = 200) -> Any:
         """The JSON of the answer, which has this status."""
@@ -49,7 +51,8 @@ class Wire:
         response = await self.stack.enter_async_context(opened)
         assert response.status_code == 200
         assert response.headers["content-type"].startswith("text/event-stream")
-        return _events(response)
+        self.streams.append(_events(response))
+        return self.streams[-1]
 
     async def agent(self, agent: str = "swe", consumer: str = "c") -> AsyncIterator[Any]:
         """The stream of an agent."""
