@@ -187,6 +187,7 @@ def call(id: Any, name: str, arguments: dict[str, Any]) -> None:
         case "act" if arguments["how"] == "badly":
             told(id, "it went badly", isError=True)
         case "act" if arguments["how"] != "never":
+            log(f"acted {arguments['how']}")
             told(id, "acted", structuredContent={"how": arguments["how"]})
         case "sick":
             say(id=id, result={"content": [], "structuredContent": {"x": "a" * 50_000 + "!"}})

@@ -22,16 +22,11 @@ from .eliciting import Elicitation
 from .errors import BadPins, Unavailable
 from .http import Attempt, attempt, http
 from .incoming import Incoming
+from .listing import listing
 from .pipes import Complaints, pipes, printable
 from .servers import Server, StdioServer
 from .turns import Turns
 
-MOST_PAGES: Final = 100
-"""The most pages of one listing."""
-MOST_TOOLS: Final = 2_000
-"""The most tools of one server."""
-MAX_LISTING: Final = 8 * 1024 * 1024
-"""The longest listing of one server, in characters of JSON."""
 MOST_ROUNDS: Final = 10
 """How often a server may ask for more before it answers one call."""
 PAUSE: Final = 1.0
@@ -272,7 +267,7 @@ class Connection:
                 with _sent() as went:
                     try:
                         client = await stack.enter_async_context(self._session(complaints))
-                        self._listed(await _listing(client))
+                        self._listed(await listing(client))
                     except BadPins:
                         raise
                     except Exception as error:
@@ -327,7 +322,7 @@ class Connection:
             self._wake.clear()
             if self._stale and not self._ended:
                 self._stale = False
-                self._listed(await _listing(client))
+                self._listed(await listing(client))
                 with suppress(TimeoutError):
                     async with asyncio.timeout(PAUSE):
                         while not self._ended:
@@ -386,26 +381,6 @@ class _sent:  # noqa: N801
 
     def __exit__(self, *raised: object) -> None:
         attempt.reset(self._token)
-
-
-async def _listing(client: mcp.Client) -> list[types.Tool]:
-    if client.server_capabilities.tools is None:
-        return []
-    found: list[types.Tool] = []
-    cursor: str | None = None
-    length = 0
-    for _ in range(MOST_PAGES):
-        page = await client.list_tools(cursor=cursor)
-        found += page.tools
-        length += sum(len(each.model_dump_json()) for each in page.tools)
-        cursor = page.next_cursor
-        if len(found) > MOST_TOOLS or length > MAX_LISTING:
-            break
-        if cursor is None:
-            return found
-    raise ValueError(
-        f"it lists more than {MOST_TOOLS:,} tools, {MOST_PAGES} pages or {MAX_LISTING:,} characters"
-    )
 
 
 def _wanted(error: Exception) -> Sequence[types.ElicitRequestURLParams]:
