@@ -58,6 +58,19 @@ async def test_a_flood_ends_the_connection_and_not_this_process(
         assert await run(tools, call("add", a=1, b=1)) == ["2"]
 
 
+async def test_changes_without_end_are_not_listed_without_end(
+    plain: Callable[..., Acting], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agentic_kernel_mcp.connection.PAUSE", 3600.0)
+    acting = plain("--listing", "counted")
+    async with MCPTools({"it": acting.server}) as tools:
+        for _ in range(3):
+            assert await run(tools, call("stir")) == ["stirred"]
+        await until(lambda: acting.done().count("listed") == 2)
+        assert await run(tools, call("add", a=1, b=1)) == ["2"]
+    assert acting.done().count("listed") == 2
+
+
 async def test_a_result_that_is_too_long_is_not_read(plain: Callable[..., Acting]) -> None:
     async with MCPTools({"it": plain().server}) as tools:
         (message,) = await messages(tools, call("long", bytes=17 * 1024 * 1024))
