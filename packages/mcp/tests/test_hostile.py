@@ -23,6 +23,14 @@ async def test_a_death_in_a_call_leaves_its_effect_unknown(plain: Callable[..., 
     assert acting.done() == ["died", "died", "note again", "input closed"], "it was started again"
 
 
+async def test_a_call_that_waited_is_made_in_the_next_session(plain: Callable[..., Acting]) -> None:
+    acting = plain()
+    async with MCPTools({"it": acting.server}) as tools:
+        both = [call("die"), call("note", text="later")]
+        assert await run(tools, both) == ["indeterminate", "noted"]
+    assert acting.done() == ["died", "note later", "input closed"]
+
+
 async def test_an_idle_death_costs_no_call(plain: Callable[..., Acting]) -> None:
     async with MCPTools({"it": plain().server}) as tools:
         await run(tools, call("die_reading"))

@@ -176,6 +176,22 @@ async def test_a_forgotten_session_is_begun_again_and_costs_no_call() -> None:
         assert made.sessions == ["s0", "s1"]
 
 
+async def test_two_calls_of_a_forgotten_session_begin_one_new_session() -> None:
+    met = threading.Barrier(2)
+
+    def forgetful(at: Handler, message: dict[str, Any]) -> None:
+        if at.headers["mcp-session-id"] == "s0":
+            met.wait(60)
+            at.raw(404, b"")
+        else:
+            done(at, message)
+
+    with serving(forgetful) as (url, made):
+        async with MCPTools({"it": HTTPServer(url)}) as tools:
+            assert await run(tools, [call("read"), call("read")]) == ["done", "done"]
+        assert made.sessions == ["s0", "s1"]
+
+
 async def test_a_server_that_is_started_anew_is_found_again() -> None:
     with serving() as (url, _):
         tools = MCPTools({"it": HTTPServer(url)})

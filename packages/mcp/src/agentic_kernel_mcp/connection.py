@@ -27,6 +27,8 @@ from .pipes import Complaints, pipes, printable
 from .servers import Server, StdioServer
 from .turns import Turns
 
+MOST_SESSIONS: Final = 3
+"""How many sessions a call is begun in, if each has ended before it."""
 MOST_ROUNDS: Final = 10
 """How often a server may ask for more before it answers one call."""
 PAUSE: Final = 1.0
@@ -136,7 +138,7 @@ class Connection:
             Refused: The answer is a protocol error.
             Unfinished: The server asks something that has no answer yet.
         """
-        for _ in range(2):
+        for _ in range(MOST_SESSIONS):
             client = await self.open()
             begins(client)
             try:
@@ -144,8 +146,9 @@ class Connection:
                     client, tool, arguments, asking, timeout, report, has_effect
                 )
             except _Expired:
-                self._gone(None)  # The server has forgotten the session, so it made no call.
-        raise Refused("it does not know its own session")
+                if self._client is client:
+                    self._gone(None)
+        raise Unavailable(self.name, f"lost {MOST_SESSIONS} sessions one after the other")
 
     async def _made(
         self,
@@ -178,17 +181,21 @@ class Connection:
 
         if is_modern(client):
             result = await send()
-            for _ in range(MOST_ROUNDS):
+            for number in range(MOST_ROUNDS):
                 if isinstance(result, types.CallToolResult):
                     return result
                 more: dict[str, Any] = {"request_state": result.request_state}
                 if result.input_requests:
                     more["input_responses"] = asking.answers(result.input_requests)
+                else:
+                    await asyncio.sleep(min(0.05 * 2**number, 1.0))  # It only wants more time.
                 result = await send(**more)
             if isinstance(result, types.CallToolResult):
                 return result
             raise Refused(f"it asked for more than {MOST_ROUNDS} times instead of an answer")
         async with self._turns.turn(asking, alone=has_effect):
+            if self._client is not client or self._ended:
+                raise _Expired
             result = await send()
         if asking.unclear:
             async with self._turns.turn(asking, alone=True):
@@ -368,7 +375,7 @@ def is_modern(client: mcp.Client) -> bool:
 
 
 class _Expired(Exception):
-    """The server does not know the session, so it did not do what it was asked."""
+    """The session ended before the call was made, or the server has forgotten it."""
 
 
 class _sent:  # noqa: N801
