@@ -73,6 +73,7 @@ def tools() -> list[dict[str, Any]]:
         tool("escape", None, **READS),
         tool("change", {"text": "string"}, **READS),
         tool("fork", None, **READS),
+        tool("stir", None, **READS),
         {
             **tool("act", {"how": "string"}, **ADDS),
             "description": "Act in a way.",
@@ -181,12 +182,17 @@ def call(id: Any, name: str, arguments: dict[str, Any]) -> None:
             described[0] = arguments["text"]
             say(method="notifications/tools/list_changed")
             told(id, "changed")
+        case "stir":
+            for _ in range(500):
+                say(method="notifications/tools/list_changed")
+            told(id, "stirred")
         case "fork":
             child = subprocess.Popen(["sleep", "600"])
             told(id, str(child.pid))
         case "act" if arguments["how"] == "badly":
             told(id, "it went badly", isError=True)
         case "act" if arguments["how"] != "never":
+            log(f"acted {arguments['how']}")
             told(id, "acted", structuredContent={"how": arguments["how"]})
         case "sick":
             say(id=id, result={"content": [], "structuredContent": {"x": "a" * 50_000 + "!"}})
@@ -209,6 +215,8 @@ def main() -> None:
                     },
                 )
             case "tools/list":
+                if options.listing == "counted":
+                    log("listed")
                 result = listing(message.get("params", {}).get("cursor"))
                 say(id=id, result=result)
             case "tools/call":

@@ -16,6 +16,7 @@ from integration.peers.llama import LlamaServer
 from integration.peers.node import installed
 
 from .terminals import Terminals
+from .test_mcp_servers import listed
 
 pytestmark = pytest.mark.slow
 
@@ -101,3 +102,25 @@ def test_a_call_is_approved_from_another_terminal(
     assert "It is written." in done.out
     assert (workspace / "note.txt").read_text() == "hello"
     assert alive(program, copilot.env["COPILOT_HOME"]) == []
+
+
+def test_the_tools_of_an_mcp_server_are_the_sessions(
+    copilot: Terminals, aimock: Aimock, tmp_path: Path
+) -> None:
+    copilot.env |= {
+        "COPILOT_PROVIDER_BASE_URL": f"{aimock.url}/v1",
+        "COPILOT_PROVIDER_API_KEY": "none-needed",
+        "COPILOT_MODEL": "scripted",
+    }
+    call = {"name": "it__add", "arguments": '{"a": 12, "b": 34}'}
+    aimock.load(
+        [
+            {"match": {"hasToolResult": True}, "response": {"content": "It is worked out."}},
+            {"match": {}, "response": {"toolCalls": [call]}},
+        ]
+    )
+    file = listed(tmp_path, "--listing", "sum")
+    words = ("--runtime", "copilot", "--mcp", str(file), "--accept-tools")
+    assert "It is worked out." in copilot.call("run", *words, "How much is 12 + 34?").out
+    told = [each for each in aimock.requests()[-1].body["messages"] if each["role"] == "tool"]
+    assert "46" in str(told)

@@ -73,12 +73,11 @@ def by_http(http_process: tuple[int, Path]) -> Acting:
 
 
 @contextmanager
-def http_server(log: Path, port: int = 0) -> Iterator[int]:
+def http_server(log: Path) -> Iterator[int]:
     """`sdk_server.py` over HTTP, in a process that is killed in the end."""
-    if not port:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
     process = subprocess.Popen(
         [sys.executable, str(HERE / "sdk_server.py"), "--log", str(log), "--http", str(port)],
         stderr=subprocess.DEVNULL,

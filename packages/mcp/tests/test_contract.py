@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,10 @@ from .conftest import PLAIN
 
 
 class TestMCPTool(ToolContract):
-    features = ToolFeatures(steady=True, fails=True, waits=True)
+    features = ToolFeatures(
+        observable=True, steady=True, fails=True, waits=True, distinct=True, separates=True,
+        explores=True,
+    )  # fmt: skip
 
     @pytest_asyncio.fixture
     async def tool(self, tmp_path: Path) -> AsyncIterator[Tool]:
@@ -27,6 +30,11 @@ class TestMCPTool(ToolContract):
             tool = tools.find("it__act")
             assert tool is not None
             yield tool
+
+    @pytest.fixture
+    def effects(self, tmp_path: Path) -> Callable[[], int]:
+        log = tmp_path / "log"
+        return lambda: log.read_text().count("acted ") if log.exists() else 0
 
     @pytest.fixture
     def arguments(self) -> Sequence[Mapping[str, Any]]:

@@ -23,6 +23,14 @@ async def test_a_death_in_a_call_leaves_its_effect_unknown(plain: Callable[..., 
     assert acting.done() == ["died", "died", "note again", "input closed"], "it was started again"
 
 
+async def test_a_call_that_waited_is_made_in_the_next_session(plain: Callable[..., Acting]) -> None:
+    acting = plain()
+    async with MCPTools({"it": acting.server}) as tools:
+        both = [call("die"), call("note", text="later")]
+        assert await run(tools, both) == ["indeterminate", "noted"]
+    assert acting.done() == ["died", "note later", "input closed"]
+
+
 async def test_an_idle_death_costs_no_call(plain: Callable[..., Acting]) -> None:
     async with MCPTools({"it": plain().server}) as tools:
         await run(tools, call("die_reading"))
@@ -56,6 +64,19 @@ async def test_a_flood_ends_the_connection_and_not_this_process(
         (message,) = await messages(tools, call("flood"))
         assert "more than 5,000 messages" in message
         assert await run(tools, call("add", a=1, b=1)) == ["2"]
+
+
+async def test_changes_without_end_are_not_listed_without_end(
+    plain: Callable[..., Acting], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agentic_kernel_mcp.connection.PAUSE", 3600.0)
+    acting = plain("--listing", "counted")
+    async with MCPTools({"it": acting.server}) as tools:
+        for _ in range(3):
+            assert await run(tools, call("stir")) == ["stirred"]
+        await until(lambda: acting.done().count("listed") == 2)
+        assert await run(tools, call("add", a=1, b=1)) == ["2"]
+    assert acting.done().count("listed") == 2
 
 
 async def test_a_result_that_is_too_long_is_not_read(plain: Callable[..., Acting]) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import gzip
 import json
+import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,7 +18,7 @@ from pydantic import AnyUrl
 
 from agentic_kernel_mcp import HTTPServer, MCPTools, Unavailable
 
-from .conftest import call, http_server, messages, run
+from .conftest import call, messages, run
 
 Answer = Callable[["Handler", dict[str, Any]], None]
 TOOLS = [
@@ -34,6 +34,11 @@ class Handler(BaseHTTPRequestHandler):
     answer: Answer
     met: list[str]
     sessions: list[str]
+    sockets: list[socket.socket]
+
+    def setup(self) -> None:
+        super().setup()
+        self.sockets.append(self.connection)
 
     def log_message(self, *_: object) -> None: ...
 
@@ -51,6 +56,8 @@ class Handler(BaseHTTPRequestHandler):
                 self.told(message, result, {"mcp-session-id": self.sessions[-1]})
             case "tools/list":
                 self.told(message, {"tools": TOOLS})
+            case "tools/call" if self.headers["mcp-session-id"] not in self.sessions:
+                self.raw(404, b"")
             case "tools/call":
                 type(self).answer(self, message)
             case "server/discover":
@@ -91,9 +98,11 @@ def done(handler: Handler, message: dict[str, Any]) -> None:
 
 
 @contextmanager
-def serving(answer: Answer = done) -> Iterator[tuple[str, type[Handler]]]:
-    made = type("Made", (Handler,), {"answer": answer, "met": [], "sessions": []})
-    server = ThreadingHTTPServer(("127.0.0.1", 0), made)
+def serving(answer: Answer = done, port: int = 0) -> Iterator[tuple[str, type[Handler]]]:
+    made: Any = type(
+        "Made", (Handler,), {"answer": answer, "met": [], "sessions": [], "sockets": []}
+    )
+    server = ThreadingHTTPServer(("127.0.0.1", port), made)
     server.daemon_threads = True
     thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
@@ -103,6 +112,9 @@ def serving(answer: Answer = done) -> Iterator[tuple[str, type[Handler]]]:
         server.shutdown()
         thread.join()
         server.server_close()
+        for each in made.sockets:
+            with suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
 
 
 def torn(handler: Handler, message: dict[str, Any]) -> None:
@@ -164,15 +176,32 @@ async def test_a_forgotten_session_is_begun_again_and_costs_no_call() -> None:
         assert made.sessions == ["s0", "s1"]
 
 
-async def test_a_server_that_is_started_anew_is_found_again(tmp_path: Path) -> None:
-    with http_server(tmp_path / "log") as port:
-        tools = MCPTools({"it": HTTPServer(f"http://127.0.0.1:{port}/mcp")})
+async def test_two_calls_of_a_forgotten_session_begin_one_new_session() -> None:
+    met = threading.Barrier(2)
+
+    def forgetful(at: Handler, message: dict[str, Any]) -> None:
+        if at.headers["mcp-session-id"] == "s0":
+            met.wait(60)
+            at.raw(404, b"")
+        else:
+            done(at, message)
+
+    with serving(forgetful) as (url, made):
+        async with MCPTools({"it": HTTPServer(url)}) as tools:
+            assert await run(tools, [call("read"), call("read")]) == ["done", "done"]
+        assert made.sessions == ["s0", "s1"]
+
+
+async def test_a_server_that_is_started_anew_is_found_again() -> None:
+    with serving() as (url, _):
+        tools = MCPTools({"it": HTTPServer(url)})
         await tools.open()
-        assert await run(tools, call("add", a=1, b=1)) == [{"result": 2}]
+        assert await run(tools, call("write")) == ["done"]
     try:
-        assert await run(tools, call("note", text="x")) == ["mcp/unavailable"], "it was not sent"
-        with http_server(tmp_path / "log", port):
-            assert await run(tools, call("add", a=1, b=1)) == [{"result": 2}]
+        assert await run(tools, call("write")) == ["mcp/unavailable"], "it was not sent"
+        with serving(done, int(url.rpartition(":")[2].partition("/")[0])) as (_, made):
+            made.sessions.append("another")  # So that no session has the name of an earlier one.
+            assert await run(tools, call("write")) == ["done"]
     finally:
         await tools.close()
 

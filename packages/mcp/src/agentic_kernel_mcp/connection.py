@@ -22,16 +22,13 @@ from .eliciting import Elicitation
 from .errors import BadPins, Unavailable
 from .http import Attempt, attempt, http
 from .incoming import Incoming
+from .listing import listing
 from .pipes import Complaints, pipes, printable
 from .servers import Server, StdioServer
 from .turns import Turns
 
-MOST_PAGES: Final = 100
-"""The most pages of one listing."""
-MOST_TOOLS: Final = 2_000
-"""The most tools of one server."""
-MAX_LISTING: Final = 8 * 1024 * 1024
-"""The longest listing of one server, in characters of JSON."""
+MOST_SESSIONS: Final = 3
+"""How many sessions a call is begun in, if each has ended before it."""
 MOST_ROUNDS: Final = 10
 """How often a server may ask for more before it answers one call."""
 PAUSE: Final = 1.0
@@ -141,7 +138,7 @@ class Connection:
             Refused: The answer is a protocol error.
             Unfinished: The server asks something that has no answer yet.
         """
-        for _ in range(2):
+        for _ in range(MOST_SESSIONS):
             client = await self.open()
             begins(client)
             try:
@@ -149,8 +146,9 @@ class Connection:
                     client, tool, arguments, asking, timeout, report, has_effect
                 )
             except _Expired:
-                self._gone(None)  # The server has forgotten the session, so it made no call.
-        raise Refused("it does not know its own session")
+                if self._client is client:
+                    self._gone(None)
+        raise Unavailable(self.name, f"lost {MOST_SESSIONS} sessions one after the other")
 
     async def _made(
         self,
@@ -183,17 +181,21 @@ class Connection:
 
         if is_modern(client):
             result = await send()
-            for _ in range(MOST_ROUNDS):
+            for number in range(MOST_ROUNDS):
                 if isinstance(result, types.CallToolResult):
                     return result
                 more: dict[str, Any] = {"request_state": result.request_state}
                 if result.input_requests:
                     more["input_responses"] = asking.answers(result.input_requests)
+                else:
+                    await asyncio.sleep(min(0.05 * 2**number, 1.0))  # It only wants more time.
                 result = await send(**more)
             if isinstance(result, types.CallToolResult):
                 return result
             raise Refused(f"it asked for more than {MOST_ROUNDS} times instead of an answer")
         async with self._turns.turn(asking, alone=has_effect):
+            if self._client is not client or self._ended:
+                raise _Expired
             result = await send()
         if asking.unclear:
             async with self._turns.turn(asking, alone=True):
@@ -272,7 +274,7 @@ class Connection:
                 with _sent() as went:
                     try:
                         client = await stack.enter_async_context(self._session(complaints))
-                        self._listed(await _listing(client))
+                        self._listed(await listing(client))
                     except BadPins:
                         raise
                     except Exception as error:
@@ -327,7 +329,7 @@ class Connection:
             self._wake.clear()
             if self._stale and not self._ended:
                 self._stale = False
-                self._listed(await _listing(client))
+                self._listed(await listing(client))
                 with suppress(TimeoutError):
                     async with asyncio.timeout(PAUSE):
                         while not self._ended:
@@ -373,7 +375,7 @@ def is_modern(client: mcp.Client) -> bool:
 
 
 class _Expired(Exception):
-    """The server does not know the session, so it did not do what it was asked."""
+    """The session ended before the call was made, or the server has forgotten it."""
 
 
 class _sent:  # noqa: N801
@@ -386,26 +388,6 @@ class _sent:  # noqa: N801
 
     def __exit__(self, *raised: object) -> None:
         attempt.reset(self._token)
-
-
-async def _listing(client: mcp.Client) -> list[types.Tool]:
-    if client.server_capabilities.tools is None:
-        return []
-    found: list[types.Tool] = []
-    cursor: str | None = None
-    length = 0
-    for _ in range(MOST_PAGES):
-        page = await client.list_tools(cursor=cursor)
-        found += page.tools
-        length += sum(len(each.model_dump_json()) for each in page.tools)
-        cursor = page.next_cursor
-        if len(found) > MOST_TOOLS or length > MAX_LISTING:
-            break
-        if cursor is None:
-            return found
-    raise ValueError(
-        f"it lists more than {MOST_TOOLS:,} tools, {MOST_PAGES} pages or {MAX_LISTING:,} characters"
-    )
 
 
 def _wanted(error: Exception) -> Sequence[types.ElicitRequestURLParams]:
