@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import anyio
 import httpx
 import mcp
 import mcp_types as types
@@ -26,6 +27,7 @@ from agentic_kernel_mcp.serving import Listener, ToolServer, serve_http
 from agentic_kernel_mcp.serving.http import MAX_BODY
 from agentic_kernel_mcp.serving.progress import MOST, Reports
 from agentic_kernel_mcp.serving.stdio import MAX_LINE
+from agentic_kernel_mcp.serving.stdio import _told as told
 
 from .serving_worker import made_for
 
@@ -259,6 +261,25 @@ def test_a_signal_ends_the_server_while_its_client_is_silent(log: Path) -> None:
             assert listening.status_code == 200
             process.send_signal(signal.SIGTERM)
             assert process.wait(60) == 0
+
+
+async def test_streams_that_break_at_the_end_are_an_end_and_nothing_else_is_hidden() -> None:
+    broken = BaseExceptionGroup("sdk", [anyio.BrokenResourceError()])
+    told(BaseExceptionGroup("ours", [broken]))
+    with pytest.raises(OSError, match="gone"):
+        told(BaseExceptionGroup("ours", [broken, BaseExceptionGroup("", [OSError("gone")])]))
+
+    async def ends() -> None:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            told(broken)
+
+    ending = asyncio.create_task(ends())
+    await asyncio.sleep(0)
+    ending.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await ending
 
 
 def test_a_message_that_is_too_long_ends_the_connection(log: Path) -> None:

@@ -50,11 +50,32 @@ async def serve_stdio(server: ToolServer) -> None:
                 reading.cancel()
                 await write.aclose()
                 await writing
-        except* (LineTooLong, OSError) as broken:
-            raise broken.exceptions[0] from None
+        except BaseExceptionGroup as group:
+            _told(group)
         finally:
             lines.end()
             writer.end()
+
+
+def _told(group: BaseExceptionGroup[BaseException]) -> None:
+    """Raise what went wrong, or the cancellation.
+
+    The SDK's streams break if they are taken down while a message is between them. That is an end.
+
+    Raises:
+        BaseException: The first failure that is more than this.
+        CancelledError: The program has cancelled the server.
+    """
+    rest: BaseException | None = group.split(
+        (anyio.BrokenResourceError, anyio.ClosedResourceError)
+    )[1]
+    while isinstance(rest, BaseExceptionGroup):
+        rest = rest.exceptions[0]
+    if rest is not None:
+        raise rest from None
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise asyncio.CancelledError from None
 
 
 async def _read(lines: _Lines, incoming: Any) -> None:
