@@ -265,17 +265,17 @@ async def test_a_status_says_whether_something_was_done(
         assert "hidden" not in repr(said.value) + repr(said.value.__context__)
 
 
-BOMB = gzip.compress(b"\0" * 3_000_000)
+BOMB = gzip.compress(b"\0" * 3_000_000, mtime=0)
 
 
 @pytest.mark.parametrize(
     "hostile",
     [
         answer(BOMB, Content_Encoding="gzip"),
-        answer(gzip.compress(BOMB), Content_Encoding="gzip, gzip"),
+        answer(gzip.compress(BOMB, mtime=0), Content_Encoding="gzip, gzip"),
         answer(b"x", Content_Encoding="br"),
         answer(b"no gzip", Content_Encoding="gzip"),
-        answer(gzip.compress(b"whole")[:-6], Content_Encoding="gzip"),
+        answer(gzip.compress(b"whole", mtime=0)[:-6], Content_Encoding="gzip"),
         answer(b"x" * 200_000),
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + b"4000\r\n" + b"x" * 0x4000,
         b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nshort",

@@ -137,7 +137,8 @@ def test_an_argument_never_leaves_its_segment_nor_its_value(part: str, query: st
     assert not parts.fragment
 
 
-@pytest.mark.parametrize("more", [gzip.compress(b", 2]"), b"x", b"\0" * 500_000])
+# The time that gzip writes would make the test's name another one in each worker.
+@pytest.mark.parametrize("more", [gzip.compress(b", 2]", mtime=0), b"x", b"\0" * 500_000])
 async def test_what_follows_the_end_of_a_compression_is_not_dropped_silently(more: bytes) -> None:
     hostile = answer(gzip.compress(b"[1") + more, Content_Encoding="gzip")
     async with served(hostile) as (_, place):
