@@ -39,10 +39,10 @@ from .http_servers import TLS, answer, asking, client_tls, served, server_tls, t
 async def test_each_argument_has_its_place() -> None:
     async with served(answer([1]), answer({"ok": True})) as (server, place):
         get = to(place, "/a/{name}/b", query=("q", "page"), headers={"X-Token": "secret"})
-        raw = await get.call(asking(name="x/../y?z#%41 ä", q=["1", "2 3"], page=2))
+        raw = await get.call(asking(name="x/y?z#%41 ä", q=["1", "2 3"], page=2))
         assert (raw.value, raw.driver, raw.source) == ([1], "http", "http")
         head = server.heads[0]
-        wanted = "GET /a/x%2F..%2Fy%3Fz%23%2541%20%C3%A4/b?q=1&q=2%203&page=2 HTTP/1.1\r\n"
+        wanted = "GET /a/x%2Fy%3Fz%23%2541%20%C3%A4/b?q=1&q=2%203&page=2 HTTP/1.1\r\n"
         assert head.startswith(wanted)
         assert f"\r\nHost: {place}\r\n" in head
         assert "\r\nX-Token: secret\r\n" in head
@@ -58,7 +58,9 @@ async def test_each_argument_has_its_place() -> None:
 @pytest.mark.parametrize(
     "arguments",
     [
-        {}, {"id": ""}, {"id": "."}, {"id": ".."}, {"id": None}, {"id": {"a": 1}}, {"id": ["a"]},
+        {}, {"id": ""}, {"id": "."}, {"id": ".."}, {"id": "../../x"}, {"id": "a/../b"},
+        {"id": "a\\..\\b"}, {"id": "..;a"}, {"id": "%2e%2e/x"}, {"id": "%2E."}, {"id": None},
+        {"id": {"a": 1}}, {"id": ["a"]},
         {"id": "a\r\nX-Evil: 1"}, {"id": "a\x00"}, {"id": "x" * 2_001}, {"id": "a\u202eb"},
         {"id": 1, "other": 2}, {"id": 1, "q": {"a": 1}}, {"id": 1, "q": "\n"},
         {"id": 1, "q": "a\ud800"}, {"id": 10**5000},
@@ -263,17 +265,17 @@ async def test_a_status_says_whether_something_was_done(
         assert "hidden" not in repr(said.value) + repr(said.value.__context__)
 
 
-BOMB = gzip.compress(b"\0" * 3_000_000)
+BOMB = gzip.compress(b"\0" * 3_000_000, mtime=0)
 
 
 @pytest.mark.parametrize(
     "hostile",
     [
         answer(BOMB, Content_Encoding="gzip"),
-        answer(gzip.compress(BOMB), Content_Encoding="gzip, gzip"),
+        answer(gzip.compress(BOMB, mtime=0), Content_Encoding="gzip, gzip"),
         answer(b"x", Content_Encoding="br"),
         answer(b"no gzip", Content_Encoding="gzip"),
-        answer(gzip.compress(b"whole")[:-6], Content_Encoding="gzip"),
+        answer(gzip.compress(b"whole", mtime=0)[:-6], Content_Encoding="gzip"),
         answer(b"x" * 200_000),
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + b"4000\r\n" + b"x" * 0x4000,
         b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nshort",

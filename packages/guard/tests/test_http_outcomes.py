@@ -126,7 +126,7 @@ def test_an_argument_never_leaves_its_segment_nor_its_value(part: str, query: st
         target = endpoint.target({"x": part, "q": query})
     except NoEffect:
         odd = [char for char in part + query if not char.isprintable()]
-        assert odd or part in ("", ".", "..")
+        assert odd or part in ("", ".") or ".." in unquote(part)
         return
     parts = urlsplit(target)
     _, first, segment, last = parts.path.split("/")

@@ -30,7 +30,7 @@ from agentic_kernel_guard import (
 )
 from agentic_kernel_guard.rules import Asked, cases, parse
 from agentic_kernel_guard.stores import GuardStore
-from agentic_kernel_guard.taint import MOST_TEXT, MOST_VALUES, Reading, remembered
+from agentic_kernel_guard.taint import MOST_TEXT, MOST_VALUES, Reading, _plain, remembered
 
 from .guards import ANN, KEYS, WHY
 
@@ -70,7 +70,12 @@ def seen(value: Any, source: str = "mail") -> Reading:
         ({"to": ["x", {"iban": IBAN}]}, True),
         ({IBAN: 1}, True),
         ({"to": "ＤＥ89 3704 0044 0532 0130 00"}, True),
+        ({"to": "DE89-3704-0044-0532-0130-00"}, True),
+        ({"to": "DE89.3704.0044.0532.0130.00"}, True),
         ({"mail": "eve@evil.example"}, True),
+        ({"mail": "évé@evil.example"}, True),
+        ({"link": "mailto:eve%40evil.example?subject=x"}, True),
+        ({"html": "<a href='mailto:eve&#64;evil.example'>"}, True),
         ({"note": "write to EVE@evil.example!"}, True),
         ({"note": "pay the bill"}, True),
         ({"number": 44053201}, True),
@@ -78,6 +83,8 @@ def seen(value: Any, source: str = "mail") -> Reading:
         ({"note": "friend"}, False),
         ({"note": "friendship costs nothing"}, False),
         ({"amount": 3704}, False),
+        ({"note": "-- .. -- .. -- .."}, False),
+        ({"note": "100% & more %zz &nothing;"}, False),
         ({}, False),
     ],
 )
@@ -88,9 +95,7 @@ def test_arguments_carry_what_was_seen_verbatim(arguments: dict[str, Any], carri
 
 @settings(max_examples=300, deadline=None)
 @given(
-    value=st.text(min_size=8, max_size=60).filter(
-        lambda text: sum(char.isprintable() and not char.isspace() for char in text) >= 12
-    ),
+    value=st.text(min_size=8, max_size=60).filter(lambda text: len(_plain(text)) >= 12),
     spot=st.sampled_from(["alone", "list", "key", "deep", "spaced"]),
 )
 def test_a_value_that_was_seen_is_found_wherever_it_stands(value: str, spot: str) -> None:

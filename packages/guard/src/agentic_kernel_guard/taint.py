@@ -6,12 +6,14 @@ import json
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping
+from html import unescape
 from typing import Any, Final
+from urllib.parse import unquote
 
 from .firewall.frame import Frame
 
 LEAST: Final = 8
-"""The fewest characters of a value that counts, without spaces."""
+"""The fewest letters and digits of a value that counts."""
 LONGEST: Final = 256
 """The most characters of a value that is looked for inside of a longer argument."""
 MOST_TEXT: Final = 1_000_000
@@ -78,10 +80,11 @@ class Reading:
         """The sources of which some argument carries text.
 
         An argument carries text of a source if it stands in what the run saw of the source, or if
-        a value that the run saw stands in it. Texts are compared without case, spaces, invisible
-        characters and forms of letters; shorter ones than `LEAST` do not count. A part of an
-        argument, or of what was seen, counts if it is one word with a digit or a sign in it, such
-        as an address, a number or a path.
+        a value that the run saw stands in it. Only letters and digits are compared, without case,
+        accents and forms, and after the codings of URLs and HTML are taken away; so an account
+        with dashes is the one with spaces. Texts with fewer than `LEAST` of them do not count. A
+        part of an argument, or of what was seen, counts if it is one word with a digit or a sign
+        in it, such as an address, a number or a path.
         """
         texts = {plain for text in set(_leaves(arguments)) if len(plain := _plain(text)) >= LEAST}
         parts = {part for text in set(_leaves(arguments)) for part in _values(text)}
@@ -119,8 +122,13 @@ def _values(text: str) -> Iterator[str]:
 
 
 def _plain(text: str) -> str:
-    folded = unicodedata.normalize("NFKC", text).casefold()
-    return "".join(char for char in folded if char.isprintable() and not char.isspace())
+    """The letters and digits of a text, as they are compared."""
+    if "%" in text:
+        text = unquote(text)
+    if "&" in text:
+        text = unescape(text)
+    folded = unicodedata.normalize("NFKD", text).casefold()
+    return "".join(filter(str.isalnum, folded))
 
 
 def _leaves(value: Any) -> Iterator[str]:

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from string import Formatter
 from typing import Any, Final
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import quote, unquote, urlencode, urlsplit
 
 import msgspec
 
@@ -164,8 +164,13 @@ def _segment(name: str, arguments: Mapping[str, Any]) -> str:
     if name not in arguments:
         raise _refused(name, "is missing; the path needs it")
     text = _text(name, arguments[name])
-    if text in ("", ".", ".."):
-        raise _refused(name, "cannot be empty, '.' or '..' in a path")
+    if text in ("", "."):
+        raise _refused(name, "cannot be empty or '.' in a path")
+    # A server may decode a slash before it looks for the path, or a dot twice.
+    for said in (text, unquote(text)):
+        steps = [step.partition(";")[0].strip() for step in re.split(r"[/\\]", said)]
+        if ".." in steps:
+            raise _refused(name, "cannot have a step '..' in a path")
     return quote(text, safe="")
 
 
