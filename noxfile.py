@@ -66,6 +66,13 @@ LITELLM = "litellm[proxy]==1.106.2"
 """It requires an older openai than our packages do."""
 SCHEMATHESIS = "schemathesis==4.32.5"
 """It requires one release of a validator that our packages let the user choose."""
+IN_TORTURE = (
+    "integration/test_substrates.py",
+    "integration/test_substrate_local.py",
+    "packages/copilot/tests/test_contract.py",
+    "packages/file/tests/test_contract.py::TestCompactingFileStore",
+)
+"""The adapters whose contracts are torture, at least in part."""
 GROUPS = nox.project.load_toml(ROOT / "pyproject.toml")
 
 
@@ -157,6 +164,21 @@ def mutants(session: nox.Session) -> None:
     """Plant faults one at a time and print which survive: `nox -s mutants -- --count 200`."""
     workspace(session, *group("mutants"), model=True)
     session.run("python", "-m", "integration.mutants", *session.posargs)
+
+
+@nox.session
+def matrix(session: nox.Session) -> None:
+    """Renew docs/matrix.md, or with `-- torture` docs/matrix-torture.md, by a report of the kit."""
+    rest = list(session.posargs)
+    tortured = rest[:1] == ["torture"]
+    workspace(session, *group("test"), model=True)
+    name = "matrix-torture" if tortured else "matrix"
+    report = Path(session.create_tmp()).resolve() / name
+    chosen = [*IN_TORTURE, *rest[1:]] if tortured else ["-m", "not torture", *rest]
+    session.run("pytest", "--dist", "loadfile", f"--conformance-report={report}", *chosen)
+    shutil.copy(report.with_suffix(".md"), ROOT / "docs" / f"{name}.md")
+    if not tortured:
+        session.run("python", "-m", "integration.pages.diagrams")
 
 
 @nox.session

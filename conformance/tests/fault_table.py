@@ -1,8 +1,9 @@
 """The table faulty implementation × rule that caught it × how many of 50 runs.
 
 ``python -m conformance.tests.fault_table docs/faults.md`` runs each of them from 50 different
-seeds, and the healthy ones for long, and writes what came of it. It takes some minutes. With
-``--only Planner Policy`` it runs those alone whose names begin so, and renews their rows. With
+seeds, and the healthy ones for long, and writes what came of it. It takes hours. With ``--only
+Planner Policy`` it runs those alone whose names begin so, and renews their rows. With ``--missing``
+it runs those alone that the page does not have yet; ``--runs 10`` says how often. With
 ``--strangers`` it runs the mistakes of `strangers` alone, ten times, and renews their section.
 """
 
@@ -47,7 +48,8 @@ _TEXT = """# Faulty implementations
 
 Every mistake of the kit's own tests, run {runs} times from {runs} different seeds: which rule the
 contract reported, and in how many of the runs. Written by
-`python -m conformance.tests.fault_table`, on {trials}.
+`python -m conformance.tests.fault_table`, on {trials}. Rows that were added since say
+in the last column how often they ran.
 """
 
 _HEAD = ["implementation", "its mistake", "caught by (runs)", "caught"]
@@ -229,6 +231,7 @@ def main() -> int:
     parser.add_argument("--healthy", type=int, default=20_000, help="histories in memory")
     parser.add_argument("--at-once", type=int, default=2, help="runs of pytest at the same time")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="renew the rows of these alone")
+    parser.add_argument("--missing", action="store_true", help="run what the page does not have")
     parser.add_argument("--strangers", action="store_true", help="renew the strangers' section")
     given = parser.parse_args()
     if given.strangers:
@@ -236,11 +239,14 @@ def main() -> int:
         text = given.file.read_text(encoding="utf-8")
         given.file.write_text(with_strangers(text, section), encoding="utf-8")
         return 0
-    if given.only:
-        begins = tuple(f"Test{name}" for name in given.only)
+    if given.only or given.missing:
+        begins = tuple(f"Test{name}" for name in given.only or [""])
         names = [name for name in ADAPTERS if name.startswith(begins)]
+        if given.missing:
+            page = given.file.read_text(encoding="utf-8")
+            names = [name for name in names if f"| {_short(name)} |" not in page]
         if not names:
-            parser.error(f"no adapter has a name that begins with {' or '.join(given.only)}")
+            parser.error("no adapter is left to run; see --only and --missing")
         contracts = of_contracts(names, given.runs, given.at_once)
         text = renewed(given.file.read_text(encoding="utf-8"), contracts, given.runs)
         given.file.write_text(text, encoding="utf-8")

@@ -23,7 +23,8 @@ CHECKS = (
     "integration/test_family_trees.py",
 )
 """The checks of the Host, the Loop and FileStore: their own tests, and the kit's contracts."""
-CHOSEN = ("-m", "not torture", "--conformance-level=brief")
+CHOSEN = ("-m", "not torture", "--conformance-level=brief", "-o", "timeout=3600")
+"""A test's own limit is not for a machine with other work, and coverage slows each test down."""
 _NEAR = 3
 SECONDS = 24.0
 """The tests of one mutant took at most this long while their lines were counted, which takes about
