@@ -112,6 +112,13 @@ def test_text_is_the_final_answer() -> None:
     assert (plan.text, plan.provider, plan.model) == ("", None, "claude-opus-5-5")
 
 
+def test_a_block_may_begin_with_null_instead_of_an_empty_text() -> None:
+    begun = _event({"type": "content_block_start", "index": 0, "content_block": TEXT})
+    begun.content_block.text = None
+    reply, _ = taken(began(), begun, *part(0, TEXT, text("Well."))[1:], *ended())
+    assert planned(reply).actions == (FinalAnswer("Well."),)
+
+
 def test_under_a_schema_it_is_the_json_in_it() -> None:
     reply, _ = taken(began(), *part(0, TEXT, text('{"a": 1}')), *ended())
     assert planned(reply, {"type": "object"}).actions == (FinalAnswer({"a": 1}),)

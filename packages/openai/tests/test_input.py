@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from agentic_kernel_engine.loop import FinalAnswer, ToolCall, UserMessage
+import pytest
+
+from agentic_kernel_engine.loop import AskUser, FinalAnswer, ToolCall, UserMessage
 from agentic_kernel_engine.providers import IMAGES, conversation, provider
 from agentic_kernel_openai.chat_messages import messages_of
 from agentic_kernel_openai.responses_input import items_of
@@ -115,3 +117,31 @@ def test_images_of_a_tool_come_in_a_message_of_the_user_behind_its_result() -> N
     assert last == {"role": "user", "content": [*behind, {"type": "text", "text": "Well?"}]}
     answered = turn(FinalAnswer("A cat."))
     assert [each["role"] for each in messages(pictured, answered)][-2:] == ["user", "assistant"]
+
+
+def test_a_message_of_chat_is_sent_back_with_the_fields_that_its_server_added() -> None:
+    call = {"id": "c1", "type": "function", "function": {"name": "add", "arguments": "{}"}}
+    kept = {"role": "assistant", "content": None, "reasoning_content": "Hm.", "tool_calls": [call]}
+    left = provider("openai/chat", [kept], [""])
+    said = turn(ToolCall("add", {}, "c1"), provider=left, output=3)
+    assert messages(said)[1] == kept
+    other = turn(ToolCall("add", {}, "c9"), provider=left, output=3)
+    assert "reasoning_content" not in messages(other)[1]
+
+
+@pytest.mark.parametrize(
+    ("answer", "approved"), [("yes", True), ("Approve.", True), ("no", False), ("yes, but", False)]
+)
+def test_an_answer_about_a_hosted_mcp_call_is_its_approval(answer: str, approved: bool) -> None:
+    wish = {"type": "mcp_approval_request", "id": "mcpr_1", "server_label": "s", "name": "ask"}
+    asked = turn(AskUser("May it?"), provider=provider(WIRE, [wish], []), output=answer)
+    _, kept, response = items(asked)
+    assert kept == wish
+    assert (response["type"], response["approval_request_id"]) == (
+        "mcp_approval_response",
+        "mcpr_1",
+    )
+    assert (response["approve"], response.get("reason")) == (
+        approved,
+        None if approved else answer,
+    )

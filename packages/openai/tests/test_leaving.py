@@ -16,7 +16,7 @@ from integration.peers.aimock import Aimock
 from integration.peers.faulty import FaultyServer
 from integration.peers.lapsing import LapsingServer
 
-from .asking import KEY, PLANNERS, planning, without_tools
+from .asking import KEY, PLANNERS, ask, failure, planning, without_tools
 
 every_api = pytest.mark.parametrize("api", PLANNERS)
 
@@ -112,16 +112,16 @@ async def test_a_pause_takes_effect_at_the_next_piece_and_another_answer_follows
 
 
 @every_api
-async def test_a_request_that_meets_the_closing_of_a_kept_connection_is_sent_again(
-    api: str,
-) -> None:
+@pytest.mark.parametrize("stream", [True, False], ids=["stream", "whole"])
+async def test_a_request_that_the_server_has_read_is_not_sent_again(api: str, stream: bool) -> None:
+    """It may be a whole generation, and only the Loop reserves the cost of another."""
     with LapsingServer() as server:
-        async with planning(api, server.url) as planner:
-            for _ in range(3):
-                *_, plan = [piece async for piece in planner.plan(without_tools())]
-                assert plan.actions[0].output == "All is well."
-    # Each but the first was sent twice: into the closing, and on a connection of its own.
-    assert (server.accepted, len(server.requests)) == (3, 5)
+        async with planning(api, server.url, stream=stream) as planner:
+            assert (await ask(planner, without_tools()))[1].actions[0].output == "All is well."
+            error = await failure(planner, without_tools())
+            assert (error.code, error.usage) == ("openai/connection", None)
+            assert (await ask(planner, without_tools()))[1].actions[0].output == "All is well."
+    assert (server.accepted, len(server.requests)) == (2, 3)
 
 
 @every_api

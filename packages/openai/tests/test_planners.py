@@ -17,11 +17,11 @@ from agentic_kernel_engine.loop import (
     Usage,
 )
 from agentic_kernel_engine.providers import IMAGES, Price
-from agentic_kernel_openai import PRICES
+from agentic_kernel_openai import PRICES, OpenAIPlanner
 from integration.peers.aimock import Aimock
 from integration.peers.faulty import FaultyServer
 
-from .asking import PLANNERS, ask, planning, seen, told, turn, without_tools
+from .asking import KEY, PLANNERS, ask, planning, seen, told, turn, without_tools
 
 SCHEMA = {
     "type": "object",
@@ -290,3 +290,23 @@ async def test_images_arrive(api: str) -> None:
         "responses": ["input_text", "input_image"],
         "chat": ["text", "image_url"],
     }[api]
+
+
+@pytest.mark.parametrize("model", ["qwen3-8b", "my-deployment", "gpt-4.1", "gpt-5-chat-latest"])
+async def test_encrypted_reasoning_is_asked_only_of_models_that_have_it(model: str) -> None:
+    planner = OpenAIPlanner(model, api_key=KEY)
+    request, _ = planner._request(seen(), planner.options, ())
+    assert "include" not in request
+
+
+@pytest.mark.parametrize("name", ["max_tokens", "max_completion_tokens"])
+async def test_only_one_limit_of_an_answer_is_sent(name: str) -> None:
+    body = await sent("chat", seen(), extra_body={name: 9})
+    limits = {each: body[each] for each in body if each.startswith("max_")}
+    assert limits == {name: 9}
+
+
+@pytest.mark.parametrize("api", PLANNERS)
+async def test_tools_of_the_user_are_added_to_ours(api: str) -> None:
+    body = await sent(api, seen(), extra_body={"tools": [{"type": "web_search"}]})
+    assert [each["type"] for each in body["tools"]] == ["function", "web_search"]

@@ -171,18 +171,21 @@ def test_calls_that_a_server_does_not_count_are_told_by_their_ids() -> None:
         [chunk("stop", content="Hi"), chunk(content="Hi")],
         [chunk("stop", content="Hi"), chunk("stop")],
         [chunk("stop", content="Hi"), piece(0, "{}", "c1", "add")],
-        [piece(1, "{}", "c1", "add"), chunk("tool_calls")],
+        [piece(0, "{}", "c1", "add"), piece(2, "{}", "c2", "add"), chunk("tool_calls")],
+        [piece(2, "{}", "c1", "add"), chunk("tool_calls")],
         [piece(0, "{", "c1", "add"), piece(0, "}", "c2"), chunk("tool_calls")],
         [piece(0, "{", "c1", "add"), piece(0, "}", "", "erase"), chunk("tool_calls")],
         [piece(-1, "{}", "c1", "add"), chunk("tool_calls")],
         [chunk("tool_calls")],
         [chunk(content=["Hi"]), chunk("stop")],
+        [chunk(content=[{"type": "image_url"}]), chunk("stop")],
         [chunk(content="\ud83d"), chunk("stop")],
         [{"choices": "none"}],
     ],
     ids=[
-        "no end", "text behind the end", "two ends", "a call behind the end", "a gap", "two ids",
-        "two names", "a negative index", "no calls", "a list", "half a character", "no chunk",
+        "no end", "text behind the end", "two ends", "a call behind the end", "a gap",
+        "a late first", "two ids", "two names", "a negative index", "no calls", "a list", "a picture",
+        "half a character", "no chunk",
     ],
 )  # fmt: skip
 def test_chunks_that_do_not_fit_together_are_no_answer(chunks: list[Any]) -> None:
@@ -194,3 +197,56 @@ def test_an_end_may_be_told_again_with_what_was_used_up() -> None:
     last = {**chunk("stop"), "usage": {"prompt_tokens": 7, "completion_tokens": 3}}
     answer = chat(chunk("stop", content="Hi"), last)
     assert (answer.text, answer.usage) == ("Hi", Counted(Usage(7, 3)))
+
+
+def test_calls_may_be_counted_from_one() -> None:
+    answer = chat(
+        piece(1, "{", "c1", "add"), piece(1, "}"), piece(2, "{}", "c2", "add"), chunk("tool_calls")
+    )
+    assert [(call.id, call.arguments) for call in answer.calls] == [("c1", "{}"), ("c2", "{}")]
+
+
+def test_content_may_come_in_parts() -> None:
+    thought = {"type": "thinking", "thinking": [{"type": "text", "text": "Hm."}]}
+    answer = chat(
+        chunk(content=[thought]),
+        chunk(content=[{"type": "text", "text": "It is "}, {"type": "text", "text": "3."}]),
+        chunk("stop"),
+    )
+    assert (answer.text, answer.reasoning) == ("It is 3.", "Hm.")
+
+
+def test_fields_of_a_message_and_of_a_call_that_the_api_does_not_have_are_kept() -> None:
+    signed = {"google": {"thought_signature": "c2ln"}}
+    call = {"index": 0, "id": "c1", "function": {"name": "add", "arguments": "{}"}}
+    answer = chat(
+        chunk(reasoning_content="I "),
+        chunk(reasoning_content="add.", reasoning_details=[{"type": "a"}]),
+        chunk(reasoning_details=[{"type": "b"}]),
+        chunk(tool_calls=[{**call, "extra_content": signed}]),
+        chunk("tool_calls"),
+    )
+    called = {"id": "c1", "type": "function", "function": call["function"]}
+    assert answer.items == [
+        {
+            "role": "assistant",
+            "content": None,
+            "reasoning_content": "I add.",
+            "reasoning_details": [{"type": "a"}, {"type": "b"}],
+            "tool_calls": [{**called, "extra_content": signed}],
+        }
+    ]
+
+
+def test_an_approval_that_a_hosted_mcp_server_wants_is_a_question() -> None:
+    wish = {
+        "type": "mcp_approval_request",
+        "id": "mcpr_1",
+        "server_label": "deepwiki",
+        "name": "ask",
+        "arguments": '{"repo":"x"}',
+    }
+    answer = answer_of(response(wish), stored=False)
+    assert "ask of the MCP server deepwiki" in answer.question
+    assert '{"repo":"x"}' in answer.question
+    assert answer.items == [wish]

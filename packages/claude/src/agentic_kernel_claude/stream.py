@@ -240,8 +240,11 @@ _COUNTS: Final = (
 
 def _block(block: Any) -> dict[str, Any]:
     made = _plain(block)
-    if not isinstance(made.get("type"), str):
+    kind = made.get("type")
+    if not isinstance(kind, str):
         raise Malformed("a block of the answer has no type")
+    if kind in ("text", "thinking") and made.get(kind) is None:
+        made[kind] = ""  # Some servers begin a block with null.
     return made
 
 

@@ -74,7 +74,8 @@ class OpenAIChatPlanner(OpenAIAPIPlanner):
     def _ask(self, client: Any, request: Mapping[str, Any]) -> Any:
         given = dict(request)
         if not f".{client.base_url.host}".endswith(_OWN):
-            given["max_tokens"] = given.pop("max_completion_tokens")
+            most = given.pop("max_completion_tokens", None)
+            given.update({} if most is None else {"max_tokens": most})
         return client.chat.completions.create(**given)
 
 

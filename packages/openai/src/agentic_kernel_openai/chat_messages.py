@@ -42,6 +42,9 @@ def messages_of(told: str, messages: Iterable[Message]) -> list[dict[str, Any]]:
 
 
 def _said(said: Said) -> dict[str, Any]:
+    for kept in said.items or ():
+        if [each["id"] for each in kept["tool_calls"]] == [call.id for call in said.calls]:
+            return dict(kept)
     message: dict[str, Any] = {"role": "assistant", "content": said.text or None}
     if said.calls:
         message["tool_calls"] = [

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from agentic_kernel import InvalidValue
+from agentic_kernel_engine import values
 from agentic_kernel_engine.loop import Delta
 from agentic_kernel_engine.providers import Answer, Asked, Counted, Malformed, Reader
 from agentic_kernel_engine.providers.reading import counted, got, several, text
@@ -14,6 +16,10 @@ _REASONING: Final = ("reasoning_content", "reasoning")
 """Fields in which compatible servers put a model's reasoning; the API itself has no such field."""
 
 
+_MESSAGE: Final = frozenset(
+    "role content refusal tool_calls function_call audio annotations".split()
+)
+_CALL: Final = frozenset("id type function index".split())
 _COUNTS: Final = {
     "input_tokens": "prompt_tokens",
     "output_tokens": "completion_tokens",
@@ -30,6 +36,7 @@ class _Call:
         self.id = ""
         self.name = ""
         self.arguments: list[str] = []
+        self.unknown: dict[str, Any] = {}
 
     def asked(self) -> Asked:
         return Asked(self.id, self.name, "".join(self.arguments))
@@ -49,6 +56,8 @@ class ChatReader(Reader):
         self._usage: Any = None
         self._model = ""
         self._whole = False
+        self._first = 0  # Some servers count calls from 1.
+        self._unknown: dict[str, Any] = {}
 
     def read(self, event: Any) -> Sequence[Delta]:
         """See `Reader`."""
@@ -69,11 +78,13 @@ class ChatReader(Reader):
             raise Malformed("the stream ended before the answer was complete")
         if self._end == "tool_calls" and not self._calls:
             raise Malformed("the finish_reason of the answer is tool_calls, but it has no calls")
+        calls = [call.asked() for call in self._calls]
         return Answer(
             text=self.told(),
             reasoning=self.told("reasoning"),
             refusal=self.told("refusal"),
-            calls=[call.asked() for call in self._calls],
+            calls=calls,
+            items=[self._message()] if calls and self._has_unknown() else None,
             end=_ENDS.get(self._end, "stop"),
             usage=counted(self._usage, _COUNTS),
             model=self._model,
@@ -107,8 +118,9 @@ class ChatReader(Reader):
         return pieces
 
     def _said(self, part: Any) -> list[Delta]:
-        said, refused = text(part, "content"), text(part, "refusal")
-        thought = next((found for name in _REASONING if (found := text(part, name))), "")
+        _gather(self._unknown, part, _MESSAGE)
+        (said, considered), refused = _content(part), text(part, "refusal")
+        thought = next((found for name in _REASONING if (found := text(part, name))), considered)
         if said or refused or thought:
             self._no_more_behind_the_end()
         self.tell(refused, "refusal")
@@ -119,7 +131,11 @@ class ChatReader(Reader):
         index, calls = got(call, "index"), self._calls
         if index is None:
             # Some servers send no index, and send each call in one piece.
-            index = len(calls) if got(call, "id") or not calls else len(calls) - 1
+            index = self._first + (len(calls) if got(call, "id") or not calls else len(calls) - 1)
+        if type(index) is int and not calls and index == 1:
+            self._first = 1
+        if type(index) is int:
+            index -= self._first
         if type(index) is not int or not 0 <= index <= len(calls):
             raise Malformed(
                 f"a piece is of call {ascii(index)[:20]}, but only {len(calls)} calls have begun"
@@ -130,6 +146,7 @@ class ChatReader(Reader):
 
     def _piece(self, call: _Call, piece: Any) -> str:
         function = got(piece, "function")
+        _gather(call.unknown, piece, _CALL)
         id, name = text(piece, "id"), text(function, "name")
         if (id and call.id and id != call.id) or (name and call.name and name != call.name):
             raise Malformed("the pieces of one call have different ids or names")
@@ -149,3 +166,56 @@ class ChatReader(Reader):
     def _no_more_behind_the_end(self) -> None:
         if self._end:
             raise Malformed("the answer went on after its end")
+
+    def _has_unknown(self) -> bool:
+        return bool(self._unknown) or any(call.unknown for call in self._calls)
+
+    def _message(self) -> dict[str, Any]:
+        """Return the message with all its fields, because its server may want them back."""
+        calls = [
+            {
+                **call.unknown,
+                "id": call.id,
+                "type": "function",
+                "function": {"name": call.name, "arguments": "".join(call.arguments)},
+            }
+            for call in self._calls
+        ]
+        said = {"role": "assistant", "content": self.told() or None, "tool_calls": calls}
+        return {**self._unknown, **said}
+
+
+def _content(part: Any) -> tuple[str, str]:
+    """Return the text of a message and its reasoning; some servers send both in parts."""
+    if not isinstance(got(part, "content"), list):
+        return text(part, "content"), ""
+    said: list[str] = []
+    thought: list[str] = []
+    for each in several(part, "content"):
+        kind = text(each, "type")
+        if kind == "text":
+            said.append(text(each, "text"))
+        elif kind == "thinking":
+            thought += [text(inner, "text") for inner in several(each, "thinking")]
+        else:
+            raise Malformed(f"a part of the content is {kind[:40] or 'of no type'}, not text")
+    return "".join(said), "".join(thought)
+
+
+def _gather(unknown: dict[str, Any], part: Any, known: frozenset[str]) -> None:
+    """Add the fields of a piece that the API does not have; texts and lists go on where they are.
+
+    Raises:
+        Malformed: No store accepts a value.
+    """
+    fields = part if isinstance(part, Mapping) else getattr(part, "model_extra", None) or {}
+    for name, value in fields.items():
+        if name in known or value is None:
+            continue
+        try:
+            values.check(value, name)
+        except InvalidValue as error:
+            raise Malformed(str(error)) from error
+        before = unknown.get(name)
+        joins = isinstance(value, str | list) and isinstance(before, type(value))
+        unknown[name] = before + value if joins else value

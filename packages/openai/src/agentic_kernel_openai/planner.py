@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 INPUTS: Final = loop_inputs(IMPL, "by content or address")
 """The inputs that both planners take."""
 
+LIMITS: Final = ("max_tokens", "max_completion_tokens", "max_output_tokens")
+"""The fields that limit the tokens of an answer."""
+
 
 class PlannerOptions(providers.PlannerOptions, total=False):
     """Keyword arguments of both planners, in addition to the model."""
@@ -35,7 +38,7 @@ class PlannerOptions(providers.PlannerOptions, total=False):
     not change how it treats redirects and compressed responses."""
     extra_body: Mapping[str, Any] | None
     """Further fields of each request, for example for a compatible server. They override the
-    planner's own fields."""
+    planner's own fields; only ``tools`` are added to the other tools."""
 
 
 class OpenAIAPIPlanner(APIPlanner):
@@ -49,7 +52,6 @@ class OpenAIAPIPlanner(APIPlanner):
     client = Client
     codes = CODES
     listed = PRICES
-    pings = 1
     said: ClassVar[str]
     """The field of a request that holds the conversation."""
 
@@ -73,9 +75,16 @@ class OpenAIAPIPlanner(APIPlanner):
             request["temperature"] = options.temperature
         if shown:
             request["parallel_tool_calls"] = self._parallel
+        extra = dict(self._extra)
+        hosted = extra.pop("tools", ())
+        if hosted:
+            request["tools"] = [*request.get("tools", ()), *hosted]
+        if any(name in extra for name in LIMITS):  # The APIs refuse two limits of one answer.
+            for name in LIMITS:
+                request.pop(name, None)
         said = {self.said: request[self.said]}
         request[self.said] = []
-        request["extra_body"] = {**said, **self._extra}
+        request["extra_body"] = {**said, **extra}
         return {"model": self.model, "stream": self._streams, **request}
 
     def _explain(self, error: Exception, request_id: str | None) -> PlannerError | None:

@@ -14,8 +14,9 @@ from .responses_input import items_of
 from .responses_stream import ResponsesReader
 from .schema import answer_form
 
-_NOT_REASONING: Final = re.compile(r"gpt-[34].*|chatgpt-.*|.*-chat-latest")
-"""OpenAI's models without reasoning: they refuse a request for encrypted reasoning."""
+_REASONING: Final = re.compile(r"(?!.*-chat-latest)(?:gpt-(?:[5-9]|\d\d)|o\d|codex-|gpt-oss).*")
+"""Models that reason. Other models refuse a request for encrypted reasoning, and so do servers that
+do not know it."""
 
 
 class OpenAIPlanner(OpenAIAPIPlanner):
@@ -50,7 +51,7 @@ class OpenAIPlanner(OpenAIAPIPlanner):
         self._beside: dict[str, Any] = {"store": store}
         if reasoning is not None:
             self._beside["reasoning"] = json_mapping("reasoning", reasoning)
-        if not store and (reasoning is not None or not _NOT_REASONING.fullmatch(model)):
+        if not store and (reasoning is not None or _REASONING.fullmatch(model)):
             self._beside["include"] = ["reasoning.encrypted_content"]
 
     def _request(

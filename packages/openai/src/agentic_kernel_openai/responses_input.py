@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from agentic_kernel_engine.providers import Heard, Image, Message, Said
+
+WISH: Final = "mcp_approval_request"
+YES: Final = ("yes", "approve", "approved")
+"""The answers of a person that approve a call of a hosted MCP server."""
 
 
 def items_of(messages: Iterable[Message]) -> list[Any]:
@@ -18,11 +22,19 @@ def items_of(messages: Iterable[Message]) -> list[Any]:
     result.
     """
     items: list[Any] = []
+    wished: list[str] = []
     for message in messages:
+        if wished:
+            items += [_approval(id, message) for id in wished]
+            wished = []
+            if isinstance(message, Heard) and not message.images:
+                continue
         if isinstance(message, Heard):
             items.append({"role": "user", "content": _content(message.text, message.images)})
         elif isinstance(message, Said):
-            items += _kept(message) or _said(message)
+            kept = _kept(message)
+            items += kept or _said(message)
+            wished = [each["id"] for each in kept or () if each.get("type") == WISH]
         else:
             for result in message:
                 output = _content(result.text, result.images)
@@ -30,6 +42,14 @@ def items_of(messages: Iterable[Message]) -> list[Any]:
                     {"type": "function_call_output", "call_id": result.id, "output": output}
                 )
     return items
+
+
+def _approval(id: str, answer: Message) -> dict[str, Any]:
+    """Return the answer to a request of a hosted MCP server; all but a yes is a refusal."""
+    said = answer.text.strip() if isinstance(answer, Heard) else "other calls went first; ask again"
+    approved = said.casefold().rstrip(".!") in YES
+    form = {"type": "mcp_approval_response", "approval_request_id": id, "approve": approved}
+    return form if approved else {**form, "reason": said}
 
 
 def _kept(said: Said) -> list[Any] | None:

@@ -116,6 +116,7 @@ def _read_output(answer: Answer, output: Sequence[Any]) -> None:
     said: list[str] = []
     thought: list[str] = []
     refused: list[str] = []
+    wished: list[str] = []
     calls: list[Asked] = []
     for item in output:
         kind = got(item, "type")
@@ -130,6 +131,12 @@ def _read_output(answer: Answer, output: Sequence[Any]) -> None:
         elif kind == "reasoning":
             parts = [*several(item, "summary"), *several(item, "content")]
             thought += [text(part, "text") for part in parts]
+        elif kind == "mcp_approval_request":
+            label, name, given = (text(item, key) for key in ("server_label", "name", "arguments"))
+            wished.append(f"{name} of the MCP server {label}, with {given or 'no arguments'}")
+    if wished:
+        asked = "\n".join(wished)
+        answer.question = f"May the model's vendor call this? Answer yes or no.\n{asked}"
     answer.text = "\n\n".join(filter(None, said))
     answer.reasoning = "\n\n".join(filter(None, thought))
     answer.refusal = "".join(refused)

@@ -14,8 +14,6 @@ T = TypeVar("T")
 
 _TRIES: Final = 3
 """The most times that a request is sent: several kept-alive connections may have been closed."""
-SENT_BEFORE: Final = "the request was sent before, on a kept-alive connection"
-"""A note on an exception of `sent`: a server may have worked on the request."""
 _DEEPEST: Final = 10
 """The most causes of an exception that are looked at."""
 
@@ -23,11 +21,12 @@ _DEEPEST: Final = 10
 async def sent(
     request: Any, send: Callable[[], Awaitable[T]], lost: tuple[type[Exception], ...]
 ) -> T:
-    """Send a request and return its answer; send it again if no server can have read it.
+    """Send a request and return its answer; send it again if no byte of it was written.
 
-    Some servers close a connection after an answer without notice; llama.cpp's server does so after
-    every stream. If the next request is on its way already, it fails on a kept-alive connection,
-    before any answer began.
+    A server may close a kept-alive connection without notice, and llama.cpp's server does so after
+    every stream. If the client notices before it has written anything, the server cannot have begun
+    to work, and a call that is sent again costs nothing. If anything was written, only the caller
+    may repeat the call, because it has to reserve the cost again.
 
     Args:
         request: An httpx request; this function sets its ``trace`` extension.
@@ -40,10 +39,8 @@ async def sent(
         way = request.extensions["trace"] = _Way()
         try:
             return await send()
-        except Exception as error:
-            if tries > 1:
-                error.add_note(SENT_BEFORE)
-            if not isinstance(error, lost) or tries == _TRIES or not way.lapsed:
+        except lost:
+            if tries == _TRIES or not way.unwritten:
                 raise
 
 
@@ -86,10 +83,7 @@ def unsent(error: BaseException, kinds: tuple[type[BaseException], ...]) -> bool
         error: The exception of the call, or of the SDK around it.
         kinds: The HTTP library's exceptions for a connection that was not made.
     """
-    for cause in _causes(error):
-        if isinstance(cause, kinds):
-            return SENT_BEFORE not in getattr(cause, "__notes__", ())
-    return False
+    return any(isinstance(cause, kinds) for cause in _causes(error))
 
 
 def _causes(error: BaseException) -> list[BaseException]:
@@ -115,9 +109,9 @@ class _Way:
     """The progress of one request, by the trace events of httpcore's page on extensions."""
 
     def __init__(self) -> None:
-        self.lapsed = True
-        """True while the request uses a kept-alive connection and no answer began."""
+        self.unwritten = True
+        """True while the request uses a kept-alive connection and no byte of it was written."""
 
     async def __call__(self, event: str, _: Any) -> None:
-        if ".connect_" in event or event.endswith(".receive_response_headers.complete"):
-            self.lapsed = False
+        if ".connect_" in event or event.endswith(".send_request_headers.complete"):
+            self.unwritten = False

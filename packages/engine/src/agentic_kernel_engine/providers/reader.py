@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple
 
-from ..plans.action import Action, Thought
+from ..plans.action import Action, AskUser, Thought
 from ..plans.plan import Delta, Plan, Usage
 from . import failures as names
 from .answers import Asked, Malformed, actions_of, final_answer
@@ -53,6 +53,8 @@ class Answer:
     """``paused`` if the server goes on with the same answer at the next request."""
     reason: str = ""
     """The server's word for the end of the answer."""
+    question: str = ""
+    """A question of the server to a person, e.g. for an approval, that the calls do not ask."""
     refusal: str = ""
     """The text of a refusal, or its explanation."""
     category: str | None = None
@@ -163,7 +165,9 @@ def plan_of(
         raise Malformed("a call in the answer has no name")
     actions: tuple[Action, ...]
     actions, calls = actions_of(answer.calls, functions)
-    if not calls and end == "paused":
+    if not calls and answer.question:
+        actions = (AskUser(answer.question),)
+    elif not calls and end == "paused":
         actions = (Thought(answer.text),)
     elif not calls:
         if not answer.text.strip():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, Protocol, TypedDict
+from typing import Any, Final, Protocol, TypedDict
 
 from ..host.host import Host, HostOptions
 from ..loop.ledger import Clock
@@ -23,6 +23,9 @@ from ..tools.registry import Tool, ToolRegistry
 from ..tools.scheduler import ToolScheduler
 from ..tools.schema import Validator
 from .failures import TRANSIENT
+
+LONGEST_PAUSE: Final = 120.0
+"""The longest wait, in seconds, that a server may ask for before a call is repeated."""
 
 Toolset = ToolRegistry | Sequence[Tool | Callable[..., Any]]
 """The forms in which a Loop takes its tools."""
@@ -58,8 +61,9 @@ class LoopOptions(TypedDict, total=False):
 class RuntimeOptions(LoopOptions, HostOptions, total=False):
     """The options of every ready-made runtime beside its model; see `Loop` and `Host`.
 
-    Without ``middleware``, a call with a transient failure (`failures.TRANSIENT`) is repeated, two
-    times at most.
+    A call with a transient failure (`failures.TRANSIENT`) is repeated, two times at most, and only
+    if the server asks for a wait of at most `LONGEST_PAUSE`. A `Retry` in ``middleware`` replaces
+    that, and an empty ``middleware`` turns it off; other middleware does not.
     """
 
 
@@ -94,10 +98,14 @@ class ProviderRuntime(Host):
         options: RuntimeOptions,
     ) -> None:
         self.planner = planner
-        loop: dict[str, Any] = {"middleware": [patient(planner.impl)]}
+        loop: dict[str, Any] = {}
         host: dict[str, Any] = {}
         for name, value in options.items():
             (loop if name in LoopOptions.__annotations__ else host)[name] = value
+        given = tuple(loop.get("middleware", ()))
+        wanted = bool(given) or "middleware" not in loop
+        if wanted and not any(isinstance(each, Retry) for each in given):
+            loop["middleware"] = (*given, patient(planner.impl))
         if "timer" in loop:
             loop["clock"] = loop.pop("timer")
         super().__init__(Loop(planner, tools, **loop), store, runtime_kinds=[runtime_kind], **host)
@@ -121,4 +129,5 @@ def parted(options: Mapping[str, Any]) -> tuple[dict[str, Any], RuntimeOptions]:
 
 def patient(impl: str, kinds: Collection[str] = TRANSIENT) -> Retry:
     """A `Retry` that repeats a call after a transient failure, two times at most."""
-    return Retry([f"{impl}/{kind}" for kind in kinds], times=2)
+    codes = [f"{impl}/{kind}" for kind in kinds]
+    return Retry(codes, times=2, longest=LONGEST_PAUSE)
