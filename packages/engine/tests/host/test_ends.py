@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from functools import partial
@@ -598,6 +600,41 @@ def test_a_keyboard_interrupt_releases_the_task_and_passes(
     record = asyncio.run(store.load(task.id))
     assert (record.owner, record.attempts) == (None, 1)
     assert record.task.status is TaskStatus.RUNNING
+
+
+# An event loop that is closed
+
+
+@pytest.mark.rule("R21")
+def test_an_end_that_waits_when_its_event_loop_is_closed_waits_no_more(
+    new_task: NewTask, acting: type[Acting], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop = asyncio.new_event_loop()
+    reached = asyncio.Event()
+
+    class Stuck(MemoryStore):
+        async def commit(self, before: Record, after: Record, events: Sequence[bytes] = ()) -> None:
+            if after.task.status.terminal:
+                reached.set()
+                await asyncio.Event().wait()
+            await super().commit(before, after, events)
+
+    async def act(job: Job) -> None:
+        return None
+
+    async def begin() -> engine.Host:
+        host = Host(acting(act), Stuck())
+        await host.dispatch(new_task())
+        await asyncio.wait_for(reached.wait(), 30)
+        return host
+
+    told: list[str] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda raised: told.append(str(raised.exc_value)))
+    host = loop.run_until_complete(begin())
+    loop.close()
+    del host
+    gc.collect()
+    assert told == []
 
 
 # A substrate that never waits

@@ -315,6 +315,8 @@ class LiveRuns:
                 except StoreError as fault:
                     reason = said(fault)
                     _log.warning("task %r cannot be ended yet: %s", run.task_id, reason)
+                except GeneratorExit:
+                    raise  # The event loop destroys this coroutine, so it must not wait any more.
                 except BaseException as fault:
                     passes(fault)
                     report(fault, run.task_id, run.record.step, "storing the end of the run")
