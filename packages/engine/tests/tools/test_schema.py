@@ -22,7 +22,8 @@ from agentic_kernel_engine.tools.schema import (
 )
 
 BOUND = 5.0
-"""Seconds that nothing hostile may take; each takes milliseconds, and for ever without a bound."""
+"""Seconds of the processor for each hostile schema; it takes milliseconds, and without a bound it
+never ends."""
 
 
 def nested(depth: int, key: str = "a", leaf: Any = None) -> Any:
@@ -42,9 +43,9 @@ def doubled(levels: int, keyword: str = "allOf") -> dict[str, Any]:
 
 @pytest.fixture
 def in_time() -> Iterator[None]:
-    begun = time.monotonic()
+    begun = time.process_time()
     yield
-    assert time.monotonic() - begun < BOUND
+    assert time.process_time() - begun < BOUND
 
 
 PERSON = {
