@@ -19,6 +19,7 @@ from agentic_kernel_engine.edges import instance, seconds, whole
 
 from . import handles
 from .canonical import canonical, digest
+from .causes import caused, coded, shortened
 from .drivers import DriverCall, Indeterminate, NoEffect
 from .errors import GuardError
 from .firewall import Cut, Firewall, Frame, FrameLimits, RawResult, ResponseMode
@@ -40,7 +41,7 @@ from .rules import Near
 from .rules.ruleset import limit_reason
 from .spec import CapabilitySpec, SafetyClass
 from .stores import Begin, GuardStore, Kept, Seen
-from .taint import Reading, remembered
+from .taint import Reading, remembered, told
 from .tokens import Claims, Keyring, TokenRefused, mint, opened
 from .trace import ActionTrace, Head, signed, traced
 
@@ -61,25 +62,24 @@ Answer = TypeVar("Answer")
 def _redacting(
     method: Callable[Concatenate[Guard, Told], Coroutine[Any, Any, Answer]],
 ) -> Callable[Concatenate[Guard, Told], Coroutine[Any, Any, Answer]]:
-    """A method whose errors tell no secret of the arguments.
-
-    The cause of an error is as it was raised; it is for operators.
-    """
+    """A method whose errors and their causes tell no secret of the arguments or the driver."""
 
     @wraps(method)
-    async def told(self: Guard, /, *args: Told.args, **kwargs: Told.kwargs) -> Answer:
+    async def cleaned(self: Guard, /, *args: Told.args, **kwargs: Told.kwargs) -> Answer:
         try:
             return await method(self, *args, **kwargs)
         except GuardError as error:
-            error.message = self._clean(error.message)
+            error.message = shortened(self._clean(error.message))
             error.args = error.code, error.message
+            caused(error, self._clean)
             raise
         except InvalidValue as error:
             error.path, error.reason = self._clean(error.path), self._clean(error.reason)
             error.args = error.path, error.reason
+            caused(error, self._clean)
             raise
 
-    return told
+    return cleaned
 
 
 class Unknown(InvalidValue):
@@ -522,6 +522,13 @@ class Guard:
         until = self._now() + REMEMBERED * 1_000
         return Seen(_run_of(task, who), frame.source, remembered(frame), until)
 
+    def _heard(self, message: str, source: str, task: str, who: Principal) -> Seen | None:
+        """What to remember of a driver's message that is about to be shown."""
+        if not self.policy.taints:
+            return None
+        until = self._now() + REMEMBERED * 1_000
+        return Seen(_run_of(task, who), source, told(message), until)
+
     async def _decided(
         self, request: Request, *, look: bool = True
     ) -> tuple[Decision, tuple[tuple[str, int, int], ...]]:
@@ -576,10 +583,15 @@ class Guard:
         try:
             raw = await self._router.run(call, spec.idempotent)
         except NoEffect as error:
-            await self._end(ended, "failed", error.code, _Result(error=error.code))
+            error.code = coded(error.code)
+            # A model reads the message, so it is a result like any other.
+            error.message = shortened(self._clean(error.message))
+            seen = self._heard(error.message, error.source or spec.name, call.task, who)
+            await self._end(ended, "failed", error.code, _Result(error=error.code), seen=seen)
             raise
         except Exception as error:
-            code = error.code if isinstance(error, Indeterminate) else type(error).__name__
+            name = self._clean(type(error).__name__)[:80]
+            code = coded(error.code) if isinstance(error, Indeterminate) else name
             if spec.safety is SafetyClass.READ:
                 await self._end(ended, "failed", code, _Result(error=code))
                 raise NoEffect(f"{spec.name} failed: {code}", "guard/failed") from error

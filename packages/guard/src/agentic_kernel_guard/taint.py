@@ -39,6 +39,11 @@ def remembered(frame: Frame) -> str:
     return json.dumps(found, ensure_ascii=True)
 
 
+def told(message: str) -> str:
+    """What is kept of a message: it as a JSON list of one text."""
+    return json.dumps([message], ensure_ascii=True)
+
+
 class Reading:
     """What one run has seen, by source."""
 

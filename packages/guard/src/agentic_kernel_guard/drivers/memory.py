@@ -46,7 +46,7 @@ class InMemoryDriver:
         source: str = "",
     ) -> None:
         self.name: Final = name
-        self._source = source or name
+        self.source: Final = source or name
         self._operations: dict[str, tuple[Callable[..., Any], inspect.Signature, bool]] = {}
         for operation, function in operations.items():
             if not callable(function):
@@ -82,4 +82,4 @@ class InMemoryDriver:
             result = await asyncio.to_thread(function, **arguments)
             if inspect.isawaitable(result):
                 result = await result
-        return RawResult(result, self.name, self._source)
+        return RawResult(result, self.name, self.source)

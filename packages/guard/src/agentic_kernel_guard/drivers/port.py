@@ -15,10 +15,15 @@ from ..firewall.raw import RawResult
 class NoEffect(GuardError):
     """Raised by a driver if its call certainly had no effect, e.g. because it was never sent.
 
-    The router may then try the next driver. Any other error may have had an effect.
+    The router may then try the next driver. Any other error may have had an effect. A model reads
+    the message: it is redacted, and counts as text of the driver's source.
+
+    Attributes:
+        source: Where the message is from; the router sets it.
     """
 
     def __init__(self, message: str, code: str = "guard/no_effect") -> None:
+        self.source = ""
         super().__init__(code, message)
 
 
@@ -53,7 +58,11 @@ class Driver(Protocol):
 
     @property
     def name(self) -> str:
-        """Name of the driver, for traces and errors."""
+        """Name of the driver, for traces and errors.
+
+        Its errors count as text of the source that its attribute ``source`` names, if it has one,
+        and else of its name.
+        """
         ...
 
     async def call(self, call: DriverCall) -> RawResult:

@@ -50,14 +50,22 @@ class StaticRouter:
         drivers = self._routes.get(call.capability, ())
         until = asyncio.get_running_loop().time() + seconds(call.timeout, "timeout")
         refused: NoEffect | None = None
-        failed: Exception | None = None
+        failed: BaseException | None = None
         for driver in drivers:
             try:
                 async with asyncio.timeout_at(until):
                     return instance(await driver.call(call), "the result", RawResult)
             except NoEffect as error:
+                error.source = str(getattr(driver, "source", "") or driver.name)
                 refused = error
-            except Exception as error:
+            except (KeyboardInterrupt, SystemExit, GeneratorExit):
+                raise
+            except BaseException as error:
+                # An exception of a driver is not an order to stop; a cancellation of this task is.
+                task = asyncio.current_task()
+                cancelled = task is None or task.cancelling()
+                if isinstance(error, asyncio.CancelledError) and cancelled:
+                    raise
                 failed = error
                 if not idempotent:
                     break

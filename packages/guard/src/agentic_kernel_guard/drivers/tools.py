@@ -41,7 +41,7 @@ class ToolsDriver:
     def __init__(self, tools: ToolRegistry, *, name: str = "tools", source: str = "") -> None:
         self.name: Final = name
         self._tools = tools
-        self._source = source or name
+        self.source: Final = source or name
 
     async def call(self, call: DriverCall) -> RawResult:
         """Call the tool for the call's principal, with the call's key.
@@ -57,13 +57,13 @@ class ToolsDriver:
         context = ToolContext(call.task, 0, 0, call.key, call.principal, _unheard)
         found = await perform(Invocation(tool, asked.arguments, asked, context))
         if found.ok:
-            return RawResult(found.output, self.name, self._source)
+            return RawResult(found.output, self.name, self.source)
         if found.error in _BEFORE or not (_own(found) or tool.has_effect):
             raise NoEffect(f"{tool.name} was not carried out: {found.error}", "guard/tool_refused")
         if not _own(found):
             raise ToolFailed(f"{tool.name}: {found.error}")
         answer = {"error": found.error, "message": found.message}
-        return RawResult(answer, self.name, self._source)
+        return RawResult(answer, self.name, self.source)
 
 
 def _own(found: Observation) -> bool:

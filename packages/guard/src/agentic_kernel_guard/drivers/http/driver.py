@@ -104,7 +104,7 @@ class HTTPDriver:
     ) -> None:
         httpx = self._httpx = _httpx()
         self.name: Final = name
-        self._source = source or name
+        self.source: Final = source or name
         self._hosts = frozenset(_listed(each, "hosts") for each in names(hosts, "hosts"))
         self._local = frozenset(_listed(each, "loopback") for each in names(loopback, "loopback"))
         for host, _ in self._hosts:
@@ -174,7 +174,7 @@ class HTTPDriver:
                 for _ in range(REDIRECTS + 1):
                     answer = await self._ask(endpoint.method, place, target, headers, body, sent)
                     if not isinstance(answer, str):
-                        return RawResult(answer[0], self.name, self._source)
+                        return RawResult(answer[0], self.name, self.source)
                     moved = True
                     before, place = place, self._place(answer)
                     if place.host != before.host and addresses.loopback(place.host):
