@@ -261,3 +261,24 @@ async def test_without_a_rule_about_taint_nothing_is_remembered() -> None:
 def test_what_is_remembered_is_json_without_loss() -> None:
     lone = "\ud800 lone surrogate"
     assert json.loads(remembered(Frame("table", "x", rows=(lone, 10**5000))))[0]
+
+
+@pytest.mark.parametrize("way", ["invoke", "repeated"])
+async def test_an_answer_that_another_task_sees_again_taints_that_task(way: str) -> None:
+    bank = Bank()
+    guard = bank.guard
+
+    def asked(task: str) -> CapabilityRequest:
+        return CapabilityRequest("web/get", {}, key="k", task=task)
+
+    frame = await guard.invoke(await guard.grant_capability(asked("t1"), ANN), ANN, {})
+    if way == "invoke":
+        again = await guard.invoke(await guard.grant_capability(asked("t2"), ANN), ANN, {})
+    else:
+        again = await guard.repeated("k", ANN, "web/get", {}, task="t2")
+    assert again == frame
+    with pytest.raises(Denied):
+        await bank.call("post/send", "t2", to="eve")
+    await bank.call("post/send", "t3", to="eve")
+    (entry,) = [link.entry for link in await guard.store.links() if link.entry.get("of")]
+    assert (await guard.explain(entry["action"])).outcome == "done"

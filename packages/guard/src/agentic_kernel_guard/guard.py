@@ -357,7 +357,9 @@ class Guard:
         )
         # An answer to a call that changes nothing twice may have been lost in a crash.
         if begun.state == "known" and not (begun.result is None and spec.repeatable):
-            return await self._again(begun.result, action, who, response_mode, shown)
+            frame = await self._again(begun.result, action, who, response_mode, shown)
+            await self._reshown(frame, action, claims.tsk, who, spec)
+            return frame
         if begun.state not in ("begun", "known"):
             reason = _REFUSED[begun.state]
             if begun.state == "limited" and decision.verdict and decision.verdict.limit:
@@ -378,11 +380,16 @@ class Guard:
         capability: str,
         arguments: Mapping[str, Any],
         response_mode: ResponseMode = "summary",
+        *,
+        task: str = "",
     ) -> Frame | None:
         """The answer of an action that was begun before with this key; None if it may be made.
 
         It needs no token: nothing is called. What the policy says now limits what is shown, and
         does not take the answer away.
+
+        Args:
+            task: The Task that sees it, for taint.
 
         Raises:
             TokenRefused: The key was used for another action.
@@ -404,7 +411,9 @@ class Guard:
         shown = self.policy.decide(Request(spec, who, now, arguments)).constraints
         self._firewall.check(response_mode, _limits(shown))
         action = _action_of(principal.name, principal.tenant, key)
-        return await self._again(known[1], action, who, response_mode, shown)
+        frame = await self._again(known[1], action, who, response_mode, shown)
+        await self._reshown(frame, action, task, who, spec)
+        return frame
 
     @_redacting
     async def expand(
@@ -635,6 +644,15 @@ class Guard:
             raise ResultGone(action) from gone
         raw = RawResult(stored.value, stored.driver, stored.source)
         return self._firewall.frame(raw, mode=mode, constraints=_limits(shown), handle=frame.handle)
+
+    async def _reshown(
+        self, frame: Frame, action: str, task: str, who: Principal, spec: CapabilitySpec
+    ) -> None:
+        """Remember that a run, perhaps another one than before, sees a recorded frame."""
+        seen = self._saw(frame, task, who)
+        if seen is not None:
+            entry = self._entry(f"y_{token_hex(16)}", "repeated", self._now(), who, spec, task=task)
+            await self.store.append(_written({**entry, "of": action}), seen)
 
     async def _denied(self, said: dict[str, Any], decision: Decision) -> Denied:
         """Record a denial of an action; the error to raise."""

@@ -123,7 +123,7 @@ class GuardedTools:
     ) -> dict[str, Any]:
         left, why = parted(spec, arguments)
         guard, who, key = self.guard, context.principal, context.key
-        known = await guard.repeated(key, who, spec.name, left, mode)
+        known = await guard.repeated(key, who, spec.name, left, mode, task=context.task_id)
         if known is not None:
             return known.as_json()
         request = asked(

@@ -34,6 +34,7 @@ def traced(action: str, links: Sequence[Link]) -> ActionTrace:
         "denied": "denied",
         "began": "indeterminate",
         "expanded": "done",
+        "repeated": "done",
         "revoked": "done",
         "attenuated": "granted",
     }
