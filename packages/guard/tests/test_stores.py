@@ -282,3 +282,40 @@ async def test_a_new_file_is_opened_by_several_at_once(tmp_path: Path) -> None:
         assert verify(await stores[0].links()).entries == 4
         for store in stores:
             await store.close()
+
+
+async def test_no_column_of_the_chain_can_be_changed_unseen(tmp_path: Path) -> None:
+    file = tmp_path / "guard.db"
+    made = SQLiteGuardStore(file)
+    for number in range(3):
+        await made.append(f'{{"action":"a{number}","kind":"began"}}')
+    await made.close()
+    with sqlite3.connect(file) as db:
+        columns = [row[1] for row in db.execute("PRAGMA table_info(guard_chain)")]
+    for column in columns:
+        with sqlite3.connect(file) as db:
+            (before,) = db.execute(f"SELECT {column} FROM guard_chain WHERE seq = 2").fetchone()
+            db.execute(f"UPDATE guard_chain SET {column} = '77' WHERE seq = 2")
+        changed = SQLiteGuardStore(file)
+        links = await changed.links()
+        await changed.close()
+        with pytest.raises(Broken):
+            verify(links)
+        with sqlite3.connect(file) as db:
+            db.execute(f"UPDATE guard_chain SET {column} = ? WHERE {column} = '77'", (before,))
+
+
+async def test_an_action_is_found_by_its_body_alone(store: GuardStore) -> None:
+    for entry in ('{"action":"a1","kind":"b"}', '{"action":"a12","kind":"b"}', '{"action":"a1"}'):
+        await store.append(entry)
+    assert [link.seq for link in await store.of_action("a1")] == [1, 3]
+    assert await store.of_action("a") == []
+
+
+async def test_an_action_is_looked_up_in_an_index(tmp_path: Path) -> None:
+    made = SQLiteGuardStore(tmp_path / "guard.db")
+    with made.reading() as run:
+        asked = f"SELECT seq FROM guard_chain WHERE {made.ACTION} = ? ORDER BY seq"
+        plan = run(f"EXPLAIN QUERY PLAN {asked}", "a")
+    await made.close()
+    assert "guard_chain_of" in plan[0][3]

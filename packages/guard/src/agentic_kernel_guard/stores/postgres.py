@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from agentic_kernel import InvalidValue
 
 from .port import StoreFailed
-from .sql import TABLES, Run, SQLGuardStore
+from .sql import Run, SQLGuardStore
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -30,6 +30,8 @@ class PostgresGuardStore(SQLGuardStore):
         StoreFailed: The extra ``postgres`` is not installed. At the first call: the server cannot
             be reached, or refuses.
     """
+
+    ACTION = "split_part(body, '\"', 4)"
 
     def __init__(self, place: str, *, schema: str = "guard", timeout: float = 30.0) -> None:
         if not re.fullmatch(r"[a-z_][a-z0-9_]{0,62}", schema):
@@ -82,7 +84,7 @@ class PostgresGuardStore(SQLGuardStore):
                 lock = f"guard {self._schema}"
                 connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 4))", [lock])
                 connection.execute(f"CREATE SCHEMA IF NOT EXISTS {self._schema}".encode())
-                for table in TABLES:
+                for table in self.tables():
                     connection.execute(table.encode())
         except BaseException:
             connection.close()

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from .port import StoreFailed
-from .sql import TABLES, Run, SQLGuardStore
+from .sql import FIRST, Run, SQLGuardStore
 
 WAIT = 30.0
 """The most seconds that a call waits for the writers of other processes."""
@@ -28,6 +28,9 @@ class SQLiteGuardStore(SQLGuardStore):
     Raises:
         StoreFailed: At the first call: the file cannot be used, or a newer version wrote it.
     """
+
+    _AT = len(FIRST) + 1
+    ACTION = f"substr(body, {_AT}, instr(substr(body, {_AT}), '\"') - 1)"
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._path = Path(path).absolute()
@@ -97,7 +100,7 @@ class SQLiteGuardStore(SQLGuardStore):
                 raise StoreFailed(
                     f"{self._path}: has version {version}, this release reads {VERSION}; upgrade"
                 )
-            for table in TABLES:
+            for table in self.tables():
                 connection.execute(table)
             connection.execute(f"PRAGMA user_version = {VERSION}")
             connection.execute("COMMIT")
