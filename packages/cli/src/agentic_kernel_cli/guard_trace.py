@@ -205,8 +205,12 @@ def _store(place: str) -> Iterator[tuple[GuardStore, Any]]:
         raise BadTrace(f"the guard is not installed; {install('guard')}") from None
     try:
         store: GuardStore
-        if place.startswith(("postgresql://", "postgres://")):
-            store = PostgresGuardStore(place)
+        scheme, mark, rest = place.partition("://")
+        if mark and scheme.lower() in ("postgresql", "postgres"):
+            store = PostgresGuardStore(f"{scheme.lower()}://{rest}")
+        elif mark:
+            # What stands after the scheme may have a password in it.
+            raise BadTrace("--store: a URL begins with postgresql://; or name a SQLite file")
         elif Path(place).is_file():
             store = SQLiteGuardStore(place)
         else:
