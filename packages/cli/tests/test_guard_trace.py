@@ -96,6 +96,12 @@ def test_the_trace_is_searched(folder: Path) -> None:
     assert not (folder / "none.db").exists()
 
 
+@pytest.mark.parametrize("scheme", ["POSTGRESQL", "mysql"])
+def test_a_url_that_cannot_be_used_is_not_repeated(scheme: str, folder: Path) -> None:
+    code, said = command("guard", "trace", "--store", f"{scheme}://u:s3cr3t@127.0.0.1:1/x")
+    assert (code, "s3cr3t" in said) == (1, False)
+
+
 def test_a_cut_and_a_change_are_found(folder: Path) -> None:
     place = folder / "guard.db"
     store, keys = ("--store", str(place)), ("--keys", str(folder / "keys"))

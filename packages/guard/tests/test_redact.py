@@ -232,3 +232,25 @@ def test_kinds_that_are_shown_are_left_alone_and_secrets_never_are() -> None:
 def test_only_personal_data_can_be_shown(kind: str) -> None:
     with pytest.raises(InvalidValue, match="shows"):
         Redactor(shows=[kind])
+
+
+@pytest.mark.parametrize(
+    ("text", "secret"),
+    [
+        (r'log {"a":"line one\nBearer abcdefgh1234"} end', "abcdefgh1234"),
+        (r"a\t123-45-6789 b", "123-45-6789"),
+        (r'["a","b\\nAKIAIOSFODNN7EXAMPLE", ', "AKIAIOSFODNN7EXAMPLE"),
+        (r'log "postgresql:\/\/u:s3cr3tpw@h\/db', "s3cr3tpw"),
+        (r"x postgres://u:pa\nss@h/db", r"pa\nss"),
+        (r"\x34111 1111 1111 1111", "1111 1111"),
+        ("4111%201111%201111%201111", "1111%20"),
+        ("DE89%203704%200044%200532%200130%2000", "3704"),
+        ("%2B49%20170%201234567", "1234567"),
+        ("Bearer%20abcdefgh1234", "abcdefgh1234"),
+        ("postgresql%3A%2F%2Fu%3As3cr3tpw%40h%2Fdb", "s3cr3tpw"),
+    ],
+)
+def test_an_escape_counts_as_its_character_and_as_it_stands(text: str, secret: str) -> None:
+    said, count = Redactor().text(text)
+    assert secret not in said
+    assert count > 0

@@ -206,8 +206,12 @@ def store_at(place: str, *, new: bool = False) -> GuardStore:
         from agentic_kernel_guard import PostgresGuardStore, SQLiteGuardStore
     except ImportError:
         raise BadTrace(f"the guard is not installed; {install('guard')}") from None
-    if place.startswith(("postgresql://", "postgres://")):
-        return PostgresGuardStore(place)
+    scheme, mark, rest = place.partition("://")
+    if mark and scheme.lower() in ("postgresql", "postgres"):
+        return PostgresGuardStore(f"{scheme.lower()}://{rest}")
+    if mark:
+        # What stands after the scheme may have a password in it.
+        raise BadTrace("--store: a URL begins with postgresql://; or name a SQLite file")
     if not new and not Path(place).is_file():
         raise BadTrace(f"{place}: there is no such file; name the guard's SQLite file")
     return SQLiteGuardStore(place)

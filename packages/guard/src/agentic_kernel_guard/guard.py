@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import time
 from collections.abc import Callable, Coroutine, Mapping
@@ -23,6 +24,7 @@ from .causes import caused, coded, shortened
 from .drivers import DriverCall, Indeterminate, NoEffect, Progress
 from .errors import GuardError
 from .firewall import Cut, Firewall, Frame, FrameLimits, RawResult, ResponseMode
+from .firewall.redact.redactor import TAIL
 from .grants import (
     DEEPEST,
     ApprovalNeeded,
@@ -51,6 +53,12 @@ LONGEST_REASON: Final = 2_000
 """The most characters of a justification."""
 REMEMBERED: Final = 90 * 24 * 3_600
 """Seconds for which taint is remembered."""
+IN_THE_LOOP: Final = 20_000
+"""The most characters that are looked at in the event loop's own thread."""
+MOST_GIVEN: Final = 1_000_000
+"""The most characters of the arguments of one call."""
+LONGEST_SAID: Final = 3_000
+"""The most characters of a message that are looked at."""
 RUNS: Final = 256
 """The most runs whose taint is kept in memory, beside the store."""
 
@@ -89,11 +97,10 @@ class Unknown(InvalidValue):
 class NotShown(GuardError):
     """The call has run, and its result cannot be shown in the mode that was asked for."""
 
-    def __init__(self, capability: str, mode: str) -> None:
+    def __init__(self, capability: str, mode: str, why: str = "") -> None:
+        why = why or f"has no form of JSON and cannot be shown as {mode}; ask for a summary"
         super().__init__(
-            "guard/not_shown",
-            f"{capability[:200]} was carried out, but its result has no form of JSON and cannot be "
-            f"shown as {mode}; ask for a summary",
+            "guard/not_shown", f"{capability[:200]} was carried out, but its result {why}"
         )
 
 
@@ -219,7 +226,7 @@ class Guard:
             action = said["action"] = asking
         self._refuse_unless_allowed(decision, by, dig, who, action, said)
         if said["kind"] == "denied":
-            facts = {} if dig is None else self._facts(asked, decision)
+            facts = {} if dig is None else await self._facts(asked, decision)
             await self.store.append(_written(said | facts))
             needed = decision.effect == "require_approval" and not asking
             kind = ApprovalNeeded if needed else Denied
@@ -348,7 +355,7 @@ class Guard:
             action, "began", now, who, spec, dig=given, decision=decision,
             justification=claims.why, task=claims.tsk, key=claims.key, token=claims.jti,
         )  # fmt: skip
-        said |= self._facts(request, decision)
+        said |= await self._facts(request, decision)
         self._refuse_unless_allowed(decision, claims.apv, claims.dig, who, action, said)
         if said["kind"] == "denied":
             raise await self._denied(said, decision)
@@ -456,15 +463,17 @@ class Guard:
             if self._firewall.hides(name, limits) or self._firewall.redactor.value(wanted)[1]:
                 shown_name = self._clean(name)[:80]
                 raise InvalidValue("query.equals", f"cannot filter by {shown_name!a}: hidden")
-        part = self._firewall.select(
-            stored.value,
-            fields=query.fields,
-            equals=dict(query.equals),
-            offset=query.offset,
-            limit=query.limit,
-        )
-        raw = RawResult(part, stored.driver, stored.source)
-        frame = self._firewall.frame(raw, mode="table", constraints=limits, handle=handle)
+        equals, show = dict(query.equals), self._firewall
+
+        def made() -> Frame:
+            part = show.select(
+                stored.value, fields=query.fields, equals=equals, offset=query.offset,
+                limit=query.limit,
+            )  # fmt: skip
+            raw = RawResult(part, stored.driver, stored.source)
+            return show.frame(raw, mode="table", constraints=limits, handle=handle)
+
+        frame = await _off_the_loop(made, stored.value)
         entry = self._entry(f"x_{token_hex(16)}", "expanded", now, who, spec)
         # The id of a handle opens it; the trace has its digest.
         entry["handle"] = hashlib.sha256(handle.encode()).hexdigest()
@@ -651,6 +660,7 @@ class Guard:
         mode: ResponseMode, said: dict[str, Any],
     ) -> Frame:  # fmt: skip
         ended = {key: value for key, value in said.items() if key not in _FACTS} | {"kind": "ended"}
+        ends = asyncio.get_running_loop().time() + call.timeout
         try:
             raw = await self._router.run(call, spec.idempotent)
         except NoEffect as error:
@@ -672,19 +682,29 @@ class Guard:
                 f"before it is called again (action {call.key})"
             ) from error
         until = self._now() + handles.LIVES * 1_000
-        kept = handles.kept(raw, who, spec.name, shown, until, call.task)
-        try:
+        kept: Kept | None = None
+
+        def made() -> tuple[Frame, _Result, Seen | None]:
+            nonlocal kept
+            kept = handles.kept(raw, who, spec.name, shown, until, call.task)
             frame = self._firewall.frame(
                 raw, mode=mode, constraints=_limits(shown), handle=kept.handle if kept else None
             )
             result = _Result(frame=frame.as_json(), shown=shown.as_json())
             msgspec.json.encode(result)
-            seen = self._saw(frame, call.task, who)
+            return frame, result, self._saw(frame, call.task, who)
+
+        try:
+            frame, result, seen = await _off_the_loop(made, raw.value, ends)
         except Exception as error:
-            # The call has run; only what it answered cannot be shown in this mode.
-            code = getattr(error, "code", type(error).__name__)
+            # The call has run; only what it answered cannot be shown.
+            code, why = getattr(error, "code", type(error).__name__), ""
+            if isinstance(error, _TooLarge):
+                why = f"has over {handles.MOST:,} characters; ask for a part of it"
+            elif isinstance(error, TimeoutError):
+                why = f"could not be shown within the {call.timeout:g} seconds of the call"
             await self._end(ended, "succeeded", code, _Result(error=code), kept)
-            raise NotShown(spec.name, mode) from error
+            raise NotShown(spec.name, mode, why) from error
         await self._end(ended, "succeeded", _ANSWERED if raw.failed else "", result, kept, seen)
         return frame
 
@@ -705,7 +725,11 @@ class Guard:
         except handles.HandleRefused as gone:
             raise ResultGone(action) from gone
         raw = RawResult(stored.value, stored.driver, stored.source, stored.failed)
-        return self._firewall.frame(raw, mode=mode, constraints=_limits(shown), handle=frame.handle)
+        limits = _limits(shown)
+        return await _off_the_loop(
+            lambda: self._firewall.frame(raw, mode=mode, constraints=limits, handle=frame.handle),
+            raw.value,
+        )
 
     async def _reshown(
         self, frame: Frame, action: str, task: str, who: Principal, spec: CapabilitySpec
@@ -753,9 +777,17 @@ class Guard:
             "token": token,
         }
 
-    def _facts(self, request: Request, decision: Decision) -> dict[str, Any]:
+    async def _facts(self, request: Request, decision: Decision) -> dict[str, Any]:
         """What `replayed` asks other rules about."""
-        arguments, hidden = self._firewall.redactor.value(dict(request.arguments))
+        given = dict(request.arguments)
+        try:
+            arguments, hidden = await _off_the_loop(
+                lambda: self._firewall.redactor.value(given), given, most=MOST_GIVEN
+            )
+        except _TooLarge:
+            raise InvalidValue(
+                "arguments", f"have over {MOST_GIVEN:,} characters; send less in one call"
+            ) from None
         labels = dict(request.labels)
         return {
             "arguments": arguments,
@@ -772,7 +804,11 @@ class Guard:
         }
 
     def _clean(self, text: str) -> str:
-        return self._firewall.redactor.text(text)[0]
+        if len(text) <= LONGEST_SAID:
+            return self._firewall.redactor.text(text)[0]
+        # No half of a secret is at the end of what is left.
+        start = self._firewall.redactor.text(text[:LONGEST_SAID])[0]
+        return f"{start[:-TAIL]}… [{len(text):,} characters]"
 
     def _now(self) -> int:
         return int(self._clock() * 1_000)
@@ -818,6 +854,31 @@ def _recorded(result: str | None, action: str) -> _Result:
     raise Indeterminate(
         f"the action {action} was begun before and may have had an effect; look at the target"
     )
+
+
+class _TooLarge(Exception):
+    """A result is too large to be looked at."""
+
+
+async def _off_the_loop(
+    made: Callable[[], Answer], value: Any, ends: float | None = None, most: int | None = None
+) -> Answer:
+    """Look at a value; in a thread if it is large, so that the event loop goes on.
+
+    A thread cannot be ended. After its time is over it goes on until it is done, which the most
+    characters of a result and the limits of a frame bound.
+    """
+    if handles.weight(value, IN_THE_LOOP) <= IN_THE_LOOP:
+        return made()
+
+    def bounded() -> Answer:
+        bound = handles.MOST if most is None else most
+        if handles.weight(value, bound) > bound:
+            raise _TooLarge
+        return made()
+
+    async with asyncio.timeout_at(ends):
+        return await asyncio.to_thread(bounded)
 
 
 def _frame_of(data: Mapping[str, Any]) -> Frame:

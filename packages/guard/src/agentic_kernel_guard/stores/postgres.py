@@ -69,9 +69,7 @@ class PostgresGuardStore(SQLGuardStore):
 
     def _opened(self) -> Connection[Any]:
         milliseconds = int(self._timeout * 1_000)
-        connection: Connection[Any] = self._psycopg.connect(
-            self._url, autocommit=True, connect_timeout=max(1, int(self._timeout))
-        )
+        connection = self._connected()
         try:
             for setting in (
                 f"statement_timeout = {milliseconds}",
@@ -90,6 +88,31 @@ class PostgresGuardStore(SQLGuardStore):
             connection.close()
             raise
         return connection
+
+    def _connected(self) -> Connection[Any]:
+        """A connection. The errors of the driver repeat what they cannot read of a URL."""
+        try:
+            facts = self._psycopg.conninfo.conninfo_to_dict(self._url)
+            ports = str(facts.get("port") or "0").split(",")
+            readable = all(map(str.isdecimal, ports)) and "@" not in str(facts.get("dbname"))
+        except (self._psycopg.Error, ValueError, TypeError, AttributeError):
+            readable, facts = False, {}
+        if not readable:
+            raise StoreFailed(
+                f"{self._place}: the connection URL cannot be read; write "
+                "postgresql://USER:PASSWORD@HOST:PORT/DATABASE, with marks as %40 and the like"
+            ) from None
+        try:
+            made: Connection[Any] = self._psycopg.connect(
+                self._url, autocommit=True, connect_timeout=max(1, int(self._timeout))
+            )
+        except self._psycopg.Error as error:
+            said = " ".join(str(error).split())
+            for name in ("password", "sslpassword"):
+                if facts.get(name):
+                    said = said.replace(str(facts[name]), "[hidden]")
+            raise StoreFailed(f"{self._place}: {said}; check the URL and the server") from None
+        return made
 
 
 def _psycopg() -> ModuleType:

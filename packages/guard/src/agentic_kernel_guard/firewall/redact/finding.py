@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from .folding import folded
+from .folding import folded, unescaped
 from .numbers import numbers
 from .patterns import ANY, HEAD, PATTERNS, iban_end
 
@@ -39,21 +39,32 @@ def spans(text: str, shows: Container[str] = ()) -> list[Span]:
     """
     if len(text) < SHORTEST:
         return []
-    data, places = folded(text)
-    if not ANY.search(data):
-        return []
+    hidden = _seen(*folded(text), len(text), shows)
+    escaped = unescaped(text)
+    if escaped is not None:
+        # Both readings, because a password may have a backslash in it.
+        hidden += _seen(*escaped, len(text), shows)
     merged: list[Span] = []
-    hidden = _hidden(_found(data), shows) if shows else _found(data)
     for found in sorted(hidden, key=lambda span: (span.start, -span.end)):
         if merged and found.start < merged[-1].end:
             last = merged[-1]
             merged[-1] = last._replace(end=max(last.end, found.end), open=last.open or found.open)
         else:
             merged.append(found)
+    return merged
+
+
+def _seen(
+    data: bytes, places: Sequence[int] | None, length: int, shows: Container[str]
+) -> list[Span]:
+    """The parts of one reading of a text, by their places in the text."""
+    if not ANY.search(data):
+        return []
+    merged = _hidden(_found(data), shows) if shows else list(_found(data))
     if places is None:
         return merged
     # An invisible character inside of a part, or at its end, goes with it.
-    ends = [*places, len(text)]
+    ends = [*places, length]
     return [span._replace(start=ends[span.start], end=ends[span.end]) for span in merged]
 
 

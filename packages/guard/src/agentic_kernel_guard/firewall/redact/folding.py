@@ -16,7 +16,10 @@ _BLANK: Final = frozenset("\u115f\u1160\u3164\uffa0\u2800")
 _GONE: Final = frozenset({"Cc", "Cf", "Cs", "Mn", "Me"})
 """The categories of what is left out: controls, formats such as the zero-width space, accents."""
 _ODD: Final = re.compile(r"[^\t\n\r -~]")
-_ESCAPE: Final = re.compile(r"\\+u([0-9A-Fa-f]{4})")
+_ESCAPE: Final = re.compile(
+    r"\\+(?:u([0-9A-Fa-f]{4})|x([0-9A-Fa-f]{2})|([nrtbf\"'/]))|%([0-9A-Fa-f]{2})"
+)
+_SPACES: Final = {"n": "\n", "r": "\n", "t": "\t", "b": " ", "f": "\n"}
 _MOST: Final = 50_000
 """The most characters whose form is remembered."""
 
@@ -55,28 +58,31 @@ _forms: Final = _Forms()
 def folded(text: str) -> tuple[bytes, Sequence[int] | None]:
     """The text as bytes of Latin-1, and where each byte stands in the text.
 
-    Digits of all scripts and wide letters become ASCII. Invisible characters are left out. An
-    escape of JSON (``\\u00fc``) counts as its character. The places are None if the byte at a
-    number is the character at that number.
+    Digits of all scripts and wide letters become ASCII. Invisible characters are left out. The
+    places are None if the byte at a number is the character at that number.
     """
-    if text.isascii() and "\\u" not in text and (text.isprintable() or not _ODD.search(text)):
+    if text.isascii() and (text.isprintable() or not _ODD.search(text)):
         return text.encode("ascii"), None
-    if "\\u" in text:
-        return _unescaped(text)
     data = text.translate(_forms).encode("latin-1")
     if len(data) == len(text):
         return data, None
     return data, [at for at, char in enumerate(text) if _forms[ord(char)] is not None]
 
 
-def _unescaped(text: str) -> tuple[bytes, Sequence[int]]:
-    """As `folded`, with each escape of JSON as the character that it stands for."""
+def unescaped(text: str) -> tuple[bytes, Sequence[int]] | None:
+    """As `folded`, with each escape as the character that it stands for; None if there is none.
+
+    The escapes are those of JSON (``\\u00fc``, ``\\n``), of URLs (``%20``), and ``\\x20``.
+    """
+    if ("\\" not in text and "%" not in text) or not _ESCAPE.search(text):
+        return None
     forms: list[str] = []
     places: list[int] = []
     at = 0
     for match in _ESCAPE.finditer(text):
         _fold(text, at, match.start(), forms, places)
-        form = _forms[int(match[1], 16)]
+        code = match[1] or match[2] or match[4]
+        form = _forms[int(code, 16)] if code else _SPACES.get(match[3], match[3])
         if form is not None:
             forms.append(form)
             places.append(match.start())
@@ -86,6 +92,11 @@ def _unescaped(text: str) -> tuple[bytes, Sequence[int]]:
 
 
 def _fold(text: str, start: int, end: int, forms: list[str], places: list[int]) -> None:
+    plain = text[start:end]
+    if plain.isascii() and plain.isprintable():
+        forms.append(plain)
+        places.extend(range(start, end))
+        return
     for at in range(start, end):
         form = _forms[ord(text[at])]
         if form is not None:
