@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from agentic_kernel import CannotStart, InvalidValue
+from agentic_kernel import CannotStart, InvalidValue, Task
 from agentic_kernel_cli.commands import app
+from agentic_kernel_cli.grants import Wish, grant_of
 from agentic_kernel_cli.mcp_servers import NotAccepted
 from integration.peers.aimock import Aimock
 
@@ -43,7 +44,7 @@ def test_a_change_is_approved_elsewhere_and_the_server_is_started_there_too(
     aimock.script({"toolCalls": [call]}, {"content": "It is noted."})
     refused = scripted.call("run", *OPENAI, "--mcp", str(file), "Note it.", code=5)
     assert "tools that nobody accepted: it/add" in refused.err
-    assert scripted.call("--json", "list").lines == []
+    assert not scripted.state.exists()
     asked = scripted.call(
         "run", *OPENAI, "--mcp", str(file), "--accept-tools", "--id", "it", "Note it.", code=3
     )
@@ -52,8 +53,10 @@ def test_a_change_is_approved_elsewhere_and_the_server_is_started_there_too(
     assert "note hello" not in (tmp_path / "log").read_text()
     proposed = shlex.split(asked.err.splitlines()[-1].partition("go on with: ")[2])
     assert proposed[-2:] == ["--mcp", str(file)]
-    other = scripted.call("approve", *proposed[4:-2], code=5)
-    assert f"starting the MCP servers that {file} lists" in other.err
+    wish = Wish.of(Task.new(summary="", instructions="x", runtime_kind="openai", metadata={
+        "cli/tools": [], "cli/mcp": str(file)}))  # fmt: skip
+    assert not grant_of("openai", "scripted").covers(wish)
+    assert wish.lines()[-1] == f"starting the MCP servers that {file} lists"
     done = scripted.call(*proposed[3:])
     assert done.out.strip() == "It is noted."
     assert (tmp_path / "log").read_text().splitlines().count("note hello") == 1
