@@ -89,6 +89,7 @@ async def test_the_local_model_waits_for_a_person_before_it_changes_a_file(tmp_p
             assert list(root.iterdir()) == [], "nothing happens before a person has approved it"
             await host.approve(task.id, request["digest"], by="bob")
             await host.wait(task.id, TaskStatus.PAUSED)
+    await planner.close()
     assert [each.name for each in root.iterdir()] == ["music"]
     ended = [link.entry for link in await store.links() if link.entry["kind"] == "ended"]
     told = await guard.explain(ended[0]["action"])
