@@ -524,7 +524,7 @@ class Guard:
             reason = f"{decision.reason}; {len(waiting)} requests wait already; decide some first"
             await self.store.append(_written({**said, "kind": "denied", "reason": reason}))
             raise Denied(reason, said["action"], decision)
-        said |= self._facts(asked, decision) | {"kind": "asked", "action": wanted.id}
+        said |= await self._facts(asked, decision) | {"kind": "asked", "action": wanted.id}
         found = await self.store.ask(wanted, _written(said))
         try:
             verdict = approvals.checked(found, self._keys)
