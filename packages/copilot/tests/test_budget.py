@@ -11,7 +11,8 @@ import pytest
 
 from agentic_kernel import CannotStart
 from agentic_kernel_copilot import CopilotRuntime
-from agentic_kernel_engine import tool
+from agentic_kernel_engine import Limits, tool
+from agentic_kernel_engine.providers import Price
 from integration.peers.aimock import Aimock
 
 from .conftest import asked
@@ -101,3 +102,29 @@ async def test_what_was_used_cannot_come_in_with_a_task(scripted: Mapping[str, A
     async with CopilotRuntime(**scripted) as runtime:
         with pytest.raises(CannotStart, match="engine/used"):
             await runtime.dispatch(asked("Go.", **{"engine/used": {"spent": {}}}))
+
+
+async def test_a_cost_is_counted_by_the_prices_that_are_given(
+    scripted: Mapping[str, Any], aimock: Aimock
+) -> None:
+    """Not by the CLI's own number, which is a multiplier and not money."""
+    used = {"usage": {"prompt_tokens": 1_000, "completion_tokens": 10}}
+    aimock.load([after(0, {**calls(("look", {})), **used}), after(1, {**says("Done."), **used})])
+    prices = {scripted["model"]: Price(100.0, 1_000.0)}
+    async with CopilotRuntime(
+        **scripted, tools=[look], prices=prices, limits=Limits(max_cost=0.05)
+    ) as runtime:
+        done = await runtime.run(asked("Look around."))
+        outcome = await runtime.outcome(done.id)
+    assert done.failure is not None
+    assert done.failure.code == "engine/max_cost"
+    assert outcome.usage.cost >= 0.11
+
+
+async def test_a_limit_of_cost_needs_a_price(scripted: Mapping[str, Any], aimock: Aimock) -> None:
+    async with CopilotRuntime(**scripted, limits=Limits(max_cost=1.0)) as runtime:
+        done = await runtime.run(asked("Hi."))
+    assert done.failure is not None
+    assert done.failure.code == "copilot/no_price"
+    assert "prices=" in done.failure.message
+    assert aimock.requests() == []

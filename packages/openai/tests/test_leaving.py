@@ -10,7 +10,7 @@ import pytest
 from agentic_kernel import Task, TaskStatus
 from agentic_kernel_engine import Event
 from agentic_kernel_engine.events import RUN_DELTA
-from agentic_kernel_engine.loop import PlannerError
+from agentic_kernel_engine.loop import FinalAnswer, PlannerError
 from agentic_kernel_openai import OpenAIRuntime
 from integration.peers.aimock import Aimock
 from integration.peers.faulty import FaultyServer
@@ -19,6 +19,8 @@ from integration.peers.lapsing import LapsingServer
 from .asking import KEY, PLANNERS, ask, failure, planning, without_tools
 
 every_api = pytest.mark.parametrize("api", PLANNERS)
+
+WELL = (FinalAnswer("All is well."),)
 
 
 class Piece:
@@ -117,10 +119,10 @@ async def test_a_request_that_the_server_has_read_is_not_sent_again(api: str, st
     """It may be a whole generation, and only the Loop reserves the cost of another."""
     with LapsingServer() as server:
         async with planning(api, server.url, stream=stream) as planner:
-            assert (await ask(planner, without_tools()))[1].actions[0].output == "All is well."
+            assert (await ask(planner, without_tools()))[1].actions == WELL
             error = await failure(planner, without_tools())
             assert (error.code, error.usage) == ("openai/connection", None)
-            assert (await ask(planner, without_tools()))[1].actions[0].output == "All is well."
+            assert (await ask(planner, without_tools()))[1].actions == WELL
     assert (server.accepted, len(server.requests)) == (2, 3)
 
 

@@ -184,8 +184,8 @@ def test_calls_that_a_server_does_not_count_are_told_by_their_ids() -> None:
     ],
     ids=[
         "no end", "text behind the end", "two ends", "a call behind the end", "a gap",
-        "a late first", "two ids", "two names", "a negative index", "no calls", "a list", "a picture",
-        "half a character", "no chunk",
+        "a late first", "two ids", "two names", "a negative index", "no calls", "a list",
+        "a picture", "half a character", "no chunk",
     ],
 )  # fmt: skip
 def test_chunks_that_do_not_fit_together_are_no_answer(chunks: list[Any]) -> None:

@@ -189,8 +189,8 @@ class Reading:
         data = event.data
         match data:
             case AssistantUsageData():
-                self._usage = added(self._usage, data)
-                self._state.spent.bank(added(Usage(), data))
+                self._usage = added(self._usage, data, self._entry.price)
+                self._state.spent.bank(added(Usage(), data, self._entry.price))
                 self._finish, self._failed = data.finish_reason or "", None
                 self._answered = self._answered or not event.agent_id
             case PermissionRequestedData() if not data.resolved_by_hook:

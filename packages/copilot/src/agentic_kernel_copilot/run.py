@@ -27,6 +27,7 @@ from agentic_kernel_engine.loop import (
     failed_too_often,
 )
 from agentic_kernel_engine.plans import vocabulary
+from agentic_kernel_engine.providers import Price
 from agentic_kernel_engine.seams import Tool
 from agentic_kernel_engine.texts import Texts
 from agentic_kernel_engine.waiting import WAITING_FOR, field_text
@@ -48,7 +49,7 @@ class SessionRun(Ledger[State]):
         known: Names of the limits that a session keeps.
     """
 
-    __slots__ = ("_first", "_history", "_known", "text")
+    __slots__ = ("_first", "_history", "_known", "price", "text")
 
     def __init__(
         self,
@@ -60,6 +61,8 @@ class SessionRun(Ledger[State]):
     ) -> None:
         super().__init__(job, state, limits, clock, dump)
         self._known = known
+        self.price: Price | None = None
+        """The price of the model; None if it is not known."""
         if self.granted is not None:
             self.shares().blind = True  # The CLI makes its calls without a reservation.
         self._first = state.step

@@ -13,6 +13,7 @@ from agentic_kernel_engine import Host, HostOptions, Limits, Store
 from agentic_kernel_engine.inputs import Inputs
 from agentic_kernel_engine.loop import Principal
 from agentic_kernel_engine.principal import NOBODY
+from agentic_kernel_engine.providers import Price
 from agentic_kernel_engine.seams import Policy, Tool, Validator
 
 from .substrate import INPUTS, CopilotSubstrate, OnKill, new_uuid
@@ -52,6 +53,7 @@ class CopilotRuntime(Host):
         system_message: str | SystemMessageConfig | None = None,
         policy: Policy | None = None,
         limits: Limits | None = None,
+        prices: Mapping[str, Price] | None = None,
         principal: Principal = NOBODY,
         validator: Validator | None = None,
         timer: Callable[[], float] = time.monotonic,
@@ -77,6 +79,7 @@ class CopilotRuntime(Host):
             system_message: See `CopilotSubstrate`.
             policy: See `CopilotSubstrate`.
             limits: See `CopilotSubstrate`.
+            prices: See `CopilotSubstrate`.
             principal: See `CopilotSubstrate`.
             validator: See `CopilotSubstrate`.
             timer: See `CopilotSubstrate`.
@@ -102,6 +105,7 @@ class CopilotRuntime(Host):
             system_message=system_message,
             policy=policy,
             limits=limits,
+            prices=prices,
             principal=principal,
             validator=validator,
             timer=timer,

@@ -35,7 +35,14 @@ from agentic_kernel_engine.loop import (
 )
 from agentic_kernel_engine.plans import vocabulary
 from agentic_kernel_engine.principal import NOBODY
-from agentic_kernel_engine.providers import check_model, check_seconds
+from agentic_kernel_engine.providers import (
+    Price,
+    check_model,
+    check_prices,
+    check_seconds,
+    price_of,
+)
+from agentic_kernel_engine.providers.failures import NO_PRICE
 from agentic_kernel_engine.seams import AgentTool, AllowAll, Policy, Tool, Tools, Validator
 from agentic_kernel_engine.waiting import WAITING_FOR
 
@@ -109,6 +116,8 @@ class CopilotSubstrate:
             counts as a write, whatever the server declares.
         limits: The limits of a Task: answers, calls, failures, seconds, tokens and cost. The other
             limits are for the Loop only, and are refused.
+        prices: Prices by model. The CLI tells no prices, so a Task with a ``max_cost`` fails with
+            ``copilot/no_price`` if its model has none here.
         principal: The principal of the Tasks whose dispatch names none; see `Host.dispatch`.
         validator: Makes the checks of each of our tools that has no validator of its own.
         timer: Returns seconds, never running backwards, for ``max_seconds``.
@@ -139,6 +148,7 @@ class CopilotSubstrate:
         system_message: str | SystemMessageConfig | None = None,
         policy: Policy | None = None,
         limits: Limits | None = None,
+        prices: Mapping[str, Price] | None = None,
         principal: Principal = NOBODY,
         validator: Validator | None = None,
         timer: Callable[[], float] = time.monotonic,
@@ -175,6 +185,8 @@ class CopilotSubstrate:
             raise InvalidValue("tools", "has an agent; only the engine's Loop delegates")
         self._policy: Policy = AllowAll() if policy is None else policy
         self._limits = Limits() if limits is None else limits
+        check_prices(prices)
+        self._price = price_of(prices or {}, self._named)
         refuse_limits(msgspec.to_builtins(self._limits), INPUTS.limits)
         self.principal = edges.instance(principal, "principal", Principal)
         self._validator = None if validator is None else edges.function(validator, "validator")
@@ -249,6 +261,7 @@ class CopilotSubstrate:
         except InvalidValue as error:
             raise StateUnreadable(str(error)) from error
         entry = SessionRun(job, state, self._limits, self._timer, INPUTS.limits)
+        entry.price = self._price
         if not job.fresh:
             await entry.read_text()
         if not begun:
@@ -261,6 +274,12 @@ class CopilotSubstrate:
         try:
             if self._lacks:
                 raise CannotStart(self._lacks)
+            if entry.limits.max_cost is not None and self._price is None:
+                raise failures.failure(
+                    NO_PRICE,
+                    f"the run has a max_cost, but {self._named or 'its model'} has no price; give "
+                    "one in prices=, or remove max_cost",
+                )
             calls = Calls(entry, self._tools, self._policy, self._validator)
             turns = SessionTurns(entry, calls, self.cli, self._options, self._timeout)
             output = await turns.run(begun)

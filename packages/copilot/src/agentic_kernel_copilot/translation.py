@@ -23,6 +23,7 @@ from agentic_kernel_engine.loop import (
     ToolCall,
     Usage,
 )
+from agentic_kernel_engine.providers import Price
 
 from . import failures
 from .state import Call
@@ -93,14 +94,29 @@ def refusal_in(data: RawSessionEventData) -> str:
     return storable(refusal) if isinstance(refusal, str) else ""
 
 
-def added(usage: Usage, data: AssistantUsageData) -> Usage:
-    """The usage with one more call of a model."""
+def added(usage: Usage, data: AssistantUsageData, price: Price | None) -> Usage:
+    """The usage with one more call of a model.
+
+    The CLI's ``cost`` is not money: it is the multiplier of the model for a quota of requests.
+
+    Args:
+        usage: The usage before the call.
+        data: The CLI's counts of the call.
+        price: The price of the model; None if it is not known.
+    """
+    call = Usage(
+        _count(data.input_tokens),
+        _count(data.output_tokens),
+        _count(data.cache_read_tokens),
+        _count(data.reasoning_tokens),
+    )
+    cost = 0.0 if price is None else price.cost(call, _count(data.cache_write_tokens))
     return Usage(
-        usage.input_tokens + _count(data.input_tokens),
-        usage.output_tokens + _count(data.output_tokens),
-        usage.cached_tokens + _count(data.cache_read_tokens),
-        usage.reasoning_tokens + _count(data.reasoning_tokens),
-        usage.cost + max(data.cost or 0.0, 0.0),
+        usage.input_tokens + call.input_tokens,
+        usage.output_tokens + call.output_tokens,
+        usage.cached_tokens + call.cached_tokens,
+        usage.reasoning_tokens + call.reasoning_tokens,
+        usage.cost + cost,
     )
 
 
