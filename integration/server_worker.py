@@ -44,7 +44,8 @@ async def main(place: str, grace: str, timeout: str) -> None:
         first_delay=0.05,
     )  # fmt: skip
     server = Server(store, settings=settings, decide=decide)
-    listener = socket.socket()
+    # asyncio sets TCP_NODELAY only on sockets that say that they are TCP.
+    listener = socket.socket(proto=socket.IPPROTO_TCP)
     listener.bind(("127.0.0.1", 0))
     config = uvicorn.Config(server.app, log_level="error", timeout_graceful_shutdown=1)
     running = uvicorn.Server(config)

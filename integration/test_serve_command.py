@@ -159,6 +159,7 @@ def rest(wire: socket.socket) -> None:
         raise ConnectionError("the stream was cut")
 
 
+@pytest.mark.torture
 def test_a_signal_reloads_the_policy_and_a_bad_one_is_not_taken(
     serve: Callable[..., Serving], tmp_path: Path
 ) -> None:
@@ -214,6 +215,7 @@ def test_processes_that_cannot_work_end_the_command(tmp_path: Path) -> None:
     assert "died early" in done.stderr
 
 
+@pytest.mark.torture
 def test_a_server_whose_store_is_away_is_not_ready(serve: Callable[..., Serving]) -> None:
     with Server() as postgres:
         serving = serve(state=postgres.place)
@@ -242,6 +244,7 @@ def started_runner(folder: Path, url: str, key: str = "") -> subprocess.Popen[by
         )  # fmt: skip
 
 
+@pytest.mark.torture
 async def test_a_runner_serves_tools_of_the_engine(
     serve: Callable[..., Serving], tmp_path: Path
 ) -> None:

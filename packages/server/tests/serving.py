@@ -41,7 +41,8 @@ async def serving(
     """A server on a free port of loopback: its address, and the object."""
     options.setdefault("decide", allow_all)
     server = Server(store, settings=settings, **options)
-    listener = socket.socket()
+    # asyncio sets TCP_NODELAY only on sockets that say that they are TCP.
+    listener = socket.socket(proto=socket.IPPROTO_TCP)
     listener.bind(("127.0.0.1", 0))
     config = uvicorn.Config(
         server.app, log_level="critical", lifespan="on", timeout_graceful_shutdown=1

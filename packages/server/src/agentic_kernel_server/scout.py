@@ -69,6 +69,8 @@ class Scout:
                         await parts.store.prune(before)
                 except KernelError as fault:
                     _log.warning("the store could not be searched and is tried again: %s", fault)
+                except Exception:
+                    _log.exception("a look of the server failed; it looks again")
                 try:
                     async with asyncio.timeout(parts.settings.interval):
                         await self._heard.wait()

@@ -39,6 +39,8 @@ from .tools.jobs import RunnerLost
 from .tools.run import ToolCalls
 
 _log = logging.getLogger(__name__)
+_PATIENCE = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
+"""Seconds before a paused execution is tried again if the store fails."""
 
 
 class Server:
@@ -207,7 +209,12 @@ class Server:
 
     async def _take(self, task_id: str) -> None:
         """Take a paused execution whose consumer is lost, to give it to another one."""
-        await take(self.parts, await self.parts.store.load(task_id))
+        for delay in _PATIENCE:
+            try:
+                await take(self.parts, await self.parts.store.load(task_id))
+                return
+            except StoreError:
+                await asyncio.sleep(delay)
 
     def _runner_came(self, consumer: Consumer) -> None:
         self.parts.start(self._scout.runner_came(consumer))
