@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import Any
 
@@ -197,3 +198,23 @@ async def test_what_passes_is_got_over(api: Any, fault: str) -> None:
             task = Task.new(summary="", instructions="Hi", runtime_kind="openai")
             assert (await runtime.run(task)).result == "All is well."
         assert len(peer.requests) == 2
+
+
+@every_api
+async def test_comments_of_a_stream_do_not_count_as_silence(
+    api: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The SDK hides them, so only the HTTP client, which sees their bytes, waits `timeout`."""
+    bounds: list[float | None] = []
+    bounded = asyncio.timeout
+
+    def timeout(seconds: float | None) -> asyncio.Timeout:
+        bounds.append(seconds)
+        return bounded(seconds)
+
+    monkeypatch.setattr(asyncio, "timeout", timeout)
+    with FaultyServer("closed", times=0) as peer:
+        async with planning(api, peer.url, timeout=30.0) as planner:
+            await ask(planner, without_tools())
+    assert bounds[0] == 30.0
+    assert 300.0 in bounds
