@@ -171,3 +171,19 @@ def test_a_summary_of_huge_texts_reads_their_beginnings() -> None:
         RawResult(rows, "d", "s"), mode="summary", constraints=FrameLimits()
     )
     assert Counting.seen < 500_000
+
+
+@pytest.mark.parametrize("timeout", [0, -1, float("nan"), "x"])
+async def test_a_wrong_timeout_is_refused_before_anything_is_recorded(timeout: Any) -> None:
+    guard = guarded("x")
+    with pytest.raises(InvalidValue, match="timeout"):
+        await call(guard, timeout=timeout)
+    assert [link.entry["kind"] for link in await guard.store.links()] == ["granted"]
+
+
+async def test_the_agent_the_task_and_the_key_are_redacted_in_the_trace() -> None:
+    guard = guarded("x")
+    key = "AKIAIOSFODNN7EXAMPLE"
+    request = CapabilityRequest("a/read", {}, agent=key, task=f"t {key}", key=f"k {key}")
+    await guard.invoke(await guard.grant_capability(request, ANN), ANN, {})
+    assert key not in "".join(link.body for link in await guard.store.links())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import traceback
 
 import pytest
@@ -34,3 +36,22 @@ async def test_the_password_of_a_url_is_in_no_message(place: str) -> None:
         await store.last()
     await store.close()
     assert "s3cr3t" not in "".join(traceback.format_exception(said.value)) + repr(said.value)
+
+
+async def test_a_server_that_stops_does_not_hold_a_call(server: str, schema: str) -> None:
+    if os.environ.get("DATABASE_URL"):
+        pytest.skip("only a process of the session's own server may be stopped")
+    store = PostgresGuardStore(server, schema=schema, timeout=0.5)
+    await store.append('{"action":"a"}')
+    with store.reading() as run:
+        ((process,),) = run("SELECT pg_backend_pid()")
+    os.kill(process, signal.SIGSTOP)
+    try:
+        with pytest.raises(StoreFailed, match=r"no answer within 1\.5 seconds"):
+            await store.last()
+    finally:
+        os.kill(process, signal.SIGCONT)
+    last = await store.last()
+    assert last is not None
+    assert last.seq == 1
+    await store.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import sys
+from collections import namedtuple
 from typing import Any
 
 import pytest
@@ -254,3 +255,58 @@ def test_an_escape_counts_as_its_character_and_as_it_stands(text: str, secret: s
     said, count = Redactor().text(text)
     assert secret not in said
     assert count > 0
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'x {"password":"hunter2secret", "b":',
+        "{'password': 'hunter2secret'}",
+        'data: {"api_key":"hunter2secret"}\n\ndata: [DONE]',
+        '{"a":1} {"api_key":"hunter2secret"}',
+        r'prefix "{\"api_key\":\"x\\\"hunter2secret\"}"',
+        'log:\n{\n "password":"hunter2secret"\n}\nend',
+        '```json\n{\n "password":"hunter2secret"\n}\n```',
+        r'x {"p\u0061ssword":"hunter2secret"} y',
+        'x {"password":[1,{"a":"b}"}, "hunter2secret"], "c": 1} y',
+        'x {"userPassword":"hunter2secret"} y',
+        r'x "password":"a\"hunter2secret" y',
+        "x {'iban_of': 'hunter2secret'}",
+        "X-Api-Key: hunter2secret",
+        "Set-Cookie: session=hunter2secret; Path=/",
+        "https://h/?api_key=hunter2secret&x=1",
+    ],
+)
+def test_the_value_of_a_field_is_hidden_in_a_text_that_is_json_in_part(text: str) -> None:
+    said, count = Redactor().hiding(["iban_of"]).text(text)
+    assert "hunter2secret" not in said
+    assert count == 1
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {b"password": "hunter2secret"},
+        {("a", "password"): "hunter2secret"},
+        namedtuple("Row", "user password")("u", "hunter2secret"),
+        {"X-Api-Key": "hunter2secret"},
+        {"x.password": "hunter2secret"},
+        {"db_password": "hunter2secret"},
+        {"token": "hunter2secret"},
+    ],
+)
+def test_a_field_is_known_by_keys_of_other_types_and_by_the_end_of_its_name(value: Any) -> None:
+    assert "hunter2secret" not in repr(Redactor().value(value)[0])
+
+
+def test_a_card_that_is_a_number_with_a_point_is_found() -> None:
+    assert Redactor().value(4111111111111111.0) == ("[card].0", 1)
+    assert Redactor().value(1700000000.5) == (1700000000.5, 0)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['{"next_page_token":"abc","max_tokens":7}', "Password: must be long", '"password":""'],
+)
+def test_what_only_looks_like_a_secret_field_is_shown(text: str) -> None:
+    assert Redactor().text(text) == (text, 0)

@@ -375,3 +375,18 @@ async def test_an_action_is_looked_up_in_an_index(tmp_path: Path) -> None:
         plan = run(f"EXPLAIN QUERY PLAN {asked}", "a")
     await made.close()
     assert "guard_chain_of" in plan[0][3]
+
+
+async def test_a_line_of_an_export_has_nothing_besides(tmp_path: Path) -> None:
+    made = SQLiteGuardStore(tmp_path / "guard.db")
+    await made.append('{"action":"a"}')
+    (line,) = export(await made.links())
+    await made.close()
+    check_export(line)
+    for forged in (
+        line.replace('{"seq"', '{"x":1,"seq"'),
+        line.replace('{"seq"', '{"body":"","seq"'),
+    ):
+        assert forged != line
+        with pytest.raises(Broken, match="line 1"):
+            check_export(forged)

@@ -333,6 +333,7 @@ class Guard:
             NotShown: The call has run, and its result cannot be shown in this mode.
             ResultGone: It has run before, and its result is not kept for what may be seen now.
         """
+        seconds(timeout, "timeout")
         claims = self._opened(token)
         if (claims.sub, claims.ten) != (principal.name, principal.tenant):
             raise TokenRefused("principal", "the token is another principal's; ask for your own")
@@ -772,8 +773,8 @@ class Guard:
             "rule": decision.rule if decision else "",
             "reason": self._clean(decision.reason) if decision else "",
             "justification": self._clean(justification),
-            "task": task,
-            "key": key,
+            "task": self._clean(task),
+            "key": self._clean(key),
             "token": token,
         }
 
@@ -794,7 +795,7 @@ class Guard:
             "redacted": hidden,
             "effect": decision.verdict.effect if decision.verdict else decision.effect,
             "roles": sorted(request.principal.roles),
-            "agent": request.agent,
+            "agent": self._clean(request.agent),
             "safety": request.spec.safety.value,
             "labels": self._firewall.redactor.value(labels)[0] if labels else labels,
             "step_count": request.step_count,

@@ -54,6 +54,9 @@ def named(rows: list[Any]) -> tuple[list[Any], list[str]]:
 
 def name_of(key: object) -> str:
     """A field's name as text."""
+    if isinstance(key, (tuple, frozenset)):
+        parts = map(name_of, key)
+        return ".".join(sorted(parts) if isinstance(key, frozenset) else parts)
     return key if type(key) is str else str(scalar(key))
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from socket import SHUT_RDWR, socket
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from agentic_kernel import InvalidValue
 
@@ -17,13 +19,18 @@ if TYPE_CHECKING:
     from psycopg import Connection
 
 
+GRACE: Final = 1.0
+"""Seconds after which the client gives up a call that the server should have ended."""
+
+
 class PostgresGuardStore(SQLGuardStore):
     """Keeps the state in one schema of a database. What a call has answered is committed.
 
     Args:
         place: The connection URL. It is in no message.
         schema: The schema, made if it does not exist.
-        timeout: The most seconds that a statement, or a wait for another writer, takes.
+        timeout: The most seconds that a statement, or a wait for another writer, takes. A call
+            that is not answered a second later fails, also if the server itself is stopped.
 
     Raises:
         InvalidValue: The schema's name is not 1 to 63 small letters, digits and underlines.
@@ -60,6 +67,20 @@ class PostgresGuardStore(SQLGuardStore):
         connection = self._open
         with connection.transaction():
             yield lambda sql, *values: _rows(connection, sql, values)
+
+    def bound(self) -> float | None:
+        """The most seconds of a call; the server's own limit comes first, if the server runs."""
+        return self._timeout + GRACE
+
+    def cut(self) -> None:
+        """Shut the connection's socket down, so that the thread waits no more."""
+        connection = self._open
+        if connection is not None and not connection.closed:
+            with (
+                suppress(OSError, self._psycopg.Error),
+                socket(fileno=os.dup(connection.fileno())) as plug,
+            ):
+                plug.shutdown(SHUT_RDWR)
 
     def shut(self) -> None:
         """Close the connection."""

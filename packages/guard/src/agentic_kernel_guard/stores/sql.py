@@ -82,6 +82,13 @@ class SQLGuardStore(ABC):
     def shut(self) -> None:
         """Close the connection."""
 
+    def bound(self) -> float | None:
+        """The most seconds of a call, or None if the database itself bounds them."""
+        return None
+
+    def cut(self) -> None:  # noqa: B027 - a store without a bound has nothing to cut.
+        """End the call that the store's thread is in; called from another thread."""
+
     @abstractmethod
     def troubles(self) -> tuple[type[Exception], ...]:
         """The errors of the database."""
@@ -311,7 +318,16 @@ class SQLGuardStore(ABC):
 
         if self._closed:
             raise StoreFailed(f"{self._place}: the store is closed; open a new one")
-        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+        running = self._thread.submit(work)
+        try:
+            return await asyncio.wait_for(asyncio.wrap_future(running), self.bound())
+        except TimeoutError:
+            if running.running():
+                self.cut()
+            raise StoreFailed(
+                f"{self._place}: no answer within {self.bound():g} seconds; check the store, "
+                "and try again"
+            ) from None
 
 
 def _count(run: Run, counter: str, since: int) -> int:

@@ -31,7 +31,7 @@ class Broken(GuardError):
         super().__init__("guard/chain_broken", message)
 
 
-class Link(msgspec.Struct, frozen=True):
+class Link(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One entry of a chain."""
 
     seq: int
@@ -144,7 +144,11 @@ def check_export(text: str, head: Head | None = None, keys: Keyring | None = Non
     links = []
     for number, line in enumerate(lines, 1):
         try:
-            links.append(msgspec.json.decode(line, type=Link))
+            link = msgspec.json.decode(line, type=Link)
+            if msgspec.json.encode(link).decode() != line:
+                # Another reader may take the first of two equal names.
+                raise Broken(f"line {number:,} of the export is not as it was exported")
+            links.append(link)
         except (msgspec.MsgspecError, UnicodeEncodeError):
             raise Broken(f"line {number:,} of the export does not parse") from None
     found = verify(links, head, keys)

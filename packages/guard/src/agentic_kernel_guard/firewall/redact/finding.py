@@ -31,11 +31,14 @@ class Span(NamedTuple):
     """True for a private key whose end is not there."""
 
 
-def spans(text: str, shows: Container[str] = ()) -> list[Span]:
+def spans(
+    text: str, shows: Container[str] = (), more: Iterable[tuple[int, int]] = ()
+) -> list[Span]:
     """The parts to replace, in order; none overlaps another.
 
     Args:
         shows: Kinds that are left as they are. A part of another kind in one of them is replaced.
+        more: Parts that are hidden besides.
     """
     if len(text) < SHORTEST:
         return []
@@ -44,6 +47,7 @@ def spans(text: str, shows: Container[str] = ()) -> list[Span]:
     if escaped is not None:
         # Both readings, because a password may have a backslash in it.
         hidden += _seen(*escaped, len(text), shows)
+    hidden += [Span(start, end, "hidden") for start, end in more]
     merged: list[Span] = []
     for found in sorted(hidden, key=lambda span: (span.start, -span.end)):
         if merged and found.start < merged[-1].end:

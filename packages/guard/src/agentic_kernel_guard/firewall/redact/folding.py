@@ -17,7 +17,7 @@ _GONE: Final = frozenset({"Cc", "Cf", "Cs", "Mn", "Me"})
 """The categories of what is left out: controls, formats such as the zero-width space, accents."""
 _ODD: Final = re.compile(r"[^\t\n\r -~]")
 _ESCAPE: Final = re.compile(
-    r"\\+(?:u([0-9A-Fa-f]{4})|x([0-9A-Fa-f]{2})|([nrtbf\"'/]))|%([0-9A-Fa-f]{2})"
+    r"\\{1,15}(?:u([0-9A-Fa-f]{4})|x([0-9A-Fa-f]{2})|([nrtbf\"'/]))|%([0-9A-Fa-f]{2})"
 )
 _SPACES: Final = {"n": "\n", "r": "\n", "t": "\t", "b": " ", "f": "\n"}
 _MOST: Final = 50_000

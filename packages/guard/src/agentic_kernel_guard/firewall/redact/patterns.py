@@ -90,6 +90,13 @@ def _identity(found: bytes) -> bool:
     return total % 10 == values[9] and any(48 <= byte < 58 for byte in found[:9])
 
 
+_NAMES: Final = (
+    rb"(?i)(?:password|passwd|passphrase|(?:api|secret|access|private)[ _-]?key|client[ _-]?secret"
+    rb"|(?:api|access|refresh|auth|session)[ _-]?token)"
+)
+"""Names before a value without quotes, e.g. in ``api_key=...``."""
+_WORD: Final = rb"""([^\s"',;&<>\\]{4,})"""
+
 PATTERNS: Final = (
     Pattern("key", _compiled(LEFT + rb"(" + rb"|".join(_KEYS) + rb")"), 1),
     Pattern("key", _compiled(LEFT + rb"(sk-[\w-]{16,})"), 1, _random),
@@ -103,6 +110,9 @@ PATTERNS: Final = (
         ),
         1,
     ),
+    Pattern("token", _compiled(rb"""(?i)\bcookie\s{0,3}:\s{0,3}([^\r\n"]{4,})"""), 1),
+    Pattern("password", _compiled(_NAMES + rb"""\s{0,3}=\s{0,3}["'\\]{0,3}""" + _WORD), 1),
+    Pattern("password", _compiled(_NAMES + rb"""\s{0,3}:\s{0,3}""" + _WORD), 1, _random),
     Pattern(
         "password",
         _compiled(rb"""[A-Za-z][A-Za-z0-9+.-]{1,30}://[^\s/:@"'<>]{0,200}:([^\s/@"'<>]{1,500})@"""),
@@ -138,7 +148,7 @@ HEAD: Final = _compiled(rb"[A-Za-z]{2}[ \t-]?[0-9]{2}")
 """The start of an IBAN."""
 
 ANY: Final = _compiled(
-    rb"(?i)-----BEGIN|bearer|authorization|@|%40|://|eyJ|ausweis|passport|reisepass"
+    rb"(?i)-----BEGIN|bearer|authorization|cookie|passw|passphrase|key|secret|token|@|%40|://|eyJ|ausweis|passport|reisepass"
     rb"|[0-9](?:[ \t\n\r\-./()_]{0,3}[0-9]){6}|[A-Z]{2}[ \t-]?[0-9]{2}[ \t-]?[A-Z0-9]"
     rb"|[A-Z0-9][0-9A-Z]{8}[0-9]|[A-Za-z0-9]{2,}[\W_][\w+/=-]{10,}|[\w+/=-]{18,}"
 )

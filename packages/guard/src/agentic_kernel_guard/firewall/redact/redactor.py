@@ -13,6 +13,7 @@ from agentic_kernel import InvalidValue
 from agentic_kernel_engine.edges import names
 
 from . import folding
+from .assignments import assignments
 from .finding import spans
 from .stream import RedactorStream
 
@@ -26,9 +27,18 @@ SECRET_FIELDS: Final = frozenset({
     "password", "passwd", "passphrase", "secret", "client_secret", "api_key", "api_token",
     "access_key", "access_token", "refresh_token", "id_token", "auth_token", "session_token",
     "private_key", "secret_key", "aws_secret_access_key", "authorization", "proxy_authorization",
-    "cookie", "set_cookie",
+    "cookie", "set_cookie", "token",
 })  # fmt: skip
 """Fields whose values are replaced, whatever they are. Case and marks in a name do not count."""
+ENDINGS: Final = frozenset({
+    "password", "passwd", "passphrase", "api_key", "api_token", "access_key", "access_token",
+    "refresh_token", "auth_token", "session_token", "private_key", "secret_key", "client_secret",
+    "set_cookie",
+})  # fmt: skip
+"""Those of `SECRET_FIELDS` that also count at the end of a longer name, e.g. ``db_password``."""
+LONGEST_NAME: Final = 1_000
+"""The most characters of a field's name that is looked at. The value of a longer one is hidden."""
+_ENDINGS: Final = frozenset(map(folding.name, ENDINGS))
 DEEPEST: Final = 100
 """The deepest value that is looked at."""
 NESTED: Final = 8
@@ -62,7 +72,9 @@ class Redactor:
             raise InvalidValue(
                 "shows", f"has {kind!a:.60}; use some of {', '.join(sorted(PERSONAL))}"
             )
+        self._ends = tuple(self._fields & _ENDINGS)
         self._names: dict[str, tuple[str, int, bool]] = {}
+        self._hides: dict[str, bool] = {}
 
     def hiding(self, fields: Iterable[str]) -> Redactor:
         """A redactor that also replaces the values of these fields."""
@@ -73,14 +85,21 @@ class Redactor:
 
     def hides(self, field: str) -> bool:
         """True if the values of a field are replaced."""
-        known = self._names.get(field)
-        return folding.name(field) in self._fields if known is None else known[2]
+        known = self._hides.get(field)
+        if known is None:
+            known = len(field) > LONGEST_NAME or any(
+                name in self._fields or name.endswith(self._ends)
+                for name in map(folding.name, field.split("."))
+            )
+            if len(self._hides) < _REMEMBERED and len(field) <= 256:
+                self._hides[field] = known
+        return known
 
     def field(self, name: str) -> tuple[str, int, bool]:
         """A field's name without secrets, how many were in it, and True if its value is hidden."""
         known = self._names.get(name)
         if known is None:
-            known = (*self._inline(name), folding.name(name) in self._fields)
+            known = (*self._inline(name), self.hides(name))
             if len(self._names) < _REMEMBERED and len(name) <= 256:
                 self._names[name] = known
         return known
@@ -119,7 +138,8 @@ class Redactor:
         return RedactorStream(self._shows)
 
     def _inline(self, text: str) -> tuple[str, int]:
-        found = spans(text, self._shows)
+        fields = assignments(text, self.hides) if ":" in text else ()
+        found = spans(text, self._shows, fields)
         if not found:
             return text, 0
         parts: list[str] = []
@@ -168,8 +188,13 @@ class Redactor:
         return json.dumps(made, ensure_ascii=False), count
 
     def _value(self, value: Any, depth: int, nested: int) -> tuple[Any, int]:
-        if value is None or isinstance(value, (bool, float)):
+        if value is None or isinstance(value, bool):
             return value, 0
+        if isinstance(value, float):
+            # A card may come as 4111111111111111.0; a shorter number is no whole one.
+            whole = 10**10 <= abs(value) < 10**17
+            said, count = self._inline(str(float(value))) if whole else ("", 0)
+            return (said, count) if count else (value, 0)
         if isinstance(value, str):
             return self._text(str.__str__(value), depth, nested)
         if isinstance(value, (int, Decimal)):
@@ -184,7 +209,12 @@ class Redactor:
         if type(value) is dict or isinstance(value, Mapping):
             return self._mapping(value, depth, nested)
         if isinstance(value, (list, tuple, set, frozenset)):
-            parts = [self._value(each, depth + 1, nested) for each in value]
+            names: Any = getattr(value, "_fields", None) if isinstance(value, tuple) else None
+            hides = self._hidden_of(names, len(value))
+            parts = [
+                (HIDDEN, 1) if hidden else self._value(each, depth + 1, nested)
+                for each, hidden in zip(value, hides, strict=True)
+            ]
             count = sum(each for _, each in parts)
             if not count:
                 return value, 0
@@ -192,6 +222,20 @@ class Redactor:
             kind = next(each for each in kinds if isinstance(value, each))
             return kind(part for part, _ in parts), count
         return f"[{type(value).__name__}]", 1
+
+    def _hidden_of(self, names: Any, count: int) -> Iterable[bool]:
+        """True for each part of a named tuple whose value is hidden."""
+        if not isinstance(names, tuple) or len(names) != count:
+            return (False,) * count
+        return [isinstance(name, str) and self.hides(name) for name in names]
+
+    def _hides_key(self, key: object) -> bool:
+        """True if a key of another type than text names a hidden field."""
+        if isinstance(key, (tuple, frozenset)):
+            return any(self._hides_key(part) for part in key)
+        if isinstance(key, bytes):
+            key = key.decode("utf-8", "replace")
+        return isinstance(key, str) and self.hides(key)
 
     def _number(self, value: int | Decimal) -> tuple[str, int]:
         if isinstance(value, int) and (
@@ -221,6 +265,7 @@ class Redactor:
                 name, count, hidden = self.field(key)
             elif isinstance(key, (bytes, tuple, frozenset, int)):
                 name, count = self._value(key, depth + 1, nested)
+                hidden = self._hides_key(key)
             part, more = (HIDDEN, 1) if hidden else self._value(each, depth + 1, nested)
             made[free(name, made, taken)] = part
             total += count + more
