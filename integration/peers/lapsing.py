@@ -16,14 +16,16 @@ class LapsingServer(FaultyServer):
     request is fast enough: llama.cpp's behind every stream.
     """
 
-    def __init__(self, *, answers: int = 1) -> None:
+    def __init__(self, *, answers: int = 1, name: str = "") -> None:
         """Nothing is started yet.
 
         Args:
             answers: How many requests each connection answers.
+            name: Its name, in the header ``Server``; empty for none.
         """
         super().__init__("closed")
         self._answers = answers
+        self._headers = [("Server", name.encode())] if name else []
 
     def _converse(self, connection: socket.socket) -> None:
         with contextlib.suppress(OSError), connection.makefile("rb") as stream:
@@ -35,7 +37,7 @@ class LapsingServer(FaultyServer):
                 self._receive(request)
                 exchange = Exchange(request, wire, connection, self._hold)
                 exchange.keeps = True
-                exchange.answer(exchange.good())
+                exchange.answer(exchange.good(), 200, None, *self._headers)
             last = read_request(stream)
             if last is not None:
                 self._receive(last)

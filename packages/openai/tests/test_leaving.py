@@ -127,6 +127,16 @@ async def test_a_request_that_the_server_has_read_is_not_sent_again(api: str, st
 
 
 @every_api
+async def test_a_connection_that_llama_cpp_would_close_is_not_used_again(api: str) -> None:
+    """Its server closes each connection after a stream, and says that it keeps it."""
+    with LapsingServer(name="llama.cpp") as server:
+        async with planning(api, server.url) as planner:
+            for _ in range(3):
+                assert (await ask(planner, without_tools()))[1].actions == WELL
+    assert (server.accepted, len(server.requests)) == (3, 3)
+
+
+@every_api
 async def test_a_request_on_a_new_connection_is_sent_once(api: str) -> None:
     with LapsingServer(answers=0) as server:
         async with planning(api, server.url) as planner:

@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import Any
 
 from agentic_kernel import CannotStart, InvalidValue
-from agentic_kernel_engine.providers import SDKClient, key_problem
+from agentic_kernel_engine.providers import SDKClient, http_client, key_problem
 
 
 class Client(SDKClient):
@@ -27,9 +27,10 @@ class Client(SDKClient):
 
     def make(self) -> Any:
         """See `SDKClient`."""
+        import httpx2
         from anthropic import AnthropicError, AsyncAnthropic
 
-        http = self.http_client()
+        http = http_client(httpx2, self.timeout)
         given: Any = self.given
         try:
             client = AsyncAnthropic(**given, timeout=http.timeout, max_retries=0, http_client=http)

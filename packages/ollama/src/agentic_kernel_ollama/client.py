@@ -44,9 +44,10 @@ class Client(SDKClient):
 
     def make(self) -> Any:
         """See `SDKClient`."""
+        import httpx
         from ollama import AsyncClient
 
-        options = http_options(import_module(self.http), self.timeout)
+        options = http_options(httpx, self.timeout)
         if self.given["api_key"] is not None:
             options["headers"]["Authorization"] = f"Bearer {self.given['api_key']}"
         return AsyncClient(self.given["host"], **options)

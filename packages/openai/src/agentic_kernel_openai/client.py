@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import Any
 
 from agentic_kernel import InvalidValue
-from agentic_kernel_engine.providers import SDKClient
+from agentic_kernel_engine.providers import SDKClient, http_client
 
 
 class Client(SDKClient):
@@ -25,8 +25,9 @@ class Client(SDKClient):
 
     def make(self) -> Any:
         """See `SDKClient`."""
+        import httpx2
         from openai import AsyncOpenAI
 
-        http = self.http_client()
+        http = http_client(httpx2, self.timeout)
         given: Any = self.given
         return AsyncOpenAI(**given, timeout=http.timeout, max_retries=0, http_client=http)

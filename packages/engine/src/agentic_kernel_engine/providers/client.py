@@ -15,7 +15,6 @@ from agentic_kernel import CannotStart, InvalidValue
 from .edges import address_problem, key_problem
 from .logs import mask
 from .secrets import Secrets, keys_in, secrets_of
-from .transport import http_client
 
 
 class SDKClient(ABC):
@@ -112,7 +111,7 @@ class SDKClient(ABC):
 
     @abstractmethod
     def make(self) -> Any:
-        """Return a new client on `http_client`.
+        """Return a new client on `transport.http_client`.
 
         Raises:
             CannotStart: The SDK finds no key.
@@ -130,10 +129,6 @@ class SDKClient(ABC):
     def address_problem(self, address: Any) -> str:
         """Return the fault of an address, or an empty string."""
         return address_problem(address)
-
-    def http_client(self) -> Any:
-        """Return a new HTTP client of the SDK's library."""
-        return http_client(import_module(self.http), self.timeout)
 
     def check_environment(self) -> None:
         """Refuse a missing or bad key, and a bad address, before the SDK reads them.

@@ -23,6 +23,9 @@ KEPT_SECONDS: Final = 4.0
 request that is sent at that moment is lost."""
 MAX_BYTES: Final = 64 * 2**20
 """The most bytes of one response."""
+CLOSING: Final = ("llama.cpp",)
+"""Servers that promise to keep a connection, and close it after a streamed answer without notice.
+The next request could be on its way already, and looks like one that the server has read."""
 _SEPARATOR: Final = re.compile(rb"\xc2\x85|\xe2\x80[\xa8\xa9]")
 
 
@@ -86,6 +89,8 @@ async def _guard(bounded: type[Bounded], response: Any) -> None:
             "uncompressed one; turn off compression on the server or its proxy"
         )
     response.stream = bounded(response.stream)
+    if response.headers.get("server") in CLOSING and "transfer-encoding" in response.headers:
+        response.stream.connection = response.extensions.get("network_stream")
 
 
 class Bounded:
@@ -95,6 +100,9 @@ class Bounded:
     SDKs, U+0085, U+2028 and U+2029 also end a line, but JSON allows them within a string. So they
     are replaced by their JSON escapes.
     """
+
+    connection: Any = None
+    """The connection to close after the body; None to keep it for the next request."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -115,7 +123,12 @@ class Bounded:
             yield _SEPARATOR.sub(_escape, bytes(begun))
 
     async def aclose(self) -> None:
-        await self._stream.aclose()
+        try:
+            if self.connection is not None:
+                # Before the pool has the connection back, so that no other request gets it.
+                await self.connection.aclose()
+        finally:
+            await self._stream.aclose()
 
 
 def _escape(found: re.Match[bytes]) -> bytes:
