@@ -19,7 +19,7 @@ from agentic_kernel import Task
 from agentic_kernel_conformance import Fail, Script, SubstrateWork
 from agentic_kernel_conformance.substrate_script import described
 from agentic_kernel_engine import Event, Loop
-from agentic_kernel_engine.loop import Context, FinalAnswer, Plan, Thought, ToolCall
+from agentic_kernel_engine.loop import Action, Context, FinalAnswer, Plan, Thought, ToolCall
 from agentic_kernel_engine.plans.plan import Delta
 from agentic_kernel_engine.plans.transcript import UserMessage
 from agentic_kernel_engine.seams import Tool
@@ -106,8 +106,7 @@ class Guided(Following):
         async for item in self._planner.plan(asked):
             if isinstance(item, Plan):
                 (made,) = item.actions
-                said = made.output if isinstance(made, FinalAnswer) else made.arguments["token"]
-                item = msgspec.structs.replace(item, actions=(_meant(action, said),))
+                item = msgspec.structs.replace(item, actions=(_meant(action, _said(made)),))
             yield item
 
 
@@ -119,6 +118,14 @@ def _choice(action: Any) -> tuple[list[Tool], Any]:
         shown = Tool("mark", mark.handler, description="Make a mark.", input_schema=schema)
         return [shown], action.arguments["token"]
     return [], action.text if isinstance(action, Thought) else action.output
+
+
+def _said(made: Action) -> Any:
+    """The token, the text or the result that the model gave."""
+    if isinstance(made, FinalAnswer):
+        return made.output
+    assert isinstance(made, ToolCall), made
+    return made.arguments["token"]
 
 
 def _meant(action: Any, said: Any) -> Any:
