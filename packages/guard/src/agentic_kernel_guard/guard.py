@@ -333,7 +333,7 @@ class Guard:
             NotShown: The call has run, and its result cannot be shown in this mode.
             ResultGone: It has run before, and its result is not kept for what may be seen now.
         """
-        seconds(timeout, "timeout")
+        seconds(timeout, "timeout", zero=False)
         claims = self._opened(token)
         if (claims.sub, claims.ten) != (principal.name, principal.tenant):
             raise TokenRefused("principal", "the token is another principal's; ask for your own")
