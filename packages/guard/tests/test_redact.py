@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import random
 import sys
-from collections import namedtuple
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given
@@ -283,12 +282,17 @@ def test_the_value_of_a_field_is_hidden_in_a_text_that_is_json_in_part(text: str
     assert count == 1
 
 
+class Row(NamedTuple):
+    user: str
+    password: str
+
+
 @pytest.mark.parametrize(
     "value",
     [
         {b"password": "hunter2secret"},
         {("a", "password"): "hunter2secret"},
-        namedtuple("Row", "user password")("u", "hunter2secret"),
+        Row("u", "hunter2secret"),
         {"X-Api-Key": "hunter2secret"},
         {"x.password": "hunter2secret"},
         {"db_password": "hunter2secret"},

@@ -12,6 +12,7 @@ import msgspec
 from agentic_kernel_engine import Principal
 
 from .errors import GuardError
+from .firewall.plain import whole
 from .firewall.raw import RawResult
 from .policy import Constraints
 from .stores.port import GuardStore, Kept
@@ -91,10 +92,11 @@ def kept(
     task: str = "",
 ) -> Kept | None:  # fmt: skip
     """What to keep of a result; None if it cannot be written as JSON."""
-    stored = Stored(
-        raw.value, raw.driver, raw.source, capability, constraints.as_json(), task, raw.failed
-    )
+    limits = constraints.as_json()
     try:
+        stored = Stored(
+            whole(raw.value), raw.driver, raw.source, capability, limits, task, raw.failed
+        )
         body = msgspec.json.encode(stored).decode()
     except (TypeError, ValueError, RecursionError):
         return None

@@ -24,13 +24,41 @@ _BYTES: Final = (bytes, bytearray, memoryview)
 def rows_of(value: Any) -> list[Any]:
     """The rows of a result: the items of a list, tuple or set; any other value is one row.
 
-    The items of a set come in the order of their texts, so that equal results look equal.
+    The items of a set come in the order of their texts, so that equal results look equal. A named
+    tuple is one row, with fields.
     """
+    value = unnamed(value)
     if isinstance(value, (set, frozenset)):
         return sorted(value, key=lambda each: (type(each).__name__, repr(each)))
     if isinstance(value, (list, tuple)):
-        return list(value)
+        return [unnamed(each) for each in value]
     return [value]
+
+
+def unnamed(value: Any) -> Any:
+    """A named tuple as a dict of its fields; any other value unchanged."""
+    names = getattr(type(value), "_fields", None) if isinstance(value, tuple) else None
+    if type(names) is tuple and len(names) == len(value):
+        return dict(zip(names, value, strict=True))
+    return value
+
+
+def whole(value: Any) -> Any:
+    """All of a value, its names and bytes in the forms that a frame shows, so that JSON has them.
+
+    Raises:
+        RecursionError: The value is too deep, or has itself as a part.
+    """
+    value = unnamed(value)
+    if isinstance(value, Mapping):
+        made: dict[str, Any] = {}
+        taken: dict[Any, int] = {}
+        for key, each in value.items():
+            made[free(name_of(key), made, taken)] = whole(each)
+        return made
+    if isinstance(value, _SEQUENCES):
+        return [whole(each) for each in rows_of(value)]
+    return scalar(value) if isinstance(value, _BYTES) else value
 
 
 def named(rows: list[Any]) -> tuple[list[Any], list[str]]:
@@ -147,6 +175,7 @@ class Cutter:
             where: The field that the value stands in.
             depth: The number of containers around the parts of the value, its own included.
         """
+        value = unnamed(value)
         if type(value) is dict or isinstance(value, Mapping):
             if depth > self._budgets.depth:
                 self.cut("depth", 0, 1, where)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
@@ -46,6 +47,7 @@ NESTED: Final = 8
 TAIL: Final = 1_024
 """The characters at the end of a beginning that may hold a part of a secret."""
 _REMEMBERED: Final = 4_096
+_NUMBERED: Final = re.compile(r"(?: \([0-9]+\))+\Z")
 _OPEN: Final = {"{": "}", "[": "]", '"': '"'}
 
 
@@ -87,9 +89,11 @@ class Redactor:
         """True if the values of a field are replaced."""
         known = self._hides.get(field)
         if known is None:
+            # A name that was taken has a number from `free`, and is the field's name all the same.
             known = len(field) > LONGEST_NAME or any(
                 name in self._fields or name.endswith(self._ends)
-                for name in map(folding.name, field.split("."))
+                for each in {field, _NUMBERED.sub("", field)}
+                for name in map(folding.name, each.split("."))
             )
             if len(self._hides) < _REMEMBERED and len(field) <= 256:
                 self._hides[field] = known
