@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -17,18 +18,22 @@ from agentic_kernel_guard import (
     ApprovalRefused,
     CapabilityRequest,
     Denied,
+    Guard,
     GuardedTools,
     Indeterminate,
+    InMemoryDriver,
     Key,
     Keyring,
+    Registry,
     RulePolicy,
+    StaticRouter,
 )
 from agentic_kernel_guard.approvals import LONGEST, MOST_OPEN, WAITS, decide, pending
 from agentic_kernel_guard.loop.tools import APPROVAL_NEEDED
 from agentic_kernel_guard.rules import parse
 from agentic_kernel_guard.stores import GuardStore, SQLiteGuardStore
 
-from .guards import ANN, BOB, KEYS, SECRET, WHY, World
+from .guards import ANN, BOB, KEYS, SECRET, SPECS, WHY, World
 
 RULES = """version: 1
 rules:
@@ -112,6 +117,44 @@ async def test_calls_at_once_run_an_approved_action_once(store: GuardStore) -> N
     assert sum(not isinstance(each, Exception) for each in found) >= 1
     for each in found:
         assert not isinstance(each, Exception) or isinstance(each, (Indeterminate, ApprovalNeeded))
+
+
+async def test_an_approval_of_a_call_that_may_be_repeated_is_for_one_call_as_well(
+    store: GuardStore,
+) -> None:
+    world = ruled(store)
+    specs = [replace(spec, idempotent=True) for spec in SPECS]
+    began, ends, calls = asyncio.Event(), asyncio.Event(), list[int]()
+
+    async def purge_slowly(id: int) -> str:
+        calls.append(id)
+        began.set()
+        if len(calls) == 1:
+            await ends.wait()
+        return "done"
+
+    driver = InMemoryDriver({"purge": purge_slowly})
+    guard = Guard(
+        Registry(specs), StaticRouter({"crm/purge": [driver]}), policy=RulePolicy(parse(RULES)),
+        store=store, keys=KEYS, resolver=world, clock=lambda: world.now,
+    )  # fmt: skip
+
+    async def granted(number: int) -> str:
+        request = CapabilityRequest("crm/purge", {"id": 1}, ask=True)
+        return await guard.grant_capability(request, ANN, f"{WHY} {number}")
+
+    with pytest.raises(ApprovalNeeded) as needed:
+        await granted(0)
+    await settle(world, needed.value.action)
+    tokens = [await granted(number) for number in range(6)]  # None of them has begun yet.
+    first = asyncio.ensure_future(guard.invoke(tokens[0], ANN, {"id": 1}))
+    await began.wait()
+    for token in tokens[1:]:
+        with pytest.raises(Indeterminate):
+            await guard.invoke(token, ANN, {"id": 1})
+    ends.set()
+    assert (await first) is not None
+    assert calls == [1]
 
 
 async def test_a_refusal_holds_and_its_note_is_read() -> None:

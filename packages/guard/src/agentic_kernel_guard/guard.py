@@ -371,8 +371,10 @@ class Guard:
         begun = await self.store.begin(
             Begin(action, what, claims.chain, claims.exp, spent, now, _written(said))
         )
-        # An answer to a call that changes nothing twice may have been lost in a crash.
-        if begun.state == "known" and not (begun.result is None and spec.repeatable):
+        # An answer to a call that changes nothing twice may have been lost in a crash. But an
+        # approval is for one call, and that may still run.
+        lost = begun.result is None and spec.repeatable and not claims.req
+        if begun.state == "known" and not lost:
             frame = await self._again(begun.result, action, who, response_mode, shown)
             await self._reshown(frame, action, claims.tsk, who, spec)
             return frame
