@@ -14,11 +14,12 @@ import pytest
 import rebuno
 
 from agentic_kernel_engine import MemoryStore
+from agentic_kernel_engine.terms import decoded
 from agentic_kernel_server.observing.logs import JsonLines
 from agentic_kernel_server.routes import ROUTES
 from agentic_kernel_server.serving.composition import Composition
 
-from .clients import agent
+from .clients import agent, runner
 from .fronts import Crowd, fronted
 
 RULES = """version: 1
@@ -122,6 +123,33 @@ async def test_each_call_needs_a_key_with_its_scope(house: House, call: Any) -> 
 def signal(call: Any) -> bool:
     """The scope of a signal depends on its type, so that the call itself asks for none."""
     return bool(call.path.endswith("/signal"))
+
+
+async def test_a_remote_tool_runs_for_the_person_who_made_the_execution(house: House) -> None:
+    @rebuno.tool("sum.add", remote=True)
+    async def add(a: int, b: int) -> Any: ...
+
+    @rebuno.tool("sum.add")
+    def really(a: int, b: int) -> int:
+        """The sum."""
+        return a + b
+
+    async def adding(n: int) -> Any:
+        return await add(a=n, b=1)
+
+    keys = house.crowd.texts
+    async with (
+        rebuno.Client(house.url, api_key=keys["ann"]) as client,
+        runner(house.url, "r1", really, api_key=keys["runner"]),
+        agent(house.url, "swe", adding, api_key=keys["agent"]),
+    ):
+        ended = await client.run_until_complete("swe", {"n": 2})
+    assert (ended.status, ended.output) == ("completed", 3)
+    store = house.parts.server.parts.store
+    for kind in ("execution", "tool"):
+        (record,) = await store.find(kinds=[kind])
+        assert record.realm == "red"
+        assert decoded(record.terms).name == "ann", kind
 
 
 @rebuno.tool("pay")

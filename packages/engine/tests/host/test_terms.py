@@ -489,6 +489,28 @@ async def test_a_form_is_checked(new_task: NewTask, form: Any) -> None:
 # Children
 
 
+@pytest.mark.rule("R19", "R23")
+async def test_a_child_is_bound_to_a_parent_whose_state_this_host_does_not_read(
+    new_task: NewTask,
+) -> None:
+    store = MemoryStore()
+    parent, child, foreign = new_task(), new_task(), new_task()
+    async with (
+        Host(Reader("acme/2", "acme/2"), store, acts_for=everyone(ANN), **BRISK) as above,
+        Host(
+            Reader("acme/child", "acme/child"), store, acts_for=everyone(ANN), claims=False
+        ) as below,
+        Host(Reader(), store, acts_for=everyone(BOB), claims=False) as elsewhere,
+    ):
+        await above.dispatch(parent, principal=ANN)
+        await above.wait(parent.id, PAUSED)
+        assert (await above.record(parent.id)).form == "acme/2"
+        await below.spawn(child, parent.id)
+        assert decoded((await below.record(child.id)).terms).name == "ann"
+        with pytest.raises(CannotStart, match="ann"):
+            await elsewhere.spawn(foreign, parent.id)
+
+
 @pytest.mark.rule("R19")
 @pytest.mark.parametrize("elsewhere", [False, True])
 async def test_children_act_for_their_parents_principal(new_task: NewTask, elsewhere: bool) -> None:

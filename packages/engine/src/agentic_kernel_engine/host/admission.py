@@ -226,9 +226,17 @@ class Admission:
             CannotStart: The Host may not take the Task. A refusal because of a principal is logged
                 once.
         """
+        self._check_form(record)
+        return await self.principal_of(record)
+
+    async def principal_of(self, record: Record) -> Principal:
+        """The principal of a stored Task that this Host need not be able to run.
+
+        Raises:
+            CannotStart: The Task is of a realm or a principal that this Host does not act for.
+        """
         task_id = record.task.id
         self._check_realm(record.realm, task_id)
-        self._check_form(record)
         try:
             bound = terms.decoded(record.terms)
             who = (bound.name, bound.tenant) if bound.bound else await self._of_older(record)

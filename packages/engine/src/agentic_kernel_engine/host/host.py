@@ -260,7 +260,7 @@ class Host(Decisions, Queries):
         if principal is None:
             above = (await self.store.load_many([parent])).get(parent)
             if above is not None and above.terms is not None:
-                principal = await self._live.admission.admit(above)
+                principal = await self._live.admission.principal_of(above)
         bound = await self._live.admission.bind(principal, limits, task.id, grant)
         await self._join()
         seat = self._live.seat(task.id, parent)
