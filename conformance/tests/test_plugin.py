@@ -185,7 +185,8 @@ def test_the_report_is_written_as_json_and_markdown(pytester: pytest.Pytester, n
     assert row["features"] == {
         "durable": False, "processes": False, "threads": False, "leases": False,
         "holdable": False, "damageable": False, "cuttable": False, "weighed": False,
-        "counted": False, "synced": False,
+        "counted": False, "synced": False, "failable": False, "reads_older": False,
+        "refuses_newer": False,
     }  # fmt: skip
     assert (row["total"], row["passed"], row["closed"], row["failed"]) == (_ALL, 1, 1, 0)
     assert row["not_run"] == _ALL - 2

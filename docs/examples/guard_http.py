@@ -66,7 +66,7 @@ async def main(place: str) -> None:
         keys=Keyring([Key("k1", secrets.token_bytes(32))]),
         resolver=Principals([ann]),
     )
-    arguments = {"customer": "../admin", "page": 2}
+    arguments = {"customer": "eva/son", "page": 2}
     token = await guard.grant_capability(CapabilityRequest("shop/orders", arguments), ann)
     frame = await guard.invoke(token, ann, arguments, "table")
     assert frame is not None

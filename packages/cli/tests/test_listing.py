@@ -144,7 +144,7 @@ class Screen(rendering.Paper):
 def shown(width: int, *records: Record, lost: tuple[str, ...] = ()) -> list[str]:
     screen = Screen(width)
     with screen.capture() as captured:
-        rows.show(screen, records, lost)
+        rows.show(screen, records, lost, NOW)
     return captured.get().splitlines()
 
 

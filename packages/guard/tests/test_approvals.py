@@ -24,11 +24,14 @@ from agentic_kernel_guard import (
     InMemoryDriver,
     Key,
     Keyring,
+    Redactor,
     Registry,
     RulePolicy,
     StaticRouter,
 )
 from agentic_kernel_guard.approvals import LONGEST, MOST_OPEN, WAITS, decide, pending
+from agentic_kernel_guard.guard import _action_of
+from agentic_kernel_guard.ids import new_id
 from agentic_kernel_guard.loop.tools import APPROVAL_NEEDED
 from agentic_kernel_guard.rules import parse
 from agentic_kernel_guard.stores import GuardStore, SQLiteGuardStore
@@ -155,6 +158,14 @@ async def test_an_approval_of_a_call_that_may_be_repeated_is_for_one_call_as_wel
     ends.set()
     assert (await first) is not None
     assert calls == [1]
+
+
+async def test_no_id_is_taken_for_a_card_or_a_phone() -> None:
+    """Messages are redacted, and a person needs the whole id from them."""
+    redactor = Redactor()
+    for _ in range(300):
+        for made in (new_id("q"), _action_of("ann", "acme", new_id("a"))):
+            assert redactor.text(f"waits for an approval: request {made}")[1] == 0
 
 
 async def test_a_refusal_holds_and_its_note_is_read() -> None:

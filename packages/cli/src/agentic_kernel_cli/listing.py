@@ -90,7 +90,7 @@ def list_tasks(
         for each in damaged:
             rendering.unreadable_line(each)
         return 0
-    rows.show(rendering.Paper(), listed.records, listed.lost)
+    rows.show(rendering.Paper(), listed.records, listed.lost, datetime.now(UTC))
     if not listed.records and not damaged:
         where = label(str(called.place))
         _note(f"no Task in {where} fits" if chosen or after else f"no Tasks in {where} yet")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final
 
 import typer
@@ -26,13 +26,14 @@ _LONGEST: Final = 200
 _UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 
 
-def show(console: Console, records: Sequence[Record], lost: Collection[str]) -> None:
+def show(console: Console, records: Sequence[Record], lost: Collection[str], now: datetime) -> None:
     """Print the Tasks: in a terminal children stand below their parents, and no id is cut.
 
     Args:
         console: The console; if it is no terminal, each Task is one line of values between tabs.
         records: The Tasks, newest first.
         lost: The ids of those that no living process runs.
+        now: The moment from which the times are told.
     """
     if not records:
         return
@@ -41,10 +42,9 @@ def show(console: Console, records: Sequence[Record], lost: Collection[str]) -> 
             typer.echo("\t".join(_values(record, lost)))
         return
     if console.width >= WIDE:
-        for told in _lines(records, lost, console.width):
+        for told in _lines(records, lost, now, console.width):
             console.print(told, soft_wrap=True)
         return
-    now = datetime.now(UTC)
     for record, depth in _families(records):
         task = record.task
         head = Text(_indented(task.id, depth))
@@ -56,9 +56,10 @@ def show(console: Console, records: Sequence[Record], lost: Collection[str]) -> 
             console.print(Text(f"{'  ' * depth}  {rest}"), no_wrap=True, overflow="ellipsis")
 
 
-def _lines(records: Sequence[Record], lost: Collection[str], width: int) -> Iterator[Text]:
+def _lines(
+    records: Sequence[Record], lost: Collection[str], now: datetime, width: int
+) -> Iterator[Text]:
     """One line for each Task, and the names of the columns above."""
-    now = datetime.now(UTC)
     rows = [tuple(Text(name, "bold") for name in COLUMNS)]
     for record, depth in _families(records):
         task = record.task

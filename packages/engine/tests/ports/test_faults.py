@@ -213,5 +213,6 @@ def raw_logs(source: str) -> Iterator[int]:
         if not isinstance(call.func.value, ast.Name) or call.func.value.id != "_log":
             continue
         named = {each.id for each in call.args if isinstance(each, ast.Name)}
-        if call.func.attr == "exception" or call.keywords or named & caught:
+        keywords = {each.arg for each in call.keywords} - {"extra"}  # Fields of a structured log.
+        if call.func.attr == "exception" or keywords or named & caught:
             yield call.lineno

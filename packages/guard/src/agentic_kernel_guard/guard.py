@@ -9,7 +9,6 @@ from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import wraps
-from secrets import token_hex
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 import msgspec
@@ -35,6 +34,7 @@ from .grants import (
     bound,
     check_arguments,
 )
+from .ids import lettered, new_id
 from .policy import Constraints, Decision, GuardRules, Request
 from .ports import Routes, Shows
 from .principals import AsGiven, Resolver, resolved
@@ -211,7 +211,7 @@ class Guard:
         who = await resolved(self._resolver, principal)
         asked = await self._tainted(self._asked(request, spec, who, justification), request.task)
         now = self._now()
-        action = f"g_{token_hex(16)}"
+        action = new_id("g")
         decision, _ = await self._decided(asked)
         if dig is None:
             decision = self._left_open(asked, decision)
@@ -235,7 +235,7 @@ class Guard:
             iss=self._name, aud=self._name, sub=who.name, ten=who.tenant, cap=spec.name,
             op=spec.operation, dig=dig, pat=pat, con=decision.constraints.as_json(),
             tsk=request.task, key=request.key, iat=now, nbf=now, exp=until,
-            jti=f"t_{token_hex(16)}", uses=request.uses, par=(), why=justification,
+            jti=new_id("t"), uses=request.uses, par=(), why=justification,
             agt=request.agent, lab=dict(request.labels), apv=by, req=asking,
             stp=request.step_count, dur=request.duration_ms,
         )  # fmt: skip
@@ -276,11 +276,11 @@ class Guard:
         con = con if narrower.constraints is None else con.narrowed(narrower.constraints)
         child = msgspec.structs.replace(
             parent, dig=dig, pat=pat, uses=uses, exp=exp, iat=now, nbf=max(parent.nbf, now),
-            con=con.as_json(), jti=f"t_{token_hex(16)}", par=parent.chain,
+            con=con.as_json(), jti=new_id("t"), par=parent.chain,
         )  # fmt: skip
         made = mint(child, self._keys)
         entry = {
-            "action": f"g_{token_hex(16)}", "kind": "attenuated", "at": now,
+            "action": new_id("g"), "kind": "attenuated", "at": now,
             "principal": child.sub, "tenant": child.ten, "capability": child.cap,
             "operation": child.op, "token": child.jti, "parent": parent.jti,
         }  # fmt: skip
@@ -295,7 +295,7 @@ class Guard:
         """
         claims = self._opened(token)
         entry = {
-            "action": f"r_{token_hex(16)}", "kind": "revoked", "at": self._now(),
+            "action": new_id("r"), "kind": "revoked", "at": self._now(),
             "principal": claims.sub, "tenant": claims.ten, "capability": claims.cap,
             "operation": claims.op, "token": claims.jti,
         }  # fmt: skip
@@ -477,7 +477,7 @@ class Guard:
             return show.frame(raw, mode="table", constraints=limits, handle=handle)
 
         frame = await _off_the_loop(made, stored.value)
-        entry = self._entry(f"x_{token_hex(16)}", "expanded", now, who, spec)
+        entry = self._entry(new_id("x"), "expanded", now, who, spec)
         # The id of a handle opens it; the trace has its digest.
         entry["handle"] = hashlib.sha256(handle.encode()).hexdigest()
         await self.store.append(_written(entry), self._saw(frame, task or stored.task, who))
@@ -517,7 +517,7 @@ class Guard:
             approvers=rule.approvers,
         )  # fmt: skip
         try:
-            wanted = approvals.new_request(f"q_{token_hex(16)}", call, rule, now)
+            wanted = approvals.new_request(new_id("q"), call, rule, now)
         except approvals.ApprovalRefused as error:
             await self.store.append(_written({**said, "kind": "denied", "reason": error.message}))
             raise Denied(error.message, said["action"], decision) from error
@@ -740,12 +740,12 @@ class Guard:
         """Remember that a run, perhaps another one than before, sees a recorded frame."""
         seen = self._saw(frame, task, who)
         if seen is not None:
-            entry = self._entry(f"y_{token_hex(16)}", "repeated", self._now(), who, spec, task=task)
+            entry = self._entry(new_id("y"), "repeated", self._now(), who, spec, task=task)
             await self.store.append(_written({**entry, "of": action}), seen)
 
     async def _denied(self, said: dict[str, Any], decision: Decision) -> Denied:
         """Record a denial of an action; the error to raise."""
-        action = f"d_{token_hex(16)}"
+        action = new_id("d")
         entry = {**said, "kind": "denied", "action": action, "of": said["action"]}
         await self.store.append(_written(entry))
         return Denied(said["reason"], action, decision)
@@ -894,12 +894,12 @@ def _action(claims: Claims) -> str:
     if claims.req:
         return claims.req
     if not claims.key:
-        return f"a_{token_hex(16)}"
+        return new_id("a")
     return _action_of(claims.sub, claims.ten, claims.key)
 
 
 def _action_of(name: str, tenant: str, key: str) -> str:
-    return f"k_{digest([name, tenant, key])[:40]}"
+    return f"k_{lettered(digest([name, tenant, key])[:40])}"
 
 
 def _print(name: str, tenant: str, spec: CapabilitySpec, given: str) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any
 
 from agentic_kernel_engine import Host, Store
+from agentic_kernel_engine.faults import log
 
 from .ports import Decide, Measure
 from .settings import Settings
@@ -69,8 +70,8 @@ class Parts:
 
     def _done(self, task: asyncio.Task[Any]) -> None:
         self._background.discard(task)
-        if not task.cancelled() and task.exception() is not None:
-            _log.error("work in the background failed", exc_info=task.exception())
+        if not task.cancelled() and (fault := task.exception()) is not None:
+            log(_log, fault, "work in the background failed")
 
     async def stop(self) -> None:
         """Cancel the work in the background."""

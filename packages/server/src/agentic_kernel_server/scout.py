@@ -15,6 +15,7 @@ from typing import Final
 
 from agentic_kernel import KernelError, TaskStatus
 from agentic_kernel_engine import Record
+from agentic_kernel_engine.faults import log, said
 
 from .agents.consumers import Consumer, Key
 from .executions import requests as r
@@ -68,9 +69,11 @@ class Scout:
                         before = datetime.now(UTC) - timedelta(seconds=parts.settings.retention)
                         await parts.store.prune(before)
                 except KernelError as fault:
-                    _log.warning("the store could not be searched and is tried again: %s", fault)
-                except Exception:
-                    _log.exception("a look of the server failed; it looks again")
+                    _log.warning(
+                        "the store could not be searched and is tried again: %s", said(fault)
+                    )
+                except Exception as fault:
+                    log(_log, fault, "a look of the server failed; it looks again")
                 try:
                     async with asyncio.timeout(parts.settings.interval):
                         await self._heard.wait()
@@ -118,7 +121,7 @@ class Scout:
                 self._wants_job(record) if task.runtime_kind == TOOL_KIND else (self._wants(record))
             )
         except ValueError as damage:
-            _log.warning("the state of %s cannot be read: %s", task.id, damage)
+            _log.warning("the state of %s cannot be read: %s", task.id, said(damage))
             return
         if wanted:
             self._seen.pop(task.id, None)

@@ -24,6 +24,7 @@ import msgspec
 from agentic_kernel import CannotStart, InvalidValue, KernelError
 from agentic_kernel.frozen import shown
 from agentic_kernel_engine import Principal
+from agentic_kernel_engine.faults import said
 from agentic_kernel_engine.loop import NO_THREAD, TIMEOUT, Observation, ToolCall
 from agentic_kernel_engine.seams import Invocation, Tool, ToolContext, ToolRegistry, perform
 
@@ -196,7 +197,7 @@ class ToolRunner:
         try:
             job = msgspec.json.decode(data, type=Job)
         except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-            _log.error("a job cannot be read, and waits for its deadline: %s", error)
+            _log.error("a job cannot be read, and waits for its deadline: %s", said(error))
             return
         key = job.id, job.attempt
         if key in self._running:
@@ -248,7 +249,7 @@ class ToolRunner:
                 await self._post(f"{self._place}/results", body)
                 return
             except RunnerRefused as error:
-                _log.warning("the result of step %s was refused: %s", job.step_id, error)
+                _log.warning("the result of step %s was refused: %s", job.step_id, said(error))
                 return
             except httpx.HTTPError as error:
                 _log.warning("the result of step %s: %s", job.step_id, _kind(error))

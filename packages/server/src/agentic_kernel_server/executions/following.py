@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from agentic_kernel import CannotStart, KernelError, Task, TaskExists, TaskNotFound, TaskStatus
 from agentic_kernel_engine import StoreError
+from agentic_kernel_engine.faults import said
 
 from ..identity import tool_name
 from ..mailbox import Mailbox
@@ -102,7 +103,7 @@ class Following:
                 self._box.put(ChildEnded(child.id, "fail", error="the step's Task is gone"))
                 return
             except StoreError as fault:
-                _log.warning("step %s cannot be followed yet: %s", child.id, fault)
+                _log.warning("step %s cannot be followed yet: %s", child.id, said(fault))
                 await asyncio.sleep(_AGAIN)
 
     async def _dispatch(self, child: Task) -> None:
@@ -113,7 +114,7 @@ class Following:
             except TaskExists:
                 return
             except (StoreError, CannotStart) as fault:
-                _log.warning("step %s cannot be dispatched yet: %s", child.id, fault)
+                _log.warning("step %s cannot be dispatched yet: %s", child.id, said(fault))
                 await asyncio.sleep(_AGAIN)
 
 
@@ -138,4 +139,4 @@ async def _kill(parts: Parts, task_id: str) -> None:
     except TaskNotFound:
         pass
     except KernelError as fault:
-        _log.warning("step %s could not be cancelled: %s", task_id, fault)
+        _log.warning("step %s could not be cancelled: %s", task_id, said(fault))

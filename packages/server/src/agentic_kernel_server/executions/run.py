@@ -24,6 +24,7 @@ from agentic_kernel_engine import (
     Substrate,
     TaskFailed,
 )
+from agentic_kernel_engine.faults import said
 
 from ..agents.consumers import Consumer, Key
 from ..errors import Refused
@@ -283,7 +284,7 @@ class ExecutionRun:
         except StoreError as fault:
             self._forget()
             if letter.reply is None:
-                _log.warning("execution %s: %s; it is tried again", self._task.id, fault)
+                _log.warning("execution %s: %s; it is tried again", self._task.id, said(fault))
                 await asyncio.sleep(_AGAIN)
                 if entry is None:
                     self.box.again(letter)

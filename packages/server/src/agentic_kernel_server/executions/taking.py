@@ -7,6 +7,7 @@ import logging
 
 from agentic_kernel import KernelError, TaskStatus
 from agentic_kernel_engine import Record
+from agentic_kernel_engine.faults import said
 
 from ..parts import Parts
 from .encoding import KIND
@@ -31,7 +32,7 @@ async def take(parts: Parts, record: Record) -> bool:
         else:
             taken = (await host.claim(task_id)).effect == "claimed"
     except KernelError as refused:
-        _log.debug("%s %s was not taken: %s", record.task.runtime_kind, task_id, refused)
+        _log.debug("%s %s was not taken: %s", record.task.runtime_kind, task_id, said(refused))
         return False
     if taken:
         await asyncio.sleep(0)  # The run begins.

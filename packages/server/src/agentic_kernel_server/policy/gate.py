@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from agentic_kernel_engine import StoreError
+from agentic_kernel_engine.faults import said
 from agentic_kernel_guard.rules import Asked
 
 from ..ports import Ruling, ToolCall
@@ -49,7 +50,7 @@ class Gate:
             policies = read(self._path)
         except PolicyError as error:
             self.problem = str(error)
-            _log.error("%s; the earlier policy stays", error)
+            _log.error("%s; the earlier policy stays", said(error))
             return False
         self._policies, self.problem = policies, ""
         _log.info("the policy %s is in use, with %d rules", ascii(str(self._path)), policies.count)
@@ -87,7 +88,7 @@ class Gate:
             try:
                 spent = await self._rates.spend(f"{owner}\x1f{verdict.counter}", limit)
             except StoreError as error:
-                _log.error("the rate limit of the rule %s: %s", verdict.rule, error)
+                _log.error("the rate limit of the rule %s: %s", verdict.rule, said(error))
                 return Ruling(
                     "deny",
                     f"the rate limit of the rule {verdict.rule} cannot be looked up; try again",

@@ -26,6 +26,7 @@ from agentic_kernel import (
     TaskStatus,
 )
 from agentic_kernel_engine import Job, Principal, Record, StoreError, Substrate
+from agentic_kernel_engine.faults import said
 
 from ..agents.consumers import Consumer
 from ..errors import Refused
@@ -148,7 +149,7 @@ class Registry:
             try:
                 await self._parts.control.complete(task_id, "the stream has ended")
             except (KernelError, asyncio.CancelledError) as fault:
-                _log.debug("the registration %s was not ended: %s", task_id, fault)
+                _log.debug("the registration %s was not ended: %s", task_id, said(fault))
 
     async def declare(self, tenant: str, runner: str, tools: list[str]) -> None:
         """Change what a runner offers, in every process that has a stream of it.

@@ -15,6 +15,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from agentic_kernel import KernelError
+from agentic_kernel_engine.faults import said
 
 from ..security.protocol import GuardedProtocol
 from .composition import Composition, composed
@@ -147,7 +148,7 @@ async def _upkeep(parts: Composition) -> None:
             try:
                 await parts.rates.sweep()
             except KernelError as error:
-                _log.warning("the counters of rate limits could not be swept: %s", error)
+                _log.warning("the counters of rate limits could not be swept: %s", said(error))
         await asyncio.sleep(REFRESHED)
 
 

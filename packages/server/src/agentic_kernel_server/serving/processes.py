@@ -22,6 +22,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Final
 
 from agentic_kernel_engine import Store
+from agentic_kernel_engine.faults import said
 
 from ..observing.logs import begin
 from ..policy.files import read
@@ -166,7 +167,7 @@ class _Parent:
         except KeyboardInterrupt:
             code = 130
         except BaseException as error:
-            _log.critical("the process ends: %s", error, extra={"kind": type(error).__name__})
+            _log.critical("the process ends: %s", said(error), extra={"kind": type(error).__name__})
             _log.debug("%s", traceback.format_exc())
         finally:
             # Leave without the parent's clean-up.

@@ -21,6 +21,7 @@ from agentic_kernel_engine import (
     Substrate,
     TaskFailed,
 )
+from agentic_kernel_engine.faults import said
 
 from ..agents.consumers import Key
 from ..errors import Refused
@@ -246,7 +247,7 @@ class ToolRun:
             raise
         except StoreError as fault:
             if letter.reply is None:
-                _log.warning("step %s: %s; it is tried again", self._id, fault)
+                _log.warning("step %s: %s; it is tried again", self._id, said(fault))
                 await asyncio.sleep(_AGAIN)
                 if entry is None:
                     self.box.again(letter)
