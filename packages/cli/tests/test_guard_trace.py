@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -117,12 +118,12 @@ def test_a_cut_and_a_change_are_found(folder: Path) -> None:
     torn.write_text(text[:-20])
     code, said = command("guard", "verify", "--export", str(torn))
     assert (code, "6 entries" in said, "unfinished" in said) == (0, True, True)
-    with sqlite3.connect(place) as db:
+    with closing(sqlite3.connect(place)) as db, db:
         db.execute("DELETE FROM guard_chain WHERE seq = 7")
     assert command("guard", "verify", *store)[0] == 0
     code, said = command("guard", "verify", *store, *against)
     assert (code, "cut off" in said) == (1, True)
-    with sqlite3.connect(place) as db:
+    with closing(sqlite3.connect(place)) as db, db:
         db.execute("UPDATE guard_chain SET body = replace(body, '50', '51') WHERE seq = 2")
     code, said = command("guard", "verify", *store)
     assert (code, "entry 2 was changed" in said) == (1, True)

@@ -6,6 +6,7 @@ import asyncio
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -317,7 +318,7 @@ async def test_processes_append_to_one_chain_also_if_one_is_killed(tmp_path: Pat
 async def test_a_file_that_cannot_be_used_is_refused(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("x" * 5_000)
     newer = tmp_path / "newer"
-    with sqlite3.connect(newer) as connection:
+    with closing(sqlite3.connect(newer)) as connection, connection:
         connection.execute("PRAGMA user_version = 9")
     connection.close()
     for name in ("text", "newer", "no/folder"):
@@ -346,10 +347,10 @@ async def test_no_column_of_the_chain_can_be_changed_unseen(tmp_path: Path) -> N
     for number in range(3):
         await made.append(f'{{"action":"a{number}","kind":"began"}}')
     await made.close()
-    with sqlite3.connect(file) as db:
+    with closing(sqlite3.connect(file)) as db, db:
         columns = [row[1] for row in db.execute("PRAGMA table_info(guard_chain)")]
     for column in columns:
-        with sqlite3.connect(file) as db:
+        with closing(sqlite3.connect(file)) as db, db:
             (before,) = db.execute(f"SELECT {column} FROM guard_chain WHERE seq = 2").fetchone()
             db.execute(f"UPDATE guard_chain SET {column} = '77' WHERE seq = 2")
         changed = SQLiteGuardStore(file)
@@ -357,7 +358,7 @@ async def test_no_column_of_the_chain_can_be_changed_unseen(tmp_path: Path) -> N
         await changed.close()
         with pytest.raises(Broken):
             verify(links)
-        with sqlite3.connect(file) as db:
+        with closing(sqlite3.connect(file)) as db, db:
             db.execute(f"UPDATE guard_chain SET {column} = ? WHERE {column} = '77'", (before,))
 
 
