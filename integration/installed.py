@@ -3,8 +3,9 @@
     python -I installed.py DISTRIBUTION OWN_DISTRIBUTION...
 
 Fails unless what is installed is what is declared, directly or further down, and nothing else; our
-own distributions come from our own wheels; every module imports; and the types are there. It uses
-the standard library only, because nothing else may be in that environment.
+own distributions come from our own wheels; every entry point loads; every module imports, or
+misses a package of a declared extra and says so; and the types are there. It uses the standard
+library only, because nothing else may be in that environment.
 """
 
 from __future__ import annotations
@@ -53,6 +54,12 @@ def declared(root: str, found: dict[str, Distribution]) -> tuple[set[str], set[s
     return may, must
 
 
+def optional(distribution: Distribution) -> set[str]:
+    """The distributions that only an extra brings, as their names are compared."""
+    matches = (_REQUIREMENT.fullmatch(text) for text in distribution.requires or ())
+    return {normal(match[1]) for match in matches if match and "extra" in (match[4] or "")}
+
+
 def main(root: str, own: set[str]) -> None:
     """Examine and print; the first thing that is wrong ends the process with its message."""
     found = {normal(each.metadata["Name"]): each for each in distributions()}
@@ -70,15 +77,28 @@ def main(root: str, own: set[str]) -> None:
     assert package.__file__ is not None
     folder = Path(package.__file__).parent
     assert (folder / "py.typed").is_file(), f"{module_name} has no py.typed"
-    modules = [module_name]
+    for entry in found[root].entry_points:
+        entry.load()
+    modules, waiting = [module_name], []
+    extras = optional(found[root])
     for module in pkgutil.walk_packages([str(folder)], f"{module_name}."):
-        if not module.name.endswith("__main__"):
+        if module.name.endswith("__main__"):
+            continue
+        try:
             importlib.import_module(module.name)
+        except ModuleNotFoundError as error:
+            if normal((error.name or "").partition(".")[0]) not in extras:
+                raise
+            waiting.append(f"{module.name}, for {error.name}")
+        else:
             modules.append(module.name)
 
     company = sorted(f"{name} {found[name].version}" for name in installed - {root})
     print(f"{root} {found[root].version}: {len(modules)} modules import, typed; with it came")
     print("\n".join(f"    {each}" for each in company) or "    nothing")
+    if waiting:
+        print("Modules that wait for an extra:")
+        print("\n".join(f"    {each}" for each in waiting))
 
 
 def _module(distribution: Distribution) -> str:
