@@ -24,6 +24,7 @@ from agentic_kernel_engine import (
     Event,
     Host,
     Job,
+    Record,
     Store,
     StoreError,
     TaskFailed,
@@ -43,6 +44,8 @@ PATIENCE: Final = 120.0
 ENTRIES: Final = 6
 """How often a program that goes on by itself is drawn anew; after that it ends."""
 ATTEMPTS: Final = 3
+SOON: Final = timedelta(minutes=1)
+"""Three thousand readings of the batch's clock: longer than it takes to close its Host."""
 EAST, WEST = timezone(timedelta(hours=14)), timezone(timedelta(hours=-14))
 Opening = Callable[[], AbstractAsyncContextManager[Store]]
 """Opens the same store, each time anew."""
@@ -453,10 +456,10 @@ async def _play(seed: int, opening: Opening, tasks: int) -> int:
         assert not await store.unreadable()
         for task_id in found:
             await _read(reader, task_id)
-        for task_id, status in found.items():
-            if not status.terminal:
+        for task_id, record in found.items():
+            if not record.task.status.terminal:
                 assert (await reader.kill(task_id)).changed
-        statuses = set((await _all(store)).values())
+        statuses = {record.task.status for record in (await _all(store)).values()}
         assert all(status.terminal for status in statuses), statuses
     return len(found)
 
@@ -477,20 +480,33 @@ async def _meddle(chance: Chance, host: Host, task_id: str, both: Both) -> None:
 
 
 async def _at_rest(host: Host, store: Store) -> None:
-    """Wait until every Task is terminal or paused, and none of the paused ones is due."""
+    """Wait until every Task is terminal, or paused with no resume that comes soon.
+
+    One look is not enough, because a Task may leave the pages that are still to be read for those
+    that were. Two looks that find the same versions saw the store as it was between them.
+    """
+    before: Mapping[str, int] | None = None
     while True:
-        running = await store.find(status=TaskStatus.RUNNING, limit=1)
-        due = await store.find(status=TaskStatus.PAUSED, due=host._parts.clock(), limit=1)
-        if not running and not due:
+        soon = host._parts.clock() + SOON
+        records = await _all(store)
+        moving = any(
+            record.task.status is TaskStatus.RUNNING
+            or (record.due_at is not None and record.due_at <= soon)
+            for record in records.values()
+            if not record.task.status.terminal
+        )
+        found = {task_id: record.version for task_id, record in records.items()}
+        if not moving and found == before:
             return
+        before = None if moving else found
         await asyncio.sleep(0.002)
 
 
-async def _all(store: Store) -> Mapping[str, TaskStatus]:
-    found: dict[str, TaskStatus] = {}
+async def _all(store: Store) -> Mapping[str, Record]:
+    found: dict[str, Record] = {}
     after: str | None = None
     while page := await store.find(after=after, limit=20):
-        found.update({record.task.id: record.task.status for record in page})
+        found.update({record.task.id: record for record in page})
         after = page[-1].task.id
     return found
 
