@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import inspect
 import re
-import sys
 from collections.abc import Callable, Iterable, Mapping, Set
-from typing import Annotated, Any, Final, NotRequired, Required, TypedDict, get_args, get_origin
+from typing import Annotated, Any, NotRequired, Required, TypedDict, get_args, get_origin
 from typing import get_type_hints as hints_of
 
 import msgspec
@@ -19,9 +18,7 @@ from agentic_kernel import InvalidValue
 
 from .. import edges
 from ..size import check_size, parts_of_mapping
-from ..values import decode
-
-_REFERENCE: Final = "#/$defs/{model}"
+from .annotations import decoded, dumped, hoisted, is_model, modelled, output_schema
 
 
 class Signature:
@@ -69,10 +66,10 @@ class Signature:
         # A TypedDict, because any name may be a key, and an argument that is left out stays out,
         # so that the function's own default holds.
         arguments = TypedDict("Arguments", types)  # type: ignore[misc]
-        self.arguments = msgspec.json.Decoder(arguments, dec_hook=_decoded).decode
+        self.arguments = msgspec.json.Decoder(arguments, dec_hook=decoded).decode
         """Decodes the JSON text of the arguments into the function's arguments."""
         self.input_schema = _object_schema(arguments, texts, defaults)
-        self.output_schema = _output_schema(hints.get("return", Any))
+        self.output_schema = output_schema(hints.get("return", Any))
 
 
 def described(doc: str) -> tuple[str, dict[str, str]]:
@@ -110,7 +107,7 @@ def plain(value: Any, path: str = "value") -> Any:
         Exception: The value has no JSON form, or making it failed.
     """
     check_size(value, path, lambda part: _parts(part, path))
-    return msgspec.to_builtins(value, str_keys=True, enc_hook=_dumped)
+    return msgspec.to_builtins(value, str_keys=True, enc_hook=dumped)
 
 
 def _parts(value: Any, path: str) -> Iterable[Any] | None:
@@ -127,7 +124,7 @@ def _parts(value: Any, path: str) -> Iterable[Any] | None:
         fields = [each.name for each in kind.__attrs_attrs__]
     if fields is not None:
         return [getattr(value, name, None) for name in fields]
-    if _is_model(kind):
+    if is_model(kind):
         return [*vars(value).values(), *(value.model_extra or {}).values()]
     return None
 
@@ -136,7 +133,7 @@ def _refuse_same_keys(value: Mapping[Any, Any], path: str) -> None:
     """Refuse two keys with the same text; `msgspec` itself refuses a key without a text."""
     texts: dict[str, Any] = {}
     for key in value:
-        (text,) = msgspec.to_builtins({key: None}, str_keys=True, enc_hook=_dumped)
+        (text,) = msgspec.to_builtins({key: None}, str_keys=True, enc_hook=dumped)
         if text in texts:
             raise InvalidValue(
                 path,
@@ -160,7 +157,7 @@ def _hints(function: Callable[..., Any], where: str) -> dict[str, Any]:
 
 def _one_schema(annotation: Any, path: str) -> None:
     try:
-        msgspec.json.schema(annotation, schema_hook=_modelled)
+        msgspec.json.schema(annotation, schema_hook=modelled)
     except Exception as error:
         reason = str(error).splitlines()[-1] if str(error) else type(error).__name__
         raise InvalidValue(
@@ -188,7 +185,7 @@ def _text(annotation: Any, path: str) -> str:
 def _object_schema(
     arguments: Any, texts: dict[str, str], defaults: dict[str, Any]
 ) -> dict[str, Any]:
-    (_,), parts = msgspec.json.schema_components((arguments,), schema_hook=_modelled)
+    (_,), parts = msgspec.json.schema_components((arguments,), schema_hook=modelled)
     own = parts.pop("Arguments")
     properties = own.get("properties", {})
     for name, part in properties.items():
@@ -204,72 +201,4 @@ def _object_schema(
     if own.get("required"):
         schema["required"] = own["required"]
     schema["additionalProperties"] = False
-    return _hoisted(schema, parts)
-
-
-def _output_schema(annotation: Any) -> dict[str, Any] | None:
-    """The schema of a return annotation; None if it says nothing that can be checked."""
-    try:
-        schema = msgspec.json.schema(annotation, schema_hook=_returned)
-    except Exception:
-        return None
-    return _hoisted(schema, schema.pop("$defs", {})) if schema else None
-
-
-def _hoisted(schema: dict[str, Any], parts: dict[str, Any]) -> dict[str, Any]:
-    """The schema with one ``$defs`` at its root, where the references of every model lead."""
-    definitions = dict(parts)
-    stack: list[Any] = [schema, *parts.values()]
-    while stack:
-        part = stack.pop()
-        if isinstance(part, dict):
-            inner = part.pop("$defs", None) if "$ref" in part or "properties" in part else None
-            for name, each in (inner or {}).items():
-                if definitions.setdefault(name, each) != each:
-                    raise InvalidValue("schema", f"has two models called {name!r}; rename one")
-                stack.append(each)
-            stack += part.values()
-        elif isinstance(part, list):
-            stack += part
-    if definitions:
-        schema["$defs"] = definitions
-    copy: dict[str, Any] = decode(msgspec.json.encode(schema))
-    return copy
-
-
-def _is_model(annotation: Any) -> bool:
-    """True for a pydantic model; False for everything if the program did not import pydantic."""
-    pydantic = sys.modules.get("pydantic")
-    return (
-        pydantic is not None
-        and isinstance(annotation, type)
-        and issubclass(annotation, pydantic.BaseModel)
-    )
-
-
-def _modelled(annotation: Any) -> dict[str, Any]:
-    if not _is_model(annotation):
-        raise NotImplementedError
-    schema: dict[str, Any] = annotation.model_json_schema(ref_template=_REFERENCE)
-    return schema
-
-
-def _returned(annotation: Any) -> dict[str, Any]:
-    if not _is_model(annotation):
-        raise NotImplementedError
-    schema: dict[str, Any] = annotation.model_json_schema(
-        ref_template=_REFERENCE, mode="serialization"
-    )
-    return schema
-
-
-def _decoded(annotation: Any, value: Any) -> Any:
-    if not _is_model(annotation):
-        raise NotImplementedError
-    return annotation.model_validate(value)
-
-
-def _dumped(value: Any) -> Any:
-    if not _is_model(type(value)):
-        raise NotImplementedError
-    return value.model_dump(mode="json")
+    return hoisted(schema, parts)

@@ -1,0 +1,85 @@
+"""Annotations: the JSON Schemas of Python types, and the hooks that read and write pydantic models.
+
+A model is known by its class, and only in a program that has imported pydantic.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, Final
+
+import msgspec
+
+from agentic_kernel import InvalidValue
+
+from ..values import decode
+
+_REFERENCE: Final = "#/$defs/{model}"
+
+
+def output_schema(annotation: Any) -> dict[str, Any] | None:
+    """The schema of a return annotation; None if it says nothing that can be checked."""
+    try:
+        schema = msgspec.json.schema(annotation, schema_hook=returned)
+    except Exception:
+        return None
+    return hoisted(schema, schema.pop("$defs", {})) if schema else None
+
+
+def hoisted(schema: dict[str, Any], parts: dict[str, Any]) -> dict[str, Any]:
+    """The schema with one ``$defs`` at its root, where the references of every model lead."""
+    definitions = dict(parts)
+    stack: list[Any] = [schema, *parts.values()]
+    while stack:
+        part = stack.pop()
+        if isinstance(part, dict):
+            inner = part.pop("$defs", None) if "$ref" in part or "properties" in part else None
+            for name, each in (inner or {}).items():
+                if definitions.setdefault(name, each) != each:
+                    raise InvalidValue("schema", f"has two models called {name!r}; rename one")
+                stack.append(each)
+            stack += part.values()
+        elif isinstance(part, list):
+            stack += part
+    if definitions:
+        schema["$defs"] = definitions
+    copy: dict[str, Any] = decode(msgspec.json.encode(schema))
+    return copy
+
+
+def is_model(annotation: Any) -> bool:
+    """True for a pydantic model; False for everything if the program did not import pydantic."""
+    pydantic = sys.modules.get("pydantic")
+    return (
+        pydantic is not None
+        and isinstance(annotation, type)
+        and issubclass(annotation, pydantic.BaseModel)
+    )
+
+
+def modelled(annotation: Any) -> dict[str, Any]:
+    if not is_model(annotation):
+        raise NotImplementedError
+    schema: dict[str, Any] = annotation.model_json_schema(ref_template=_REFERENCE)
+    return schema
+
+
+def returned(annotation: Any) -> dict[str, Any]:
+    if not is_model(annotation):
+        raise NotImplementedError
+    schema: dict[str, Any] = annotation.model_json_schema(
+        ref_template=_REFERENCE, mode="serialization"
+    )
+    return schema
+
+
+def decoded(annotation: Any, value: Any) -> Any:
+    if not is_model(annotation):
+        raise NotImplementedError
+    return annotation.model_validate(value)
+
+
+def dumped(value: Any) -> Any:
+    if not is_model(type(value)):
+        raise NotImplementedError
+    return value.model_dump(mode="json")
