@@ -35,10 +35,8 @@ class ClaudeRuntime(ProviderRuntime):
 
     Example:
         >>> async with ClaudeRuntime("claude-opus-5-5", tools=[weather]) as runtime:
-        ...     done = await runtime.run(
-        ...         Task.new(summary="", instructions="Will it rain?", runtime_kind="claude")
-        ...     )
-        ...     print(done.result)
+        ...     done = await runtime.run("Why is the sky blue?")
+        ...     print(done.unwrap())
     """
 
     inputs: ClassVar[Inputs] = INPUTS

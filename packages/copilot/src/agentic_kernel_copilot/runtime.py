@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Final, Unpack
 
 from copilot.session import MCPServerConfig, ProviderConfig, SystemMessageConfig
 
-from agentic_kernel_engine import Host, HostOptions, Limits, Store
+from agentic_kernel_engine import HostOptions, Limits, ReadyRuntime, Store
 from agentic_kernel_engine.inputs import Inputs
 from agentic_kernel_engine.loop import Principal
 from agentic_kernel_engine.principal import NOBODY
@@ -22,7 +22,7 @@ RUNTIME_KIND: Final = "copilot"
 """The ``runtime_kind`` of the Tasks that this runtime serves."""
 
 
-class CopilotRuntime(Host):
+class CopilotRuntime(ReadyRuntime):
     """A Runtime and a Query for Tasks of the kind ``copilot``; see `CopilotSubstrate`.
 
     The CLI starts when the first Task needs it and ends with the Host, so reading and controlling
@@ -30,10 +30,8 @@ class CopilotRuntime(Host):
 
     Example:
         >>> async with CopilotRuntime(model="gpt-5") as runtime:
-        ...     done = await runtime.run(
-        ...         Task.new(summary="Sky", instructions="Why is it blue?", runtime_kind="copilot")
-        ...     )
-        ...     print(done.result)
+        ...     done = await runtime.run("Why is the sky blue?")
+        ...     print(done.unwrap())
     """
 
     inputs: ClassVar[Inputs] = INPUTS

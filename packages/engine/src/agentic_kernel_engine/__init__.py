@@ -47,6 +47,8 @@ if TYPE_CHECKING:
     from .plans.limits import Limits
     from .plans.reasons import StopReason
     from .principal import Principal
+    from .providers.done import Done
+    from .providers.ready import ReadyRuntime
     from .receipt import Receipt
     from .record import Record, host_of, owner_name
     from .router import Router
@@ -60,15 +62,15 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Accepting", "Acting", "Cleaning", "CompositeObserver", "Conflict", "ConsoleObserver", "Cursor",
-    "Event", "EventId", "Host", "HostClosed", "HostGone", "HostOptions", "InMemoryObserver",
+    "Done", "Event", "EventId", "Host", "HostClosed", "HostGone", "HostOptions", "InMemoryObserver",
     "InboxFull", "Job", "Limiting", "Limits", "Loop", "MemoryStore", "Metered", "Observer",
-    "Outcome", "Principal", "Reading", "Receipt", "Record", "Router", "RunEnded", "Search",
-    "SearchOptions", "StateUnreadable", "StopReason", "Store", "StoreError", "StoreTraits",
-    "StreamingObserver", "Substrate", "TaskEvent", "TaskFailed", "Terms", "UnknownOutcome",
-    "Unreadable", "WaitingFor", "agent_from_json", "agent_to_json", "decode_change",
-    "decode_record", "drain_on_signals", "encode_change", "encode_record", "event_from_json",
-    "event_to_json", "host_of", "owner_name", "rerun", "task_from_json", "task_to_json", "tool",
-    "waiting_for",
+    "Outcome", "Principal", "Reading", "ReadyRuntime", "Receipt", "Record", "Router", "RunEnded",
+    "Search", "SearchOptions", "StateUnreadable", "StopReason", "Store", "StoreError",
+    "StoreTraits", "StreamingObserver", "Substrate", "TaskEvent", "TaskFailed", "Terms",
+    "UnknownOutcome", "Unreadable", "WaitingFor", "agent_from_json", "agent_to_json",
+    "decode_change", "decode_record", "drain_on_signals", "encode_change", "encode_record",
+    "event_from_json", "event_to_json", "host_of", "owner_name", "rerun", "task_from_json",
+    "task_to_json", "tool", "waiting_for",
 ]  # fmt: skip
 
 _NAMES = {
@@ -93,6 +95,8 @@ _NAMES = {
     "plans.limits": "Limits",
     "plans.reasons": "StopReason",
     "principal": "Principal",
+    "providers.done": "Done",
+    "providers.ready": "ReadyRuntime",
     "receipt": "Receipt",
     "record": "Record host_of owner_name",
     "router": "Router",

@@ -18,6 +18,8 @@ CONTINUES: Final = "engine/continues"
 """Metadata of a Task: the id of the earlier Task whose transcript it starts from."""
 IMAGES: Final = "input/images"
 """Metadata of a Task: the images that belong to its instructions, a list."""
+OUTPUT_SCHEMA: Final = "engine/output_schema"
+"""Metadata of a Task: the JSON Schema that its result must fit; None asks for text."""
 _LINEAGE: Final = "lineage_of"
 """A name that `rerun` may add under any scope."""
 
@@ -70,6 +72,7 @@ class Inputs:
                 "leave it out, and say in the instructions what was said before",
             ),
             (IMAGES, self.images, "leave it out, or use a runtime whose model sees images"),
+            (OUTPUT_SCHEMA, self.schema, "leave it out, or run the Task on a Loop"),
         ):
             if key in task.metadata and not taken:
                 raise CannotStart(

@@ -109,3 +109,47 @@ class _Text:
 def is_place(at: Any) -> bool:
     """True for a number that can be a place in a text."""
     return type(at) is int and 0 <= at <= FURTHEST
+
+
+class NewText:
+    """The part of the answer's text that a reader has not shown yet, for one who cannot take text
+    back.
+
+    Give it the events of one Task in order, from the first of a turn.
+    """
+
+    __slots__ = ("_end", "_over", "_pieces")
+
+    def __init__(self) -> None:
+        self._pieces: list[str] = []
+        self._end = 0
+        self._over = False
+
+    def take(self, event: Event) -> str:
+        """Read one event; return the characters to show next.
+
+        Text that repeats shown text is left out. Text that differs comes whole, after a line break.
+        """
+        if event.type == RUN_TURN:
+            self._over = True
+        if event.type != RUN_DELTA or event.data.get("channel", ""):
+            return ""
+        text, at = event.data.get("text"), event.data.get("at")
+        if not isinstance(text, str) or not text:
+            return ""
+        if self._over:
+            self._over, self._pieces, self._end = False, [], 0
+        if at is None or not is_place(at) or at >= self._end:
+            self._pieces.append(text)
+            self._end += len(text)
+            return text
+        shown = "".join(self._pieces)
+        again = shown[at : at + len(text)]
+        if text.startswith(again):
+            new = text[len(again) :]
+            self._pieces = [shown, new]
+        else:
+            self._pieces = [shown[:at], text]
+            new = f"\n{shown[:at]}{text}"
+        self._end = sum(map(len, self._pieces))
+        return new

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from typing import ClassVar, Final, Unpack
+from typing import Any, ClassVar, Final, Unpack
 
-from agentic_kernel_engine import Host, HostOptions, Store
+from agentic_kernel import Task
+from agentic_kernel_engine import HostOptions, ReadyRuntime, Store
 from agentic_kernel_engine.inputs import Inputs
 
 from .options import INPUTS, AnswerOptions
@@ -15,7 +16,7 @@ RUNTIME_KIND: Final = "local"
 """The ``runtime_kind`` of the Tasks that this runtime serves."""
 
 
-class LocalRuntime(Host):
+class LocalRuntime(ReadyRuntime):
     """A Runtime and a Query for Tasks of the kind ``local``; see `LocalSubstrate`.
 
     The model is loaded when the first Task needs it, so reading and controlling Tasks needs no
@@ -25,10 +26,8 @@ class LocalRuntime(Host):
 
     Example:
         >>> async with LocalRuntime() as runtime:
-        ...     done = await runtime.run(
-        ...         Task.new(summary="Sky", instructions="Why is it blue?", runtime_kind="local")
-        ...     )
-        ...     print(done.result["text"])
+        ...     done = await runtime.run("Why is the sky blue?")
+        ...     print(done.unwrap())
     """
 
     inputs: ClassVar[Inputs] = INPUTS
@@ -85,3 +84,6 @@ class LocalRuntime(Host):
             await super().close()
         finally:
             await self.substrate.close()
+
+    def _answer(self, task: Task) -> Any:
+        return task.result["text"]

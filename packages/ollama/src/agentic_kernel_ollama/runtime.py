@@ -35,10 +35,8 @@ class OllamaRuntime(ProviderRuntime):
 
     Example:
         >>> async with OllamaRuntime("qwen3:8b", tools=[weather]) as runtime:
-        ...     done = await runtime.run(
-        ...         Task.new(summary="", instructions="Will it rain?", runtime_kind="ollama")
-        ...     )
-        ...     print(done.result)
+        ...     done = await runtime.run("Why is the sky blue?")
+        ...     print(done.unwrap())
     """
 
     inputs: ClassVar[Inputs] = INPUTS

@@ -46,10 +46,8 @@ class OpenAIRuntime(ProviderRuntime):
 
     Example:
         >>> async with OpenAIRuntime("gpt-6-luna") as runtime:
-        ...     done = await runtime.run(
-        ...         Task.new(summary="Sky", instructions="Why is it blue?", runtime_kind="openai")
-        ...     )
-        ...     print(done.result)
+        ...     done = await runtime.run("Why is the sky blue?")
+        ...     print(done.unwrap())
     """
 
     inputs: ClassVar[Inputs] = INPUTS

@@ -19,6 +19,7 @@ from ..errors import StateUnreadable, TaskFailed
 from ..events import Event
 from ..faults import passes, report
 from ..host.job import Job
+from ..inputs import OUTPUT_SCHEMA
 from ..plans import vocabulary
 from ..plans.accounts import USED
 from ..plans.ending import End, failed, unhandled
@@ -34,11 +35,13 @@ from ..seams.middleware import Hooks
 from ..seams.planner import Context, Planner, model_of
 from ..seams.policy import AllowAll, Hiding, Policy
 from ..substrate import Accepting
+from ..tools.output_type import OutputType
 from ..tools.registry import Tool, ToolRegistry, Tools
 from ..tools.scheduler import ParallelScheduler, SequentialScheduler, ToolScheduler
 from ..tools.schema import Validator, compile_schema
 from ..tools.threads import SHARED, ToolThreads
 from . import approvals, children, continuation, cuts, routing
+from .answer import Answer, answer_of, schema_in
 from .compaction import compact
 from .ledger import Clock
 from .planning import PlannerCalls
@@ -79,7 +82,11 @@ class Loop:
         compactor: Keeps the transcript short; by default the planner sees all of it.
         delegation: Decides which Task may delegate to which Agent, and where children run;
             `ChildTasks` by default.
-        output_schema: The JSON Schema that a final answer must fit.
+        output_schema: The JSON Schema that a final answer must fit. The metadata
+            ``engine/output_schema`` of a Task replaces it.
+        output_type: In place of the schema, the Python type that a final answer must become: a
+            pydantic model, a dataclass, a TypedDict or another type with a JSON form. The result
+            stays JSON.
         validator: Makes the checks of final answers, and of each tool that has no validator of its
             own; `compile_schema` by default.
         principal: The principal of the Tasks whose dispatch names none; see `Host.dispatch`.
@@ -110,6 +117,7 @@ class Loop:
         governor: MemoryGovernor | None = None,
         seed_memory: Sequence[str] = (),
         output_schema: Mapping[str, Any] | None = None,
+        output_type: Any = None,
         validator: Validator | None = None,
         principal: Principal = NOBODY,
         should_cancel: Callable[[], bool] | None = None,
@@ -165,12 +173,16 @@ class Loop:
         self.delegation: Delegation = delegation or ChildTasks()
         self._metering: Metering | None = edges.optional(self.delegation, "delegation", Metering)
         self.compactor = compactor
-        self.output_schema = output_schema
+        if output_schema is not None and output_type is not None:
+            raise InvalidValue("output_type", "stands beside output_schema; give one of them")
+        self.output_type = None if output_type is None else OutputType[Any](output_type)
         self.validator = None if validator is None else edges.function(validator, "validator")
-        made: Validator = self.validator or partial(compile_schema, checked=True)
-        self.fits = None
-        if output_schema is not None:
-            self.fits = edges.function(made(output_schema), "validator()")
+        self._validator: Validator = self.validator or partial(compile_schema, checked=True)
+        schema = output_schema if self.output_type is None else self.output_type.schema
+        self._answer = answer_of(schema, self.output_type, self._validator)
+        self.expected: dict[str, OutputType[Any]] = {}
+        """The types beside the schemas that Tasks carry, by the ids of Tasks that a caller in this
+        process waits for."""
         self.principal = principal
         self._remembering = None if memory is None else Remembering(memory, governor)
         self._seeds = seeds(seed_memory)
@@ -198,15 +210,17 @@ class Loop:
 
         Raises:
             CannotStart: The Agent or one of its capabilities is unknown, two tools have the same
-                name, the name of the Task's session is not valid, the metadata has a key that only
-                the Loop may note, or the planner refuses the Task.
+                name, the name of the Task's session or the schema of its result is not valid, the
+                metadata has a key that only the Loop may note, or the planner refuses the Task.
         """
         refuse_notes(task, STOP_REASON, WAITING_FOR, USED)
         try:
             await self._equipped(task)
+            if OUTPUT_SCHEMA in task.metadata:
+                self._answer_of(task)
             if self._remembering is not None or continuation.SESSION in task.metadata:
                 session_of(task)
-        except TaskFailed as refused:
+        except (TaskFailed, InvalidValue) as refused:
             raise CannotStart(str(refused), task.id) from refused
         if self._accepts is not None:
             await self._accepts(task)
@@ -238,6 +252,8 @@ class Loop:
                     await hook(run.state)
             if run.state.ended is not None:
                 raise run.state.ended.end()
+            carries = OUTPUT_SCHEMA in run.task.metadata
+            run.answer = self._answer_of(run.task) if carries else self._answer
             run.tools, run.instructions = await self._equipped(run.task)
             run.delegation = self._metering
             await self._ready(run)
@@ -300,6 +316,15 @@ class Loop:
         repertoire = await self.capabilities.resolve(agent)
         return AgentTools(agent, self.tools, repertoire.tools), repertoire.instructions
 
+    def _answer_of(self, task: Task) -> Answer:
+        """The form of the final answer of a Task that carries a schema.
+
+        Raises:
+            InvalidValue: The schema is not accepted.
+        """
+        known = self.expected.get(task.id)
+        return answer_of(schema_in(task.metadata), known, self._validator)
+
     async def _ready(self, run: LoopRun) -> None:
         """Pause a Task that the planner refuses on this Host; another Host may go on with it."""
         if self._accepts is None:
@@ -346,7 +371,7 @@ class Loop:
         state = run.state
         context = Context(
             run.task, state.step, run.transcript, run.tools.tools(), state.goals, run.remaining,
-            run.job.principal, state.variables, run.instructions, self._seeds, self.output_schema,
+            run.job.principal, state.variables, run.instructions, self._seeds, run.answer.schema,
             state.said,
         )  # fmt: skip
         if self._visible is not None:

@@ -88,7 +88,7 @@ async def carry_out(
                 if wiring.on_deny == "end":
                     run.ending = End(StopReason.DENIED, found[index].message)
             case Route.FINISH:
-                found[index] = _finish(wiring, run, cast("FinalAnswer", action))
+                found[index] = _finish(run, cast("FinalAnswer", action))
             case Route.STOP:
                 own = isinstance(action, Stop)
                 why = action.reason if isinstance(action, Stop) else judgement.decision.reason
@@ -144,8 +144,9 @@ def _refused(action: Action, judgement: Judgement) -> Observation:
     )
 
 
-def _finish(wiring: Wiring, run: LoopRun, action: FinalAnswer) -> Observation:
-    fault = None if wiring.fits is None else wiring.fits(action.output)
+def _finish(run: LoopRun, action: FinalAnswer) -> Observation:
+    fits = run.answer.fits
+    fault = None if fits is None else fits(action.output)
     if fault is not None:
         return Observation(error=SCHEMA_VALIDATION_FAILED, message=f"the final answer: {fault}")
     run.ending = End(StopReason.FINAL, output=action.output)

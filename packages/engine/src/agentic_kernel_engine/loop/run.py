@@ -19,6 +19,7 @@ from ..plans.plan import Plan, Usage
 from ..plans.reasons import STOP_REASON, WAITING_FOR
 from ..plans.transcript import Transcript, UserMessage, read
 from ..texts import Texts
+from .answer import Answer
 from .ledger import Clock, Ledger
 from .state import FORM, WITHOUT_SHARES, AtHand, State, dump, load
 from .streams import TurnText
@@ -41,8 +42,8 @@ class LoopRun(Ledger[State]):
     """
 
     __slots__ = (
-        "after", "delegation", "ending", "instructions", "known", "opened", "opening", "refused",
-        "scope", "tools", "transcript", "turn_text",
+        "after", "answer", "delegation", "ending", "instructions", "known", "opened", "opening",
+        "refused", "scope", "tools", "transcript", "turn_text",
     )  # fmt: skip
 
     def __init__(self, job: Job, limits: Limits, clock: Clock, *, compacts: bool) -> None:
@@ -54,6 +55,8 @@ class LoopRun(Ledger[State]):
         """The `End` to raise when this step is recorded; None for none."""
         self.after: Callable[[], Awaitable[None]] | None = None
         """Pauses the Task when this step is recorded; None for none."""
+        self.answer: Answer
+        """The form of the final answer; set at entry."""
         self.tools: ToolRegistry
         """The tools that may be called, before the policy's `visible`; set at entry."""
         self.instructions: Sequence[str] = ()

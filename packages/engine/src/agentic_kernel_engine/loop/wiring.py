@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Protocol
 
 from ..seams.delegation import Delegation
 from ..seams.middleware import Hooks
@@ -24,6 +24,3 @@ class Wiring(Protocol):
     validator: Validator | None
     ids: Callable[[], str]
     on_deny: str
-    fits: Callable[[Any], str | None] | None
-    """Returns why a final answer does not fit the output schema, or None if it fits; None if there
-    is no schema."""

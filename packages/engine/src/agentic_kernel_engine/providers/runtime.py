@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final, Protocol, TypedDict
 
-from ..host.host import Host, HostOptions
+from agentic_kernel import InvalidValue
+
+from ..host.host import HostOptions
 from ..loop.ledger import Clock
 from ..loop.loop import Loop
 from ..plans.limits import Limits
@@ -19,10 +21,12 @@ from ..seams.middlewares.retry import Retry
 from ..seams.planner import Planner
 from ..seams.policy import Policy
 from ..store import Store
-from ..tools.registry import Tool, ToolRegistry
+from ..tools.output_type import OutputType
+from ..tools.registry import Tool, ToolRegistry, Tools
 from ..tools.scheduler import ToolScheduler
 from ..tools.schema import Validator
 from .failures import TRANSIENT
+from .ready import ReadyRuntime
 
 LONGEST_PAUSE: Final = 120.0
 """The longest wait, in seconds, that a server may ask for before a call is repeated."""
@@ -51,6 +55,7 @@ class LoopOptions(TypedDict, total=False):
     governor: MemoryGovernor | None
     seed_memory: Sequence[str]
     output_schema: Mapping[str, Any] | None
+    output_type: Any
     principal: Principal
     should_cancel: Callable[[], bool] | None
     validator: Validator | None
@@ -78,7 +83,7 @@ class ProviderPlanner(Planner, Protocol):
         ...
 
 
-class ProviderRuntime(Host):
+class ProviderRuntime(ReadyRuntime):
     """A Runtime and a Query for Tasks of one kind, which a model of a provider works on.
 
     Args:
@@ -108,7 +113,9 @@ class ProviderRuntime(Host):
             loop["middleware"] = (*given, patient(planner.impl))
         if "timer" in loop:
             loop["clock"] = loop.pop("timer")
-        super().__init__(Loop(planner, tools, **loop), store, runtime_kinds=[runtime_kind], **host)
+        self._loop = Loop(planner, tools, **loop)
+        self._output_type = self._loop.output_type
+        super().__init__(self._loop, store, runtime_kinds=[runtime_kind], **host)
 
     async def close(self) -> None:
         """Close the Host, and then the planner's client."""
@@ -116,6 +123,18 @@ class ProviderRuntime(Host):
             await super().close()
         finally:
             await self.planner.close()
+
+    def _add_tool(self, made: Tool) -> None:
+        registry = self._loop.tools
+        if not isinstance(registry, Tools):
+            raise InvalidValue("tool", "the tools are a registry of your own; add the tool there")
+        self._loop.tools = Tools(*registry.tools(), made)
+
+    def _expect(self, task_id: str, wanted: OutputType[Any] | None) -> None:
+        if wanted is None:
+            self._loop.expected.pop(task_id, None)
+        else:
+            self._loop.expected[task_id] = wanted
 
 
 def parted(options: Mapping[str, Any]) -> tuple[dict[str, Any], RuntimeOptions]:

@@ -1,0 +1,64 @@
+"""Answer: the schema and the check of a run's final answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from agentic_kernel import InvalidValue
+
+from .. import edges
+from ..inputs import OUTPUT_SCHEMA
+from ..tools.output_type import OutputType
+from ..tools.schema import Fit, Validator
+from ..values import decode, encode
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The form of a run's final answer."""
+
+    schema: Mapping[str, Any] | None = None
+    """The JSON Schema that the planner is shown; None if any answer fits."""
+    fits: Fit | None = None
+    """Returns why an answer does not fit, or None if it fits; None if any answer fits."""
+
+
+ANY: Final = Answer()
+
+
+def answer_of(
+    schema: Mapping[str, Any] | None, output_type: OutputType[Any] | None, make: Validator
+) -> Answer:
+    """The form by a schema, and by the type whose schema it is if that type is known here.
+
+    Raises:
+        InvalidValue: The schema is not accepted.
+    """
+    fits: Fit | None = None
+    if schema is not None:
+        fits = edges.function(make(schema), "validator()")
+    if output_type is None:
+        return Answer(schema, fits) if schema is not None else ANY
+    return Answer(schema, output_type.problem if fits is None else _both(fits, output_type.problem))
+
+
+def schema_in(metadata: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The schema that a Task carries; None for text.
+
+    Raises:
+        InvalidValue: It is not a mapping.
+    """
+    held = metadata[OUTPUT_SCHEMA]
+    if held is None:
+        return None
+    path = f"metadata[{OUTPUT_SCHEMA!r}]"
+    if not isinstance(held, Mapping):
+        raise InvalidValue(path, f"is {edges.came(held)}; give a JSON Schema as a mapping")
+    copy: dict[str, Any] = decode(encode(held, path))
+    return copy
+
+
+def _both(first: Fit, second: Callable[[Any], str | None]) -> Fit:
+    return lambda value: first(value) or second(value)

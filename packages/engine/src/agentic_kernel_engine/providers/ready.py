@@ -1,0 +1,327 @@
+"""ReadyRuntime: a Host of one kind of Tasks, which also takes plain text."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import weakref
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from typing import Any, Final, TypeVar, overload
+
+from agentic_kernel import InvalidValue, Task, TaskStatus
+
+from .. import edges
+from ..host.host import Host
+from ..inputs import OUTPUT_SCHEMA
+from ..plans.limits import Limits
+from ..principal import Principal
+from ..texts import NewText
+from ..tools.output_type import OutputType
+from ..tools.tool import Tool
+from ..tools.tool import tool as make_tool
+from .done import Done
+
+T = TypeVar("T")
+Function = TypeVar("Function", bound=Callable[..., Any] | Tool)
+SUMMARY: Final = 80
+"""The most characters of the summary of a Task that is made from a text."""
+
+
+class ReadyRuntime(Host):
+    """A Host of one kind of Tasks whose verbs take a text where `Host` takes a Task."""
+
+    _output_type: OutputType[Any] | None = None
+    """The type of the results of all Tasks that carry none; None for JSON."""
+    _runner: asyncio.Runner | None = None
+
+    @property
+    def runtime_kind(self) -> str:
+        """The kind of the Tasks that it serves."""
+        kind = self._only_kind()
+        assert kind is not None
+        return kind
+
+    def task(
+        self,
+        text: str,
+        *,
+        output_type: type[Any] | None = None,
+        agent_name: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        id: str | None = None,
+    ) -> Task:
+        """A Task of this runtime's kind; its summary is the beginning of the text.
+
+        Args:
+            text: The instructions.
+            output_type: The type whose JSON Schema the result must fit. The Task carries the
+                schema, so it holds in every process that works on the Task.
+            agent_name, metadata, id: See `Task.new`.
+
+        Raises:
+            InvalidValue: The text is not a string, or the type has no JSON form.
+        """
+        wanted = None if output_type is None else OutputType(output_type)
+        return self._task(text, wanted, agent_name, metadata, id)
+
+    @overload
+    async def run(
+        self,
+        task: Task,
+        *,
+        principal: Principal | None = None,
+        limits: Limits | Mapping[str, Any] | None = None,
+        should_cancel: Callable[[], bool] | None = None,
+    ) -> Task: ...
+    @overload
+    async def run(
+        self,
+        task: str,
+        *,
+        output_type: type[T],
+        agent_name: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        principal: Principal | None = None,
+        limits: Limits | Mapping[str, Any] | None = None,
+        should_cancel: Callable[[], bool] | None = None,
+    ) -> Done[T]: ...
+    @overload
+    async def run(
+        self,
+        task: str,
+        *,
+        agent_name: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        principal: Principal | None = None,
+        limits: Limits | Mapping[str, Any] | None = None,
+        should_cancel: Callable[[], bool] | None = None,
+    ) -> Done[Any]: ...
+    async def run(
+        self,
+        task: Task | str,
+        *,
+        output_type: type[Any] | None = None,
+        agent_name: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        principal: Principal | None = None,
+        limits: Limits | Mapping[str, Any] | None = None,
+        should_cancel: Callable[[], bool] | None = None,
+    ) -> Task | Done[Any]:
+        """Run a Task to its end, or a text as a Task; see `Host.run`.
+
+        Args:
+            task: A Task, or the instructions of a new one.
+            output_type: For a text: the type of the result, a pydantic model, a dataclass, a
+                TypedDict or another type with a JSON form. An answer that does not become a value
+                of the type goes back to the model, with the reason, within the limits. ``str`` asks
+                for text. None for the type of the runtime.
+            agent_name, metadata: For a text: see `Task.new`.
+            principal, limits, should_cancel: See `Host.run`.
+
+        Returns:
+            The terminal snapshot of a Task; for a text, `Done` with the snapshot and the typed
+            result.
+
+        Raises:
+            InvalidValue: An argument is not valid, or belongs to a text and came with a Task; or
+                the result is not of the type, because another process accepted it by its schema
+                alone.
+            As `Host.run`.
+        """
+        if isinstance(task, Task):
+            _only_for_texts(output_type=output_type, agent_name=agent_name, metadata=metadata)
+            return await super().run(
+                task, principal=principal, limits=limits, should_cancel=should_cancel
+            )
+        wanted = None if output_type is None else OutputType(output_type)
+        made = self._task(task, wanted, agent_name, metadata)
+        ended = await self._expecting(
+            made.id,
+            wanted,
+            super().run(made, principal=principal, limits=limits, should_cancel=should_cancel),
+        )
+        return self._done(ended, wanted)
+
+    @overload
+    def run_sync(
+        self,
+        task: Task,
+        *,
+        principal: Principal | None = None,
+        limits: Limits | Mapping[str, Any] | None = None,
+        should_cancel: Callable[[], bool] | None = None,
+    ) -> Task: ...
+    @overload
+    def run_sync(
+        self,
+        task: str,
+        *,
+        output_type: type[T],
+        agent_name: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        principal: Principal | None = None,
+        limits: Limits | Mapping[str, Any] | None = None,
+        should_cancel: Callable[[], bool] | None = None,
+    ) -> Done[T]: ...
+    @overload
+    def run_sync(
+        self,
+        task: str,
+        *,
+        agent_name: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        principal: Principal | None = None,
+        limits: Limits | Mapping[str, Any] | None = None,
+        should_cancel: Callable[[], bool] | None = None,
+    ) -> Done[Any]: ...
+    def run_sync(self, task: Any, **options: Any) -> Any:
+        """`run` for a program without an event loop; the arguments and errors are the same.
+
+        The runtime gets an event loop of its own, which works only during this call. `close_sync`,
+        or the end of the process, closes both. On Ctrl-C a Task goes on to its next safe point when
+        the runtime is closed; a durable store keeps it for the next process.
+
+        Raises:
+            RuntimeError: This thread has a running event loop; await `run` instead.
+        """
+        return self._in_own_loop(self.run(task, **options), "run")
+
+    def close_sync(self) -> None:
+        """`close` for a program without an event loop. A second call does nothing."""
+        if self._runner is not None:
+            runner, self._runner = self._runner, None
+            with runner:
+                runner.run(self.close())
+
+    async def stream_text(
+        self,
+        text: str,
+        *,
+        agent_name: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        principal: Principal | None = None,
+        limits: Limits | Mapping[str, Any] | None = None,
+    ) -> AsyncIterator[str]:
+        """The text of the model as it comes, and at last the failure if the Task has one.
+
+        If an answer breaks off and the model begins again, the text that repeats is left out; if
+        the new text differs, it comes whole, after a line break. Use `run_stream` and `Texts` where
+        text that was shown can be replaced. A reader that stops reading leaves the Task running.
+
+        Raises:
+            TaskFailed: As `Done.unwrap`, after the last piece.
+            As `run`, before the first piece.
+        """
+        made = self._task(text, None, agent_name, metadata)
+        new, said = NewText(), False
+        async for event in self.run_stream(made, principal=principal, limits=limits):
+            if piece := new.take(event):
+                said = True
+                yield piece
+        result = self._done(await self.get(made.id), None).unwrap()
+        if not said and isinstance(result, str):
+            yield result
+
+    @overload
+    def tool(self, function: Function, /) -> Function: ...
+    @overload
+    def tool(self, /, **declared: Any) -> Callable[[Function], Function]: ...
+    def tool(self, function: Any = None, /, **declared: Any) -> Any:
+        """Let the model call a function; use it as a decorator.
+
+        Runs that are under way do not see it. A Task that another process takes up has the tools of
+        that process.
+
+        Args:
+            function: A typed function or a `Tool`; left out if the decorator is given options.
+            **declared: As for `agentic_kernel_engine.tool`.
+
+        Returns:
+            The function itself.
+
+        Raises:
+            InvalidValue: The function cannot become a tool, its name is taken, or the runtime has a
+                registry of its own or takes tools only when it is made.
+        """
+        if function is None:
+            return lambda given: self.tool(given, **declared)
+        if isinstance(function, Tool) and declared:
+            raise InvalidValue("tool", "is a Tool, which is declared already; give the function")
+        made = function if isinstance(function, Tool) else make_tool(function, **declared)
+        self._add_tool(made)
+        return function
+
+    def _add_tool(self, made: Tool) -> None:
+        raise InvalidValue(
+            "tool",
+            f"cannot be added to the runtime {self.runtime_kind!r}; give it to the constructor, if "
+            "that takes tools",
+        )
+
+    def _expect(self, task_id: str, wanted: OutputType[Any] | None) -> None:
+        """Hold the answers of a Task to a type beside its schema; None for the schema alone."""
+
+    def _answer(self, task: Task) -> Any:
+        """The answer in the result of a Task that succeeded."""
+        return task.result
+
+    def _task(
+        self,
+        text: str,
+        wanted: OutputType[Any] | None,
+        agent_name: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        id: str | None = None,
+    ) -> Task:
+        if not isinstance(text, str):
+            raise InvalidValue("task", f"is {edges.came(text)}; give a Task, or its text")
+        if wanted is not None:
+            metadata = {**(metadata or {}), OUTPUT_SCHEMA: wanted.schema}
+        summary = text[: 2 * SUMMARY].strip().partition("\n")[0][:SUMMARY]
+        return Task.new(
+            summary=summary, instructions=text, runtime_kind=self.runtime_kind,
+            agent_name=agent_name, metadata=metadata, id=id,
+        )  # fmt: skip
+
+    async def _expecting(
+        self, task_id: str, wanted: OutputType[Any] | None, work: Coroutine[Any, Any, Task]
+    ) -> Task:
+        if wanted is None:
+            return await work
+        self._expect(task_id, wanted)
+        try:
+            return await work
+        finally:
+            self._expect(task_id, None)
+
+    def _done(self, task: Task, wanted: OutputType[Any] | None) -> Done[Any]:
+        if task.status is not TaskStatus.SUCCESS:
+            return Done(task, None)
+        answer, wanted = self._answer(task), wanted or self._output_type
+        return Done(task, answer if wanted is None else wanted.of(answer))
+
+    def _in_own_loop(self, work: Coroutine[Any, Any, T], name: str) -> T:
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            pass
+        else:
+            work.close()
+            raise RuntimeError(f"this thread has a running event loop; await {name}() instead")
+        if self._runner is None:
+            self._runner = asyncio.Runner()
+            atexit.register(_close, weakref.ref(self))
+        return self._runner.run(work)
+
+
+def _close(held: weakref.ref[ReadyRuntime]) -> None:
+    """Close a runtime at the end of the process, if it is still there."""
+    runtime = held()
+    if runtime is not None:
+        runtime.close_sync()
+
+
+def _only_for_texts(**given: Any) -> None:
+    for name, value in given.items():
+        if value is not None:
+            raise InvalidValue(name, "belongs to a text; a Task has its own, see ReadyRuntime.task")

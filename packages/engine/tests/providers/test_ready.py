@@ -1,0 +1,347 @@
+"""A text in place of a Task: typed results, text as it comes, tools, and no event loop."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NotRequired, TypedDict
+
+import pydantic
+import pytest
+
+from agentic_kernel import CannotStart, InvalidValue, Task, TaskNotFound, TaskStatus
+from agentic_kernel_engine import Done, Limits, MemoryStore, TaskFailed, tool
+from agentic_kernel_engine.loop import Context, Delta, FinalAnswer, Plan, PlannerError, ToolCall
+from agentic_kernel_engine.providers import ProviderRuntime
+from agentic_kernel_engine.seams.middlewares import Retry
+
+
+class Stream(tuple[Delta | Plan | Exception, ...]):
+    """What comes of one call."""
+
+
+class Scripted:
+    """A planner that gives one answer after the other: a final answer, or a whole `Stream`."""
+
+    impl = "scripted"
+
+    def __init__(self, *steps: Any) -> None:
+        self.steps = list(steps)
+        self.contexts: list[Context] = []
+
+    async def plan(self, context: Context) -> AsyncIterator[Delta | Plan]:
+        self.contexts.append(context)
+        step = self.steps.pop(0)
+        for part in step if isinstance(step, Stream) else [Plan((FinalAnswer(step),))]:
+            if isinstance(part, Exception):
+                raise part
+            yield part
+
+    async def close(self) -> None:
+        pass
+
+    def told(self, call: int) -> str:
+        """Everything that the planner was told before a call."""
+        return repr(self.contexts[call].transcript)
+
+
+def runtime(*steps: Any, store: MemoryStore | None = None, **options: Any) -> ProviderRuntime:
+    return ProviderRuntime(Scripted(*steps), "scripted", (), store, options)  # type: ignore[arg-type]
+
+
+def planner(made: ProviderRuntime) -> Scripted:
+    assert isinstance(made.planner, Scripted)
+    return made.planner
+
+
+class Positive(pydantic.BaseModel):
+    """A rule that no JSON Schema says."""
+
+    x: int
+
+    @pydantic.field_validator("x")
+    @classmethod
+    def not_negative(cls, x: int) -> int:
+        if x < 0:
+            raise ValueError("x is below zero")
+        return x
+
+
+@dataclass
+class Leg:
+    place: str
+    nights: int = 1
+
+
+@dataclass
+class Trip:
+    legs: list[Leg]
+
+
+class Point(TypedDict):
+    x: int
+    label: NotRequired[str]
+
+
+async def test_a_text_runs_as_a_task_of_the_runtimes_kind() -> None:
+    async with runtime({"any": ["json"]}) as ready:
+        done = await ready.run("Why is the sky blue?\nBe short.")
+        assert isinstance(done, Done)
+        assert done.unwrap() == done.result == {"any": ["json"]}
+        assert done.task == await ready.get(done.task.id)
+        assert (done.task.runtime_kind, done.task.summary) == ("scripted", "Why is the sky blue?")
+        assert done.task.instructions == "Why is the sky blue?\nBe short."
+
+
+async def test_a_task_gives_a_task() -> None:
+    async with runtime("yes") as ready:
+        ended = await ready.run(ready.task("x", id="mine"))
+        assert isinstance(ended, Task)
+        assert (ended.id, ended.result) == ("mine", "yes")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "wrong", "right", "value"),
+    [
+        (Positive, {"x": -1}, {"x": 1}, Positive(x=1)),
+        (Trip, {"legs": [{"nights": 2}]}, {"legs": [{"place": "Oslo"}]}, Trip([Leg("Oslo")])),
+        (Point, {"x": "1"}, {"x": 1, "label": "a"}, {"x": 1, "label": "a"}),
+        (list[Leg], {}, [{"place": "Bonn", "nights": 3}], [Leg("Bonn", 3)]),
+        (int, "one", 1, 1),
+    ],
+)
+@pytest.mark.parametrize("where", ["run", "runtime"])
+async def test_an_answer_of_another_type_goes_back_to_the_model_with_the_reason(
+    wanted: Any, wrong: Any, right: Any, value: Any, where: str
+) -> None:
+    at_runtime = {"output_type": wanted} if where == "runtime" else {}
+    at_run = {"output_type": wanted} if where == "run" else {}
+    async with runtime(wrong, right, **at_runtime) as ready:
+        done: Done[Any] = await ready.run("Say it.", **at_run)
+        assert done.unwrap() == value
+        assert type(done.unwrap()) is type(value)
+        assert done.task.result == right  # What is stored is JSON.
+        asked = planner(ready).contexts[0].output_schema
+        assert asked is not None
+        assert "type" in asked  # At the root, where servers look for it.
+        assert "schema_validation_failed" in planner(ready).told(1)
+
+
+async def test_a_reason_of_the_types_own_is_told() -> None:
+    async with runtime({"x": -7}, {"x": 7}) as ready:
+        await ready.run("Say it.", output_type=Positive)
+        assert "x is below zero" in planner(ready).told(1)
+
+
+async def test_wrong_answers_end_at_the_limit() -> None:
+    async with runtime(*[{"x": -1}] * 3, limits=Limits(max_iterations=3)) as ready:
+        done = await ready.run("Say it.", output_type=Positive)
+        assert done.result is None
+        assert done.task.status is TaskStatus.FAILURE
+        with pytest.raises(TaskFailed) as raised:
+            done.unwrap()
+        assert done.task.failure is not None
+        assert (raised.value.code, raised.value.message) == (
+            done.task.failure.code, done.task.failure.message,
+        )  # fmt: skip
+
+
+async def test_the_type_of_a_run_replaces_that_of_the_runtime() -> None:
+    async with runtime("text", {"x": 1}, output_type=Positive) as ready:
+        assert (await ready.run("Say it.", output_type=str)).unwrap() == "text"
+        assert planner(ready).contexts[0].output_schema is None
+        assert (await ready.run("Say it.")).unwrap() == Positive(x=1)
+
+
+async def test_a_task_carries_its_schema_to_the_process_that_takes_it_up() -> None:
+    store = MemoryStore()
+    async with runtime({"legs": 3}, store=store) as first:
+        task = first.task("Say it.", output_type=Trip, id="t")
+        await first.step(task)
+        await first.wait("t", TaskStatus.PAUSED)
+    async with runtime({"legs": "x"}, {"legs": []}, store=store) as second:
+        await second.resume("t")
+        assert (await second.wait("t")).result == {"legs": []}
+        assert "schema_validation_failed" in planner(second).told(1)
+
+
+@pytest.mark.parametrize("schema", [3, {"type": 7}, {"$ref": "https://example.com/x"}])
+async def test_a_task_whose_schema_is_not_accepted_leaves_no_trace(schema: Any) -> None:
+    async with runtime("x") as ready:
+        task = ready.task("x", id="t", metadata={"engine/output_schema": schema})
+        with pytest.raises(CannotStart):
+            await ready.run(task)
+        with pytest.raises(TaskNotFound):
+            await ready.get("t")
+
+
+@pytest.mark.parametrize("wrong", [object, 3, "int", type("Own", (), {})])
+def test_a_type_without_a_json_form_is_refused(wrong: Any) -> None:
+    with pytest.raises(InvalidValue, match="output_type"):
+        runtime().task("x", output_type=wrong)
+    with pytest.raises(InvalidValue, match="output_type"):
+        runtime(output_type=wrong)
+
+
+def test_a_schema_and_a_type_are_not_both_taken() -> None:
+    with pytest.raises(InvalidValue, match="output_type"):
+        runtime(output_type=int, output_schema={"type": "integer"})
+
+
+@pytest.mark.parametrize(
+    "given", [{"output_type": int}, {"agent_name": "a/b"}, {"metadata": {"a/b": 1}}]
+)
+async def test_options_of_a_text_are_refused_beside_a_task(given: dict[str, Any]) -> None:
+    async with runtime() as ready:
+        with pytest.raises(InvalidValue, match=next(iter(given))):
+            await ready.run(ready.task("x"), **given)
+
+
+async def test_neither_a_text_nor_a_task_is_refused() -> None:
+    async with runtime() as ready:
+        with pytest.raises(InvalidValue, match="give a Task, or its text"):
+            await ready.run(7)  # type: ignore[call-overload]
+
+
+async def test_a_killed_and_a_paused_task_have_no_result() -> None:
+    async with runtime({}) as ready:
+        task = ready.task("x", output_type=int, id="t")
+        await ready.step(task)
+        paused = await ready.wait("t", TaskStatus.PAUSED)
+        with pytest.raises(TaskFailed, match="paused"):
+            Done(paused, None).unwrap()
+        await ready.kill("t")
+        with pytest.raises(TaskFailed, match="killed"):
+            Done(await ready.get("t"), None).unwrap()
+
+
+# Text as it comes
+
+
+def deltas(*texts: str) -> Stream:
+    return Stream([*map(Delta, texts), Plan((FinalAnswer("".join(texts)),))])
+
+
+async def test_text_comes_piece_by_piece() -> None:
+    async with runtime(deltas("Hel", "lo")) as ready:
+        assert [piece async for piece in ready.stream_text("x")] == ["Hel", "lo"]
+
+
+async def test_an_answer_without_pieces_comes_whole() -> None:
+    async with runtime("Hello") as ready:
+        assert [piece async for piece in ready.stream_text("x")] == ["Hello"]
+
+
+@pytest.mark.parametrize(
+    ("broken", "again", "shown"),
+    [
+        (["Hel"], ["H", "ello", "!"], "Hello!"),
+        (["Hello wor"], ["Hello ", "world"], "Hello world"),
+        (["Hello"], ["Bye", " now"], "Hello\nBye now"),
+        (["Hello"], ["He", "y you"], "Hello\nHey you"),
+    ],
+)
+async def test_a_repeated_answer_is_not_said_twice(
+    broken: list[str], again: list[str], shown: str
+) -> None:
+    lost = PlannerError("scripted/connection", "lost")
+    at_once = Retry(["scripted/connection"], jitter=lambda: 0.0)
+    steps = Stream([*map(Delta, broken), lost]), deltas(*again)
+    async with runtime(*steps, middleware=[at_once]) as ready:
+        assert "".join([piece async for piece in ready.stream_text("x")]) == shown
+
+
+async def test_the_failure_comes_after_the_text() -> None:
+    lost = PlannerError("scripted/no_such_model", "there is no such model")
+    async with runtime(Stream([Delta("Hel"), lost])) as ready:
+        pieces = ready.stream_text("x")
+        assert await anext(pieces) == "Hel"
+        with pytest.raises(TaskFailed, match="no such model"):
+            await anext(pieces)
+
+
+# Tools
+
+
+async def test_a_decorated_function_is_a_tool_and_stays_a_function() -> None:
+    call = Stream([Plan((ToolCall("add", {"a": 1, "b": 2}),))])
+    async with runtime(call, "3") as ready:
+
+        @ready.tool
+        def add(a: int, b: int) -> int:
+            """Add two numbers."""
+            return a + b
+
+        @ready.tool(name="other", effect="read")
+        def named() -> None:
+            """Do no thing."""
+
+        assert add(2, 2) == 4
+        assert (await ready.run("Add.")).unwrap() == "3"
+        assert [each.name for each in planner(ready).contexts[0].tools] == ["add", "other"]
+        assert "output=3" in planner(ready).told(1)
+        with pytest.raises(InvalidValue, match="add"):
+            ready.tool(add)
+
+
+async def test_a_tool_cannot_be_added_to_a_registry_of_the_users_own() -> None:
+    class Mine:
+        def tools(self) -> Sequence[Any]:
+            return ()
+
+        def find(self, name: str) -> None:
+            return None
+
+    ready = ProviderRuntime(Scripted(), "scripted", Mine(), None, {})
+    with pytest.raises(InvalidValue, match="registry of your own"):
+        ready.tool(tool(lambda: None, name="x"))
+
+
+# Without an event loop
+
+
+def test_texts_run_one_after_the_other_without_an_event_loop() -> None:
+    ready = runtime("one", {"x": 2})
+    try:
+        assert ready.run_sync("x").unwrap() == "one"
+        assert ready.run_sync("x", output_type=Positive).unwrap().x == 2
+    finally:
+        ready.close_sync()
+    ready.close_sync()
+
+
+async def test_a_running_event_loop_refuses_the_call() -> None:
+    async with runtime("x") as ready:
+        with pytest.raises(RuntimeError, match=r"await run\(\) instead"):
+            ready.run_sync("x")
+
+
+def test_the_end_of_the_process_closes_the_runtime() -> None:
+    """Its planner, too; and the interpreter finds no resource that is still open."""
+    program = """
+        from agentic_kernel_engine.loop import FinalAnswer, Plan
+        from agentic_kernel_engine.providers import ProviderRuntime
+from agentic_kernel_engine.seams.middlewares import Retry
+
+        class Once:
+            impl = "once"
+
+            async def plan(self, context):
+                yield Plan((FinalAnswer("done"),))
+
+            async def close(self):
+                print("closed")
+
+        print(ProviderRuntime(Once(), "once", (), None, {}).run_sync("x").unwrap())
+        kept = ProviderRuntime(Once(), "once", (), None, {})
+        print(kept.run_sync("x").unwrap())
+    """
+    ended = subprocess.run(
+        [sys.executable, "-X", "dev", "-W", "error", "-c", textwrap.dedent(program)],
+        capture_output=True, text=True, check=True, timeout=60,
+    )  # fmt: skip
+    assert ended.stdout.split() == ["done", "done", "closed", "closed"]
+    assert "Warning" not in ended.stderr
