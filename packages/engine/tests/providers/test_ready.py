@@ -324,7 +324,6 @@ def test_the_end_of_the_process_closes_the_runtime() -> None:
     program = """
         from agentic_kernel_engine.loop import FinalAnswer, Plan
         from agentic_kernel_engine.providers import ProviderRuntime
-from agentic_kernel_engine.seams.middlewares import Retry
 
         class Once:
             impl = "once"
