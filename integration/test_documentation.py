@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -29,8 +30,13 @@ SECTION = re.compile(r"# --8<-- \[start:(\w+)\]\n(.*?)# --8<-- \[end:\1\]", re.D
 
 @pytest.fixture(scope="module")
 def vendors() -> Iterator[Mapping[str, str]]:
-    """Where the vendors' clients are led: to a peer that has one answer for all."""
-    with Aimock([{"match": {}, "response": {"content": "The sky scatters blue light."}}]) as peer:
+    """Where the vendors' clients are led: to a peer with an answer of text, and one of JSON."""
+    advice = {"city": "Bonn", "umbrella": True, "layers": 2}
+    fixtures = [
+        {"match": {"userMessage": "umbrella"}, "response": {"content": json.dumps(advice)}},
+        {"match": {}, "response": {"content": "The sky scatters blue light."}},
+    ]
+    with Aimock(fixtures) as peer:
         yield {
             "OPENAI_BASE_URL": f"{peer.url}/v1",
             "OPENAI_API_KEY": "none",
