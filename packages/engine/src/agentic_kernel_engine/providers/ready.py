@@ -135,11 +135,15 @@ class ReadyRuntime(Host):
             )
         wanted = None if output_type is None else OutputType(output_type)
         made = self._task(task, wanted, agent_name, metadata)
-        ended = await self._expecting(
-            made.id,
-            wanted,
-            super().run(made, principal=principal, limits=limits, should_cancel=should_cancel),
-        )
+        if wanted is not None:
+            self._expect(made.id, wanted)
+        try:
+            ended = await super().run(
+                made, principal=principal, limits=limits, should_cancel=should_cancel
+            )
+        finally:
+            if wanted is not None:
+                self._expect(made.id, None)
         return self._done(ended, wanted)
 
     @overload
@@ -282,17 +286,6 @@ class ReadyRuntime(Host):
             summary=summary, instructions=text, runtime_kind=self.runtime_kind,
             agent_name=agent_name, metadata=metadata, id=id,
         )  # fmt: skip
-
-    async def _expecting(
-        self, task_id: str, wanted: OutputType[Any] | None, work: Coroutine[Any, Any, Task]
-    ) -> Task:
-        if wanted is None:
-            return await work
-        self._expect(task_id, wanted)
-        try:
-            return await work
-        finally:
-            self._expect(task_id, None)
 
     def _done(self, task: Task, wanted: OutputType[Any] | None) -> Done[Any]:
         if task.status is not TaskStatus.SUCCESS:
