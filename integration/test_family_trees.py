@@ -17,12 +17,12 @@ from .family_trees import play
 pytestmark = pytest.mark.rule("R18")
 
 
-async def test_two_hundred_trees_never_pass_their_roots_limits() -> None:
-    counts = await play(range(200))
-    assert counts["trees"] == 200
+async def test_a_hundred_trees_never_pass_their_roots_limits() -> None:
+    counts = await play(range(100))
+    assert counts["trees"] == 100
     for what in ("kills", "crashes", "zombies", "zombie inserts", "raises", "cuts"):
-        assert counts[what] > 5, f"the trees hardly try {what}: {counts}"
-    assert counts["all came back"] > 5
+        assert counts[what] > 2, f"the trees hardly try {what}: {counts}"
+    assert counts["all came back"] > 2
 
 
 @pytest.mark.torture

@@ -24,7 +24,7 @@ MOST = ATTEMPTS + 2
 
 
 @pytest.mark.rule("R12")
-@pytest.mark.parametrize("where", [SUBSTRATE, TOOL])
+@pytest.mark.parametrize("where", [SUBSTRATE, pytest.param(TOOL, marks=pytest.mark.torture)])
 def test_a_task_that_kills_its_workers_fails_after_so_many_of_them(
     where: str, server: str, schema: str
 ) -> None:

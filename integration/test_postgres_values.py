@@ -75,9 +75,18 @@ async def kept(store: Store) -> Answers:
 
 async def refused(store: Store) -> Answers:
     """In which words a Host over the store refuses every other value, and what that leaves."""
+    return await _refused(store, REFUSED)
+
+
+async def too_long(store: Store) -> Answers:
+    """The same for values that are longer than a store keeps."""
+    return await _refused(store, TOO_LONG)
+
+
+async def _refused(store: Store, values: Mapping[str, Any]) -> Answers:
     said: Answers = {}
     async with Host(store=store) as host:
-        for name, make in {**REFUSED, **TOO_LONG}.items():
+        for name, make in values.items():
             there = f"there {name}"
             await store.insert(Record(apply(_task(there), Dispatch(), AT)))
             said[name] = [await _words(call) for call in _verbs(host, there, make)]
@@ -135,7 +144,9 @@ async def opened(folder: Path, server: str, schema: str) -> AsyncIterator[dict[s
     sqlite.close()
 
 
-@pytest.mark.parametrize("asked", [kept, refused, told_apart])
+@pytest.mark.parametrize(
+    "asked", [kept, refused, pytest.param(too_long, marks=pytest.mark.torture), told_apart]
+)
 async def test_every_store_answers_as_the_one_in_memory(
     asked: Callable[[Store], Awaitable[Answers]], tmp_path: Path, server: str, schema: str
 ) -> None:

@@ -72,7 +72,7 @@ async def statuses(store: Store) -> dict[str, TaskStatus]:
 
 
 @pytest.mark.rule("R19")
-@pytest.mark.parametrize("medium", ["files", "postgres"])
+@pytest.mark.parametrize("medium", ["files", pytest.param("postgres", marks=pytest.mark.torture)])
 def test_each_call_is_made_for_the_tasks_own_user(
     medium: str, tmp_path: Path, request: pytest.FixtureRequest,
     processes: list[subprocess.Popen[str]],

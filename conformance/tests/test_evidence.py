@@ -110,8 +110,12 @@ def test_a_whole_run_says_what_it_is_about_and_is_verified(project: Path, run: R
 @pytest.mark.parametrize(
     ("options", "named"),
     [
-        (["-k", "table"], "options that leave tests out: -k 'table'"),
-        (["-m", "not parametrize"], "options that leave tests out: -m"),
+        pytest.param(
+            ["-k", "table"], "options that leave tests out: -k 'table'", marks=pytest.mark.torture
+        ),
+        pytest.param(
+            ["-m", "not parametrize"], "options that leave tests out: -m", marks=pytest.mark.torture
+        ),
         (["test_kernel.py::TestAcmeKernel::test_nothing_is_overridden"], "test_nothing_is"),
         (["--deselect", "test_kernel.py::TestAcmeKernel::test_the_table"], "--deselect=test_kern"),
     ],
@@ -138,6 +142,7 @@ def test_a_run_that_ends_at_its_first_failure_is_failed_and_partial(
     assert "PARTIAL" in (project / "report.md").read_text()
 
 
+@pytest.mark.torture
 def test_a_lower_level_and_a_lower_patience_are_partial(project: Path, run: Run) -> None:
     (project / "test_kernel.py").write_text(_KERNEL.replace("{body}", "patience = 0.5"))
     assert run(level="brief")["partial"] == [
@@ -146,6 +151,7 @@ def test_a_lower_level_and_a_lower_patience_are_partial(project: Path, run: Run)
     ]
 
 
+@pytest.mark.torture
 def test_an_excused_test_keeps_its_row_and_its_reason(project: Path, run: Run) -> None:
     name, plan = next((n, p) for n, p in planned(KernelContract).items() if p.rules == ("time",))
     body = (
@@ -175,6 +181,7 @@ def test_a_fixture_that_cannot_be_made_is_one_error_and_no_finding(project: Path
     assert row["not_run"] == row["total"] - row["passed"] - 1
 
 
+@pytest.mark.torture
 def test_a_worker_process_that_crashes_is_an_error_and_no_finding(project: Path, run: Run) -> None:
     (project / "implementation.py").write_text("import os\n\ndef kernel_of():\n    os._exit(7)\n")
     document = run("-n1", "--maxfail=1", code=1)
@@ -218,6 +225,7 @@ def test_counts_that_are_not_those_of_the_tests_are_refused(project: Path, run: 
         verify(path, project)
 
 
+@pytest.mark.torture
 def test_a_rerun_finds_out_what_a_new_digest_hides(project: Path, run: Run) -> None:
     """Anyone can compute the digest of an edited report; only a rerun shows the lie."""
     document = run("-k", "kit or nothing_is_overridden or fixture")

@@ -32,6 +32,7 @@ def test_the_calculator_is_called_and_the_answer_comes(terminals: Terminals) -> 
 
 
 @pytest.mark.slow
+@pytest.mark.torture
 def test_a_conversation_goes_on_in_another_process(terminals: Terminals) -> None:
     """The model reads what was said before; what a small one makes of it is its own affair."""
     words = ["run", "--tools", "calculator", "--json", "What is 12 * 34?"]

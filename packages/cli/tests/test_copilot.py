@@ -80,6 +80,7 @@ def test_a_task_is_paused_and_resumed_elsewhere_and_survives_the_death_of_the_cl
     assert alive(program, copilot.env["COPILOT_HOME"]) == []
 
 
+@pytest.mark.torture
 def test_a_call_is_approved_from_another_terminal(
     copilot: Terminals, aimock: Aimock, tmp_path: Path, program: Path
 ) -> None:

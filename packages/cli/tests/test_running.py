@@ -66,7 +66,10 @@ def test_an_id_is_used_once(terminals: Terminals) -> None:
 
 
 @pytest.mark.usefixtures("interruptible")
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.torture)],
+)
 def test_a_signal_pauses_the_task_and_says_how_to_go_on(
     terminals: Terminals, number: int, code: int
 ) -> None:

@@ -93,6 +93,7 @@ def test_two_commands_export_one_task_as_one_trace(
 
 
 @pytest.mark.slow
+@pytest.mark.torture
 def test_a_receiver_that_is_not_there_changes_no_answer(
     scripted: Terminals, aimock: Aimock
 ) -> None:
@@ -156,6 +157,7 @@ main()
 
 
 @pytest.mark.slow
+@pytest.mark.torture
 def test_without_the_packages_one_line_says_what_to_install(
     scripted: Terminals, aimock: Aimock
 ) -> None:

@@ -33,7 +33,7 @@ def scripted(terminals: Terminals, aimock: Aimock) -> Terminals:
     [
         ("openai",),
         pytest.param(("openai", "--api", "chat"), marks=pytest.mark.torture),
-        ("claude",),
+        pytest.param(("claude",), marks=pytest.mark.torture),
     ],
 )
 def test_the_real_small_model_answers(

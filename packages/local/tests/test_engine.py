@@ -199,6 +199,7 @@ async def test_one_process_loads_a_model_once_until_the_last_has_let_go(
     await three.close()
 
 
+@pytest.mark.torture
 async def test_an_engine_that_is_let_go_as_soon_as_it_is_loaded_is_freed(
     options: EngineOptions,
 ) -> None:

@@ -113,9 +113,9 @@ def wait_until_it_flows(child: subprocess.Popen[str]) -> None:
     ("way", "number", "code"),
     [
         ("interrupted", signal.SIGINT, -signal.SIGINT),
-        ("unclosed", signal.SIGINT, -signal.SIGINT),
+        pytest.param("unclosed", signal.SIGINT, -signal.SIGINT, marks=pytest.mark.torture),
         ("unclosed", signal.SIGTERM, -signal.SIGTERM),
-        ("drained", signal.SIGINT, 0),
+        pytest.param("drained", signal.SIGINT, 0, marks=pytest.mark.torture),
         ("drained", signal.SIGTERM, 0),
     ],
 )

@@ -81,7 +81,9 @@ def folder() -> Iterator[Path]:
     shutil.rmtree(home)
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize(
+    "number", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.torture)]
+)
 def test_the_server_ends_when_its_user_is_killed(folder: Path, number: signal.Signals) -> None:
     user = User(folder)
     os.kill(user.process.pid, number)
@@ -109,6 +111,7 @@ def test_of_several_users_the_last_one_ends_the_server(folder: Path) -> None:
     assert _gone(third.server)
 
 
+@pytest.mark.torture
 def test_users_that_die_at_once_leave_no_server(folder: Path) -> None:
     users = [User(folder) for _ in range(3)]
     for user in users:
@@ -130,6 +133,7 @@ def test_a_server_that_was_left_behind_is_ended_by_the_next_user(folder: Path) -
     assert _gone(first.server)
 
 
+@pytest.mark.torture
 def test_a_guard_ends_a_server_whose_user_dies_while_it_starts(folder: Path) -> None:
     """The user is killed as soon as the server's own process is there."""
     User(folder).end()  # so that the folder is made
