@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from functools import partial
@@ -151,7 +151,7 @@ async def test_every_store_answers_as_the_one_in_memory(
     asked: Callable[[Store], Awaitable[Answers]], tmp_path: Path, server: str, schema: str
 ) -> None:
     expected = await asked(MemoryStore())
-    assert len(expected) > 10
+    assert expected
     async with opened(tmp_path, server, schema) as stores:
         for name, store in stores.items():
             found = await asked(store)
