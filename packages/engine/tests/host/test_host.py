@@ -47,10 +47,10 @@ async def answer(job: Job) -> Any:
 async def test_the_public_names_are_these() -> None:
     assert set(engine.__all__) == {
         "Accepting", "Acting", "Cleaning", "CompositeObserver", "Conflict", "ConsoleObserver",
-        "Cursor", "Event", "EventId", "Host", "HostClosed", "HostGone", "HostOptions",
+        "Cursor", "Done", "Event", "EventId", "Host", "HostClosed", "HostGone", "HostOptions",
         "InMemoryObserver", "InboxFull", "Job", "Limiting", "Limits", "Loop", "MemoryStore",
-        "Metered", "Observer", "Outcome", "Principal", "Reading", "Receipt", "Record", "Router",
-        "RunEnded", "Search", "SearchOptions", "StateUnreadable", "StopReason", "Store",
+        "Metered", "Observer", "Outcome", "Principal", "Reading", "ReadyRuntime", "Receipt", "Record",
+        "Router", "RunEnded", "Search", "SearchOptions", "StateUnreadable", "StopReason", "Store",
         "StoreError", "StoreTraits", "StreamingObserver", "Substrate", "TaskEvent", "TaskFailed",
         "Terms", "UnknownOutcome", "Unreadable", "WaitingFor", "agent_from_json", "agent_to_json",
         "decode_change", "decode_record", "drain_on_signals", "encode_change", "encode_record",
