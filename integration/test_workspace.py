@@ -25,6 +25,7 @@ BELOW = {
     "openai": {"kernel", "engine"},
     "claude": {"kernel", "engine"},
     "ollama": {"kernel", "engine"},
+    "gemini": {"kernel", "engine"},
     "copilot": {"kernel", "engine"},
     "postgres": {"kernel", "engine"},
     "otel": {"kernel", "engine"},
@@ -34,12 +35,14 @@ BELOW = {
     "conformance": {"kernel", "engine"},
     "cli": {
         *("kernel", "engine", "file", "postgres", "local", "openai", "claude", "ollama"),
-        *("copilot", "otel", "guard", "mcp", "server"),
+        *("gemini", "copilot", "otel", "guard", "mcp", "server"),
     },
 }
 """What each may import of ours; a sibling never a sibling."""
 PROVIDES = {
     "github-copilot-sdk": "copilot",
+    "google-auth": "google",
+    "google-genai": "google",
     "google-re2": "re2",
     "opentelemetry-api": "opentelemetry",
     "opentelemetry-sdk": "opentelemetry",

@@ -25,6 +25,7 @@ from .edges import (
     check_seconds,
     key_problem,
 )
+from .events import Events
 from .failures import Failures, codes_of, retry_after_ms
 from .forecast import input_bound
 from .images import (
@@ -55,7 +56,7 @@ from .secrets import (
     keys_in,
     secrets_of,
 )
-from .transport import http_client, http_options
+from .transport import certificates, http_client, http_options
 
 __all__ = [
     "IMAGES",
@@ -67,6 +68,7 @@ __all__ = [
     "Call",
     "Counted",
     "Doubled",
+    "Events",
     "Failures",
     "Function",
     "Heard",
@@ -91,6 +93,7 @@ __all__ = [
     "Unusable",
     "actions_of",
     "address_problem",
+    "certificates",
     "check_address",
     "check_flag",
     "check_key",

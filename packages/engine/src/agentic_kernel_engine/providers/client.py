@@ -31,6 +31,8 @@ class SDKClient(ABC):
 
     sdk: ClassVar[str]
     """The module of the SDK."""
+    logger: ClassVar[str] = ""
+    """The name of the SDK's loggers; empty if it is that of the module."""
     http: ClassVar[str]
     """The module of the HTTP library that the SDK uses."""
     keywords: ClassVar[tuple[str, ...]] = ("api_key", "base_url")
@@ -83,7 +85,7 @@ class SDKClient(ABC):
                 await asyncio.to_thread(import_module, self.sdk)
             if self._client is None:
                 self._client = self.make() if self.own is None else self.share(self.own)
-                mask(self.sdk, "httpx2", "httpcore2", "httpx", "httpcore")
+                mask(self.logger or self.sdk, "httpx2", "httpcore2", "httpx", "httpcore")
         return self._client
 
     @property
@@ -99,7 +101,7 @@ class SDKClient(ABC):
         """Close the client, unless it is the user's own; `open` makes a new one later."""
         client, self._client = self._client, None
         if client is not None and self.own is None:
-            await client.close()
+            await self.end(client)
 
     @abstractmethod
     def check(self, own: Any) -> None:
@@ -120,6 +122,10 @@ class SDKClient(ABC):
     def share(self, own: Any) -> Any:
         """Return the user's client with its retries off."""
         return own.with_options(max_retries=0)
+
+    async def end(self, client: Any) -> None:
+        """Close a client that `make` made."""
+        await client.close()
 
     def keys_of(self, client: Any) -> Iterable[Any]:
         """Return the keys that a client sends."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import ssl
 from collections.abc import AsyncIterator
+from contextvars import ContextVar
 from functools import cache, partial
 from typing import Any, Final
 
@@ -26,6 +27,8 @@ MAX_BYTES: Final = 64 * 2**20
 CLOSING: Final = ("llama.cpp",)
 """Servers that promise to keep a connection, and close it after a streamed answer without notice.
 The next request could be on its way already, and looks like one that the server has read."""
+OPENED: Final[ContextVar[list[Any] | None]] = ContextVar("OPENED", default=None)
+"""Collects the responses to the requests of a context; see `events`."""
 _SEPARATOR: Final = re.compile(rb"\xc2\x85|\xe2\x80[\xa8\xa9]")
 
 
@@ -40,7 +43,7 @@ def http_options(http: Any, timeout: float) -> dict[str, Any]:
         timeout: Seconds in which the server sends no data, or accepts none.
     """
     return {
-        "verify": _certificates(http),
+        "verify": certificates(http),
         "headers": {"Accept-Encoding": "identity"},
         "timeout": http.Timeout(timeout, connect=min(CONNECT_SECONDS, timeout)),
         "limits": http.Limits(
@@ -64,7 +67,13 @@ def _client(http: Any) -> type[Any]:
 
     class Client(http.AsyncClient):  # type: ignore[misc]
         async def send(self, request: Any, **options: Any) -> Any:
-            return await sent(request, partial(super().send, request, **options), lost)
+            if not any(request.extensions.get("timeout", {}).values()):
+                # An SDK without a timeout of its own would wait forever.
+                request.extensions["timeout"] = self.timeout.as_dict()
+            response = await sent(request, partial(super().send, request, **options), lost)
+            if (opened := OPENED.get()) is not None:
+                opened.append(response)
+            return response
 
     return Client
 
@@ -75,7 +84,7 @@ def _bounded(http: Any) -> type[Bounded]:
 
 
 @cache
-def _certificates(http: Any) -> ssl.SSLContext:
+def certificates(http: Any) -> ssl.SSLContext:
     """Return the trusted certificates. Loading them is the slowest part of making a client."""
     context: ssl.SSLContext = http.create_ssl_context()
     return context
@@ -106,6 +115,7 @@ class Bounded:
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
+        self._closed = False
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         size, begun = 0, bytearray()
@@ -118,11 +128,14 @@ class Bounded:
                 begun += piece
                 continue
             yield _SEPARATOR.sub(_escape, bytes(begun) + piece[:end])
+            if self._closed:
+                return
             begun = bytearray(piece[end:])
         if begun:
             yield _SEPARATOR.sub(_escape, bytes(begun))
 
     async def aclose(self) -> None:
+        self._closed = True
         try:
             if self.connection is not None:
                 # Before the pool has the connection back, so that no other request gets it.
