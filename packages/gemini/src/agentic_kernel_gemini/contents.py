@@ -6,77 +6,54 @@ from collections.abc import Sequence
 from mimetypes import guess_type
 from typing import Any, Final
 
-from agentic_kernel_engine.providers import Heard, Image, Message, Result, Said
+from agentic_kernel_engine.providers import Heard, Image, Message, Result, Said, present
 
-EMPTY: Final = "(nothing)"
-"""Replaces an empty text."""
-GO_ON: Final = "Go on."
-"""User message between two answers, and after the last one: the API requires one there."""
 UNSIGNED: Final = "c2tpcF90aG91Z2h0X3NpZ25hdHVyZV92YWxpZGF0b3I="
 """``skip_thought_signature_validator``: the signature of a call that another model made, by
 ai.google.dev/gemini-api/docs/thought-signatures. The API refuses a first call without one."""
 
-Part = dict[str, Any]
 
-
-def contents(conversation: Sequence[Message]) -> list[Part]:
+def contents(conversation: Sequence[Message]) -> list[dict[str, Any]]:
     """Return the contents of a request."""
-    made: list[Part] = []
-    ids: set[str] = set()
+    made: list[dict[str, Any]] = []
+    ids: set[str | None] = set()
     for message in conversation:
         if isinstance(message, Said):
-            _go_on(made)
-            kept = _kept(message)
-            ids = {each["functionCall"].get("id") for each in kept if "functionCall" in each}
+            kept = message.kept(_called)
+            ids = {_called(each) for each in kept}
             made.append({"role": "model", "parts": kept or _rebuilt(message)})
         elif isinstance(message, Heard):
-            parts = [{"text": message.text or EMPTY}, *map(_image, message.images)]
+            parts = [{"text": message.text}, *map(_image, message.images)]
             made.append({"role": "user", "parts": parts})
         else:
             made.append({"role": "user", "parts": [_result(each, ids) for each in message]})
-    _go_on(made)
     return made
 
 
-def _go_on(made: list[Part]) -> None:
-    if made and made[-1]["role"] == "model":
-        made.append({"role": "user", "parts": [{"text": GO_ON}]})
+def _called(part: dict[str, Any]) -> str | None:
+    call: dict[str, Any] = part.get("functionCall", {})
+    return call.get("id") or call.get("name")
 
 
-def _kept(said: Said) -> list[Part]:
-    """Return the original parts of an answer if their calls are exactly those with results."""
-    items = list(said.items or ())
-    calls = [each["functionCall"] for each in items if "functionCall" in each]
-    same = len(calls) == len(said.calls) and all(
-        (call["name"], call.get("id", want.id)) == (want.name, want.id)
-        for call, want in zip(calls, said.calls, strict=True)
-    )
-    return items if same else []
-
-
-def _rebuilt(said: Said) -> list[Part]:
-    parts: list[Part] = [{"text": said.text or EMPTY}] if said.text or not said.calls else []
-    calls: list[Part] = [
+def _rebuilt(said: Said) -> list[dict[str, Any]]:
+    calls: list[dict[str, Any]] = [
         {"functionCall": {"name": each.name, "args": dict(each.arguments)}} for each in said.calls
     ]
     if calls:
         calls[0]["thoughtSignature"] = UNSIGNED
-    return parts + calls
+    return [{"text": said.text or "(nothing)"}, *calls] if said.text or not calls else calls
 
 
-def _result(result: Result, ids: set[str]) -> Part:
+def _result(result: Result, ids: set[str | None]) -> dict[str, Any]:
     """Return the result of a call; it has an id if the API gave one to the call."""
     response = {"error" if result.failed else "output": result.text}
-    made: Part = {"name": result.name, "response": response}
-    if result.id in ids:
-        made["id"] = result.id
-    if result.images:
-        made["parts"] = [_image(each) for each in result.images]
-    return {"functionResponse": made}
+    id = result.id if result.id in ids else None
+    parts = [_image(each) for each in result.images] or None
+    return {"functionResponse": present(name=result.name, response=response, id=id, parts=parts)}
 
 
-def _image(image: Image) -> Part:
+def _image(image: Image) -> dict[str, Any]:
     if not image.url:
         return {"inlineData": {"mimeType": image.media_type, "data": image.data}}
     kind, _ = guess_type(image.url)
-    return {"fileData": {"fileUri": image.url, **({"mimeType": kind} if kind else {})}}
+    return {"fileData": present(fileUri=image.url, mimeType=kind)}

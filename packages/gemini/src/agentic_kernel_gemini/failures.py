@@ -2,45 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
 from typing import Any, Final
 
 from agentic_kernel_engine.loop import NOTHING_USED, PlannerError
 from agentic_kernel_engine.providers import Failures, codes_of
 from agentic_kernel_engine.providers import failures as names
 
-CODES: Final[Mapping[str, str]] = {
+CODES: Final = {
     "api_key_invalid": names.AUTHENTICATION,
-    "api key not valid": names.AUTHENTICATION,
     "perday": names.QUOTA,
-    "limit: 0,": names.QUOTA,
     "credits are depleted": names.QUOTA,
     "billing_disabled": names.QUOTA,
     "is not found for api version": names.MODEL_NOT_FOUND,
-    "publisher model": names.MODEL_NOT_FOUND,
+    "publisher model": names.MODEL_NOT_FOUND,  # Of Google Cloud.
     "exceeds the maximum number of tokens": names.CONTEXT_LENGTH,
     "prompt is too long": names.CONTEXT_LENGTH,  # Of a gateway.
     "payload size exceeds": names.REQUEST_TOO_LARGE,
     "location is not supported": names.PERMISSION,
 }
-"""Name of words of an error that are more exact than its status; an error of a wrong key, of a
-missing model and of a full context have the same status as others. The words are those of messages,
-of reasons, and of the ids of quotas: ai.google.dev/gemini-api/docs/troubleshooting."""
-
-ENDS: Final[Mapping[str, str]] = codes_of(
+"""Name of words of an error, in small letters, that are more exact than its status: of messages,
+reasons and ids of quotas; see ai.google.dev/gemini-api/docs/troubleshooting."""
+ENDS: Final = codes_of(
     {
         "length": "MAX_TOKENS CONTINUATION",
         "filter": "SAFETY RECITATION LANGUAGE BLOCKLIST PROHIBITED_CONTENT SPII IMAGE_SAFETY "
-        "IMAGE_PROHIBITED_CONTENT IMAGE_RECITATION ESCALATION MODEL_ARMOR",
-        names.PERMISSION: "PUP_LIMITED_DISABLED",
-        names.BAD_RESPONSE: "MALFORMED_FUNCTION_CALL MALFORMED_RESPONSE UNEXPECTED_TOOL_CALL "
-        "TOO_MANY_TOOL_CALLS MISSING_THOUGHT_SIGNATURE OTHER IMAGE_OTHER NO_IMAGE",
+        "IMAGE_PROHIBITED_CONTENT IMAGE_RECITATION ESCALATION MODEL_ARMOR PUP_LIMITED_DISABLED",
     }
 )
-"""By finish reason, unless the answer can be used: its end, or the failure; see the SDK's
-``FinishReason``."""
-_READ: Final = 65_536
-"""The most characters of an error that are searched."""
+"""By finish reason: the end of an answer that was cut; see the SDK's ``FinishReason``."""
+UNUSABLE: Final = re.compile(r"(?:MALFORMED|UNEXPECTED|TOO_MANY|MISSING|NO)_.*|(?:.*_)?OTHER")
+"""Finish reasons of an answer that cannot be used, because the server or the model failed."""
+_WAIT: Final = re.compile(r"'retrydelay': '([0-9.]{1,20})s'")
 
 
 def explained(failures: Failures, error: Exception, request_id: str | None) -> PlannerError | None:
@@ -54,26 +47,13 @@ def explained(failures: Failures, error: Exception, request_id: str | None) -> P
         return None
     response: Any = error.response
     message = error.message if isinstance(error.message, str) else str(error)
-    if error.code < 400:
-        message = f"the server answered with status {error.code}; check the address"
-    words = str(error.details)[:_READ].lower()
-    headers = {"retry-after": _wait(error.details), **response.headers}
+    words = str(error.details)[:65_536].lower()
+    wait = _WAIT.search(words)
     return failures.answered(
         error.code,
         [code for code in CODES if code in words],
         message,
-        headers=headers,
-        request_id=request_id or headers.get("x-request-id"),
+        headers={"retry-after": wait[1] if wait else "", **response.headers},
+        request_id=request_id or response.headers.get("x-request-id"),
         begun=response.status_code == 200,
     )
-
-
-def _wait(details: Any) -> str:
-    """Return the seconds that an error asks to wait, by its ``RetryInfo``."""
-    error = details.get("error") if isinstance(details, Mapping) else None
-    parts = error.get("details") if isinstance(error, Mapping) else None
-    for part in parts if isinstance(parts, list) else ():
-        delay = part.get("retryDelay") if isinstance(part, Mapping) else None
-        if isinstance(delay, str):
-            return delay.removesuffix("s")
-    return ""

@@ -8,16 +8,8 @@ from typing import TYPE_CHECKING, Any, Final, Unpack
 
 from agentic_kernel import InvalidValue
 from agentic_kernel_engine import providers
-from agentic_kernel_engine.loop import Context, PlannerError
-from agentic_kernel_engine.providers import (
-    AnswerOptions,
-    APIPlanner,
-    Events,
-    Function,
-    conversation,
-    json_mapping,
-    loop_inputs,
-)
+from agentic_kernel_engine.loop import Context
+from agentic_kernel_engine.providers import AnswerOptions, APIPlanner, conversation, present
 
 from .client import Client
 from .contents import contents
@@ -30,20 +22,14 @@ if TYPE_CHECKING:
 
 IMPL: Final = "gemini"
 """The first part of the failure codes, and of the metadata keys by which a Task sets options."""
-INPUTS: Final = loop_inputs(IMPL, "by content or address")
-"""The inputs that the planner takes."""
 _MODEL: Final = re.compile(r"(?!.*\.\.)[^?&#%\s]+")
-"""A name that can stand in the path of a request."""
 _OLD: Final = re.compile(r"(?:.*/)?gemini-[12]\b.*")
-"""Models that refuse a schema of the answer beside functions."""
+"""Models that refuse a schema of the answer beside functions; they are told it in words."""
 _MODES: Final = {"auto": "AUTO", "none": "NONE", "required": "ANY"}
 
 
 class PlannerOptions(providers.PlannerOptions, total=False):
-    """Keyword arguments of `GeminiPlanner`, in addition to the model.
-
-    Without ``parallel_tool_calls``, only the first call of an answer counts.
-    """
+    """Keyword arguments of `GeminiPlanner`, in addition to the model."""
 
     base_url: str | None
     """None for ``GOOGLE_GEMINI_BASE_URL``, or else the vendor's address. A version of the API at
@@ -61,10 +47,7 @@ class PlannerOptions(providers.PlannerOptions, total=False):
 class GeminiPlanner(APIPlanner):
     """A Planner that asks a model through ``generateContent`` of the Gemini API.
 
-    It imports the SDK and creates a client when it accepts or plans the first Task. A Task may set
-    ``gemini/max_tokens``, ``gemini/temperature``, ``gemini/system`` and ``gemini/tool_choice`` in
-    its metadata, and bring images (`providers.IMAGES`). The plan keeps the signatures of thoughts,
-    and the planner sends them back unchanged.
+    A plan keeps the signatures of thoughts, and the planner sends them back unchanged.
 
     Args:
         model: E.g. ``gemini-3.8-flash``.
@@ -75,48 +58,45 @@ class GeminiPlanner(APIPlanner):
     """
 
     impl = IMPL
-    wire = IMPL
-    inputs = INPUTS
     client = Client
     codes = CODES
+    explain = staticmethod(explained)
     listed = PRICES
+    mappings = ("extra_body", "thinking")
 
     def __init__(self, model: str, **options: Unpack[PlannerOptions]) -> None:
-        given: dict[str, Any] = dict(options)
-        thinking = given.pop("thinking", None)
-        super().__init__(model, given, given.pop("extra_body", None))
+        super().__init__(model, options)
         if not _MODEL.fullmatch(model):
             raise InvalidValue("model", "has a character that cannot stand in an address")
-        self._thinking = None if thinking is None else json_mapping("thinking", thinking)
 
     def _form(self, schema: Mapping[str, Any]) -> Any:
         return None if _OLD.fullmatch(self.model) else schema
 
     def _request(
-        self, context: Context, options: AnswerOptions, shown: Sequence[Function]
+        self, context: Context, options: AnswerOptions, shown: Sequence[providers.Function]
     ) -> tuple[Mapping[str, Any], Reply]:
-        extra, most = dict(self._extra), options.most(context)
-        config: dict[str, Any] = {"maxOutputTokens": most}
-        if options.temperature is not None:
-            config["temperature"] = options.temperature
-        if self._thinking is not None:
-            config["thinkingConfig"] = self._thinking
-        schema = context.output_schema
-        if schema is not None and (not shown or self._form(schema) is not None):
+        extra, most, schema = dict(self._extra), options.most(context), context.output_schema
+        thinking = self._given.get("thinking")
+        config = present(temperature=options.temperature, thinkingConfig=thinking)
+        config["maxOutputTokens"] = most
+        if schema is not None and self._form(schema) is not None:
             config |= {"responseMimeType": "application/json", "responseJsonSchema": schema}
         body: dict[str, Any] = {
-            "contents": contents(conversation(context, IMPL)),
+            "contents": contents(conversation(context, IMPL, answered=True)),
             "generationConfig": config | extra.pop("generationConfig", {}),
         }
-        told, hosted = self._told(context, options), extra.pop("tools", [])
-        if told:
+        if told := self._told(context, options):
             body["systemInstruction"] = {"parts": [{"text": told}]}
+        if self._tools:
+            body["tools"] = self._tools
         if shown:
-            body["tools"] = [{"functionDeclarations": [_declared(each) for each in shown]}]
-            body["toolConfig"] = {"functionCallingConfig": _choice(options.choice(context))}
-        if hosted:
-            body["tools"] = [*body.get("tools", ()), *hosted]
-        return body | extra, Reply(context.step, None if hosted else most, self._parallel)
+            declared = [each.described("parametersJsonSchema") for each in shown]
+            body["tools"] = [{"functionDeclarations": declared}, *self._tools]
+            choice = options.choice(context)
+            only = {} if choice in _MODES else {"allowedFunctionNames": [choice]}
+            calling = {"mode": _MODES.get(choice, "ANY"), **only}
+            body["toolConfig"] = {"functionCallingConfig": calling}
+        return body | extra, Reply(context.step, None if self._tools else most, self._parallel)
 
     async def _ask(self, client: GenAI, request: Mapping[str, Any]) -> Any:
         # The body has its final form: elsewhere the SDK would transform all of it at every turn.
@@ -125,21 +105,7 @@ class GeminiPlanner(APIPlanner):
             "automatic_function_calling": {"disable": True},
             "http_options": {"extra_body": request, "retry_options": {"attempts": 1}},
         }
-        given: dict[str, Any] = {"model": self.model, "contents": "-", "config": config}
-        if not self._streams:
-            return await client.aio.models.generate_content(**given)
-        return await Events.opened(await client.aio.models.generate_content_stream(**given))
-
-    def _explain(self, error: Exception, request_id: str | None) -> PlannerError | None:
-        return explained(self.failures, error, request_id)
-
-
-def _declared(function: Function) -> dict[str, Any]:
-    named = {"name": function.name, "description": function.description}
-    return {**named, "parametersJsonSchema": function.schema}
-
-
-def _choice(choice: str) -> dict[str, Any]:
-    if choice in _MODES:
-        return {"mode": _MODES[choice]}
-    return {"mode": "ANY", "allowedFunctionNames": [choice]}
+        models: Any = client.aio.models
+        ask = models.generate_content_stream if self._streams else models.generate_content
+        answer = await ask(model=self.model, contents="-", config=config)
+        return await providers.Events.opened(answer) if self._streams else answer

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Final, Unpack
+from typing import Final, Unpack
 
 from agentic_kernel_engine import Store
-from agentic_kernel_engine.inputs import Inputs
 from agentic_kernel_engine.providers import ProviderRuntime, RuntimeOptions, Toolset, parted
 
-from .planner import INPUTS, GeminiPlanner, PlannerOptions
+from .planner import GeminiPlanner, PlannerOptions
 
 RUNTIME_KIND: Final = "gemini"
 """The ``runtime_kind`` of the Tasks that this runtime serves, unless it is given another."""
@@ -21,21 +20,11 @@ class GeminiOptions(PlannerOptions, RuntimeOptions, total=False):
 class GeminiRuntime(ProviderRuntime):
     """A Runtime and a Query for Tasks that a model works on, through the Gemini API.
 
-    Reading and controlling Tasks needs no API key; dispatching a Task does.
-
-    Args:
-        model: Name of the model that works on the Tasks.
-        store: Store of the Tasks; None keeps them in memory.
-        tools: Tools that the model may call.
-        runtime_kind: The kind of the Tasks that it serves.
-        **options: The keywords of its planner, and `RuntimeOptions`.
-
-    Raises:
-        InvalidValue: A value is not valid; the error names it.
+    Only dispatching a Task needs an API key. Without a ``store`` the Tasks are kept in memory. The
+    keywords are those of `GeminiPlanner`, and `RuntimeOptions`.
     """
 
-    inputs: ClassVar[Inputs] = INPUTS
-    """The parts of a Task that it takes; it refuses the others at dispatch."""
+    inputs = GeminiPlanner.inputs
 
     def __init__(
         self,

@@ -39,7 +39,7 @@ from .logs import (
 )
 from .offers import OFFERS, Function, Offer, functions, offered
 from .options import AnswerOptions, loop_inputs
-from .planner import APIPlanner, PlannerOptions, json_mapping
+from .planner import APIPlanner, PlannerOptions, json_mapping, present
 from .pricing import Long, Price, price_of
 from .reader import Answer, Counted, Reader, Unusable, plan_of
 from .runtime import (
@@ -122,6 +122,7 @@ __all__ = [
     "parted",
     "patient",
     "plan_of",
+    "present",
     "price_of",
     "provider",
     "retry_after_ms",

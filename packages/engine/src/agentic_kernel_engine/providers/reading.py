@@ -35,7 +35,7 @@ def text(value: Any, name: str) -> str:
         values.check_text(found, name)
     except InvalidValue as error:
         raise Malformed(str(error)) from error
-    return found
+    return str.__str__(found)  # Of an enum, its value.
 
 
 def several(value: Any, name: str) -> Sequence[Any]:
