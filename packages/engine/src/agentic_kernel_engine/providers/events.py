@@ -6,10 +6,9 @@ garbage collector would close the others, and with them the connection, at some 
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import suppress
 from typing import Any, Final, Self
-
-from .transport import OPENED
 
 END: Final = object()
 
@@ -18,26 +17,19 @@ class Events:
     """An iterator of events that closes its connection.
 
     Args:
-        pieces: The SDK's iterator.
+        pieces: The SDK's generator.
         first: Its first event; `END` if there is none.
-        response: The HTTP response; None if the client is the user's own.
     """
 
-    def __init__(self, pieces: Any, first: Any, response: Any) -> None:
-        self.response = response
+    def __init__(self, pieces: Any, first: Any) -> None:
+        self.response = getattr(first, "sdk_http_response", None)
         self._pieces = pieces
         self._first = first
 
     @classmethod
     async def opened(cls, pieces: Any) -> Events:
-        """Return the events of an iterator whose request is sent when its first event is taken."""
-        responses: list[Any] = []
-        token = OPENED.set(responses)
-        try:
-            first = await anext(pieces, END)
-        finally:
-            OPENED.reset(token)
-        return cls(pieces, first, responses[-1] if responses else None)
+        """Return the events of a generator that sends its request when its first event is taken."""
+        return cls(pieces, await anext(pieces, END))
 
     def __aiter__(self) -> Self:
         return self
@@ -49,10 +41,14 @@ class Events:
         return await anext(self._pieces) if event is None else event
 
     async def aclose(self) -> None:
-        """Close the response, and end each generator."""
-        with suppress(Exception):
-            if self.response is not None:
-                await self.response.aclose()
-                async for _ in self._pieces:  # The body ends after what was received.
-                    pass
+        """Cancel the wait for the next event, which ends each generator from the inside."""
+        waiting = asyncio.ensure_future(self._wait())
+        await asyncio.sleep(0)  # It begins to wait.
+        waiting.cancel()
+        await asyncio.wait({waiting})
         await self._pieces.aclose()
+
+    async def _wait(self) -> None:
+        with suppress(Exception):
+            async for _ in self._pieces:
+                pass

@@ -421,7 +421,7 @@ def _request_id(response: Any) -> str | None:
     """Return the vendor's id of a request, if its response has one."""
     found = getattr(response, "_request_id", None)
     if found is None:
-        headers = getattr(getattr(response, "response", None), "headers", {})
+        headers = getattr(getattr(response, "response", None), "headers", None) or {}
         found = headers.get("x-request-id") or headers.get("request-id")
     return found if isinstance(found, str) else None
 

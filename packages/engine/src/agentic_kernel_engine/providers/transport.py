@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 import ssl
 from collections.abc import AsyncIterator
-from contextvars import ContextVar
 from functools import cache, partial
 from typing import Any, Final
 
@@ -27,8 +26,6 @@ MAX_BYTES: Final = 64 * 2**20
 CLOSING: Final = ("llama.cpp",)
 """Servers that promise to keep a connection, and close it after a streamed answer without notice.
 The next request could be on its way already, and looks like one that the server has read."""
-OPENED: Final[ContextVar[list[Any] | None]] = ContextVar("OPENED", default=None)
-"""Collects the responses to the requests of a context; see `events`."""
 _SEPARATOR: Final = re.compile(rb"\xc2\x85|\xe2\x80[\xa8\xa9]")
 
 
@@ -70,10 +67,7 @@ def _client(http: Any) -> type[Any]:
             if not any(request.extensions.get("timeout", {}).values()):
                 # An SDK without a timeout of its own would wait forever.
                 request.extensions["timeout"] = self.timeout.as_dict()
-            response = await sent(request, partial(super().send, request, **options), lost)
-            if (opened := OPENED.get()) is not None:
-                opened.append(response)
-            return response
+            return await sent(request, partial(super().send, request, **options), lost)
 
     return Client
 
@@ -115,7 +109,6 @@ class Bounded:
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
-        self._closed = False
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         size, begun = 0, bytearray()
@@ -128,14 +121,11 @@ class Bounded:
                 begun += piece
                 continue
             yield _SEPARATOR.sub(_escape, bytes(begun) + piece[:end])
-            if self._closed:
-                return
             begun = bytearray(piece[end:])
         if begun:
             yield _SEPARATOR.sub(_escape, bytes(begun))
 
     async def aclose(self) -> None:
-        self._closed = True
         try:
             if self.connection is not None:
                 # Before the pool has the connection back, so that no other request gets it.
