@@ -130,7 +130,8 @@ async def test_a_closed_planner_makes_another_client_when_it_is_asked(
 
 class TestTheUsersOwn:
     def made(self, url: str, **options: Any) -> genai.Client:
-        return genai.Client(api_key="AIza-of-the-user", http_options={"base_url": url, **options})
+        given: Any = {"base_url": url, **options}
+        return genai.Client(api_key="AIza-of-the-user", http_options=given)
 
     async def test_it_is_used_and_stays_open(self, aimock: Aimock) -> None:
         aimock.script({"content": "one"}, {"content": "two"})

@@ -85,7 +85,7 @@ def test_an_error_of_any_form_keeps_its_status(body: Any) -> None:
 
 
 def test_credentials_of_google_cloud_that_cannot_be_refreshed_used_nothing() -> None:
-    failure = explained(Failures("gemini", CODES), RefreshError("no"), None)
+    failure = explained(Failures("gemini", CODES), RefreshError("no"), None)  # type: ignore[no-untyped-call]
     assert failure is not None
     assert (failure.code, failure.usage) == ("gemini/authentication", NOTHING_USED)
 
