@@ -31,7 +31,7 @@ ENDS: Final = codes_of(
     }
 )
 """By finish reason: the end of an answer that was cut; see the SDK's ``FinishReason``."""
-UNUSABLE: Final = re.compile(r"(?:MALFORMED|UNEXPECTED|TOO_MANY|MISSING|NO)_.*|(?:.*_)?OTHER")
+UNUSABLE: Final = re.compile(r"(?:MALFORMED|UNEXPECTED|TOO_MANY|MISSING|NO)_.*|(?:IMAGE_)?OTHER")
 """Finish reasons of an answer that cannot be used, because the server or the model failed."""
 _WAIT: Final = re.compile(r"'retrydelay': '([0-9.]{1,20})s'")
 
