@@ -21,7 +21,8 @@ DIST = ROOT / "dist"
 DEMO = ("kernel", "engine", "file", "local", "cli")
 """What it takes to run a Task on the local model."""
 PACKAGES = (
-    *DEMO, "openai", "claude", "ollama", "copilot", "postgres", "otel", "guard", "mcp", "server",
+    *DEMO, "openai", "claude", "ollama", "gemini", "copilot", "postgres", "otel", "guard", "mcp",
+    "server",
 )  # fmt: skip
 MEMBERS = (*(f"packages/{name}" for name in PACKAGES), "conformance")
 OWN = f"{sys.version_info.major}.{sys.version_info.minor}"

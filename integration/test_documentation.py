@@ -43,6 +43,8 @@ def vendors() -> Iterator[Mapping[str, str]]:
             "ANTHROPIC_BASE_URL": peer.url,
             "ANTHROPIC_API_KEY": "none",
             "OLLAMA_HOST": peer.url,
+            "GOOGLE_GEMINI_BASE_URL": f"{peer.url}/v1beta",
+            "GEMINI_API_KEY": "none",
         }
 
 

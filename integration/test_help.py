@@ -14,6 +14,7 @@ PACKAGES = [
     "agentic_kernel_engine.seams.middlewares", "agentic_kernel_engine.providers",
     "agentic_kernel_file", "agentic_kernel_postgres", "agentic_kernel_local",
     "agentic_kernel_openai", "agentic_kernel_claude", "agentic_kernel_ollama",
+    "agentic_kernel_gemini",
     "agentic_kernel_copilot", "agentic_kernel_otel", "agentic_kernel_mcp",
     "agentic_kernel_server",
     "agentic_kernel_conformance",

@@ -15,6 +15,7 @@ from agentic_kernel_engine import Host, Limits, Loop, tool
 from agentic_kernel_engine.inputs import CONTINUES, IMAGES, SESSION, Inputs
 from agentic_kernel_engine.seams import InMemoryCapabilities, Repertoire, SessionMemoryGovernor
 from agentic_kernel_engine.seams.memories import InMemoryMemory
+from agentic_kernel_gemini import GeminiRuntime
 from agentic_kernel_local import LocalPlanner, LocalRuntime
 from agentic_kernel_local.options import PLANNER_INPUTS
 from agentic_kernel_ollama import OllamaRuntime
@@ -58,6 +59,8 @@ async def served(name: str, url: str) -> AsyncIterator[Host]:
     match name:
         case "claude":
             runtime = ClaudeRuntime("m", api_key="key-1", base_url=url, **everything())
+        case "gemini":
+            runtime = GeminiRuntime("m", api_key="key-1", base_url=url, **everything())
         case "ollama":
             runtime = OllamaRuntime("m", host=url, **everything())
         case _:
@@ -73,6 +76,7 @@ VENDORS: Final = {
     "openai-chat": OpenAIRuntime.inputs,
     "claude": ClaudeRuntime.inputs,
     "ollama": OllamaRuntime.inputs,
+    "gemini": GeminiRuntime.inputs,
 }
 
 
@@ -118,6 +122,7 @@ OPTIONS_ON_THE_WIRE: Final[dict[str, tuple[Any, ...]]] = {
     "openai-chat": (77, 0.25, "Speak like a sailor.", '"tool_choice": "none"'),
     "claude": (77, 0.25, "Speak like a sailor.", '{"type": "none"}'),
     "ollama": (77, 0.25, "Speak like a sailor."),
+    "gemini": (77, 0.25, "Speak like a sailor.", '{"mode": "NONE"}'),
 }
 
 

@@ -25,6 +25,7 @@ PACKAGES = (
     "agentic_kernel_openai",
     "agentic_kernel_claude",
     "agentic_kernel_ollama",
+    "agentic_kernel_gemini",
     "agentic_kernel_copilot",
     "agentic_kernel_otel",
     "agentic_kernel_server",

@@ -9,12 +9,15 @@ import pytest
 
 from agentic_kernel_claude import ClaudePlanner
 from agentic_kernel_engine.seams import Planner, ScriptedPlanner, model_of
+from agentic_kernel_gemini import GeminiPlanner
 from agentic_kernel_local import LocalPlanner
 from agentic_kernel_ollama import OllamaPlanner
 from agentic_kernel_openai import OpenAIChatPlanner, OpenAIPlanner
 
 
-@pytest.mark.parametrize("made", [OpenAIPlanner, OpenAIChatPlanner, ClaudePlanner, OllamaPlanner])
+@pytest.mark.parametrize(
+    "made", [OpenAIPlanner, OpenAIChatPlanner, ClaudePlanner, OllamaPlanner, GeminiPlanner]
+)
 def test_a_planner_tells_the_model_that_its_requests_name(made: Callable[[str], Planner]) -> None:
     assert model_of(made("acme-1")) == "acme-1"
 

@@ -92,6 +92,19 @@ class TestOllama(SubstrateContract):
         return vendors.VendorWork("ollama")
 
 
+@pytest.mark.torture
+class TestGemini(SubstrateContract):
+    features = FEATURES
+
+    @pytest.fixture
+    def factory(self, model: FaultyServer) -> SubstrateFactory:
+        return SubstrateFactory(f"{substrates.__name__}.gemini_factory:make", (model.url,))
+
+    @pytest.fixture
+    def work(self) -> vendors.VendorWork:
+        return vendors.VendorWork("gemini")
+
+
 @pytest.fixture(scope="module")
 def copilot_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the CLI's sessions; the CLI unpacks itself into it when it first starts."""

@@ -39,7 +39,7 @@ def received(request: Received) -> list[Line]:
     lines: list[Line] = []
     for message in request.body["messages"]:
         if text := _text(message.get("content")):
-            lines.append((message["role"], text))
+            lines.append((message["role"], _told(text) if message["role"] == "tool" else text))
         for call in message.get("tool_calls") or ():
             function = call["function"]
             lines.append(_call(function["name"], json.loads(function["arguments"])))
@@ -54,6 +54,14 @@ def _text(content: Any) -> str:
     if isinstance(content, str) or content is None:
         return content or ""
     return "".join(part.get("text", "") for part in content)
+
+
+def _told(text: str) -> str:
+    """The text of a result, which Google's wire wraps into an object."""
+    for wrapped in ('{"output":', '{"error":'):
+        if text.startswith(wrapped):
+            return str(json.loads(text[len(wrapped) : -1]))
+    return text
 
 
 def _results_first(lines: Sequence[Line]) -> list[Line]:

@@ -12,6 +12,7 @@ from agentic_kernel import Task
 from agentic_kernel_claude import ClaudeRuntime
 from agentic_kernel_engine import Event, Limits
 from agentic_kernel_file import FileStore
+from agentic_kernel_gemini import GeminiRuntime
 from agentic_kernel_ollama import OllamaRuntime
 from agentic_kernel_openai import OpenAIRuntime
 
@@ -38,6 +39,8 @@ def made(name: str, folder: Path, url: str, told: Told) -> Any:
     shared = {"api_key": KEY, "observer": told, "middleware": [], "limits": limits}
     if name == "claude":
         return ClaudeRuntime("m", store, base_url=url, **shared)
+    if name == "gemini":
+        return GeminiRuntime("m", store, base_url=url, **shared)
     if name == "ollama":
         return OllamaRuntime("m", store, host=url, **shared)
     api: Any = name.partition("_")[2]
@@ -51,7 +54,7 @@ def on_disk(folder: Path) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("name", ["claude", "ollama", "openai_chat", "openai_responses"])
+@pytest.mark.parametrize("name", ["claude", "gemini", "ollama", "openai_chat", "openai_responses"])
 @pytest.mark.parametrize("place", QUOTES)
 async def test_a_key_that_the_server_quotes_is_told_nobody(
     name: str, place: str, tmp_path: Path, caplog: pytest.LogCaptureFixture

@@ -8,11 +8,14 @@ from agentic_kernel_claude import ClaudeRuntime
 from agentic_kernel_copilot import CopilotRuntime
 from agentic_kernel_engine import Limits
 from agentic_kernel_engine.inputs import CONTINUES, IMAGES, SESSION, Inputs
+from agentic_kernel_gemini import GeminiRuntime
 from agentic_kernel_local import LocalRuntime
 from agentic_kernel_ollama import OllamaRuntime
 from agentic_kernel_openai import OpenAIRuntime
 
-RUNTIMES: Final = (OpenAIRuntime, ClaudeRuntime, OllamaRuntime, LocalRuntime, CopilotRuntime)
+RUNTIMES: Final = (
+    *(OpenAIRuntime, ClaudeRuntime, OllamaRuntime, GeminiRuntime, LocalRuntime, CopilotRuntime),
+)
 
 
 def inputs() -> str:

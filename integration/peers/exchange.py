@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ HELD_SECONDS: Final = 60.0
 """How long a peer that never goes on waits for the other side to give up."""
 WELL: Final = ("All ", "is ", "well.")
 """A good answer, in pieces."""
+_GOOGLE: Final = re.compile(r"/models/(?P<model>[^/:]+):(?P<stream>stream)?[Gg]enerateContent")
 _LONGEST_LINE: Final = 65_536
 _REASONS: Final = {200: "OK", 307: "Temporary Redirect", 429: "Too Many Requests"}
 
@@ -53,9 +55,12 @@ class Exchange:
             asked = request.json
         except ValueError:
             asked = {}
-        self.model = str(asked.get("model", "peer"))
+        # Google's path has both.
+        named = _GOOGLE.search(request.path)
+        self.model = str(asked.get("model", named["model"] if named else "peer"))
         # Ollama streams unless told otherwise.
-        self.streams = bool(asked.get("stream", wire.name == "ollama"))
+        streams = wire.name == "ollama" or (named is not None and bool(named["stream"]))
+        self.streams = bool(asked.get("stream", streams))
 
     @property
     def port(self) -> int:
@@ -65,7 +70,8 @@ class Exchange:
     def secret(self) -> str:
         """The credential that came with the request."""
         headers = self.request.headers
-        return headers.get("x-api-key") or headers.get("authorization", "").removeprefix("Bearer ")
+        own = headers.get("x-api-key") or headers.get("x-goog-api-key")
+        return own or headers.get("authorization", "").removeprefix("Bearer ")
 
     def good(self) -> list[bytes]:
         """The pieces of a good answer, streamed or in one, as was asked."""
@@ -119,8 +125,8 @@ class Exchange:
 
 def wire_of(request: Request) -> Wire | None:
     """The wire that a request belongs to; None for one that asks for no answer of a model."""
-    path = request.path.partition("?")[0]
-    return next((wire for wire in WIRES if path.endswith(wire.path)), None)
+    path = request.path.partition("?")[0].lower()
+    return next((wire for wire in WIRES if path.endswith(wire.path.lower())), None)
 
 
 def read_request(stream: BinaryIO) -> Request | None:

@@ -109,8 +109,23 @@ def conversation(body: Mapping[str, Any]) -> Conversation:
 
 
 def _messages(body: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    if "contents" in body:
+        yield from _google(body["contents"])
+        return
     given = body.get("messages", body.get("input"))
     yield from [{"role": "user", "content": given}] if isinstance(given, str) else given or ()
+
+
+def _google(contents: Any) -> Iterator[Mapping[str, Any]]:
+    for content in contents:
+        for part in content["parts"]:
+            if call := part.get("functionCall"):
+                yield {"type": "function_call", "arguments": call["args"]}
+            elif result := part.get("functionResponse"):
+                [output] = result["response"].values()
+                yield {"type": "function_call_output", "output": output}
+            elif content["role"] == "user":
+                yield {"role": "user", "content": part["text"]}
 
 
 def _user(found: Conversation, content: Any) -> None:

@@ -18,7 +18,7 @@ class Wire(Protocol):
 
     @property
     def path(self) -> str:
-        """How the path of its requests ends."""
+        """How the path of its requests ends, in small or capital letters."""
         ...
 
     @property

@@ -23,6 +23,8 @@ def scripted(terminals: Terminals, aimock: Aimock) -> Terminals:
         "OPENAI_BASE_URL": f"{aimock.url}/v1",
         "ANTHROPIC_API_KEY": "none-needed",
         "ANTHROPIC_BASE_URL": aimock.url,
+        "GEMINI_API_KEY": "none-needed",
+        "GOOGLE_GEMINI_BASE_URL": f"{aimock.url}/v1beta",
     }
     return terminals
 
@@ -82,6 +84,7 @@ def test_a_write_waits_for_an_approval_and_goes_on_with_the_same_model(
     [
         (("openai", "--model", "m"), "OPENAI_API_KEY", "OPENAI_API_KEY"),
         (("claude", "--model", "m"), "ANTHROPIC_API_KEY", "ANTHROPIC_API_KEY"),
+        (("gemini", "--model", "m"), "GEMINI_API_KEY", "GEMINI_API_KEY"),
         (("openai",), "", "--model"),
         (("claude", "--model", "m", "--api", "chat"), "", "--api"),
     ],
@@ -115,10 +118,19 @@ def test_a_failure_has_its_code_and_no_key(scripted: Terminals, aimock: Aimock) 
     assert "not-to-be-shown" not in failed.err + failed.out + shown
 
 
-def test_the_doctor_tells_of_a_runtime_what_is_there(scripted: Terminals) -> None:
-    looked = scripted.call("--json", "doctor", "--runtime", "openai").lines
+def test_gemini_answers(scripted: Terminals, aimock: Aimock) -> None:
+    aimock.script({"content": "It is 42."})
+    done = scripted.call("run", "--runtime", "gemini", "--model", "scripted", "12 + 30?")
+    assert done.out.strip() == "It is 42."
+    [asked] = aimock.requests()
+    assert asked.body["model"] == "scripted"
+
+
+@pytest.mark.parametrize("runtime", ["openai", "gemini"])
+def test_the_doctor_tells_of_a_runtime_what_is_there(scripted: Terminals, runtime: str) -> None:
+    looked = scripted.call("--json", "doctor", "--runtime", runtime).lines
     told = {line["name"]: line for line in looked if line["needed"]}
-    for name in ("agentic-kernel-openai", "openai key", "openai server"):
+    for name in (f"agentic-kernel-{runtime}", f"{runtime} key", f"{runtime} server"):
         assert told[name]["ok"], told[name]
     assert "none-needed" not in str(looked)
     assert "model" not in told

@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import Any
 
 from agentic_kernel import CannotStart, InvalidValue
-from agentic_kernel_engine.providers import SDKClient, http_client, key_problem
+from agentic_kernel_engine.providers import SDKClient, key_problem
 
 
 class Client(SDKClient):
@@ -27,10 +27,9 @@ class Client(SDKClient):
 
     def make(self) -> Any:
         """See `SDKClient`."""
-        import httpx2
         from anthropic import AnthropicError, AsyncAnthropic
 
-        http = http_client(httpx2, self.timeout)
+        http = self.transport()
         given: Any = self.given
         try:
             client = AsyncAnthropic(**given, timeout=http.timeout, max_retries=0, http_client=http)

@@ -42,7 +42,7 @@ VAGUE: Final = ("api_error", "invalid_request_error")
 """Error types that are less exact than the HTTP status."""
 
 
-def explained(failures: Failures, error: Exception) -> PlannerError | None:
+def explained(failures: Failures, error: Exception, request_id: str | None) -> PlannerError | None:
     """Return the failure for an error that the server answered with; None for any other error."""
     import anthropic
 

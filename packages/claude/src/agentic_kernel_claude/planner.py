@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any, Final, Unpack
 
 from agentic_kernel import InvalidValue
 from agentic_kernel_engine import providers
-from agentic_kernel_engine.loop import Context, PlannerError
+from agentic_kernel_engine.loop import Context
 from agentic_kernel_engine.providers import (
     AnswerOptions,
     APIPlanner,
     Function,
+    check_flag,
     conversation,
-    json_mapping,
-    loop_inputs,
 )
 
 from .client import Client
@@ -29,8 +28,6 @@ if TYPE_CHECKING:
 
 IMPL: Final = "claude"
 """The first part of the failure codes, and of the metadata keys by which a Task sets options."""
-INPUTS: Final = loop_inputs(IMPL, "by content or address")
-"""The inputs that the planner takes."""
 
 
 class PlannerOptions(providers.PlannerOptions, total=False):
@@ -71,25 +68,22 @@ class ClaudePlanner(APIPlanner):
     """
 
     impl = IMPL
-    wire = IMPL
-    inputs = INPUTS
     client = Client
     codes = CODES
+    explain = staticmethod(explained)
     listed = PRICES
+    mappings = ("extra_body", "thinking")
 
     def __init__(self, model: str, **options: Unpack[PlannerOptions]) -> None:
-        given: dict[str, Any] = dict(options)
-        thinking, cache = given.pop("thinking", None), given.pop("cache", False)
-        super().__init__(model, given, given.pop("extra_body", None))
-        if type(cache) is not bool:
-            raise InvalidValue("cache", f"must be True or False, not {type(cache).__name__}")
-        self._cache = cache
-        self._thinking = None if thinking is None else json_mapping("thinking", thinking)
-        if self._thinking is not None and not isinstance(self._thinking.get("type"), str):
+        self._cache = options.pop("cache", False)
+        super().__init__(model, options)
+        check_flag(self._cache, "cache")
+        self._thinking = self._given.get("thinking", {})
+        if "thinking" in self._given and not isinstance(self._thinking.get("type"), str):
             raise InvalidValue("thinking", 'must have a "type", e.g. {"type": "adaptive"}')
 
     def _least(self) -> int:
-        budget = (self._thinking or {}).get("budget_tokens")
+        budget = self._thinking.get("budget_tokens")
         return budget + 1 if type(budget) is int else 1
 
     def _form(self, schema: Mapping[str, Any]) -> Any:
@@ -100,9 +94,8 @@ class ClaudePlanner(APIPlanner):
     ) -> tuple[Mapping[str, Any], Reply]:
         extra = dict(self._extra)
         system = self._told(context, options)
-        tools = [*map(_tool, shown), *extra.pop("tools", ())]
-        manual = (self._thinking or {}).get("type") == "enabled"
-        wire = Wire(system, tools, bound=not manual)
+        tools = [*map(_tool, shown), *self._tools]
+        wire = Wire(system, tools, bound=self._thinking.get("type") != "enabled")
         wire.add(conversation(context, IMPL))
         body: dict[str, Any] = {
             "model": self.model,
@@ -114,8 +107,8 @@ class ClaudePlanner(APIPlanner):
         if tools:
             body["tools"] = tools
             body["tool_choice"] = _choice(options.choice(context), self._parallel)
-        if self._thinking is not None:
-            body["thinking"] = dict(self._thinking)
+        if self._thinking:
+            body["thinking"] = self._thinking
         if self._cache:
             body["cache_control"] = {"type": "ephemeral"}
         config = dict(extra.pop("output_config", {}))
@@ -128,13 +121,10 @@ class ClaudePlanner(APIPlanner):
             extra["temperature"] = options.temperature
         if extra:
             body["extra_body"] = extra
-        return body, Reply(wire, body["max_tokens"], served=len(tools) > len(shown))
+        return body, Reply(wire, None if self._tools else body["max_tokens"])
 
     def _ask(self, client: AsyncAnthropic, request: Mapping[str, Any]) -> Any:
         return client.messages.create(**request, stream=self._streams)
-
-    def _explain(self, error: Exception, request_id: str | None) -> PlannerError | None:
-        return explained(self.failures, error)
 
 
 def _tool(function: Function) -> dict[str, Any]:

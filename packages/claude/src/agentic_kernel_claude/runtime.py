@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Final, Unpack
+from typing import Final, Unpack
 
 from agentic_kernel_engine import Store
-from agentic_kernel_engine.inputs import Inputs
 from agentic_kernel_engine.providers import ProviderRuntime, RuntimeOptions, Toolset, parted
 
-from .planner import INPUTS, ClaudePlanner, PlannerOptions
+from .planner import ClaudePlanner, PlannerOptions
 
 RUNTIME_KIND: Final = "claude"
 """The ``runtime_kind`` of the Tasks that this runtime serves, unless it is given another."""
@@ -39,8 +38,7 @@ class ClaudeRuntime(ProviderRuntime):
         ...     print(done.unwrap())
     """
 
-    inputs: ClassVar[Inputs] = INPUTS
-    """The parts of a Task that it takes; it refuses the others at dispatch."""
+    inputs = ClaudePlanner.inputs
 
     def __init__(
         self,

@@ -37,22 +37,19 @@ class Reply(Reader):
 
     Args:
         wire: The messages of the request.
-        most: The most tokens of the answer.
-        served: True if the server runs tools of its own for the request.
+        most: The most tokens of the answer; None if the server runs tools of its own, because the
+            input may then grow after it was counted.
     """
 
-    def __init__(self, wire: Wire, most: int, served: bool = False) -> None:
-        super().__init__()
+    def __init__(self, wire: Wire, most: int | None) -> None:
+        super().__init__(most=most)
         self.blocks: list[dict[str, Any]] = []
         """Blocks in the form that the API accepts back; each is complete after its end event."""
         self._wire = wire
-        self._most = most
-        self._served = served
         self._stop = ""
         self._refused: Any = None
         self._counts: dict[str, int] = {}
         self._counted = False
-        self._model = ""
         self._begun = False
         self._open: dict[int, list[str]] = {}
         self._arguments: dict[int, str] = {}
@@ -69,7 +66,7 @@ class Reply(Reader):
                     raise Malformed("the answer begins twice")
                 self._begun = True
                 message = getattr(event, "message", None)
-                self._model = _part(message, "model", str)
+                self.model = _part(message, "model", str)
                 self._count(getattr(message, "usage", None))
             case "content_block_start":
                 self._start(_part(event, "index", int), getattr(event, "content_block", None))
@@ -93,7 +90,7 @@ class Reply(Reader):
         if getattr(message, "type", None) != "message":
             raise Malformed(f"the server sent {str(message)[:200]!a}, which is not a message")
         self._begun = self.done = self._counted = True
-        self._model = _part(message, "model", str)
+        self.model = _part(message, "model", str)
         self.blocks = [_block(each) for each in _part(message, "content", list)]
         self._stop = message.stop_reason or ""
         self._refused = message.stop_details
@@ -129,27 +126,17 @@ class Reply(Reader):
             category=category,
             items=items,
             before=before,
-            usage=self._count_so_far(),
-            model=self._model,
+            usage=self.count,
+            model=self.model,
         )
 
     def used(self) -> Counted | None:
         """See `Reader`."""
-        return self._count_so_far() if self._counted else self.begun()
+        return self.count if self._counted else self.begun()
 
     def begun(self) -> Counted | None:
-        """See `Reader`.
-
-        The API counts the input when the answer begins, and the output at its end. Before that, the
-        model may have written tokens that did not arrive, e.g. of its thinking, so the most tokens
-        of the answer stand for the output. If the server runs tools of its own, the input may still
-        grow.
-        """
-        used = self._count_so_far()
-        if self._counted or self._served or used is None or not used.usage.input_tokens:
-            return None  # Some servers count nothing at the beginning.
-        most = max(self._most, used.usage.output_tokens)
-        return Counted(msgspec.structs.replace(used.usage, output_tokens=most), used.written)
+        """See `Reader`: the API counts the input when the answer begins, the output at its end."""
+        return None if self._counted else super().begun()
 
     def _close(self) -> None:
         """End the reply, and parse the arguments of its calls."""
@@ -158,21 +145,6 @@ class Reply(Reader):
         for index, said in self._arguments.items():
             if said:
                 self.blocks[index]["input"] = _json(said)
-
-    def _count_so_far(self) -> Counted | None:
-        """Return the counts; ``input_tokens`` of the API excludes tokens of a cache, ours not."""
-        counts = self._counts
-        if not counts:
-            return None
-        cached = counts.get("cache_read_input_tokens", 0)
-        written = counts.get("cache_creation_input_tokens", 0)
-        usage = Usage(
-            input_tokens=counts.get("input_tokens", 0) + cached + written,
-            output_tokens=counts.get("output_tokens", 0),
-            cached_tokens=cached,
-            reasoning_tokens=counts.get("thinking_tokens", 0),
-        )
-        return Counted(usage, written)
 
     def _said(self, kind: str) -> str:
         said = (each[kind] for each in self.blocks if each["type"] == kind)
@@ -217,16 +189,29 @@ class Reply(Reader):
             grows = "thinking" if "thinking" in block else "text"
             block[grows] = block[grows] + said
 
-    def _count(self, usage: Any) -> None:
-        """Store the counts of a usage; a later count includes the earlier one and replaces it."""
-        details = getattr(usage, "output_tokens_details", None)
+    def _count(self, told: Any) -> None:
+        """Store the counts of a usage; a later count includes the earlier one and replaces it.
+
+        ``input_tokens`` of the API excludes tokens of a cache, ours not.
+        """
+        details = getattr(told, "output_tokens_details", None)
         for name, holder in _COUNTS:
-            count = getattr(details if holder else usage, name, None)
+            count = getattr(details if holder else told, name, None)
             if count is None:
                 continue
             if type(count) is not int or not 0 <= count <= LARGEST:
                 raise Malformed(f"{name} is {str(count)[:40]!a}, not a number of tokens")
             self._counts[name] = count
+        if counts := self._counts:
+            cached = counts.get("cache_read_input_tokens", 0)
+            written = counts.get("cache_creation_input_tokens", 0)
+            usage = Usage(
+                input_tokens=counts.get("input_tokens", 0) + cached + written,
+                output_tokens=counts.get("output_tokens", 0),
+                cached_tokens=cached,
+                reasoning_tokens=counts.get("thinking_tokens", 0),
+            )
+            self.count = Counted(usage, written)
 
 
 _COUNTS: Final = (

@@ -25,7 +25,7 @@ from .database import Database
 from .grants import API_KEY, LEFT, MODEL_KEY, Grant, NotGranted, grant_of
 from .guard_proxy import commands as guard
 from .invocation import Invocation, place_of
-from .kinds import COPILOT, LOCAL, LOCAL_TOOLS
+from .kinds import COPILOT, LOCAL, LOCAL_TOOLS, VENDORS
 from .parameters import (
     LARGEST,
     AcceptTools,
@@ -152,8 +152,8 @@ def run(
     box = grant.box
     if session is not None and (runtime == COPILOT or (runtime == LOCAL and box is None)):
         raise typer.BadParameter(
-            "--session works with --runtime openai, claude or ollama, or with local and --tools "
-            "or --mcp"
+            f"--session works with --runtime {', '.join(VENDORS)}, or with local and --tools or "
+            "--mcp"
         )
     before = {}
     if session is not None:

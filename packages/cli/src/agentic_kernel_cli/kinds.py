@@ -8,7 +8,7 @@ LOCAL: Final = "local"
 """The runtime kind of a conversation with the local model."""
 LOCAL_TOOLS: Final = "local-tools"
 """The runtime kind of Tasks in which the local model calls tools."""
-VENDORS: Final = ("openai", "claude", "ollama")
+VENDORS: Final = ("openai", "claude", "ollama", "gemini")
 """The runtime kinds of models that a server offers."""
 COPILOT: Final = "copilot"
 """The runtime kind of sessions of the Copilot CLI."""

@@ -31,6 +31,9 @@ class Vendor(NamedTuple):
 VENDORS: Final[Mapping[str, Vendor]] = {
     "openai": Vendor("OPENAI_API_KEY", "OPENAI_BASE_URL", "https://api.openai.com/v1"),
     "claude": Vendor("ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL", "https://api.anthropic.com"),
+    "gemini": Vendor(
+        "GEMINI_API_KEY", "GOOGLE_GEMINI_BASE_URL", "https://generativelanguage.googleapis.com"
+    ),
     "ollama": Vendor("", "OLLAMA_HOST", "http://127.0.0.1:11434"),
 }
 
@@ -114,6 +117,10 @@ def _planner(kind: str, model: str, api: str | None) -> Any:
             from agentic_kernel_claude import ClaudePlanner
 
             return ClaudePlanner(model)
+        case "gemini", None:
+            from agentic_kernel_gemini import GeminiPlanner
+
+            return GeminiPlanner(model)
         case "ollama", None:
             from agentic_kernel_ollama import OllamaPlanner
 

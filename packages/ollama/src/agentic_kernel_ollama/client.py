@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterable
-from importlib import import_module
 from typing import Any, Final
 
-from agentic_kernel import CannotStart, InvalidValue
+from agentic_kernel import CannotStart
 from agentic_kernel_engine.providers import (
     Refused,
     SDKClient,
     address_problem,
     http_options,
-    keys_in,
 )
 
 USUAL: Final = "http://127.0.0.1:11434"
@@ -27,20 +24,18 @@ class Client(SDKClient):
     """Holds an ``ollama.AsyncClient``."""
 
     sdk = "ollama"
+    kind = "AsyncClient"
     http = "httpx"
     keywords = ("host", "api_key")
     address = "host"
     address_variable = "OLLAMA_HOST"
     key_variables = ("OLLAMA_API_KEY",)
     needs_key = False
+    keys = ()
+    headers = "_client.headers"
 
     reached = False
     """True once a server has answered."""
-
-    def check(self, own: Any) -> None:
-        """See `SDKClient`."""
-        if not isinstance(own, import_module(self.sdk).AsyncClient):
-            raise InvalidValue("client", "must be an ollama.AsyncClient")
 
     def make(self) -> Any:
         """See `SDKClient`."""
@@ -51,14 +46,6 @@ class Client(SDKClient):
         if self.given["api_key"] is not None:
             options["headers"]["Authorization"] = f"Bearer {self.given['api_key']}"
         return AsyncClient(self.given["host"], **options)
-
-    def share(self, own: Any) -> Any:
-        """See `SDKClient`: this SDK retries nothing."""
-        return own
-
-    def keys_of(self, client: Any) -> Iterable[Any]:
-        """See `SDKClient`."""
-        return keys_in(getattr(client._client, "headers", {}))
 
     def address_problem(self, address: Any) -> str:
         """See `SDKClient`; an address may leave out its scheme."""

@@ -59,8 +59,6 @@ def _answered(
     codes = [name for pattern, name in WORDS if pattern.search(words)]
     if status is None:
         codes.append(names.SERVER_ERROR)
-    elif status < 400:
-        codes, message = [], f"the server answered with status {status}; check the address"
     if codes and codes[0] == names.MODEL_NOT_FOUND:
         message = f"{message}; {advice}"
     return failures.answered(status, codes, message, headers=headers)

@@ -19,7 +19,6 @@ from agentic_kernel_engine.providers import (
     check_flag,
     conversation,
     json_mapping,
-    loop_inputs,
 )
 from agentic_kernel_engine.providers import failures as names
 
@@ -33,8 +32,6 @@ from .tools import tool_of
 if TYPE_CHECKING:
     from ollama import AsyncClient
 
-INPUTS: Final = loop_inputs(IMPL, "by content")
-"""The inputs that the planner takes."""
 PROGRESS: Final = "progress"
 """The channel of the pieces that report the progress of pulling a model."""
 _FREE: Final = Price(0.0, 0.0)
@@ -94,8 +91,7 @@ class OllamaPlanner(APIPlanner):
     """
 
     impl = IMPL
-    wire = IMPL
-    inputs = INPUTS
+    images = "by content"
     client = Client
     codes = CODES
     answering = Unforced

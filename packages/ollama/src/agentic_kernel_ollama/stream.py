@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final
-
-import msgspec
+from typing import TYPE_CHECKING, Final
 
 from agentic_kernel_engine import values
 from agentic_kernel_engine.loop import LARGEST, Delta, Usage
-from agentic_kernel_engine.providers import Answer, Asked, Counted, Malformed, Reader, Unusable
+from agentic_kernel_engine.providers import Answer, Counted, Malformed, Reader, Unusable
 from agentic_kernel_engine.providers import failures as names
+from agentic_kernel_engine.providers.reading import arguments
 
 if TYPE_CHECKING:
     from ollama import ChatResponse
@@ -25,43 +24,30 @@ class Reply(Reader):
 
     Ollama does not number the parts, so their order cannot be checked. The SDK gives no ids of its
     calls, so the step and the order of the calls make their ids.
-
-    Args:
-        step: The number of the Task's step that it answers.
-        parallel: True to take all calls of an answer; False to take only the first one.
     """
 
+    _read: int | None = None
+    _written: int | None = None
+
     def __init__(self, step: int, parallel: bool) -> None:
-        super().__init__()
-        self._step = step
-        self._parallel = parallel
-        self._calls: list[tuple[str, str]] = []
-        self._reason = ""
-        self._read: int | None = None
-        self._written: int | None = None
+        super().__init__(step, parallel=parallel)
         self._durations: dict[str, int] = {}
-        self._model = ""
 
     def read(self, event: ChatResponse) -> Iterator[Delta]:
         """See `Reader`."""
         part = event
-        self._model = _text(part.model or self._model)
+        self.model = _text(part.model or self.model)
         message = part.message
         yield from self.tell(_text(message.thinking or ""), "reasoning")
         yield from self.tell(_text(message.content or ""))
         for call in message.tool_calls or ():
             if not call.function.name:
                 raise Malformed("a call in the answer has no name")
-            arguments = _json(call.function.arguments)
-            self._calls.append((_text(call.function.name), arguments))
-            yield Delta(arguments, "arguments")
+            yield from self.call(
+                "", _text(call.function.name), arguments(call.function, "arguments")
+            )
         if part.done:
             self._end(part)
-
-    def whole(self, response: ChatResponse) -> None:
-        """See `Reader`."""
-        for _ in self.read(response):
-            pass
 
     def after(self, event: ChatResponse) -> None:
         """See `Reader`."""
@@ -74,29 +60,20 @@ class Reply(Reader):
         """
         if not self.done:
             raise Malformed("the answer stopped before its end")
-        text, thinking = self.told(), self.told("reasoning")
-        if self._reason == "length":
+        thinking = self.told("reasoning")
+        if self.reason == "length":
             raise Unusable(
                 names.MAX_TOKENS,
                 "the answer reached its token limit or the end of the model's context; raise "
                 "max_tokens, or num_ctx in options=, or the run's limits if less is left of them",
-                text=text or None,
+                text=self.told() or None,
             )
         missing = {"input_tokens": self._read, "output_tokens": self._written}
-        calls = self._calls if self._parallel else self._calls[:1]
-        return Answer(
-            text=text,
-            reasoning=thinking,
-            calls=[
-                Asked(f"call_{self._step}_{index}", name, arguments)
-                for index, (name, arguments) in enumerate(calls)
-            ],
-            reason=self._reason,
-            items=[{"thinking": thinking}] if thinking and calls else None,
+        return self.kept(
+            items=[{"thinking": thinking}] if thinking and self.calls else None,
             further={"durations": self._durations} if self._durations else {},
             usage=Counted(Usage(self._read or 0, self._written or 0)),
             uncounted=[name for name, number in missing.items() if number is None],
-            model=self._model,
         )
 
     def used(self) -> Counted | None:
@@ -107,7 +84,7 @@ class Reply(Reader):
 
     def _end(self, part: ChatResponse) -> None:
         self.done = True
-        self._reason = part.done_reason or ""
+        self.reason = part.done_reason or ""
         self._read = _number(part.prompt_eval_count)
         self._written = _number(part.eval_count)
         taken = {name: _number(getattr(part, name), LONGEST) for name in DURATIONS}
@@ -117,11 +94,6 @@ class Reply(Reader):
 def _text(text: str) -> str:
     values.check_text(text, "the answer")
     return text
-
-
-def _json(arguments: Any) -> str:
-    values.check(arguments, "the arguments of a call")
-    return msgspec.json.encode(arguments).decode()
 
 
 def _number(number: int | None, most: int = LARGEST) -> int | None:

@@ -55,7 +55,8 @@ class OpenAIChatPlanner(OpenAIAPIPlanner):
             "max_completion_tokens": options.most(context),
         }
         if shown:
-            request["tools"] = [_tool(each) for each in shown]
+            described = [each.described("parameters") for each in shown]
+            request["tools"] = [{"type": "function", "function": each} for each in described]
             choice = options.choice(context)
             request["tool_choice"] = (
                 choice
@@ -77,14 +78,3 @@ class OpenAIChatPlanner(OpenAIAPIPlanner):
             most = given.pop("max_completion_tokens", None)
             given.update({} if most is None else {"max_tokens": most})
         return client.chat.completions.create(**given)
-
-
-def _tool(function: Function) -> dict[str, Any]:
-    return {
-        "type": "function",
-        "function": {
-            "name": function.name,
-            "description": function.description,
-            "parameters": function.schema,
-        },
-    }

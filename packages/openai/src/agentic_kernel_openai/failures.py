@@ -98,8 +98,6 @@ def _codes(error: Any) -> list[str]:
 
 
 def _said(error: Any) -> str:
-    if error.status_code < 400:
-        return "the server redirects to another address, and redirects are refused; check base_url"
     body = error.body
     said = body.get("message") if isinstance(body, Mapping) else None
     return said if isinstance(said, str) and said else error.message

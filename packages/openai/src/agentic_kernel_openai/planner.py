@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from agentic_kernel_engine import providers
-from agentic_kernel_engine.loop import PlannerError
-from agentic_kernel_engine.providers import AnswerOptions, APIPlanner, Function, loop_inputs
+from agentic_kernel_engine.providers import AnswerOptions, APIPlanner, Function
 
 from .client import Client
 from .failures import CODES, IMPL, explained
@@ -16,9 +15,6 @@ from .schema import answer_form
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
-
-INPUTS: Final = loop_inputs(IMPL, "by content or address")
-"""The inputs that both planners take."""
 
 LIMITS: Final = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 """The fields that limit the tokens of an answer."""
@@ -48,17 +44,12 @@ class OpenAIAPIPlanner(APIPlanner):
     """
 
     impl = IMPL
-    inputs = INPUTS
     client = Client
     codes = CODES
+    explain = staticmethod(explained)
     listed = PRICES
     said: ClassVar[str]
     """The field of a request that holds the conversation."""
-
-    def __init__(self, model: str, options: Mapping[str, Any]) -> None:
-        given = dict(options)
-        extra = given.pop("extra_body", None)
-        super().__init__(model, given, extra)
 
     def _form(self, schema: Mapping[str, Any]) -> Any:
         return answer_form(schema)
@@ -76,9 +67,8 @@ class OpenAIAPIPlanner(APIPlanner):
         if shown:
             request["parallel_tool_calls"] = self._parallel
         extra = dict(self._extra)
-        hosted = extra.pop("tools", ())
-        if hosted:
-            request["tools"] = [*request.get("tools", ()), *hosted]
+        if self._tools:
+            request["tools"] = [*request.get("tools", ()), *self._tools]
         if any(name in extra for name in LIMITS):  # The APIs refuse two limits of one answer.
             for name in LIMITS:
                 request.pop(name, None)
@@ -86,6 +76,3 @@ class OpenAIAPIPlanner(APIPlanner):
         request[self.said] = []
         request["extra_body"] = {**said, **extra}
         return {"model": self.model, "stream": self._streams, **request}
-
-    def _explain(self, error: Exception, request_id: str | None) -> PlannerError | None:
-        return explained(self.failures, error, request_id)

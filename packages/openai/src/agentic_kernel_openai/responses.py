@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, Unpack
 
 from agentic_kernel_engine.loop import Context
-from agentic_kernel_engine.providers import AnswerOptions, Function, conversation, json_mapping
+from agentic_kernel_engine.providers import AnswerOptions, Function, conversation, present
 
 from .planner import OpenAIAPIPlanner, PlannerOptions
 from .responses_input import items_of
@@ -36,6 +36,7 @@ class OpenAIPlanner(OpenAIAPIPlanner):
     """
 
     wire = "openai/responses"
+    mappings = ("extra_body", "reasoning")
     said = "input"
 
     def __init__(
@@ -46,11 +47,9 @@ class OpenAIPlanner(OpenAIAPIPlanner):
         store: bool = False,
         **options: Unpack[PlannerOptions],
     ) -> None:
-        super().__init__(model, options)
+        super().__init__(model, {**options, "reasoning": reasoning})
         self._store = store
-        self._beside: dict[str, Any] = {"store": store}
-        if reasoning is not None:
-            self._beside["reasoning"] = json_mapping("reasoning", reasoning)
+        self._beside = present(store=store, reasoning=self._given.get("reasoning"))
         if not store and (reasoning is not None or _REASONING.fullmatch(model)):
             self._beside["include"] = ["reasoning.encrypted_content"]
 
@@ -81,14 +80,8 @@ class OpenAIPlanner(OpenAIAPIPlanner):
 
 
 def _tool(function: Function) -> dict[str, Any]:
-    return {
-        "type": "function",
-        "name": function.name,
-        "description": function.description,
-        "parameters": function.schema,
-        # The API's default is strict, which would change the schema. The Loop checks the arguments.
-        "strict": False,
-    }
+    # The API's default is strict, which would change the schema. The Loop checks the arguments.
+    return {"type": "function", **function.described("parameters"), "strict": False}
 
 
 def _choice(choice: str) -> Any:

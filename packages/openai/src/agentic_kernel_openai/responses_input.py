@@ -32,9 +32,9 @@ def items_of(messages: Iterable[Message]) -> list[Any]:
         if isinstance(message, Heard):
             items.append({"role": "user", "content": _content(message.text, message.images)})
         elif isinstance(message, Said):
-            kept = _kept(message)
+            kept = message.kept(_called)
             items += kept or _said(message)
-            wished = [each["id"] for each in kept or () if each.get("type") == WISH]
+            wished = [each["id"] for each in kept if each.get("type") == WISH]
         else:
             for result in message:
                 output = _content(result.text, result.images)
@@ -44,19 +44,16 @@ def items_of(messages: Iterable[Message]) -> list[Any]:
     return items
 
 
+def _called(item: dict[str, Any]) -> str | None:
+    return item["call_id"] if item.get("type") == "function_call" else None
+
+
 def _approval(id: str, answer: Message) -> dict[str, Any]:
     """Return the answer to a request of a hosted MCP server; all but a yes is a refusal."""
     said = answer.text.strip() if isinstance(answer, Heard) else "other calls went first; ask again"
     approved = said.casefold().rstrip(".!") in YES
     form = {"type": "mcp_approval_response", "approval_request_id": id, "approve": approved}
     return form if approved else {**form, "reason": said}
-
-
-def _kept(said: Said) -> list[Any] | None:
-    if said.items is None:
-        return None
-    calls = [each["call_id"] for each in said.items if each.get("type") == "function_call"]
-    return list(said.items) if calls == [call.id for call in said.calls] else None
 
 
 def _said(said: Said) -> list[Any]:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Final, Literal, Unpack
+from typing import Any, Final, Literal, Unpack
 
 from agentic_kernel import InvalidValue
 from agentic_kernel_engine import Store
-from agentic_kernel_engine.inputs import Inputs
 from agentic_kernel_engine.providers import ProviderRuntime, RuntimeOptions, Toolset, parted
 
 from .chat import OpenAIChatPlanner
-from .planner import INPUTS, PlannerOptions
+from .planner import PlannerOptions
 from .responses import OpenAIPlanner
 
 RUNTIME_KIND: Final = "openai"
@@ -50,8 +49,7 @@ class OpenAIRuntime(ProviderRuntime):
         ...     print(done.unwrap())
     """
 
-    inputs: ClassVar[Inputs] = INPUTS
-    """The parts of a Task that it takes; it refuses the others at dispatch."""
+    inputs = OpenAIPlanner.inputs
 
     def __init__(
         self,

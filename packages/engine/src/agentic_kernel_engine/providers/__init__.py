@@ -25,6 +25,7 @@ from .edges import (
     check_seconds,
     key_problem,
 )
+from .events import Events
 from .failures import Failures, codes_of, retry_after_ms
 from .forecast import input_bound
 from .images import (
@@ -38,7 +39,7 @@ from .logs import (
 )
 from .offers import OFFERS, Function, Offer, functions, offered
 from .options import AnswerOptions, loop_inputs
-from .planner import APIPlanner, PlannerOptions, json_mapping
+from .planner import APIPlanner, PlannerOptions, json_mapping, present
 from .pricing import Long, Price, price_of
 from .reader import Answer, Counted, Reader, Unusable, plan_of
 from .runtime import (
@@ -55,7 +56,7 @@ from .secrets import (
     keys_in,
     secrets_of,
 )
-from .transport import http_client, http_options
+from .transport import certificates, http_client, http_options
 
 __all__ = [
     "IMAGES",
@@ -67,6 +68,7 @@ __all__ = [
     "Call",
     "Counted",
     "Doubled",
+    "Events",
     "Failures",
     "Function",
     "Heard",
@@ -91,6 +93,7 @@ __all__ = [
     "Unusable",
     "actions_of",
     "address_problem",
+    "certificates",
     "check_address",
     "check_flag",
     "check_key",
@@ -119,6 +122,7 @@ __all__ = [
     "parted",
     "patient",
     "plan_of",
+    "present",
     "price_of",
     "provider",
     "retry_after_ms",

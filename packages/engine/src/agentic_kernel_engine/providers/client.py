@@ -15,6 +15,7 @@ from agentic_kernel import CannotStart, InvalidValue
 from .edges import address_problem, key_problem
 from .logs import mask
 from .secrets import Secrets, keys_in, secrets_of
+from .transport import http_client
 
 
 class SDKClient(ABC):
@@ -31,6 +32,10 @@ class SDKClient(ABC):
 
     sdk: ClassVar[str]
     """The module of the SDK."""
+    kind: ClassVar[str]
+    """The name of its client's class there; the client is asynchronous."""
+    logger: ClassVar[str] = ""
+    """The name of the SDK's loggers; empty if it is that of the module."""
     http: ClassVar[str]
     """The module of the HTTP library that the SDK uses."""
     keywords: ClassVar[tuple[str, ...]] = ("api_key", "base_url")
@@ -43,6 +48,10 @@ class SDKClient(ABC):
     """The environment variables of keys; the first is the one to tell of."""
     needs_key: ClassVar[bool] = True
     """True if a call needs a key of `keywords` or of `key_variables`."""
+    keys: ClassVar[tuple[str, ...]] = ("api_key", "auth_token")
+    """The attributes of a client that hold its keys; dots lead to inner objects."""
+    headers: ClassVar[str] = "_custom_headers"
+    """The same for the headers that it sends."""
 
     def __init__(self, own: Any, timeout: float, **given: str | None) -> None:
         for name, value in given.items():
@@ -65,6 +74,7 @@ class SDKClient(ABC):
         self.timeout = timeout
         self.given = given
         self._client: Any = None
+        self._transports: list[Any] = []
 
     async def open(self) -> Any:
         """Return the client, with the SDK's retries off, because the Loop decides about retries.
@@ -83,7 +93,7 @@ class SDKClient(ABC):
                 await asyncio.to_thread(import_module, self.sdk)
             if self._client is None:
                 self._client = self.make() if self.own is None else self.share(self.own)
-                mask(self.sdk, "httpx2", "httpcore2", "httpx", "httpcore")
+                mask(self.logger or self.sdk, "httpx2", "httpcore2", "httpx", "httpcore")
         return self._client
 
     @property
@@ -99,32 +109,43 @@ class SDKClient(ABC):
         """Close the client, unless it is the user's own; `open` makes a new one later."""
         client, self._client = self._client, None
         if client is not None and self.own is None:
-            await client.close()
+            closing = client.close()
+            if closing is not None:
+                await closing
+            while self._transports:  # An SDK may leave open what it was given.
+                await self._transports.pop().aclose()
 
-    @abstractmethod
     def check(self, own: Any) -> None:
         """Refuse an object of the user that is not an asynchronous client of the SDK.
 
         Raises:
             InvalidValue: It is not one; the path is ``client``.
         """
+        if not isinstance(own, getattr(import_module(self.sdk), self.kind)):
+            raise InvalidValue("client", f"must be a {self.sdk}.{self.kind}")
 
     @abstractmethod
     def make(self) -> Any:
-        """Return a new client on `transport.http_client`.
+        """Return a new client on `transport`.
 
         Raises:
             CannotStart: The SDK finds no key.
         """
 
+    def transport(self) -> Any:
+        """Return a new HTTP client for `make`; `close` closes it."""
+        made = http_client(import_module(self.http), self.timeout)
+        self._transports.append(made)
+        return made
+
     def share(self, own: Any) -> Any:
-        """Return the user's client with its retries off."""
-        return own.with_options(max_retries=0)
+        """Return the user's client with its retries off, if it retries anything."""
+        return own.with_options(max_retries=0) if hasattr(own, "with_options") else own
 
     def keys_of(self, client: Any) -> Iterable[Any]:
         """Return the keys that a client sends."""
-        yield from (getattr(client, name, None) for name in ("api_key", "auth_token"))
-        yield from keys_in(getattr(client, "_custom_headers", {}))
+        yield from (_inner(client, path) for path in self.keys)
+        yield from keys_in(_inner(client, self.headers) or {})
 
     def address_problem(self, address: Any) -> str:
         """Return the fault of an address, or an empty string."""
@@ -156,3 +177,9 @@ class SDKClient(ABC):
             f"there is no API key: set the environment variable {self.key_variables[0]}, or give "
             "api_key=; if your server needs no key, give any text"
         )
+
+
+def _inner(client: Any, path: str) -> Any:
+    for name in path.split("."):
+        client = getattr(client, name, None)
+    return client

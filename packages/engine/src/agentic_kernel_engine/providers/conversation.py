@@ -6,7 +6,7 @@ of its planner (`Plan.provider`), and are not given to another vendor.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -21,6 +21,10 @@ from .offers import offer_of
 
 EMPTY: Final = "(nothing)"
 """The text in place of an empty one, because vendors refuse a message without text."""
+
+
+GO_ON: Final = "Go on."
+"""The message to the model between two answers, and after the last one, if a vendor needs one."""
 
 
 class Heard(NamedTuple):
@@ -48,6 +52,18 @@ class Said(NamedTuple):
     before: str = ""
     """The fingerprint that `provider` was given for everything before the message."""
 
+    def kept(self, called: Callable[[Any], str | None]) -> list[Any]:
+        """The original items, if their calls are exactly those that have results; else none.
+
+        Args:
+            called: Returns the id or the name of an item's call; None if the item is not a call.
+        """
+        found = [mark for item in self.items or () if (mark := called(item)) is not None]
+        same = len(found) == len(self.calls) and all(
+            mark in (call.id, call.name) for mark, call in zip(found, self.calls, strict=True)
+        )
+        return list(self.items or ()) if same else []
+
 
 class Result(NamedTuple):
     """The result of a call."""
@@ -62,11 +78,12 @@ class Result(NamedTuple):
 Message = Heard | Said | tuple[Result, ...]
 
 
-def conversation(context: Context, impl: str) -> list[Message]:
+def conversation(context: Context, impl: str, *, answered: bool = False) -> list[Message]:
     """The transcript as messages; neighbouring messages of the user are joined.
 
     Args:
         impl: The planner's ``impl``; opaque items of other planners are left out.
+        answered: True to follow each message of the model by another one, at least by `GO_ON`.
 
     Raises:
         InvalidValue: The Task's images are not valid.
@@ -81,7 +98,16 @@ def conversation(context: Context, impl: str) -> list[Message]:
             _hear(messages, f"What came before, in short: {entry.text}")
         else:
             _hear(messages, entry.text, images if number == place else ())
-    return messages
+    return _answered(messages) if answered else messages
+
+
+def _answered(messages: list[Message]) -> list[Message]:
+    made: list[Message] = []
+    for message, after in zip(messages, [*messages[1:], None], strict=True):
+        made.append(message)
+        if isinstance(message, Said) and (after is None or isinstance(after, Said)):
+            made.append(Heard(GO_ON))
+    return made
 
 
 def _place_of_images(context: Context) -> int:

@@ -160,6 +160,10 @@ class Failures:
             request_id: The vendor's id of the request.
             begun: True if the error came within an answer, so that the vendor may have worked.
         """
+        if status is not None and status < 400:
+            codes = ()
+            message = f"the server answered with status {status}, and no redirects are followed; "
+            message += "check the address"
         named = next((self._codes[code] for code in codes if code in self._codes), None)
         name = named or by_status(status)
         return self.failure(

@@ -41,6 +41,14 @@ class Function:
         self.description = description
         self.schema = schema
 
+    def described(self, schema: str) -> dict[str, Any]:
+        """The function as JSON.
+
+        Args:
+            schema: The vendor's name of the field that has the schema.
+        """
+        return {"name": self.name, "description": self.description, schema: self.schema}
+
 
 class Offer(Function):
     """An action of the Loop that a model is offered as a function."""

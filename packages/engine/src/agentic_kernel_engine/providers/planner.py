@@ -28,7 +28,7 @@ from .failures import Failures
 from .forecast import input_bound
 from .instructions import instructions
 from .offers import Function, functions, offered
-from .options import AnswerOptions
+from .options import AnswerOptions, loop_inputs
 from .pricing import Price, price_of
 from .reader import Answer, Counted, Reader, Unusable, plan_of
 from .secrets import Redactor
@@ -65,7 +65,8 @@ class PlannerOptions(TypedDict, total=False):
     """Tokens of the model's context: `worst_case` counts no prompt as longer. None if only the
     length of the prompt is the bound."""
     parallel_tool_calls: bool
-    """True (the default) if one answer may call several functions."""
+    """True (the default) if one answer may call several functions. If the API does not know this
+    option, only the first call of an answer counts."""
 
 
 _DEFAULTS: Final[Mapping[str, Any]] = {
@@ -92,7 +93,6 @@ class APIPlanner(ABC):
     Args:
         model: Name of the model.
         options: The provider's keywords; see `PlannerOptions`.
-        extra: Further fields of each request; ``tools`` in it are added to the other tools.
 
     Raises:
         InvalidValue: A value is not valid; the error names it.
@@ -102,9 +102,13 @@ class APIPlanner(ABC):
     impl: str
     """The first part of its failure codes, and of the keys by which a Task sets its options."""
     wire: ClassVar[str]
-    """The API whose opaque items its plans hold."""
+    """The API whose opaque items its plans hold; `impl` if the provider has only one API."""
+    images: ClassVar[str] = "by content or address"
+    """The form in which a Task brings images; see `Inputs`."""
     inputs: ClassVar[Inputs]
     """The inputs that it takes."""
+    mappings: ClassVar[tuple[str, ...]] = ("extra_body",)
+    """The provider's own keywords whose values are JSON objects, or None."""
     client: ClassVar[type[SDKClient]]
     """The holder of its client."""
     codes: ClassVar[Mapping[str, str]]
@@ -119,10 +123,13 @@ class APIPlanner(ABC):
     """A server that sends only signs of life may take this many times ``timeout`` for the next
     event: a model may think for long without output."""
 
-    def __init__(
-        self, model: str, options: Mapping[str, Any], extra: Mapping[str, Any] | None = None
-    ) -> None:
-        keywords = {"client", *self.client.keywords}
+    def __init_subclass__(cls) -> None:
+        if hasattr(cls, "impl"):
+            cls.inputs = loop_inputs(cls.impl, cls.images)
+            cls.wire = getattr(cls, "wire", cls.impl)
+
+    def __init__(self, model: str, options: Mapping[str, Any]) -> None:
+        keywords = {"client", *self.client.keywords, *self.mappings}
         given: dict[str, Any] = {**_DEFAULTS, **options}
         for name in given.keys() - _DEFAULTS.keys() - keywords:
             raise TypeError(f"{type(self).__name__}() has no keyword argument {name!r}")
@@ -145,7 +152,14 @@ class APIPlanner(ABC):
         self._prices = self.listed if given["prices"] is None else dict(given["prices"])
         self._context_tokens: int | None = context_tokens
         self._parallel: bool = given["parallel_tool_calls"]
-        self._extra = json_mapping("extra_body", {} if extra is None else extra)
+        self._given = {
+            name: json_mapping(name, given[name])
+            for name in self.mappings
+            if given.get(name) is not None
+        }
+        self._extra = self._given.get("extra_body", {})
+        self._tools: list[Any] = self._extra.pop("tools", [])
+        """The tools of ``extra_body``, which are added to the others; the server may run them."""
         self._client = self.client(
             given.get("client"),
             self._timeout,
@@ -175,7 +189,7 @@ class APIPlanner(ABC):
         """
         options = self._options(context)
         shown = self._shown(context, options)
-        told = self._told(context, options) + _json(self._extra)
+        told = self._told(context, options) + _json(self._extra) + _json(self._tools)
         read = input_bound(context, shown, told)
         if self._context_tokens is not None:
             read = min(read, self._context_tokens)
@@ -220,9 +234,16 @@ class APIPlanner(ABC):
     def _ask(self, client: Any, request: Mapping[str, Any]) -> Awaitable[Any]:
         """Call the SDK's method; its result is a response, or the iterator of a stream."""
 
-    @abstractmethod
     def _explain(self, error: Exception, request_id: str | None) -> PlannerError | None:
         """Return the failure for an error that the server answered with; None for other errors."""
+        return self.explain(self.failures, error, request_id)
+
+    @staticmethod
+    def explain(
+        failures: Failures, error: Exception, request_id: str | None
+    ) -> PlannerError | None:
+        """Return what `_explain` returns; a provider that needs nothing else sets this one."""
+        return None
 
     def _form(self, schema: Mapping[str, Any]) -> Any:
         """Return an answer's schema as the API takes it; None if it has to be told in words."""
@@ -313,8 +334,7 @@ class APIPlanner(ABC):
 
     def _hosted(self) -> list[str]:
         """Return the names of the tools that the user added to each request."""
-        tools = self._extra.get("tools", ())
-        return [str(each.get("name")) for each in tools if isinstance(each, Mapping)]
+        return [str(each.get("name")) for each in self._tools if isinstance(each, Mapping)]
 
     def _options(self, context: Context) -> AnswerOptions:
         try:
@@ -369,6 +389,11 @@ class APIPlanner(ABC):
         return msgspec.structs.replace(counted.usage, cost=cost)
 
 
+def present(**fields: Any) -> dict[str, Any]:
+    """Return the fields of a request that have a value other than None."""
+    return {name: value for name, value in fields.items() if value is not None}
+
+
 def json_mapping(name: str, value: Any) -> dict[str, Any]:
     """Check a mapping that the user gave, and return a copy, so that later changes have no effect.
 
@@ -396,10 +421,10 @@ def _request_id(response: Any) -> str | None:
     """Return the vendor's id of a request, if its response has one."""
     found = getattr(response, "_request_id", None)
     if found is None:
-        headers = getattr(getattr(response, "response", None), "headers", {})
+        headers = getattr(getattr(response, "response", None), "headers", None) or {}
         found = headers.get("x-request-id") or headers.get("request-id")
     return found if isinstance(found, str) else None
 
 
-def _json(value: Mapping[str, Any]) -> str:
+def _json(value: Mapping[str, Any] | Sequence[Any]) -> str:
     return msgspec.json.encode(value).decode() if value else ""

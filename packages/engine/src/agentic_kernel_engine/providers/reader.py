@@ -5,7 +5,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Any, Final, Literal, NamedTuple
+
+import msgspec
 
 from ..plans.action import Action, AskUser, Thought
 from ..plans.plan import Delta, Plan, Usage
@@ -88,12 +91,30 @@ class Unusable(Exception):
 
 
 class Reader(ABC):
-    """Reads one answer, streamed or whole. Each method raises `Malformed` for what does not fit."""
+    """Reads one answer, streamed or whole. Each method raises `Malformed` for what does not fit.
+
+    Args:
+        step: The number of the Task's step; a call without an id of the vendor is named after it.
+        most: The most tokens of the answer; None if its beginning does not tell what it uses.
+        parallel: True to take all calls of an answer; False to take only the first one.
+    """
 
     done: bool = False
     """True once no later event can change the answer."""
+    reason: str = ""
+    """The server's word for the end of the answer."""
+    model: str = ""
+    count: Counted | None = None
+    """The usage that the server reported last."""
 
-    def __init__(self) -> None:
+    def __init__(self, step: int = 0, most: int | None = None, parallel: bool = True) -> None:
+        self.calls: list[Asked] = []
+        """The calls that have arrived whole."""
+        self.parts: list[dict[str, Any]] = []
+        """The parts of the answer in the vendor's form, if the reader keeps them; see `items`."""
+        self._step = step
+        self._most = most
+        self._parallel = parallel
         self._pieces: dict[str, list[str]] = {}
 
     def tell(self, text: str, channel: str = "") -> list[Delta]:
@@ -107,13 +128,41 @@ class Reader(ABC):
         """Return all text of a channel."""
         return "".join(self._pieces.get(channel, ()))
 
+    def call(self, id: str, name: str, arguments: str) -> list[Delta]:
+        """Keep a whole call, and return its arguments; ignore a call that does not count."""
+        if self.calls and not self._parallel:
+            return []
+        self.calls.append(Asked(id or f"call_{self._step}_{len(self.calls)}", name, arguments))
+        return [Delta(arguments, "arguments")]
+
+    def kept(self, **more: Any) -> Answer:
+        """Return the answer of what was kept; ``more`` are further fields of it."""
+        made: dict[str, Any] = {
+            "text": self.told(),
+            "reasoning": self.told("reasoning"),
+            "calls": self.calls,
+            "reason": self.reason,
+            "usage": self.count,
+            "model": self.model,
+        }
+        return Answer(**made | more)
+
+    def items(self) -> list[dict[str, Any]] | None:
+        """Return `parts` with the pieces of texts joined; None if all of them are text."""
+        joined: list[dict[str, Any]] = []
+        for is_text, group in groupby(self.parts, lambda part: part.keys() == {"text"}):
+            few = list(group)
+            joined += [{"text": "".join(part["text"] for part in few)}] if is_text else few
+        return joined if any(part.keys() != {"text"} for part in joined) else None
+
     @abstractmethod
     def read(self, event: Any) -> Iterable[Delta]:
         """Take the next event of a stream, and return the pieces of the answer in it."""
 
-    @abstractmethod
     def whole(self, response: Any) -> None:
-        """Take an answer that was not streamed."""
+        """Take an answer that was not streamed; by default it is one event."""
+        for _ in self.read(response):
+            pass
 
     @abstractmethod
     def answer(self) -> Answer:
@@ -124,17 +173,26 @@ class Reader(ABC):
             Unusable: The answer cannot become a plan.
         """
 
-    @abstractmethod
     def used(self) -> Counted | None:
         """Return the most that the answer has used; None if the server has not told it yet."""
+        return self.count if self.done else self.begun()
 
     def begun(self) -> Counted | None:
-        """Return the most that an answer at its beginning may use; None if that is not known."""
-        return None
+        """Return the most that an answer at its beginning may use; None if that is not known.
+
+        The server may count the input when the answer begins. The output is not known then: the
+        model may have written more than has arrived. So the most tokens of the answer stand for it.
+        """
+        count, most = self.count, self._most
+        if count is None or most is None or not count.usage.input_tokens:
+            return None  # Some servers count nothing at the beginning.
+        most = max(most, count.usage.output_tokens)
+        return Counted(msgspec.structs.replace(count.usage, output_tokens=most), count.written)
 
     def after(self, event: Any) -> None:
-        """Take an event after the end of the answer."""
-        return
+        """Take an event after the end of the answer; by default like any other."""
+        for _ in self.read(event):
+            pass
 
 
 def plan_of(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from agentic_kernel import InvalidValue
 
 from .. import values
@@ -33,7 +35,7 @@ def text(value: Any, name: str) -> str:
         values.check_text(found, name)
     except InvalidValue as error:
         raise Malformed(str(error)) from error
-    return found
+    return str.__str__(found)  # Of an enum, its value.
 
 
 def several(value: Any, name: str) -> Sequence[Any]:
@@ -64,13 +66,27 @@ def count(value: Any, name: str) -> int:
     return found
 
 
+def arguments(value: Any, name: str) -> str:
+    """Return a part that holds the arguments of a call, parsed by the SDK, as JSON again.
+
+    Raises:
+        Malformed: No store accepts a value in it.
+    """
+    found = got(value, name)
+    try:
+        values.check(found, "the arguments of a call")
+    except InvalidValue as error:
+        raise Malformed(str(error)) from error
+    return msgspec.json.encode({} if found is None else found).decode()
+
+
 def counted(usage: Any, names: Mapping[str, str]) -> Counted | None:
     """Return the usage that a server reported; None if it reported none.
 
     Args:
         usage: The object that has the counts.
         names: By field of `Usage`, and for ``written``: the name of the count; of one in a part of
-            the usage, the part, a dot and the name.
+            the usage, the part, a dot and the name. Several names are added up.
 
     Raises:
         Malformed: A count is not valid.
@@ -78,8 +94,10 @@ def counted(usage: Any, names: Mapping[str, str]) -> Counted | None:
     if usage is None:
         return None
     counts = {}
-    for field, name in names.items():
-        part, dot, inner = name.partition(".")
-        counts[field] = count(got(usage, part), inner) if dot else count(usage, part)
+    for field, several_names in names.items():
+        counts[field] = 0
+        for name in several_names.split():
+            part, dot, inner = name.partition(".")
+            counts[field] += count(got(usage, part), inner) if dot else count(usage, part)
     written = counts.pop("written", 0)
     return Counted(Usage(**counts), written)

@@ -40,7 +40,7 @@ def http_options(http: Any, timeout: float) -> dict[str, Any]:
         timeout: Seconds in which the server sends no data, or accepts none.
     """
     return {
-        "verify": _certificates(http),
+        "verify": certificates(http),
         "headers": {"Accept-Encoding": "identity"},
         "timeout": http.Timeout(timeout, connect=min(CONNECT_SECONDS, timeout)),
         "limits": http.Limits(
@@ -64,6 +64,9 @@ def _client(http: Any) -> type[Any]:
 
     class Client(http.AsyncClient):  # type: ignore[misc]
         async def send(self, request: Any, **options: Any) -> Any:
+            if not any(request.extensions.get("timeout", {}).values()):
+                # An SDK without a timeout of its own would wait forever.
+                request.extensions["timeout"] = self.timeout.as_dict()
             return await sent(request, partial(super().send, request, **options), lost)
 
     return Client
@@ -75,7 +78,7 @@ def _bounded(http: Any) -> type[Bounded]:
 
 
 @cache
-def _certificates(http: Any) -> ssl.SSLContext:
+def certificates(http: Any) -> ssl.SSLContext:
     """Return the trusted certificates. Loading them is the slowest part of making a client."""
     context: ssl.SSLContext = http.create_ssl_context()
     return context

@@ -1,0 +1,7 @@
+"""A Runtime for Gemini: a Host whose Loop asks a model through the Gemini API."""
+
+from .planner import IMPL, GeminiPlanner
+from .prices import PRICES
+from .runtime import RUNTIME_KIND, GeminiRuntime
+
+__all__ = ["IMPL", "PRICES", "RUNTIME_KIND", "GeminiPlanner", "GeminiRuntime"]

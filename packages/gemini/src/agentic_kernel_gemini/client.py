@@ -1,0 +1,38 @@
+"""Client: the SDK's client, made when the planner first needs it."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Any, Final
+
+from agentic_kernel_engine.providers import SDKClient, certificates
+
+_VERSIONED: Final = re.compile(r"(.+)/(v\d+(?:alpha|beta)?\d*)/?")
+"""An address that ends with a version of the API."""
+
+
+class Client(SDKClient):
+    """Holds a ``google.genai.Client``. Its asynchronous half is used; requests turn retries off."""
+
+    sdk = "google.genai"
+    kind = "Client"
+    logger = "google_genai"
+    http = "httpx2"
+    address_variable = "GOOGLE_GEMINI_BASE_URL"
+    key_variables = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
+    keys = ("_api_client.api_key",)
+    headers = "_api_client._http_options.headers"
+
+    def make(self) -> Any:
+        """See `SDKClient`."""
+        import httpx2
+        from google.genai import Client as Made
+
+        trusted = certificates(httpx2)  # Otherwise the SDK loads them for each of its clients.
+        options: Any = {"client_args": {"verify": trusted}, "async_client_args": {"ssl": trusted}}
+        address = self.given["base_url"] or os.environ.get(self.address_variable)
+        if versioned := _VERSIONED.fullmatch(address or ""):
+            address, options["api_version"] = versioned.groups()
+        options |= {"base_url": address or None, "httpx_async_client": self.transport()}
+        return Made(api_key=self.given["api_key"], enterprise=False, http_options=options)

@@ -1,0 +1,111 @@
+"""GeminiPlanner: a Planner that asks a model through the Gemini API."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, Unpack
+
+from agentic_kernel import InvalidValue
+from agentic_kernel_engine import providers
+from agentic_kernel_engine.loop import Context
+from agentic_kernel_engine.providers import AnswerOptions, APIPlanner, conversation, present
+
+from .client import Client
+from .contents import contents
+from .failures import CODES, explained
+from .prices import PRICES
+from .reply import Reply
+
+if TYPE_CHECKING:
+    from google.genai import Client as GenAI
+
+IMPL: Final = "gemini"
+"""The first part of the failure codes, and of the metadata keys by which a Task sets options."""
+_MODEL: Final = re.compile(r"(?!.*\.\.)[^?&#%\s]+")
+_OLD: Final = re.compile(r"(?:.*/)?gemini-[12]\b.*")
+"""Models that refuse a schema of the answer beside functions; they are told it in words."""
+_MODES: Final = {"auto": "AUTO", "none": "NONE", "required": "ANY"}
+
+
+class PlannerOptions(providers.PlannerOptions, total=False):
+    """Keyword arguments of `GeminiPlanner`, in addition to the model."""
+
+    base_url: str | None
+    """None for ``GOOGLE_GEMINI_BASE_URL``, or else the vendor's address. A version of the API at
+    its end, e.g. ``/v1beta``, replaces that of the SDK."""
+    client: GenAI | None
+    """A client of your own, e.g. for Google Cloud; the planner never closes it. It keeps its own
+    HTTP timeouts, and ``api_key`` and ``base_url`` cannot be given with it."""
+    thinking: Mapping[str, Any] | None
+    """The API's ``thinkingConfig``: ``{"thinkingLevel": "low", "includeThoughts": True}``."""
+    extra_body: Mapping[str, Any] | None
+    """Further fields of each request, by the API's names, e.g. ``safetySettings``. They override
+    the planner's own; ``tools`` and the fields of ``generationConfig`` are added to the others."""
+
+
+class GeminiPlanner(APIPlanner):
+    """A Planner that asks a model through ``generateContent`` of the Gemini API.
+
+    A plan keeps the signatures of thoughts, and the planner sends them back unchanged.
+
+    Args:
+        model: E.g. ``gemini-3.8-flash``.
+        **options: See `PlannerOptions`.
+
+    Raises:
+        InvalidValue: A value is out of range or of the wrong type; the error names it.
+    """
+
+    impl = IMPL
+    client = Client
+    codes = CODES
+    explain = staticmethod(explained)
+    listed = PRICES
+    mappings = ("extra_body", "thinking")
+
+    def __init__(self, model: str, **options: Unpack[PlannerOptions]) -> None:
+        super().__init__(model, options)
+        if not _MODEL.fullmatch(model):
+            raise InvalidValue("model", "has a character that cannot stand in an address")
+
+    def _form(self, schema: Mapping[str, Any]) -> Any:
+        return None if _OLD.fullmatch(self.model) else schema
+
+    def _request(
+        self, context: Context, options: AnswerOptions, shown: Sequence[providers.Function]
+    ) -> tuple[Mapping[str, Any], Reply]:
+        extra, most, schema = dict(self._extra), options.most(context), context.output_schema
+        thinking = self._given.get("thinking")
+        config = present(temperature=options.temperature, thinkingConfig=thinking)
+        config["maxOutputTokens"] = most
+        if schema is not None and self._form(schema) is not None:
+            config |= {"responseMimeType": "application/json", "responseJsonSchema": schema}
+        body: dict[str, Any] = {
+            "contents": contents(conversation(context, IMPL, answered=True)),
+            "generationConfig": config | extra.pop("generationConfig", {}),
+        }
+        if told := self._told(context, options):
+            body["systemInstruction"] = {"parts": [{"text": told}]}
+        if self._tools:
+            body["tools"] = self._tools
+        if shown:
+            declared = [each.described("parametersJsonSchema") for each in shown]
+            body["tools"] = [{"functionDeclarations": declared}, *self._tools]
+            choice = options.choice(context)
+            only = {} if choice in _MODES else {"allowedFunctionNames": [choice]}
+            calling = {"mode": _MODES.get(choice, "ANY"), **only}
+            body["toolConfig"] = {"functionCallingConfig": calling}
+        return body | extra, Reply(context.step, None if self._tools else most, self._parallel)
+
+    async def _ask(self, client: GenAI, request: Mapping[str, Any]) -> Any:
+        # The body has its final form: elsewhere the SDK would transform all of it at every turn.
+        config: Any = {
+            "automatic_continuation": False,
+            "automatic_function_calling": {"disable": True},
+            "http_options": {"extra_body": request, "retry_options": {"attempts": 1}},
+        }
+        models: Any = client.aio.models
+        ask = models.generate_content_stream if self._streams else models.generate_content
+        answer = await ask(model=self.model, contents="-", config=config)
+        return await providers.Events.opened(answer) if self._streams else answer

@@ -1,0 +1,80 @@
+"""The usage of a failed call: nothing if it was refused; else counted, a bound, or not known."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import msgspec
+import pytest
+
+from agentic_kernel_conformance.planner_answers import ask
+from agentic_kernel_conformance.planner_contexts import QUESTION, context, tools
+from agentic_kernel_engine.loop import NOTHING_USED, PlannerError, Remaining, Usage
+from agentic_kernel_engine.providers import Price
+from agentic_kernel_gemini import GeminiPlanner
+from integration.peers.faulty import FaultyServer
+
+
+async def failed(server: FaultyServer, **options: Any) -> PlannerError:
+    """The failure of a call at this server."""
+    planner = GeminiPlanner("m", api_key="AIza-0123456789", base_url=server.url, **options)
+    with pytest.raises(PlannerError) as caught:
+        await ask(planner, context(QUESTION, tools()))
+    await planner.close()
+    await asyncio.to_thread(server.wait_closed)
+    return caught.value
+
+
+COUNTED = Usage(7, 3, cost=7 * 2e-6 + 3 * 10e-6)
+BOUND = Usage(7, 4096, cost=7 * 2e-6 + 4096 * 10e-6)
+"""The input that was counted at the beginning, and the longest answer that was asked for."""
+USED = {
+    "status_400": NOTHING_USED,
+    "quota": NOTHING_USED,
+    "rate_limit": NOTHING_USED,
+    "status_500": None,
+    "closed": None,
+    "not_json": None,
+    "cut": BOUND,
+    "breaks": BOUND,
+    "ends_early": BOUND,
+    "cut_in_text": COUNTED,
+    "filtered": COUNTED,
+    "empty_answer": COUNTED,
+}
+"""By fault: the usage of the failed call; None if it is not known."""
+
+
+@pytest.mark.parametrize("fault", USED)
+async def test_a_failed_call_tells_its_usage(fault: str) -> None:
+    with FaultyServer(fault) as server:
+        error = await failed(server, prices={"m": Price(2.0, 10.0)})
+    expected = USED[fault]
+    assert (error.usage is None) == (expected is None)
+    if error.usage is not None and expected is not None:
+        assert msgspec.structs.replace(error.usage, cost=0.0) == msgspec.structs.replace(
+            expected, cost=0.0
+        )
+        assert error.usage.cost == pytest.approx(expected.cost)
+
+
+async def test_no_bound_is_told_if_the_server_runs_tools_of_its_own() -> None:
+    """Its input may grow after it was counted."""
+    with FaultyServer("cut") as server:
+        assert (await failed(server, extra_body={"tools": [{"googleSearch": {}}]})).usage is None
+
+
+async def test_a_server_that_is_not_there_used_nothing() -> None:
+    planner = GeminiPlanner("m", api_key="none", base_url="http://127.0.0.1:9")
+    with pytest.raises(PlannerError) as caught:
+        await ask(planner, context(QUESTION, tools()))
+    assert (caught.value.code, caught.value.usage) == ("gemini/connection", NOTHING_USED)
+    await planner.close()
+
+
+def test_a_limit_of_cost_needs_a_price() -> None:
+    planner = GeminiPlanner("gemini-of-tomorrow", api_key="none")
+    with pytest.raises(PlannerError, match="prices=") as caught:
+        planner.worst_case(context(QUESTION, tools(), remaining=Remaining(9, cost=1.0)))
+    assert caught.value.code == "gemini/no_price"
