@@ -27,7 +27,7 @@ from agentic_kernel_conformance import (
     StoreFeatures,
 )
 from agentic_kernel_conformance.records import AT, after, owned
-from agentic_kernel_conformance.storage import Damage
+from agentic_kernel_conformance.storage import Damage, Newer
 from agentic_kernel_engine import (
     Conflict,
     Host,
@@ -46,8 +46,9 @@ pytestmark = pytest.mark.slow
 
 class TestSQLiteStore(StoreContract):
     features = StoreFeatures(
-        durable=True, processes=True, threads=True, leases=True, holdable=True, damageable=True
-    )
+        durable=True, processes=True, threads=True, leases=True, holdable=True, damageable=True,
+        refuses_newer=True,
+    )  # fmt: skip
 
     @pytest.fixture
     def path(self, tmp_path: Path) -> Path:
@@ -99,6 +100,30 @@ class TestSQLiteStore(StoreContract):
                 yield
 
         return hold
+
+    @pytest.fixture
+    def newer(self, path: Path) -> Iterator[Newer]:
+        opened: list[SQLiteStore] = []
+
+        async def again() -> Store:
+            opened.append(SQLiteStore(path, lease=30.0))
+            return opened[-1]
+
+        @asynccontextmanager
+        async def newer(store: Store) -> AsyncIterator[Callable[[], Awaitable[Store]]]:
+            """Say that a version 999 wrote the file, and take it back at the end."""
+            with closing(sqlite3.connect(path, isolation_level=None)) as db:
+                (known,) = db.execute("PRAGMA user_version").fetchone()
+                db.execute("PRAGMA user_version = 999")
+                try:
+                    yield again
+                    assert db.execute("PRAGMA user_version").fetchone() == (999,)
+                finally:
+                    db.execute(f"PRAGMA user_version = {known}")
+
+        yield newer
+        for each in opened:
+            each.close()
 
 
 def spoil(path: Path, task_id: str) -> None:
