@@ -215,6 +215,22 @@ async def test_reports_of_tools_are_bounded_between_two_commits(
     assert reports[-1] == "(more was reported than is kept of one step)"
 
 
+async def test_reports_that_fill_their_bound_exactly_are_kept(
+    runner: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each counts with its JSON text, the tool's name and 100 bytes more."""
+    monkeypatch.setattr(ledger, "PROGRESS", 3 * (len("1") + len("chatty") + 100))
+
+    @tool(effect="none")
+    async def chatty(context: ToolContext) -> None:
+        for _ in range(3):
+            context.progress(1)
+
+    done = await runner.run(ToolCall("chatty"), FinalAnswer("done"), tools=[chatty])
+    reports = [e.data["report"] for e in await runner.events(done) if e.type == "tool.progress"]
+    assert reports == [1, 1, 1]
+
+
 # What makes no sense
 
 
