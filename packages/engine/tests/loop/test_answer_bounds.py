@@ -190,6 +190,15 @@ async def test_results_that_are_too_long_together_are_left_out_and_the_planner_i
     assert done.result == ["", "", *["output_schema_failed"] * 10]
 
 
+async def test_the_name_of_a_call_that_cannot_be_made_is_cut(runner: Runner) -> None:
+    def see(context: Context) -> Any:
+        return FinalAnswer([each.tool for each in last_turn(context).observations])
+
+    calls = [ToolCall("n" * 81, refused="no such form"), ToolCall("u" * 81)]
+    done = await runner.run(calls, see)
+    assert done.result == ["n" * 80, "u" * 80]
+
+
 async def test_goals_are_bounded(runner: Runner) -> None:
     def see(context: Context) -> Any:
         return FinalAnswer([each.error for each in last_turn(context).observations])
