@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -67,9 +68,18 @@ LITELLM = "litellm[proxy]==1.106.2"
 """It requires an older openai than our packages do."""
 SCHEMATHESIS = "schemathesis==4.32.5"
 """It requires one release of a validator that our packages let the user choose."""
+CONTRACTS = sorted(
+    str(path.relative_to(ROOT))
+    for folder in ("packages", "conformance", "integration")
+    for path in (ROOT / folder).rglob("test_*.py")
+    if re.search(r"^class \w+\(.*Contract\):", path.read_text(encoding="utf-8"), re.MULTILINE)
+)
+"""The test files in which an adapter is held against a contract."""
 IN_TORTURE = (
     "integration/test_substrates.py",
     "integration/test_substrate_local.py",
+    "integration/test_products_builds.py",
+    "integration/test_products_helpdesk.py",
     "packages/copilot/tests/test_contract.py",
     "packages/file/tests/test_contract.py::TestCompactingFileStore",
 )
@@ -175,7 +185,7 @@ def matrix(session: nox.Session) -> None:
     workspace(session, *group("test"), model=True)
     name = "matrix-torture" if tortured else "matrix"
     report = Path(session.create_tmp()).resolve() / name
-    chosen = [*IN_TORTURE, *rest[1:]] if tortured else ["-m", "not torture", *rest]
+    chosen = [*IN_TORTURE, *rest[1:]] if tortured else ["-m", "not torture", *CONTRACTS, *rest]
     session.run("pytest", "--dist", "loadfile", f"--conformance-report={report}", *chosen)
     shutil.copy(report.with_suffix(".md"), ROOT / "docs" / f"{name}.md")
     if not tortured:

@@ -47,12 +47,12 @@ from agentic_kernel_engine.stored import (
 T = TypeVar("T")
 Db = sqlite3.Connection
 
+_SCHEMA = 3
 _TABLES = """
-BEGIN IMMEDIATE;
 CREATE TABLE IF NOT EXISTS hosts (name TEXT PRIMARY KEY, until REAL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS tasks (
     id TEXT PRIMARY KEY, kind TEXT, agent TEXT, realm TEXT, parent TEXT, created INTEGER,
-    first BLOB, version INTEGER, head BLOB, status TEXT, owner TEXT, host TEXT, due INTEGER,
+    version INTEGER, head BLOB, status TEXT, owner TEXT, host TEXT, due INTEGER,
     ended INTEGER);
 CREATE INDEX IF NOT EXISTS by_status ON tasks (status, id);
 CREATE INDEX IF NOT EXISTS by_host ON tasks (host, id) WHERE host IS NOT NULL;
@@ -64,9 +64,13 @@ CREATE INDEX IF NOT EXISTS by_end ON tasks (ended) WHERE ended IS NOT NULL;
 CREATE TABLE IF NOT EXISTS events (
     task TEXT REFERENCES tasks (id) ON DELETE CASCADE, version INTEGER, place INTEGER, text BLOB,
     PRIMARY KEY (task, version, place)) WITHOUT ROWID;
-PRAGMA user_version = 2;
-COMMIT;
 """
+# SQLite writes a whole row when its length changes, so what is given once has a row of its own.
+_INPUTS = """
+CREATE TABLE IF NOT EXISTS inputs (
+    task TEXT PRIMARY KEY REFERENCES tasks (id) ON DELETE CASCADE, first BLOB)
+"""
+_FROM_2 = "INSERT INTO inputs SELECT id, first FROM tasks; ALTER TABLE tasks DROP COLUMN first"
 _NOW = "((julianday('now') - 2440587.5) * 86400.0)"  # seconds since 1970 by SQLite's own clock
 _LIVING = f"(SELECT name FROM hosts WHERE until > {_NOW})"
 _LISTED = "(SELECT value FROM json_each(?))"
@@ -141,9 +145,10 @@ class SQLiteStore:
     async def insert(self, record: Record, events: Sequence[bytes] = ()) -> None:
         def work(db: Db) -> None:
             task = record.task
-            new = f"INSERT INTO tasks VALUES (?{', ?' * 13}) ON CONFLICT DO NOTHING"
+            new = f"INSERT INTO tasks VALUES (?{', ?' * 12}) ON CONFLICT DO NOTHING"
             if not db.execute(new, (task.id, *_input(record), *_head(record, record))).rowcount:
                 raise TaskExists(task.id)
+            db.execute("INSERT INTO inputs VALUES (?, ?)", [task.id, encode_record(record)])
             _refuse_lapsed(db, _host(record))
             _append(db, record, events)
 
@@ -189,10 +194,12 @@ class SQLiteStore:
                 raise StoreError(f"host {host} owns task {task_id!r} and is alive; kill it there")
             grave = buried(task_id, version + 1, moment)
             db.execute(
-                f"""UPDATE tasks SET (kind, agent, realm, parent, created, first,
-                version, head, status, owner, host, due, ended) = (?{", ?" * 12}) WHERE id = ?""",
+                f"""UPDATE tasks SET (kind, agent, realm, parent, created,
+                version, head, status, owner, host, due, ended) = (?{", ?" * 11}) WHERE id = ?""",
                 (*_input(grave), *_head(grave, grave), task_id),
             )
+            given = "UPDATE inputs SET first = ? WHERE task = ?"
+            db.execute(given, [encode_record(grave), task_id])
             _append(db, grave, events)
             return grave
 
@@ -205,7 +212,7 @@ class SQLiteStore:
             found = _rows(db, "ended < ? ORDER BY ended", [bound])
             readable = (each for each in found if isinstance(each, Record))
             old = [(each.task.id,) for each in islice(readable, most)]
-            # And, by their foreign key, the events.
+            # And, by their foreign keys, the inputs and the events.
             db.executemany("DELETE FROM tasks WHERE id = ?", old)
             return len(old)
 
@@ -349,13 +356,16 @@ class SQLiteStore:
             )
             self._connections.append(db)
             (schema,) = db.execute("PRAGMA user_version").fetchone()
-            if schema not in (0, 2):
-                raise StoreError(f"{self.path}: of another schema; use the version that wrote it")
+            if schema not in (0, 2, _SCHEMA):
+                raise StoreError(
+                    f"{self.path}: of schema {schema}, and this version has {_SCHEMA}; use the "
+                    "version that wrote it"
+                )
             self._use_wal(db)
             for setting in ("synchronous = FULL", "foreign_keys = ON"):
                 db.execute(f"PRAGMA {setting}")
-            if not schema:
-                db.executescript(_TABLES)
+            if schema != _SCHEMA:
+                _migrate(db)
             self._thread.db = db
         return db
 
@@ -375,9 +385,27 @@ class SQLiteStore:
                 time.sleep(0.01)
 
 
+def _migrate(db: Db) -> None:
+    """Make the tables, or those of this version from those of schema 2; once, however many try."""
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        (schema,) = db.execute("PRAGMA user_version").fetchone()
+        if schema != _SCHEMA:
+            steps = f"{'' if schema else _TABLES};{_INPUTS};{_FROM_2 if schema else ''}"
+            for step in filter(str.strip, steps.split(";")):
+                db.execute(step)
+            db.execute(f"PRAGMA user_version = {_SCHEMA}")
+        db.execute("COMMIT")
+    except BaseException:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+        raise
+
+
 def _rows(db: Db, where: str, values: Sequence[object]) -> Iterator[Record | Unreadable]:
     """Records, each stored as it was at first and as what has changed since (R16); or why not."""
-    rows = db.execute(f"SELECT id, first, version, head FROM tasks WHERE {where}", values)
+    joined = "SELECT id, first, version, head FROM tasks CROSS JOIN inputs ON task = id"
+    rows = db.execute(f"{joined} WHERE {where}", values)
     for task_id, first, version, head in rows:
         try:
             yield decode_change(decode_record(first).changed(version=version - 1), head)
@@ -398,7 +426,7 @@ def _replace(db: Db, before: Record, after: Record, events: Sequence[bytes]) -> 
     task_id = before.task.id
     if after.task.id != task_id:
         raise Conflict(task_id)
-    row = db.execute("SELECT first FROM tasks WHERE id = ?", [task_id]).fetchone()
+    row = db.execute("SELECT first FROM inputs WHERE task = ?", [task_id]).fetchone()
     if row is None:
         raise TaskNotFound(task_id)
     done = db.execute(
@@ -420,7 +448,7 @@ def _input(record: Record) -> tuple[object, ...]:
     """What is written once, and what `find` looks at."""
     task = record.task
     given = task.runtime_kind, task.agent_name, record.realm, record.parent
-    return *given, _moment(task.created_at), encode_record(record)
+    return *given, _moment(task.created_at)
 
 
 def _head(first: Record, record: Record) -> tuple[object, ...]:

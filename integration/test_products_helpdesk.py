@@ -13,11 +13,14 @@ from psycopg import sql
 
 from agentic_kernel import Task, TaskStatus
 from agentic_kernel_conformance import (
+    Bounds,
     PolicyContract,
     PolicyFeatures,
     QueryContract,
     RuntimeContract,
     RuntimeFeatures,
+    SubstrateContract,
+    SubstrateFeatures,
     ToolContract,
     ToolFeatures,
 )
@@ -35,6 +38,8 @@ from .products.helpdesk.books import Books
 from .products.helpdesk.desk import Desk
 from .products.helpdesk.duty import KIND, DeskPolicy, tools_over
 from .products.helpdesk.words import BadInputError, NotNowError, NotThereError
+from .substrates import desk_factory
+from .substrates.following import LoopWork
 
 ORDER, PAID = 7, 100_000_00
 
@@ -122,6 +127,25 @@ class TestDesk(_OnDuty, RuntimeContract):
 @pytest.mark.slow
 class TestDeskAsQuery(_OnDuty, QueryContract):
     features = FEATURES
+
+
+@pytest.mark.torture
+class TestDeskAgent(SubstrateContract):
+    """The agent of the desk, in processes that are killed; a script of the kit is its planner."""
+
+    features = SubstrateFeatures(
+        marks=True, pauses=True, keeps_output=True, hears=True, fails=True, refuses=True
+    )
+    bounds = Bounds(growth=64)
+    """The last commit holds the end and the items that go into the memory afterwards."""
+
+    @pytest.fixture
+    def factory(self) -> str:
+        return f"{desk_factory.__name__}:make"
+
+    @pytest.fixture
+    def work(self) -> LoopWork:
+        return LoopWork()
 
 
 class _ToolOfAnn:

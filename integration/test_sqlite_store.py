@@ -6,7 +6,7 @@ import asyncio
 import sqlite3
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, closing, contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from agentic_kernel import Dispatch, Task, apply
+from agentic_kernel import Complete, Dispatch, Pause, Resume, Task, apply
 from agentic_kernel_conformance import (
     QueryContract,
     RuntimeContract,
@@ -27,7 +27,7 @@ from agentic_kernel_conformance import (
     StoreFeatures,
 )
 from agentic_kernel_conformance.records import AT, after, owned
-from agentic_kernel_conformance.storage import Damage
+from agentic_kernel_conformance.storage import Damage, Newer, Older
 from agentic_kernel_engine import (
     Conflict,
     Host,
@@ -43,11 +43,15 @@ from .sqlite_store import SQLiteStore
 
 pytestmark = pytest.mark.slow
 
+SCHEMA_2 = Path(__file__).with_name("sqlite_schema_2.sql")
+"""The dump of a file in which SQLiteStore kept the records below while its schema was 2."""
+
 
 class TestSQLiteStore(StoreContract):
     features = StoreFeatures(
-        durable=True, processes=True, threads=True, leases=True, holdable=True, damageable=True
-    )
+        durable=True, processes=True, threads=True, leases=True, holdable=True, damageable=True,
+        weighed=True, reads_older=True, refuses_newer=True,
+    )  # fmt: skip
 
     @pytest.fixture
     def path(self, tmp_path: Path) -> Path:
@@ -99,6 +103,74 @@ class TestSQLiteStore(StoreContract):
                 yield
 
         return hold
+
+    @pytest.fixture
+    def written(self) -> Callable[[], int]:
+        """The bytes that this process has handed to the system."""
+
+        def written() -> int:
+            counts = Path("/proc/self/io").read_text(encoding="ascii").split()
+            return int(counts[counts.index("wchar:") + 1])
+
+        return written
+
+    @pytest.fixture
+    def older(self, path: Path) -> Iterator[Older]:
+        with closing(sqlite3.connect(path)) as db:
+            db.executescript(SCHEMA_2.read_text(encoding="utf-8"))
+        opened: list[SQLiteStore] = []
+
+        async def older() -> tuple[Store, Sequence[Record]]:
+            opened.append(SQLiteStore(path, lease=30.0))
+            return opened[0], records_of_schema_2()
+
+        yield older
+        for each in opened:
+            each.close()
+
+    @pytest.fixture
+    def newer(self, path: Path) -> Iterator[Newer]:
+        opened: list[SQLiteStore] = []
+
+        async def again() -> Store:
+            opened.append(SQLiteStore(path, lease=30.0))
+            return opened[-1]
+
+        @asynccontextmanager
+        async def newer(store: Store) -> AsyncIterator[Callable[[], Awaitable[Store]]]:
+            """Say that a version 999 wrote the file, and take it back at the end."""
+            with closing(sqlite3.connect(path, isolation_level=None)) as db:
+                (known,) = db.execute("PRAGMA user_version").fetchone()
+                db.execute("PRAGMA user_version = 999")
+                try:
+                    yield again
+                    assert db.execute("PRAGMA user_version").fetchone() == (999,)
+                finally:
+                    db.execute(f"PRAGMA user_version = {known}")
+
+        yield newer
+        for each in opened:
+            each.close()
+
+
+def records_of_schema_2() -> Sequence[Record]:
+    """Four records, each at the version that it had."""
+
+    def new(task_id: str, **fields: Any) -> Task:
+        task = Task.new(
+            id=task_id, summary="s", instructions="i", runtime_kind="k", at=AT, **fields
+        )
+        return apply(task, Dispatch(), AT)
+
+    ended = apply(new("ended"), Complete({"is": [1.0, None]}), AT + timedelta(hours=1))
+    rest = apply(new("rest", metadata={"label/team": "red"}), Pause(), AT + timedelta(minutes=1))
+    again = apply(apply(new("again"), Pause(), AT), Resume("go on"), AT + timedelta(minutes=2))
+    return [
+        Record(again, version=3, owner="gone:3", state=b'{"n":3}', step=1, attempts=2),
+        Record(new("child", agent_name="acme/ann"), parent="again", realm="acme"),
+        Record(ended, version=2),
+        Record(rest, version=2, due_at=AT + timedelta(days=1)),
+    ]
 
 
 def spoil(path: Path, task_id: str) -> None:
@@ -175,7 +247,7 @@ async def test_what_cannot_be_opened_is_a_typed_error_and_stays_as_it_is(tmp_pat
     text = tmp_path / "letter.txt"
     text.write_text("Dear reader, this is no database. " * 100)
     with closing(sqlite3.connect(tmp_path / "newer.db")) as db:
-        db.execute("PRAGMA user_version = 3")
+        db.execute("PRAGMA user_version = 4")
     for name in ("letter.txt", "newer.db", "no folder/state.db"):
         with closing(SQLiteStore(tmp_path / name)) as store:
             for call in (store.load("a"), store.insert(owned("a")), store.join("h")):

@@ -8,7 +8,7 @@ import random
 import sys
 import tempfile
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from queue import SimpleQueue
@@ -22,16 +22,18 @@ from .verdict import EQUIVALENT, NOT_RUN, SURVIVED, UNDECIDED, Verdict, scores, 
 PACKAGES = (
     "packages/engine/src/agentic_kernel_engine",
     "packages/file/src/agentic_kernel_file",
+    "packages/postgres/src/agentic_kernel_postgres",
 )
 NAMED = (
     f"{PACKAGES[0]}/host",
     f"{PACKAGES[0]}/loop",
     f"{PACKAGES[0]}/plans",
     f"{PACKAGES[1]}",
+    f"{PACKAGES[2]}",
 )
-"""The folders of the Host, the Loop and FileStore."""
-LEFT_OUT = ("__init__.py", "memory.py", "memory_entries.py", "memory_log.py")
-"""Modules of these names have no behaviour of their own, or belong to FileMemory."""
+"""The folders of the Host, the Loop, FileStore and PostgresStore."""
+LEFT_OUT = ("__init__.py", "memory")
+"""Modules whose names begin so have no behaviour of their own, or belong to a memory."""
 LEFT = (SURVIVED, NOT_RUN, UNDECIDED)
 """The outcomes of a mutant that no check noticed."""
 JUDGED = Path(__file__).with_name("judged.toml")
@@ -49,7 +51,7 @@ def files(only: Sequence[str]) -> list[str]:
         str(path.relative_to(ROOT))
         for folder in NAMED
         for path in sorted((ROOT / folder).glob("*.py"))
-        if path.name not in LEFT_OUT
+        if not path.name.startswith(LEFT_OUT)
     ]
     chosen = [file for file in found if not only or any(text in file for text in only)]
     if not chosen:
@@ -70,9 +72,13 @@ def judged() -> dict[str, str]:
 
 
 def tried(
-    mutants: Sequence[Mutant], concerns: Concerns, at_once: int, known: dict[str, str]
+    mutants: Sequence[Mutant],
+    concerns: Concerns,
+    at_once: int,
+    known: dict[str, str],
+    write: Callable[[Sequence[Verdict]], None],
 ) -> list[Verdict]:
-    """Plant one after another, ``at_once`` side by side, and say what comes of each."""
+    """Plant one after another, ``at_once`` side by side, and write what came of them after each."""
     verdicts: list[Verdict] = []
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder:
         beds: SimpleQueue[Bed] = SimpleQueue()
@@ -92,6 +98,7 @@ def tried(
         try:
             for number, verdict in enumerate(pool.map(judge, mutants), 1):
                 verdicts.append(verdict)
+                write(verdicts)
                 print(f"{number} of {len(mutants)}: {verdict.line()}", flush=True)
         except KeyboardInterrupt:
             print(f"stopped after {len(verdicts)} of {len(mutants)}", file=sys.stderr)
@@ -116,7 +123,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--again", type=Path, metavar="FILE", help="only the survivors of an earlier --report"
     )
-    parser.add_argument("--report", type=Path, metavar="FILE", help="write the verdicts as JSON")
+    parser.add_argument(
+        "--report",
+        type=Path,
+        metavar="FILE",
+        help="write the verdicts as JSON, after each mutant; those in it already are kept",
+    )
+    parser.add_argument(
+        "--also", nargs="+", default=[], metavar="TEST", help="tests to run for each mutant, first"
+    )
     parser.add_argument(
         "--measured",
         type=Path,
@@ -132,16 +147,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
         mutants += drawn(chosen, given.count, given.seed)
     if given.again is not None:
         known = json.loads(given.again.read_text(encoding="utf-8"))["mutants"]
-        left = {(e["file"], e["fault"]) for e in known if e["outcome"] in LEFT}
-        mutants = [mutant for mutant in mutants if (mutant.file, mutant.short()) in left]
+        survived = {(e["file"], e["fault"]) for e in known if e["outcome"] in LEFT}
+        mutants = [mutant for mutant in mutants if (mutant.file, mutant.short()) in survived]
+    had = _read(given.report, mutants) if given.report is not None else []
+    begun = {_place(each.mutant.key(), each.mutant.line) for each in had}
+
+    def write(new: Sequence[Verdict]) -> None:
+        if given.report is not None:
+            _write(given.report, [*had, *new], given.seed)
+
     with tempfile.TemporaryDirectory() as own:
         folder = given.measured or Path(own)
         if given.measured is None or not folder.exists():
             print(f"the checks run once, to see which lines each of them runs: {' '.join(CHECKS)}")
             measure(folder, PACKAGES)
-        verdicts = tried(mutants, Concerns(folder, given.seconds), given.jobs, judged())
-    if given.report is not None:
-        _write(given.report, verdicts, given.seed)
+        concerns = Concerns(folder, given.seconds, given.also)
+        left = [mutant for mutant in mutants if _place(mutant.key(), mutant.line) not in begun]
+        verdicts = had + tried(left, concerns, given.jobs, judged(), write)
     for verdict in verdicts:
         if verdict.outcome in LEFT:
             print(
@@ -149,6 +171,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
             )
     print("\n".join(["", *table(verdicts)]))
     return 0 if len(verdicts) == len(mutants) and scores(verdicts)["all"].share >= BAR else 1
+
+
+def _read(path: Path, mutants: Sequence[Mutant]) -> list[Verdict]:
+    """The verdicts of a run that was stopped: those in its report about mutants of this run."""
+    if not path.exists():
+        return []
+    rows = json.loads(path.read_text(encoding="utf-8"))["mutants"]
+    wanted = {_place(mutant.key(), mutant.line): mutant for mutant in mutants}
+    return [
+        Verdict(wanted[place], row["outcome"], row["by"], row["tests"])
+        for row in rows
+        if (place := _place(f"{row['file']} {row['function']}: {row['fault']}", row["line"]))
+        in wanted
+    ]
+
+
+def _place(key: str, line: int) -> str:
+    """Two faults of one function may read the same."""
+    return f"{key} at {line}"
 
 
 def _write(path: Path, verdicts: Sequence[Verdict], seed: int) -> None:

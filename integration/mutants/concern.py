@@ -21,8 +21,14 @@ CHECKS = (
     "conformance/tests/test_host.py",
     "conformance/tests/test_memory_store.py",
     "integration/test_family_trees.py",
+    *sorted(
+        f"packages/postgres/tests/{path.name}"
+        for path in (ROOT / "packages/postgres/tests").glob("test_*.py")
+        if not path.name.startswith("test_memory")
+    ),
 )
-"""The checks of the Host, the Loop and FileStore: their own tests, and the kit's contracts."""
+"""The checks of the Host, the Loop, FileStore and PostgresStore: their own tests, and the kit's
+contracts."""
 CHOSEN = ("-m", "not torture", "--conformance-level=brief", "-o", "timeout=3600")
 """A test's own limit is not for a machine with other work, and coverage slows each test down."""
 _NEAR = 3
@@ -37,13 +43,15 @@ class Concerns:
     Args:
         folder: Where `measure` left its two files.
         seconds: The most that the tests of one mutant may take, as they were measured.
+        also: Tests that are run for each mutant, before the ones that run its lines.
 
     Raises:
         FileNotFoundError: Nothing was measured there.
     """
 
-    def __init__(self, folder: Path, seconds: float = SECONDS) -> None:
+    def __init__(self, folder: Path, seconds: float = SECONDS, also: Sequence[str] = ()) -> None:
         self._most = seconds
+        self._also = list(also)
         self._seconds: dict[str, float] = json.loads(_durations(folder).read_text("utf-8"))
         self._data = CoverageData(str(_lines(folder)))
         self._data.read()
@@ -64,7 +72,8 @@ class Concerns:
         near = [self._fit(by_line, [line]) & found for line in range(mutant.line, end + _NEAR)]
         rare = min(filter(None, near), key=len, default=set())
         chosen = self._in_turns(rare, self._most / 2, [])
-        return self._in_turns(found - set(chosen), self._most, chosen)
+        chosen = self._in_turns(found - set(chosen), self._most, chosen)
+        return self._also + [test for test in chosen if test not in self._also]
 
     def _fit(self, by_line: dict[int, list[str]], lines: Iterable[int]) -> set[str]:
         """The tests that run one of these lines and passed when nothing was planted."""

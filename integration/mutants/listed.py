@@ -158,8 +158,8 @@ LISTED = (
     Listed(
         f"{_FILE}/liveness.py",
         "a host that left may join again (R14)",
-        "        if host in self._gone:\n            raise self._past_use(host)\n",
-        "",
+        "            raise self._past_use(host)\n        used = name",
+        "            pass\n        used = name",
     ),
     Listed(
         f"{_FILE}/liveness.py",

@@ -74,7 +74,7 @@ class SubstrateContract(Contract):
     contract = "SubstrateContract"
     features: ClassVar[SubstrateFeatures] = SubstrateFeatures()
     bounds: ClassVar[Bounds] = Bounds()
-    """The bounds that the substrate declares."""
+    """The bounds that the substrate declares: an attribute of the class, not a fixture."""
     fixtures = frozenset({"factory", "work", "bounds"})
 
     factory: Any = supplied("factory")
@@ -88,6 +88,12 @@ class SubstrateContract(Contract):
     ) -> Callable[..., Awaitable[None]]:
         """Run a plan with the substrate; if it fails, run it with the kit's own."""
         features, bounds, patience = self.features, self.bounds, self.patience
+        if not isinstance(bounds, Bounds):
+            raise broken(
+                "kit",
+                f"`bounds` is a {type(bounds).__name__}, and must be an attribute of the class, "
+                "not a fixture: for example `bounds = Bounds(growth=64)`",
+            )
         subject = Subject(SubstrateFactory.of(factory), work, features, bounds)
 
         async def run(plan: Plan, seed: int = 0) -> None:

@@ -52,6 +52,8 @@ def start(told: dict[str, Any]) -> int:
 
 def kill(pid: int) -> None:
     """End a worker as ``kill -9`` does; return when it is gone."""
+    if pid <= 0:
+        raise ValueError(f"a worker's process id must be over 0, not {pid}")
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
     with contextlib.suppress(ChildProcessError):

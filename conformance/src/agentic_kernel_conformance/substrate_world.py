@@ -195,7 +195,6 @@ class World:
         folder = self._folder / f"worker-{self.numbers}"
         folder.mkdir()
         worker = Worker(self, self.numbers, folder)
-        self._workers[worker.secret] = worker
         calls, marks = (server.sockets[0].getsockname()[1] for server in self._servers)
         worker.pid = self.forks.start(
             Orders(
@@ -208,6 +207,8 @@ class World:
             },
             str(folder.with_suffix(".txt")),
         )
+        # Only now: to kill process 0 would be to kill every process of this one's group.
+        self._workers[worker.secret] = worker
         try:
             async with asyncio.timeout(self.patience):
                 await worker.ready.wait()

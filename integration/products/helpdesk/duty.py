@@ -85,6 +85,19 @@ class DeskPolicy:
         )
 
 
+def agent(planner: Planner, tools: Sequence[Tool], memory: Memory, limits: Limits = LIMITS) -> Loop:
+    """The work of a ticket: the Loop with the desk's policy, memory and limits."""
+    return Loop(
+        planner,
+        tools,
+        DeskPolicy(),
+        limits=limits,
+        memory=memory,
+        governor=SessionMemoryGovernor(max_items=50),
+        principal=HOUSE,
+    )
+
+
 def on_duty(
     planner: Planner, store: Store, memory: Memory, books: Books, slots: int = 2, **options: Any
 ) -> Host:
@@ -95,18 +108,9 @@ def on_duty(
         slots: The most tickets at the same time.
         **options: See `Host`.
     """
-    loop = Loop(
-        planner,
-        tools_over(books),
-        DeskPolicy(),
-        limits=LIMITS,
-        memory=memory,
-        governor=SessionMemoryGovernor(max_items=50),
-        principal=HOUSE,
-    )
     return Host(
-        loop, store, runtime_kinds=[KIND], realms=[TENANT], acts_for=_customer,
-        max_in_flight=slots, **options,
+        agent(planner, tools_over(books), memory), store,
+        runtime_kinds=[KIND], realms=[TENANT], acts_for=_customer, max_in_flight=slots, **options,
     )  # fmt: skip
 
 

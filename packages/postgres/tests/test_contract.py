@@ -1,8 +1,12 @@
-"""PostgresStore passes the store contract, with every feature open."""
+"""PostgresStore passes the store contract.
+
+Closed are the three features that look at the store's files or at rows that it reads: PostgresStore
+has no file, and the server reads the rows.
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 
 import psycopg
@@ -10,12 +14,13 @@ import pytest
 import pytest_asyncio
 
 from agentic_kernel_conformance import StoreContract, StoreFactory, StoreFeatures
-from agentic_kernel_conformance.storage import Damage
-from agentic_kernel_engine import Store
+from agentic_kernel_conformance.storage import Damage, Newer, Older
+from agentic_kernel_engine import Record, Store
 from agentic_kernel_postgres import PostgresStore
 
 from .opening import opened
 from .proxy import Cut, Proxy
+from .released import fill, released_records
 
 pytestmark = pytest.mark.slow
 
@@ -23,7 +28,7 @@ pytestmark = pytest.mark.slow
 class TestPostgresStore(StoreContract):
     features = StoreFeatures(
         durable=True, processes=True, threads=True, leases=True, holdable=True, damageable=True,
-        cuttable=True,
+        cuttable=True, weighed=True, reads_older=True, refuses_newer=True,
     )  # fmt: skip
 
     @pytest_asyncio.fixture
@@ -55,6 +60,19 @@ class TestPostgresStore(StoreContract):
                 proxy.cut = None
 
         return cut
+
+    @pytest.fixture
+    def written(self, server: str) -> Iterator[Callable[[], int]]:
+        """The bytes of the server's log, which every write goes through."""
+        with psycopg.connect(server, autocommit=True) as connection:
+
+            def written() -> int:
+                place = "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint"
+                row = connection.execute(place).fetchone()
+                assert row is not None
+                return int(row[0])
+
+            yield written
 
     @pytest_asyncio.fixture
     async def reopen(
@@ -103,3 +121,37 @@ class TestPostgresStore(StoreContract):
                 yield
 
         return hold
+
+    @pytest_asyncio.fixture
+    async def older(self, server: str, schema: str) -> AsyncIterator[Older]:
+        fill(server, schema)
+        async with PostgresStore(server, schema=schema, lease=30.0) as store:
+
+            async def older() -> tuple[Store, Sequence[Record]]:
+                return store, released_records()
+
+            yield older
+
+    @pytest_asyncio.fixture
+    async def newer(self, server: str, schema: str) -> AsyncIterator[Newer]:
+        opened: list[PostgresStore] = []
+
+        async def again() -> Store:
+            opened.append(PostgresStore(server, schema=schema, lease=30.0))
+            return opened[-1]
+
+        @asynccontextmanager
+        async def newer(store: Store) -> AsyncIterator[Callable[[], Awaitable[Store]]]:
+            """Say that a version 999 migrated the schema, and take it back at the end."""
+            with psycopg.connect(server, autocommit=True) as connection:
+                connection.execute(f"INSERT INTO {schema}.versions VALUES (999, 999)")
+                try:
+                    yield again
+                    found = connection.execute(f"SELECT max(version) FROM {schema}.versions")
+                    assert found.fetchone() == (999,)
+                finally:
+                    connection.execute(f"DELETE FROM {schema}.versions WHERE version = 999")
+
+        yield newer
+        for each in opened:
+            await each.close()

@@ -7,8 +7,7 @@ torture tests in `integration` have a real process of it.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
+from datetime import timedelta
 from typing import Any
 
 import psycopg
@@ -23,9 +22,8 @@ from agentic_kernel_postgres.schema import migrate, migrations
 from agentic_kernel_postgres.writes import Write, batch_of
 
 from .records import ended, event, paused, running, step
+from .released import AT, fill, released_records
 
-RELEASED = Path(__file__).with_name("released_0_1_0.sql")
-AT = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC)
 IDS = ["child", "edge", "ended", "orphan", "paused", "resumed", "running"]
 REFUSED = "a newer version has written to schema .* upgrade agentic-kernel-postgres"
 
@@ -33,10 +31,7 @@ REFUSED = "a newer version has written to schema .* upgrade agentic-kernel-postg
 @pytest.fixture
 def released(server: str, schema: str) -> str:
     """The schema as 0.1.0 left it, one of its hosts alive."""
-    text = RELEASED.read_text(encoding="utf-8").replace("@schema@", schema)
-    with psycopg.connect(server) as connection:
-        connection.execute(text.encode())
-        connection.execute(f"UPDATE {schema}.hosts SET until = 'infinity'")
+    fill(server, schema)
     return schema
 
 
@@ -82,13 +77,9 @@ async def test_everything_is_read_as_it_was(store: PostgresStore) -> None:
     records = {each.task.id: each for each in await store.find()}
     assert list(records) == IDS
     assert not await store.unreadable()
+    assert list(records.values()) == released_records()
     assert records["running"].task.metadata["k/x"] is True
     assert type(records["paused"].task.metadata["k/x"]) is int
-    assert records["edge"].due_at == LATEST
-    assert records["resumed"].task.supplements == ["go on"]
-    assert records["ended"].task.result == {"is": 1.0}
-    assert records["child"].parent == "running"
-    assert {each.realm for each in records.values()} == {""}
     for record in records.values():
         texts = [text for _, text in await store.events(record.task.id)]
         assert texts == [b'{"n":%d}' % n for n in range(1, record.version + 1)]

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 
 from agentic_kernel import TaskStatus
 from agentic_kernel_engine import Host, Job, MemoryStore, Record, StoreTraits
+from agentic_kernel_engine.host import watch
 
-from ..conftest import Acting, NewTask
+from ..conftest import Acting, NewTask, Until
 
 HOURS = 10_000.0
 """An interval after which no test looks."""
@@ -89,3 +90,33 @@ async def test_a_host_that_is_closed_listens_no_more(
         await host.dispatch(new_task())
         assert len(store.ears) == 1
     assert store.ears == []
+
+
+@pytest.mark.rule("R8")
+async def test_one_piece_of_news_is_looked_at_once(
+    acting: type[Acting], new_task: NewTask, monkeypatch: pytest.MonkeyPatch, until: Until
+) -> None:
+    """A Host that looked at its news waits for the next ones, and does not go on looking."""
+    monkeypatch.setattr(watch, "GAP", 0.0)
+    task, looks = new_task(), 0
+
+    class Counting(TellingStore):
+        traits = StoreTraits(listens=True)  # A subclass does not promise what its base does.
+
+        async def changed(self, versions: Mapping[str, int]) -> Mapping[str, int]:
+            nonlocal looks
+            looks += 1
+            return await super().changed(versions)
+
+    store = Counting()
+    async with Host(acting(forever), store, interval=HOURS) as host:
+        await host.dispatch(task)
+        await until(lambda: store.ears)
+        before = looks
+        store.ears[0](task.id)
+        await until(lambda: looks > before)
+        after = looks
+        for _ in range(200):
+            await asyncio.sleep(0)
+        assert looks <= after + 1
+        await host.kill(task.id)

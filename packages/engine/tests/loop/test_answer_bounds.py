@@ -190,6 +190,15 @@ async def test_results_that_are_too_long_together_are_left_out_and_the_planner_i
     assert done.result == ["", "", *["output_schema_failed"] * 10]
 
 
+async def test_the_name_of_a_call_that_cannot_be_made_is_cut(runner: Runner) -> None:
+    def see(context: Context) -> Any:
+        return FinalAnswer([each.tool for each in last_turn(context).observations])
+
+    calls = [ToolCall("n" * 81, refused="no such form"), ToolCall("u" * 81)]
+    done = await runner.run(calls, see)
+    assert done.result == ["n" * 80, "u" * 80]
+
+
 async def test_goals_are_bounded(runner: Runner) -> None:
     def see(context: Context) -> Any:
         return FinalAnswer([each.error for each in last_turn(context).observations])
@@ -213,6 +222,22 @@ async def test_reports_of_tools_are_bounded_between_two_commits(
     reports = [e.data["report"] for e in await runner.events(done) if e.type == "tool.progress"]
     assert 50 < len(reports) < 110
     assert reports[-1] == "(more was reported than is kept of one step)"
+
+
+async def test_reports_that_fill_their_bound_exactly_are_kept(
+    runner: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each counts with its JSON text, the tool's name and 100 bytes more."""
+    monkeypatch.setattr(ledger, "PROGRESS", 3 * (len("1") + len("chatty") + 100))
+
+    @tool(effect="none")
+    async def chatty(context: ToolContext) -> None:
+        for _ in range(3):
+            context.progress(1)
+
+    done = await runner.run(ToolCall("chatty"), FinalAnswer("done"), tools=[chatty])
+    reports = [e.data["report"] for e in await runner.events(done) if e.type == "tool.progress"]
+    assert reports == [1, 1, 1]
 
 
 # What makes no sense

@@ -1,0 +1,21 @@
+"""A history is read into a transcript, with the places at which a compaction may cut it."""
+
+from __future__ import annotations
+
+from agentic_kernel_engine.events import Event
+from agentic_kernel_engine.plans import vocabulary
+from agentic_kernel_engine.plans.transcript import Notice, read
+
+
+def reflected(version: int, index: int) -> Event:
+    return Event(vocabulary.RUN_REFLECTED, {"text": f"{version}.{index}"}, id=(version, index))
+
+
+def test_a_history_may_be_cut_between_commits_and_not_inside_one() -> None:
+    """A cut names an event; the entries up to it must be whole commits."""
+    opening = [Notice("opening")]
+    found = read([reflected(2, 0), reflected(2, 1), reflected(3, 0), reflected(5, 0)], opening)
+    assert [entry.text for entry in found if isinstance(entry, Notice)] == [
+        "opening", "2.0", "2.1", "3.0", "5.0"
+    ]  # fmt: skip
+    assert list(found.cuts) == [(3, (2, 1)), (4, (3, 0)), (5, (5, 0))]
