@@ -30,8 +30,7 @@ from agentic_kernel_guard import (
     StaticRouter,
 )
 from agentic_kernel_guard.approvals import LONGEST, MOST_OPEN, WAITS, decide, pending
-from agentic_kernel_guard.guard import _action_of
-from agentic_kernel_guard.ids import new_id
+from agentic_kernel_guard.ids import action_of, new_id
 from agentic_kernel_guard.loop.tools import APPROVAL_NEEDED
 from agentic_kernel_guard.rules import parse
 from agentic_kernel_guard.stores import GuardStore, SQLiteGuardStore
@@ -164,7 +163,7 @@ async def test_no_id_is_taken_for_a_card_or_a_phone() -> None:
     """Messages are redacted, and a person needs the whole id from them."""
     redactor = Redactor()
     for _ in range(300):
-        for made in (new_id("q"), _action_of("ann", "acme", new_id("a"))):
+        for made in (new_id("q"), action_of("ann", "acme", new_id("a"))):
             assert redactor.text(f"waits for an approval: request {made}")[1] == 0
 
 

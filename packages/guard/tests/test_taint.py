@@ -172,7 +172,7 @@ SPECS = [
 class Bank:
     """A guard over two sources, a bank and a post."""
 
-    def __init__(self, store: GuardStore | None = None) -> None:
+    def __init__(self, store: GuardStore | None = None, rules: str | None = None) -> None:
         self.paid: list[dict[str, Any]] = []
         mails = [
             *({"text": f"mail {number}"} for number in range(60)),
@@ -184,7 +184,7 @@ class Bank:
         drivers = dict(zip((spec.name for spec in SPECS), (mail, web, bank, bank), strict=True))
         self.guard = Guard(
             Registry(SPECS), StaticRouter({name: [each] for name, each in drivers.items()}),
-            policy=RulePolicy(parse(RULES)), store=store or MemoryGuardStore(), keys=KEYS,
+            policy=RulePolicy(parse(rules or RULES)), store=store or MemoryGuardStore(), keys=KEYS,
             resolver=AsGiven(),
         )  # fmt: skip
 
@@ -249,9 +249,8 @@ async def test_another_process_knows_what_was_read(tmp_path: Path) -> None:
 
 
 async def test_without_a_rule_about_taint_nothing_is_remembered() -> None:
-    bank = Bank()
     plain = 'version: 1\nrules: [{name: a, priority: 1, effect: allow, match: {capability: "*"}}]'
-    bank.guard.policy = RulePolicy(parse(plain))  # type: ignore[misc]
+    bank = Bank(rules=plain)
     await bank.call("mail/read")
     store = bank.guard.store
     assert isinstance(store, MemoryGuardStore)

@@ -6,10 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+import msgspec
+
 from agentic_kernel import InvalidValue
+from agentic_kernel_engine.edges import seconds, whole
 
 from .canonical import digest
 from .errors import GuardError
+from .ids import new_id
 from .policy import Constraints, Decision
 from .rules.predicate import Predicate, pattern
 from .rules.text import RuleError
@@ -152,3 +156,36 @@ def check_arguments(claims: Claims, arguments: Mapping[str, Any]) -> str:
                     f"{failed}",
                 )
     return given
+
+
+def narrowed(parent: Claims, narrower: Narrower, now: int) -> Claims:
+    """The claims of a child token.
+
+    Raises:
+        TokenRefused: The parent has too many parents, or the child would grant more.
+        InvalidValue: A part of `narrower` is wrong.
+    """
+    if len(parent.par) + 1 > DEEPEST:
+        raise TokenRefused("too_deep", f"the token has {DEEPEST} parents; ask for a new grant")
+    dig, pat = parent.dig, parent.pat
+    if narrower.arguments is not None or narrower.pattern is not None:
+        one, more = bound(narrower.arguments, narrower.pattern)
+        if one is not None:
+            assert narrower.arguments is not None, "there is a digest of them"
+            check_arguments(parent, narrower.arguments)
+            dig = one
+        pat = (*pat, *more)
+    uses = parent.uses if narrower.uses is None else whole(narrower.uses, "narrower.uses", 1)
+    if parent.uses is not None and uses is not None and uses > parent.uses:
+        raise TokenRefused(
+            "wider", f"the parent has {parent.uses} uses; a child cannot have {uses}"
+        )
+    exp = parent.exp
+    if narrower.seconds is not None:
+        exp = min(exp, now + int(seconds(narrower.seconds, "narrower.seconds") * 1_000))
+    con = Constraints.of_json(parent.con)
+    con = con if narrower.constraints is None else con.narrowed(narrower.constraints)
+    return msgspec.structs.replace(
+        parent, dig=dig, pat=pat, uses=uses, exp=exp, iat=now, nbf=max(parent.nbf, now),
+        con=con.as_json(), jti=new_id("t"), par=parent.chain,
+    )  # fmt: skip

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from secrets import token_urlsafe
 from typing import Any, Final
@@ -19,10 +18,6 @@ from .stores.port import GuardStore, Kept
 
 LIVES: Final = 3_600
 """Seconds that a result is kept."""
-
-
-MOST: Final = 10_000_000
-"""The most characters of a result that is looked at."""
 
 
 class HandleRefused(GuardError):
@@ -61,30 +56,6 @@ class Stored(msgspec.Struct, frozen=True):
 
 
 _stored: Final = msgspec.json.Decoder(Stored)
-
-
-def weight(value: Any, most: int) -> int:
-    """About the characters of a value; the counting ends above `most`.
-
-    A value that has itself as a part weighs more than any number.
-    """
-    left, found = [value], 0
-    while left and found <= most:
-        each = left.pop()
-        if isinstance(each, (str, bytes, bytearray)):
-            found += len(each) + 2
-        elif isinstance(each, Mapping):
-            left += each.keys()
-            left += each.values()
-            found += 2
-        elif isinstance(each, (list, tuple, set, frozenset)):
-            left += each
-            found += 2
-        elif isinstance(each, memoryview):
-            found += each.nbytes
-        else:
-            found += 8
-    return found
 
 
 def kept(
