@@ -204,6 +204,7 @@ def store_at(place: str, *, new: bool = False) -> GuardStore:
     """
     try:
         from agentic_kernel_guard import PostgresGuardStore, SQLiteGuardStore
+        from agentic_kernel_guard.stores.sqlite import said_of_others
     except ImportError:
         raise BadTrace(f"the guard is not installed; {install('guard')}") from None
     scheme, mark, rest = place.partition("://")
@@ -214,6 +215,9 @@ def store_at(place: str, *, new: bool = False) -> GuardStore:
         raise BadTrace("--store: a URL begins with postgresql://; or name a SQLite file")
     if not new and not Path(place).is_file():
         raise BadTrace(f"{place}: there is no such file; name the guard's SQLite file")
+    exposed = said_of_others(Path(place))
+    if exposed:
+        typer.echo(label(exposed), err=True)
     return SQLiteGuardStore(place)
 
 
