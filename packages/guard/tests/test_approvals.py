@@ -190,9 +190,8 @@ async def test_who_may_not_approve(store: GuardStore) -> None:
         await settle(world, id, by="ann")
     with pytest.raises(ApprovalRefused, match="no request"):
         await settle(world, "q_none")
-    for by, note in (("", ""), ("bob\n", ""), ("bob", "x" * 2_001)):
-        with pytest.raises(InvalidValue):
-            await settle(world, id, by=by, note=note)
+    with pytest.raises(InvalidValue, match="2,001 characters"):
+        await settle(world, id, note="x" * 2_001)
     await settle(world, id)
     with pytest.raises(ApprovalRefused, match="bob has approved"):
         await settle(world, id, approved=False)
@@ -369,3 +368,59 @@ def test_no_history_runs_a_call_more_often_than_it_was_approved(
                     assert world.now < approved + 60, "the request was made before its approval"
 
     asyncio.run(play())
+
+
+UNSEEN = [
+    "carl ", " carl", "ca\u200brl", "carl\x1b", "\uff43arl", "ca  rl", "ca\u00a0rl", "carl\ufe0f",
+    "c\u0430rl", "car\u2113", "\u3164", "", "c" * 257,
+]  # fmt: skip
+"""Names that a person could take for another one, or does not see."""
+
+
+@pytest.mark.parametrize("by", UNSEEN, ids=ascii)
+async def test_an_approver_whose_name_could_be_taken_for_another_one_is_refused(by: str) -> None:
+    world = ruled()
+    id = await asked(world)
+    with pytest.raises(ApprovalRefused) as refused:
+        await settle(world, id, by=by)
+    assert refused.value.code == "guard/approval_name"
+    for approved in ({"uses": 1}, {"uses": 1, "key": "k"}):
+        request = CapabilityRequest("crm/purge", {"id": 1}, approved_by=by, **approved)
+        with pytest.raises(Denied):
+            await world.guard.grant_capability(request, ANN, WHY)
+    assert world.operations.calls == []
+
+
+@pytest.mark.parametrize("by", ["Ann", "ANN", "ann"])
+async def test_nobody_approves_a_call_of_their_own_in_other_letters(by: str) -> None:
+    world = ruled()
+    with pytest.raises(ApprovalRefused, match="call of their own"):
+        await settle(world, await asked(world), by=by)
+    request = CapabilityRequest("crm/purge", {"id": 1}, approved_by=by)
+    with pytest.raises(Denied, match="call of their own"):
+        await world.guard.grant_capability(request, ANN, WHY)
+
+
+@pytest.mark.parametrize("by", ["Zoë", "Олена", "李 雷", "o'neill-2"])
+async def test_a_usual_name_of_any_script_approves(by: str) -> None:
+    world = ruled()
+    await settle(world, await asked(world), by=by)
+    await purge(world)
+    assert len(world.operations.calls) == 1
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"uses": None}, "an approval is for one call"),
+        ({"uses": 2}, "an approval is for one call"),
+        ({"seconds": 10**8}, "holds for up to 604,800 seconds"),
+        ({"seconds": 604_801}, "holds for up to 604,800 seconds"),
+    ],
+    ids=str,
+)
+async def test_an_approval_is_for_one_call_and_not_for_ever(more: Any, said: str) -> None:
+    world = ruled()
+    request = CapabilityRequest("crm/purge", {"id": 1}, approved_by="bob", **more)
+    with pytest.raises(InvalidValue, match=said):
+        await world.guard.grant_capability(request, ANN, WHY)

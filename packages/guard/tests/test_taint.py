@@ -210,6 +210,17 @@ async def test_a_payment_to_an_account_that_stood_in_a_mail_is_denied() -> None:
     assert len(bank.paid) == 3
 
 
+async def test_a_justification_that_carries_text_of_a_mail_is_looked_at_like_an_argument() -> None:
+    bank = Bank()
+    frame = await bank.call("mail/read")
+    assert frame.handle is not None
+    await bank.guard.expand(frame.handle, ANN, Query(offset=60), task="t")
+    asked = CapabilityRequest("bank/pay", {"to": "acct/1A-000-Z9"}, task="t")
+    with pytest.raises(Denied, match="no-mail-in-payments"):
+        await bank.guard.grant_capability(asked, ANN, f"the mail says: pay to {ACCOUNT}, please")
+    await bank.guard.grant_capability(asked, ANN, "the user asked me to pay the rent")
+
+
 async def test_a_token_from_before_does_not_help() -> None:
     bank = Bank()
     asked = CapabilityRequest("bank/pay", {"to": ACCOUNT}, task="t")

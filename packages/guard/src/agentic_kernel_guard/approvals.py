@@ -15,12 +15,13 @@ import msgspec
 
 from agentic_kernel import InvalidValue
 from agentic_kernel.frozen import shown
-from agentic_kernel_engine import Principal
+from agentic_kernel_engine.edges import flag, text
 
 from .canonical import canonical, digest
 from .errors import GuardError
 from .firewall import Redactor
 from .rules import Approval
+from .rules.visible import alike, name_fault
 from .stores import ApprovalRequest, GuardStore
 from .tokens import Keyring
 
@@ -177,13 +178,16 @@ async def decide(
         note: Why; the caller reads it if the request is refused.
 
     Raises:
-        ApprovalRefused: There is no such request, it is decided, used or over, or this person may
-            not approve it.
-        InvalidValue: The name or the note is not accepted.
+        ApprovalRefused: There is no such request, it is decided, used or over, this person may not
+            approve it, or the person's name could be taken for another one.
+        InvalidValue: Another argument is not accepted.
     """
-    Principal(by)
-    if not by or len(note) > LONGEST_NOTE:
-        raise InvalidValue("decision", f"needs a name, and a note of up to {LONGEST_NOTE:,}")
+    fault = name_fault(by)
+    if fault:
+        raise ApprovalRefused("name", f"the approver {shown(by)} {fault}")
+    if len(text(note, "note")) > LONGEST_NOTE:
+        raise InvalidValue("note", f"has {len(note):,} characters; use up to {LONGEST_NOTE:,}")
+    flag(approved, "approved")
     found = await store.approval(id)
     if found is None:
         raise ApprovalRefused("unknown", f"there is no request {shown(id)}; check the id")
@@ -227,7 +231,7 @@ def _check_open(request: PendingApproval, now: int) -> None:
 
 
 def _check_approver(request: PendingApproval, by: str) -> None:
-    if by == request.asked.principal:
+    if alike(by, request.asked.principal):
         raise ApprovalRefused(
             "own_call", f"{shown(by)} asked for it, and nobody approves a call of their own"
         )

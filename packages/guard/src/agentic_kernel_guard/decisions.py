@@ -16,6 +16,7 @@ from .readings import Readings
 from .registry import Registry
 from .rules import Approval
 from .rules.ruleset import limit_reason
+from .rules.visible import alike, name_fault
 from .spec import CapabilitySpec
 from .stores import ApprovalRequest, GuardStore
 from .tokens import Keyring
@@ -97,7 +98,9 @@ class Decisions:
                 reason = f"{decision.reason}; it needs an approval"
             elif dig is None:
                 reason = f"{decision.reason}; an approval is for arguments, not for a pattern"
-            elif approved_by == who.name:
+            elif fault := name_fault(approved_by):
+                reason = f"{decision.reason}; the approver {approved_by!a} {fault}"
+            elif alike(approved_by, who.name):
                 reason = f"{decision.reason}; nobody approves a call of their own"
             elif approvers and approved_by not in approvers:
                 reason = f"{decision.reason}; {approved_by!a} is none of its approvers"

@@ -143,8 +143,7 @@ class Guard:
                 "justification", f"use a text of up to {LONGEST_REASON:,} characters"
             )
         dig, pat = bound(request.arguments, request.pattern)
-        if request.uses is not None:
-            whole(request.uses, "request.uses", 1)
+        _check_bounds(request)
         if request.arguments is not None:
             self._check_schema(spec, request.arguments)
         holds = HOLDS if request.seconds is None else seconds(request.seconds, "request.seconds")
@@ -424,6 +423,25 @@ _REFUSED: Final = {
     "used_up": "the token or a parent of it has no uses left; ask for a new grant",
     "limited": "a rate limit is used up; try again later",
 }
+
+
+def _check_bounds(request: CapabilityRequest) -> None:
+    """Check that one approval lets one call begin, and not for ever.
+
+    Raises:
+        InvalidValue: It is approved for several calls, or for longer than an approval holds.
+    """
+    if request.uses is not None:
+        whole(request.uses, "request.uses", 1)
+    if not request.approved_by:
+        return
+    if request.uses != 1:
+        raise InvalidValue("request.uses", f"is {request.uses}; an approval is for one call, use 1")
+    if (request.seconds or 0) > approvals.WAITS:
+        raise InvalidValue(
+            "request.seconds",
+            f"is {request.seconds:,}; an approval holds for up to {approvals.WAITS:,.0f} seconds",
+        )
 
 
 def _action(claims: Claims) -> str:

@@ -11,10 +11,11 @@ from agentic_kernel_engine import Principal
 
 from .rules import Asked, Near, RuleSet, Verdict
 from .rules.rule import Effect
+from .rules.visible import seen
 from .spec import CapabilitySpec, SafetyClass, Sensitivity
 
 JUSTIFICATION: Final = 15
-"""The fewest characters of a justification, without space around it."""
+"""The fewest characters of a justification, as a person sees it."""
 USER_ROWS: Final = 50
 """The most rows that a user sees of one result."""
 SERVICE_ROWS: Final = 500
@@ -193,7 +194,7 @@ def data_denial(request: Request) -> str:
 def _denial(request: Request) -> str:
     spec, roles = request.spec, request.principal.roles
     if spec.safety is SafetyClass.WRITE:
-        length = len(request.justification.strip())
+        length = len(seen(request.justification))
         if length < JUSTIFICATION:
             return (
                 f"{spec.name} writes and needs a justification of {JUSTIFICATION} characters, "

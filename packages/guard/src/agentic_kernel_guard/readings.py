@@ -46,7 +46,8 @@ class Readings:
         self._known[run] = last, reading
         if len(self._known) > RUNS:
             del self._known[next(iter(self._known))]
-        carries = reading.carried(request.arguments)
+        # The justification reaches a person and the trace, so it is looked at like an argument.
+        carries = reading.carried([request.arguments, request.justification])
         return replace(request, carries=carries, has_read=reading.sources)
 
     def saw(self, frame: Frame, task: str, who: Principal) -> Seen | None:
