@@ -15,18 +15,17 @@ import msgspec
 
 from agentic_kernel import InvalidValue
 from agentic_kernel.frozen import shown
-from agentic_kernel_engine.edges import flag, text
+from agentic_kernel_engine.edges import flag, instance, part, text, whole
 
 from .canonical import canonical, digest
 from .errors import GuardError
 from .firewall import Redactor
+from .grants import WAITS
 from .rules import Approval
 from .rules.visible import alike, name_fault
 from .stores import ApprovalRequest, GuardStore
 from .tokens import Keyring
 
-WAITS: Final = 7 * 24 * 3_600.0
-"""Seconds that a request waits, and an approval of it holds, if the rule says no timeout."""
 MOST_OPEN: Final = 100
 """The most requests that wait for a decision at once, of all principals of a store."""
 LONGEST: Final = 262_144
@@ -153,6 +152,9 @@ def checked(request: ApprovalRequest, keys: Keyring) -> Verdict | None:
 
 async def pending(store: GuardStore, now: int, limit: int = MOST_OPEN) -> list[PendingApproval]:
     """The requests that wait for a decision, the oldest first."""
+    part(store, "store", GuardStore)
+    whole(now, "now", 0)
+    whole(limit, "limit", 1)
     return [PendingApproval.of(each) for each in await store.approvals(now, limit)]
 
 
@@ -188,6 +190,10 @@ async def decide(
     if len(text(note, "note")) > LONGEST_NOTE:
         raise InvalidValue("note", f"has {len(note):,} characters; use up to {LONGEST_NOTE:,}")
     flag(approved, "approved")
+    part(store, "store", GuardStore)
+    instance(keys, "keys", Keyring)
+    whole(now, "now", 0)
+    text(id, "id")
     found = await store.approval(id)
     if found is None:
         raise ApprovalRefused("unknown", f"there is no request {shown(id)}; check the id")

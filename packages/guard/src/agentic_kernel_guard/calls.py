@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
 from typing import Any, Final
 
 import msgspec
@@ -14,6 +15,7 @@ from agentic_kernel_engine import Principal
 from . import handles, large_values
 from .causes import coded, shortened
 from .drivers import DriverCall, Indeterminate, NoEffect
+from .drivers.isolation import isolated
 from .entries import FACTS, Entries, written
 from .errors import GuardError
 from .firewall import Cut, Frame, FrameLimits, RawResult, ResponseMode
@@ -62,33 +64,101 @@ class Calls:
         self._store = store
         self._entries = entries
         self._readings = readings
+        self._running: dict[tuple[asyncio.AbstractEventLoop, str], asyncio.Event] = {}
+
+    @asynccontextmanager
+    async def alone(self, action: str, timeout: float) -> AsyncIterator[None]:
+        """Run the block while no other call of this action runs in this event loop.
+
+        So the same call at once gets the recorded answer of the first, as it does later.
+
+        Raises:
+            Indeterminate: Another call of it still runs after this time.
+        """
+        await self.ended(action, timeout)
+        here = asyncio.get_running_loop(), action
+        mine = self._running[here] = asyncio.Event()
+        try:
+            yield
+        finally:
+            del self._running[here]
+            mine.set()
+
+    async def ended(self, action: str, timeout: float) -> None:
+        """Wait until no call of this action runs in this event loop.
+
+        Raises:
+            Indeterminate: One still runs after this time.
+        """
+        here = asyncio.get_running_loop(), action
+        if here not in self._running:
+            return
+        try:
+            async with asyncio.timeout(timeout):
+                while (running := self._running.get(here)) is not None:
+                    await running.wait()
+        except TimeoutError:
+            raise Indeterminate(
+                f"the action {action} still runs after {timeout:g} seconds; make the same call "
+                "later to see its answer"
+            ) from None
 
     async def run(
         self, call: DriverCall, spec: CapabilitySpec, who: Principal, shown: Constraints,
         mode: ResponseMode, said: dict[str, Any],
     ) -> Frame:  # fmt: skip
+        """Carry a call out, record its end, and show its result.
+
+        Raises:
+            NoEffect, Indeterminate, NotShown: As of `Guard.invoke`.
+            CancelledError: The caller was cancelled. The end is recorded if the driver said it.
+        """
         ended = {key: value for key, value in said.items() if key not in FACTS} | {"kind": "ended"}
         ends = asyncio.get_running_loop().time() + call.timeout
-        try:
-            raw = await self._router.run(call, spec.idempotent)
-        except NoEffect as error:
-            error.code = coded(error.code)
+        found, cancelled = await isolated(
+            lambda: self._router.run(call, spec.idempotent), call.timeout
+        )
+        if isinstance(found, (KeyboardInterrupt, SystemExit, GeneratorExit)):
+            raise found
+        if cancelled is None:
+            raw = await self._answer(found, call, spec, who, ended)
+            return await self._shown(raw, call, spec, who, shown, mode, ended, ends)
+        if not isinstance(found, asyncio.CancelledError):
+            with suppress(Exception):  # The caller is told of the cancellation alone.
+                raw = await self._answer(found, call, spec, who, ended)
+                await self._shown(raw, call, spec, who, shown, mode, ended, ends)
+        raise cancelled
+
+    async def _answer(
+        self, found: RawResult | BaseException, call: DriverCall, spec: CapabilitySpec,
+        who: Principal, ended: dict[str, Any],
+    ) -> RawResult:  # fmt: skip
+        """The result, or an error whose end is recorded."""
+        if isinstance(found, RawResult):
+            return found
+        if isinstance(found, NoEffect):
+            found.code = coded(found.code)
             # A model reads the message, so it is a result like any other.
-            error.message = shortened(self._entries.clean(error.message))
-            seen = self._readings.heard(error.message, error.source or spec.name, call.task, who)
-            await self._end(ended, "failed", error.code, _Result(error=error.code), seen=seen)
-            raise
-        except Exception as error:
-            name = self._entries.clean(type(error).__name__)[:80]
-            code = coded(error.code) if isinstance(error, Indeterminate) else name
-            if spec.safety is SafetyClass.READ:
-                await self._end(ended, "failed", code, _Result(error=code))
-                raise NoEffect(f"{spec.name} failed: {code}", "guard/failed") from error
-            await self._end(ended, "indeterminate", code, _Result())
-            raise Indeterminate(
-                f"{spec.name} failed ({code}) and may have had an effect; look at the target "
-                f"before it is called again (action {call.key})"
-            ) from error
+            found.message = shortened(self._entries.clean(found.message))
+            seen = self._readings.heard(found.message, found.source or spec.name, call.task, who)
+            await self._end(ended, "failed", found.code, _Result(error=found.code), seen=seen)
+            raise found
+        name = self._entries.clean(type(found).__name__)[:80]
+        code = coded(found.code) if isinstance(found, Indeterminate) else name
+        if spec.safety is SafetyClass.READ:
+            await self._end(ended, "failed", code, _Result(error=code))
+            raise NoEffect(f"{spec.name} failed: {code}", "guard/failed") from found
+        await self._end(ended, "indeterminate", code, _Result())
+        raise Indeterminate(
+            f"{spec.name} failed ({code}) and may have had an effect; look at the target "
+            f"before it is called again (action {call.key})"
+        ) from found
+
+    async def _shown(
+        self, raw: RawResult, call: DriverCall, spec: CapabilitySpec, who: Principal,
+        shown: Constraints, mode: ResponseMode, ended: dict[str, Any], ends: float,
+    ) -> Frame:  # fmt: skip
+        """The frame of a result, which is kept and recorded."""
         until = self._entries.now() + handles.LIVES * 1_000
         kept: Kept | None = None
 
@@ -143,9 +213,16 @@ class Calls:
         )
 
     async def part(
-        self, stored: handles.Stored, handle: str, query: handles.Query, limits: FrameLimits
-    ) -> Frame:
-        """A frame of a part of a kept result."""
+        self, stored: handles.Stored, handle: str, query: handles.Query, limits: FrameLimits,
+        timeout: float,
+    ) -> Frame:  # fmt: skip
+        """A frame of a part of a kept result.
+
+        Raises:
+            InvalidValue: It filters by what is hidden.
+            NotShown: It is not made in this time.
+        """
+        ends = asyncio.get_running_loop().time() + timeout
         for name, wanted in query.equals:
             # Filtering by what is not shown would tell its values one by one.
             if self._firewall.hides(name, limits) or self._firewall.redactor.value(wanted)[1]:
@@ -161,7 +238,11 @@ class Calls:
             raw = RawResult(part, stored.driver, stored.source)
             return show.frame(raw, mode="table", constraints=limits, handle=handle)
 
-        return await off_the_loop(made, stored.value)
+        try:
+            return await off_the_loop(made, stored.value, ends)
+        except TimeoutError as error:
+            why = f"could not be shown within {timeout:g} seconds; ask for fewer rows or fields"
+            raise NotShown(stored.capability, "table", why) from error
 
     async def reshown(
         self, frame: Frame, action: str, task: str, who: Principal, spec: CapabilitySpec

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
+from agentic_kernel import InvalidValue
 from agentic_kernel_engine import Principal
+from agentic_kernel_engine.edges import instance
 
 from . import approvals
 from .entries import FACTS, Entries, moment, written
@@ -20,6 +22,9 @@ from .rules.visible import alike, name_fault
 from .spec import CapabilitySpec
 from .stores import ApprovalRequest, GuardStore
 from .tokens import Keyring
+
+LONGEST_REASON: Final = 2_000
+"""The most characters of a justification."""
 
 
 class Decisions:
@@ -44,6 +49,7 @@ class Decisions:
         self._readings = readings
 
     async def question(self, request: CapabilityRequest, principal: Principal, why: str) -> Request:
+        instance(request, "request", CapabilityRequest)
         who = await resolved(self._resolver, principal)
         asked = self.asked(request, self._registry.spec(request.capability), who, why)
         return await self._readings.tainted(asked, request.task)
@@ -51,6 +57,10 @@ class Decisions:
     def asked(
         self, request: CapabilityRequest, spec: CapabilitySpec, who: Principal, why: str
     ) -> Request:
+        if not isinstance(why, str) or len(why) > LONGEST_REASON:
+            raise InvalidValue(
+                "justification", f"use a text of up to {LONGEST_REASON:,} characters"
+            )
         arguments = request.arguments
         if arguments is None:
             arguments = assumed(request.pattern or {})

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from agentic_kernel import InvalidValue
 from agentic_kernel_engine import Principal
-from agentic_kernel_engine.edges import instance, seconds, whole
+from agentic_kernel_engine.edges import choice, flag, function, instance, part, seconds, text
 
 from . import approvals, handles
 from .calls import Calls, frame_limits
@@ -20,6 +20,7 @@ from .drivers import DriverCall, Progress
 from .entries import Entries, moment, written
 from .errors import GuardError
 from .firewall import Firewall, Frame, ResponseMode
+from .firewall.firewall import MODES
 from .grants import (
     ApprovalNeeded,
     CapabilityRequest,
@@ -44,8 +45,6 @@ from .trace import ActionTrace, Head, signed, traced
 
 HOLDS: Final = 300.0
 """Seconds that a token holds, if the grant says nothing."""
-LONGEST_REASON: Final = 2_000
-"""The most characters of a justification."""
 
 
 class Unknown(InvalidValue):
@@ -65,6 +64,9 @@ class Guard:
         firewall: Makes what a model may see; a `Firewall` with its defaults unless it is given.
         name: The guard's name: the issuer and the audience of its tokens.
         clock: Seconds since 1970.
+
+    Raises:
+        InvalidValue: An argument is of another type.
     """
 
     def __init__(
@@ -80,13 +82,18 @@ class Guard:
         name: str = "guard",
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self.registry: Final = registry
-        self.policy: Final = policy
-        self.store: Final = store
-        self._firewall: Final = Firewall() if firewall is None else firewall
+        self.registry: Final = instance(registry, "registry", Registry)
+        self.policy: Final[GuardRules] = part(policy, "policy", GuardRules)
+        self.store: Final[GuardStore] = part(store, "store", GuardStore)
+        shows = Firewall() if firewall is None else firewall
+        self._firewall: Final[Shows] = part(shows, "firewall", Shows)
         self._keys = instance(keys, "keys", Keyring)
+        if not isinstance(resolver, AsGiven):
+            part(resolver, "resolver", Resolver)
+        part(router, "router", Routes)
+        function(clock, "clock")
         self._resolver: Final = resolver
-        self._name = name
+        self._name = text(name, "name", empty=False)
         self._entries: Final = Entries(store, self._firewall.redactor, clock)
         self._readings: Final = Readings(store, policy, self._entries.now)
         self._decisions: Final = Decisions(
@@ -137,13 +144,8 @@ class Guard:
             UnknownPrincipal: The resolver does not know the principal.
             InvalidValue: A part of the request is wrong.
         """
-        spec = self.registry.spec(request.capability)
-        if not isinstance(justification, str) or len(justification) > LONGEST_REASON:
-            raise InvalidValue(
-                "justification", f"use a text of up to {LONGEST_REASON:,} characters"
-            )
+        spec = self.registry.spec(instance(request, "request", CapabilityRequest).capability)
         dig, pat = bound(request.arguments, request.pattern)
-        _check_bounds(request)
         if request.arguments is not None:
             self._check_schema(spec, request.arguments)
         holds = HOLDS if request.seconds is None else seconds(request.seconds, "request.seconds")
@@ -194,6 +196,7 @@ class Guard:
             InvalidValue: A part of `narrower` is wrong.
         """
         parent = self._opened(token)
+        instance(narrower, "narrower", Narrower)
         now = self._entries.now()
         child = narrowed(parent, narrower, now)
         made = mint(child, self._keys)
@@ -252,6 +255,10 @@ class Guard:
             ResultGone: It has run before, and its result is not kept for what may be seen now.
         """
         seconds(timeout, "timeout", zero=False)
+        flag(dry_run, "dry_run")
+        if progress is not None:
+            function(progress, "progress")
+        instance(principal, "principal", Principal)
         claims = self._opened(token)
         if (claims.sub, claims.ten) != (principal.name, principal.tenant):
             raise TokenRefused("principal", "the token is another principal's; ask for your own")
@@ -285,29 +292,30 @@ class Guard:
             raise
         if dry_run:
             return None
-        what = _print(claims.sub, claims.ten, spec, given)
-        begun = await self.store.begin(
-            Begin(action, what, claims.chain, claims.exp, spent, now, written(said))
-        )
-        # An answer to a call that changes nothing twice may have been lost in a crash. But an
-        # approval is for one call, and that may still run.
-        lost = begun.result is None and spec.repeatable and not claims.req
-        if begun.state == "known" and not lost:
-            frame = await self._calls.again(begun.result, action, who, response_mode, shown)
-            await self._calls.reshown(frame, action, claims.tsk, who, spec)
-            return frame
-        if begun.state not in ("begun", "known"):
-            reason = _REFUSED[begun.state]
-            if begun.state == "limited" and decision.verdict and decision.verdict.limit:
-                reason = limit_reason(decision.rule, decision.verdict.limit)
-            denial = await self._entries.denied({**said, "reason": reason}, decision)
-            raise denial if begun.state == "limited" else TokenRefused(begun.state, reason)
-        limits = shown.as_json()
-        call = DriverCall(
-            spec.name, spec.operation, arguments, action, limits, timeout, who, claims.tsk,
-            progress,
-        )  # fmt: skip
-        return await self._calls.run(call, spec, who, shown, response_mode, said)
+        async with self._calls.alone(action, timeout):
+            what = _print(claims.sub, claims.ten, spec, given)
+            begun = await self.store.begin(
+                Begin(action, what, claims.chain, claims.exp, spent, now, written(said))
+            )
+            # An answer to a call that changes nothing twice may have been lost in a crash. But an
+            # approval is for one call, and that may still run.
+            lost = begun.result is None and spec.repeatable and not claims.req
+            if begun.state == "known" and not lost:
+                frame = await self._calls.again(begun.result, action, who, response_mode, shown)
+                await self._calls.reshown(frame, action, claims.tsk, who, spec)
+                return frame
+            if begun.state not in ("begun", "known"):
+                reason = _REFUSED[begun.state]
+                if begun.state == "limited" and decision.verdict and decision.verdict.limit:
+                    reason = limit_reason(decision.rule, decision.verdict.limit)
+                denial = await self._entries.denied({**said, "reason": reason}, decision)
+                raise denial if begun.state == "limited" else TokenRefused(begun.state, reason)
+            limits = shown.as_json()
+            call = DriverCall(
+                spec.name, spec.operation, arguments, action, limits, timeout, who, claims.tsk,
+                progress,
+            )  # fmt: skip
+            return await self._calls.run(call, spec, who, shown, response_mode, said)
 
     @redacting
     async def repeated(
@@ -319,6 +327,7 @@ class Guard:
         response_mode: ResponseMode = "summary",
         *,
         task: str = "",
+        timeout: float = 30.0,
     ) -> Frame | None:
         """The answer of an action that was begun before with this key; None if it may be made.
 
@@ -327,15 +336,24 @@ class Guard:
 
         Args:
             task: The Task that sees it, for taint.
+            timeout: The most seconds to wait for the action, if it runs in this process.
 
         Raises:
             TokenRefused: The key was used for another action.
-            Indeterminate: The action was begun and may have had an effect.
+            Indeterminate: The action was begun and may have had an effect, or it still runs.
             NoEffect: It failed.
             RawRefused, ResultGone: As of `invoke`.
         """
         spec = self.registry.spec(capability)
-        known = await self.store.recorded(action_of(principal.name, principal.tenant, key))
+        instance(principal, "principal", Principal)
+        for name, value in (("key", key), ("task", task)):
+            text(value, name)
+        seconds(timeout, "timeout", zero=False)
+        choice(response_mode, "response_mode", MODES)
+        self._check_schema(spec, arguments)
+        action = action_of(principal.name, principal.tenant, key)
+        await self._calls.ended(action, timeout)
+        known = await self.store.recorded(action)
         if known is None:
             return None
         given = digest(arguments, "arguments")
@@ -347,7 +365,6 @@ class Guard:
         now = moment(self._entries.now())
         shown = self.policy.decide(Request(spec, who, now, arguments)).constraints
         self._firewall.check(response_mode, frame_limits(shown))
-        action = action_of(principal.name, principal.tenant, key)
         frame = await self._calls.again(known[1], action, who, response_mode, shown)
         await self._calls.reshown(frame, action, task, who, spec)
         return frame
@@ -360,16 +377,21 @@ class Guard:
         query: handles.Query | None = None,
         *,
         task: str = "",
+        timeout: float = 30.0,
     ) -> Frame:
         """A part of a kept result, under the same budgets and redaction as before.
 
         Args:
             task: The Task that sees it, for taint; the one of the call unless it is given.
+            timeout: The most seconds in which the part is made.
 
         Raises:
             HandleRefused: There is no such handle for this principal.
+            NotShown: The part could not be made in this time.
         """
-        query = query or handles.Query()
+        query = handles.Query() if query is None else instance(query, "query", handles.Query)
+        text(task, "task")
+        seconds(timeout, "timeout", zero=False)
         who = await resolved(self._resolver, principal)
         now = self._entries.now()
         stored = await handles.found(self.store, handle, who, now)
@@ -378,7 +400,8 @@ class Guard:
         shown = Constraints.of_json(stored.constraints).narrowed(
             self.policy.decide(Request(spec, who, moment(now))).constraints
         )
-        frame = await self._calls.part(stored, handle, query, frame_limits(shown))
+        limits = frame_limits(shown)
+        frame = await self._calls.part(stored, handle, query, limits, timeout)
         entry = self._entries.entry(new_id("x"), "expanded", now, who, spec)
         # The id of a handle opens it; the trace has its digest.
         entry["handle"] = hashlib.sha256(handle.encode()).hexdigest()
@@ -391,7 +414,7 @@ class Guard:
         Raises:
             Unknown: The trace has no such action.
         """
-        links = await self.store.of_action(action_id)
+        links = await self.store.of_action(text(action_id, "action_id"))
         if not links:
             raise Unknown("action_id", "no such action is in the trace; check the id and the store")
         return traced(action_id, links)
@@ -423,25 +446,6 @@ _REFUSED: Final = {
     "used_up": "the token or a parent of it has no uses left; ask for a new grant",
     "limited": "a rate limit is used up; try again later",
 }
-
-
-def _check_bounds(request: CapabilityRequest) -> None:
-    """Check that one approval lets one call begin, and not for ever.
-
-    Raises:
-        InvalidValue: It is approved for several calls, or for longer than an approval holds.
-    """
-    if request.uses is not None:
-        whole(request.uses, "request.uses", 1)
-    if not request.approved_by:
-        return
-    if request.uses != 1:
-        raise InvalidValue("request.uses", f"is {request.uses}; an approval is for one call, use 1")
-    if (request.seconds or 0) > approvals.WAITS:
-        raise InvalidValue(
-            "request.seconds",
-            f"is {request.seconds:,}; an approval holds for up to {approvals.WAITS:,.0f} seconds",
-        )
 
 
 def _action(claims: Claims) -> str:

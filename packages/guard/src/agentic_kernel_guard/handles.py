@@ -8,7 +8,10 @@ from typing import Any, Final
 
 import msgspec
 
+from agentic_kernel import InvalidValue
 from agentic_kernel_engine import Principal
+from agentic_kernel_engine.edges import came, names, several, text
+from agentic_kernel_engine.edges import whole as counted
 
 from .errors import GuardError
 from .firewall.plain import whole
@@ -32,7 +35,11 @@ class HandleRefused(GuardError):
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """The part of a kept result that is asked for."""
+    """The part of a kept result that is asked for.
+
+    Raises:
+        InvalidValue: A field is of another type, or a number is out of its range.
+    """
 
     fields: tuple[str, ...] | None = None
     """The fields, or None for all that may be shown."""
@@ -40,6 +47,19 @@ class Query:
     """Fields and the values that they must have."""
     offset: int = 0
     limit: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.fields is not None:
+            names(self.fields, "query.fields")
+        for each in several(self.equals, "query.equals", "pairs"):
+            if not isinstance(each, (tuple, list)) or len(each) != 2:
+                raise InvalidValue(
+                    "query.equals", f"has {came(each)}; give pairs of name and value"
+                )
+            text(each[0], "query.equals")
+        counted(self.offset, "query.offset", 0)
+        if self.limit is not None:
+            counted(self.limit, "query.limit", 1)
 
 
 class Stored(msgspec.Struct, frozen=True):

@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
+from .threads import in_thread
+
 IN_THE_LOOP: Final = 20_000
 """The most characters that are looked at in the event loop's own thread."""
 MOST: Final = 10_000_000
@@ -59,4 +61,4 @@ async def off_the_loop(
         return made()
 
     async with asyncio.timeout_at(ends):
-        return await asyncio.to_thread(bounded)
+        return await in_thread(bounded)
