@@ -206,7 +206,7 @@ async def test_a_mode_that_is_not_allowed_is_refused_before_the_call() -> None:
     token = await world.guard.grant_capability(want("purge", uses=1), ANN)
     with pytest.raises(RawRefused):
         await world.guard.invoke(token, ANN, ID, "raw")
-    with pytest.raises(InvalidValue, match="response_mode: use one of"):
+    with pytest.raises(InvalidValue, match="response_mode: is 'everything'; use summary"):
         await world.guard.invoke(token, ANN, ID, "everything")  # type: ignore[arg-type]
     assert world.operations.calls == []
     (denied,) = [x.entry for x in await world.store.links() if x.entry["kind"] == "denied"]
