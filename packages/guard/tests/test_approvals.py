@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
+from base64 import urlsafe_b64encode
+from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -29,7 +34,7 @@ from agentic_kernel_guard import (
     RulePolicy,
     StaticRouter,
 )
-from agentic_kernel_guard.approvals import LONGEST, MOST_OPEN, decide, pending
+from agentic_kernel_guard.approvals import LONGEST, MOST_OPEN, Verdict, decide, pending, reasons
 from agentic_kernel_guard.grants import WAITS
 from agentic_kernel_guard.ids import action_of, new_id
 from agentic_kernel_guard.loop.tools import APPROVAL_NEEDED
@@ -423,3 +428,56 @@ async def test_a_usual_name_of_any_script_approves(by: str) -> None:
 def test_an_approval_is_for_one_call_and_not_for_ever(more: Any, said: str) -> None:
     with pytest.raises(InvalidValue, match=said):
         CapabilityRequest("crm/purge", {"id": 1}, approved_by="bob", **more)
+
+
+async def test_an_approved_call_runs_under_the_justification_that_the_person_has_read(
+    store: GuardStore,
+) -> None:
+    world = ruled(store)
+
+    async def grant(why: str) -> str:
+        request = CapabilityRequest("crm/purge", {"id": 1}, ask=True)
+        return await world.guard.grant_capability(request, ANN, why)
+
+    id = ""
+    for why in ("the customer asked for it", "she asked twice", "the customer asked for it"):
+        with pytest.raises(ApprovalNeeded) as needed:
+            await grant(why)
+        id = needed.value.action
+    assert await reasons(store, id) == ["the customer asked for it", "she asked twice"]
+    await settle(world, id)
+    token = await grant("a reason that nobody has read")
+    assert await world.guard.invoke(token, ANN, {"id": 1}) is not None
+    granted, began, _ = (await world.guard.explain(id)).entries[-3:]
+    assert granted["justification"] == began["justification"] == "the customer asked for it"
+    assert granted["said"] == "a reason that nobody has read"
+
+
+async def test_a_decision_is_for_the_text_that_the_person_saw(tmp_path: Path) -> None:
+    world = ruled(SQLiteGuardStore(tmp_path / "guard.db"))
+    id = await asked(world)
+    await settle(world, id)
+    with closing(sqlite3.connect(tmp_path / "guard.db")) as db, db:
+        changed = "UPDATE guard_requests SET body = replace(body, 'customer', 'director')"
+        assert db.execute(changed).rowcount == 1
+    with pytest.raises(ApprovalRefused, match="no live key signed"):
+        await purge(world)
+    assert world.operations.calls == []
+    await world.store.close()
+
+
+async def test_a_decision_of_an_earlier_release_still_counts() -> None:
+    world = ruled()
+    id = await asked(world)
+    found = await world.store.approval(id)
+    assert found is not None
+    verdict = Verdict(approved=True, by="bob", at=1, note="", key="k1", mac="")
+    mac = KEYS.mac("k1", verdict.message(found))
+    assert mac is not None
+    text = urlsafe_b64encode(mac).rstrip(b"=").decode()
+    said = msgspec.to_builtins(msgspec.structs.replace(verdict, mac=text))
+    del said["seen"]
+    stored = msgspec.json.encode(said).decode()
+    await world.store.settle(id, stored, int(world.now * 1_000), '{"action":"x"}')
+    await purge(world)
+    assert len(world.operations.calls) == 1

@@ -39,6 +39,8 @@ from agentic_kernel_mcp import CHANGED, UNAVAILABLE, MCPTools, Pins, Server
 from agentic_kernel_mcp import tool_name as tool_of
 from agentic_kernel_mcp.serving import Listener, ToolServer, serve_http, serve_stdio
 
+from .text import label
+
 LONGEST: Final = 2_000
 """The most characters of a tool's description that a client gets."""
 INSTRUCTIONS: Final = (
@@ -124,7 +126,7 @@ async def serve(
         async with _upstream(settings) as tools:
             offered = offers(settings, tools)
             for tool, reason in offered.withheld:
-                say(f"the tool {tool} is withheld: {reason}")
+                say(f"the tool {label(tool)} is withheld: {reason}")
             server = front(settings, tools, offered, store, keys)
             await store.last()  # A store that does not answer is told before a client is served.
             if where is None:

@@ -76,13 +76,17 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     note: str
     key: str
     mac: str
+    seen: str = ""
+    """The digest of what the person saw; empty in decisions of earlier releases."""
 
     def message(self, request: ApprovalRequest) -> bytes:
         """What is signed."""
-        said = [
+        said: list[Any] = [
             request.id, request.print, request.until, self.approved, self.by, self.at, self.note,
             self.key,
         ]  # fmt: skip
+        if self.seen:
+            said.append(digest(request.body))
         return _DOMAIN + canonical(said, "verdict")
 
 
@@ -97,6 +101,11 @@ class PendingApproval:
     until: int
     """When the request, and an approval of it, is over."""
     verdict: Verdict | None
+
+    @property
+    def why(self) -> str:
+        """The justification that the person reads, and under which the call runs."""
+        return self.asked.justification
 
     @classmethod
     def of(cls, request: ApprovalRequest) -> PendingApproval:
@@ -158,6 +167,21 @@ async def pending(store: GuardStore, now: int, limit: int = MOST_OPEN) -> list[P
     return [PendingApproval.of(each) for each in await store.approvals(now, limit)]
 
 
+async def reasons(store: GuardStore, id: str) -> list[str]:
+    """The different justifications of the calls that wait for a request, in order, as the trace
+    has them.
+
+    The first is that of the request. The approved call runs under that one, whatever a later call
+    says; the others tell a person what else the caller has said.
+    """
+    found: dict[str, None] = {}
+    for link in await store.of_action(text(id, "id")):
+        entry = link.entry
+        if entry["kind"] == "asked":
+            found[entry.get("justification", "")] = None
+    return list(found)
+
+
 async def decide(
     store: GuardStore,
     keys: Keyring,
@@ -204,7 +228,8 @@ async def decide(
     if approved:
         _check_approver(request, by)
     verdict = Verdict(
-        approved=approved, by=by, at=now, note=note, key=keys.signing, mac=""
+        approved=approved, by=by, at=now, note=note, key=keys.signing, mac="",
+        seen=digest(found.body),
     )  # fmt: skip
     mac = keys.mac(keys.signing, verdict.message(found))
     assert mac is not None, "a keyring has its signing key"

@@ -20,7 +20,7 @@ from .rules import Approval
 from .rules.ruleset import limit_reason
 from .rules.visible import alike, name_fault
 from .spec import CapabilitySpec
-from .stores import ApprovalRequest, GuardStore
+from .stores import GuardStore
 from .tokens import Keyring
 
 LONGEST_REASON: Final = 2_000
@@ -122,8 +122,8 @@ class Decisions:
 
     async def approval(
         self, asked: Request, decision: Decision, said: dict[str, Any]
-    ) -> tuple[ApprovalRequest, approvals.Verdict]:
-        """The approval of a call that needs one; without one it is asked for.
+    ) -> approvals.PendingApproval:
+        """The approved request of a call that needs one; without one it is asked for.
 
         Raises:
             ApprovalNeeded: It waits for a person.
@@ -170,5 +170,10 @@ class Decisions:
             raise Denied(reason, found.id, decision)
         for name in FACTS:
             said.pop(name, None)
-        said["kind"] = "granted"
-        return found, verdict
+        approved = approvals.PendingApproval.of(found)
+        # The call runs under the justification that the person has read.
+        read = self._entries.clean(approved.asked.justification)
+        if said["justification"] != read:
+            said |= {"justification": read, "said": said["justification"]}
+        said |= {"kind": "granted", "action": found.id}
+        return approved

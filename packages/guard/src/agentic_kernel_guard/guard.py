@@ -164,9 +164,10 @@ class Guard:
         )  # fmt: skip
         by, asking, until = request.approved_by, "", now + int(holds * 1_000)
         if request.ask and not by and dig and decision.effect == "require_approval":
-            found, verdict = await self._decisions.approval(asked, decision, said)
-            by, asking, until = verdict.by, found.id, min(until, found.until)
-            action = said["action"] = asking
+            found = await self._decisions.approval(asked, decision, said)
+            assert found.verdict is not None, "it is approved"
+            by, until, justification = found.verdict.by, min(until, found.until), found.why
+            action = asking = found.id
         self._decisions.refuse_unless_allowed(decision, by, dig, who, action, said)
         if said["kind"] == "denied":
             facts = {} if dig is None else await self._entries.facts(asked, decision)
