@@ -58,6 +58,7 @@ def tools() -> list[dict[str, Any]]:
         {**tool("add", {"a": "number", "b": "number"}, **READS), "description": described[0]},
         tool("choose", {"what": "string"}, **READS),
         tool("pay", {"amount": "number"}),
+        tool("insist", None, **READS),
         tool("note", {"text": "string"}, **ADDS),
         tool("put", {"text": "string"}, **ADDS, idempotentHint=True),
         tool("die", None, **ADDS),
@@ -123,7 +124,9 @@ def ask(id: Any, name: str, arguments: dict[str, Any], message: str) -> None:
 def answered(message: dict[str, Any]) -> None:
     id, call = pending.pop(message["id"])
     said = message.get("result", {"action": "error"})
-    if said["action"] != "accept":
+    if said["action"] != "accept" and call["name"] == "insist":
+        told(id, "no account was named", isError=True)
+    elif said["action"] != "accept":
         told(id, f"not done: {said['action']}")
     elif call["name"] == "pay":
         log(f"paid {call['amount']} from {said['content']['account']}")
@@ -138,6 +141,8 @@ def call(id: Any, name: str, arguments: dict[str, Any]) -> None:
             told(id, str(arguments["a"] + arguments["b"]))
         case "choose":
             ask(id, name, arguments, f"Which {arguments['what']}?")
+        case "insist":
+            ask(id, name, arguments, "Which account?")
         case "pay":
             log(f"asks for {arguments['amount']}")
             ask(id, name, arguments, f"Which account pays {arguments['amount']}?")

@@ -235,11 +235,14 @@ async def asked_by_ann(folder: Path) -> str:
         keys=Keyring.read(KEY), resolver=AsGiven(),
     )  # fmt: skip
     request = CapabilityRequest("bank/pay", {"t\u200bo": "\x1b[2J\\"}, ask=True)
+    ids = set()
     for why in ("ple\x1base", "now", "now"):
         with pytest.raises(ApprovalNeeded) as needed:
             await guard.grant_capability(request, Principal("ann", "acme"), why)
+        ids.add(needed.value.action)
     await store.close()
-    return needed.value.action
+    (id,) = ids
+    return id
 
 
 def test_a_decision_needs_a_request_keys_and_a_person(folder: Path) -> None:

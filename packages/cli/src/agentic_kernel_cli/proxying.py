@@ -46,7 +46,8 @@ LONGEST: Final = 2_000
 INSTRUCTIONS: Final = (
     "A guard stands in front of these tools. Results may be cut; expand shows more by the handle. "
     "If a call waits for an approval, its error names a request. Tell the user, who runs "
-    "`agentic-kernel guard approve REQUEST`; then make the same call again."
+    "`agentic-kernel guard approve REQUEST`; then make the same call again. A tool that asks its "
+    "user a question is told that nobody answers; give it all that it needs as arguments."
 )
 """What the client's model is told."""
 _PATIENCE: Final = 30.0

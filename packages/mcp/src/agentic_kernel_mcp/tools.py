@@ -27,6 +27,11 @@ from .servers import Server, check_servers
 
 LONGEST: Final = 2_000
 """The most characters of a server's words in a message."""
+NOBODY_ANSWERS: Final = (
+    "the server asked its user a question; nobody can be asked here, so it was told that the "
+    "question is dismissed"
+)
+"""What the caller is told of a call that fails after the server has asked."""
 _log = logging.getLogger(__package__)
 _Described = dict[str, Any]
 
@@ -298,8 +303,11 @@ class MCPTools:
             asking.settle(str(error), may_repeat=may_repeat)
             raise ToolError(f"{call.server}: {error}"[:LONGEST], REFUSED) from None
         asking.settle(text_of(result), may_repeat=may_repeat)
+        if asking.unanswered:
+            _log.warning("MCP server %s: %s", call.server, NOBODY_ANSWERS)
         if result.is_error:
-            raise ToolError(text_of(result)[:LONGEST] or "the tool failed", FAILED)
+            said = text_of(result)[:LONGEST] or "the tool failed"
+            raise ToolError(f"{said} ({NOBODY_ANSWERS})" if asking.unanswered else said, FAILED)
         return output_of(result, structured_only=call.has_schema)
 
 
