@@ -68,6 +68,7 @@ def tools() -> list[dict[str, Any]]:
         tool("flood", None, **READS),
         tool("long", {"bytes": "number"}, **READS),
         tool("twice", None, **READS),
+        tool("crowd", None, **READS),
         tool("noise", None, **READS),
         tool("nan", None, **READS),
         tool("deep", None, **READS),
@@ -105,6 +106,10 @@ def listing(cursor: str | None) -> dict[str, Any]:
         case "remote":
             bad = {"type": "object", "properties": {"x": {"$ref": "http://127.0.0.1:1/x.json"}}}
             return {"tools": [tool("good"), {"name": "bad", "inputSchema": bad}]}
+        case "names":
+            return {"tools": [tool(each) for each in ("a\x1b[2J", "", "b\u202e", "c" * 201, "d")]}
+        case "crowd":
+            return {"tools": [tool("t")] * 200_000}
         case "sum":
             return {"tools": tools()[:1]}
         case "hangs":
@@ -164,6 +169,8 @@ def call(id: Any, name: str, arguments: dict[str, Any]) -> None:
                 sys.stdout.write(line + "\n")
         case "long":
             told(id, "x" * int(arguments["bytes"]))
+        case "crowd":
+            told(id, "", structuredContent={"x": [{}] * 100_001})
         case "twice":
             told(id, "first")
             told(id, "second")
