@@ -109,7 +109,7 @@ def listing(cursor: str | None) -> dict[str, Any]:
         case "names":
             return {"tools": [tool(each) for each in ("a\x1b[2J", "", "b\u202e", "c" * 201, "d")]}
         case "crowd":
-            return {"tools": [tool("t")] * 200_000}
+            return {"tools": [tool("t")] * 60_000}
         case "sum":
             return {"tools": tools()[:1]}
         case "hangs":
