@@ -9,7 +9,7 @@ from pathlib import Path
 from agentic_kernel import Task
 from agentic_kernel_engine import Host, Loop
 from agentic_kernel_engine.loop import FinalAnswer, ToolCall
-from agentic_kernel_engine.seams import ScriptedPlanner
+from agentic_kernel_engine.seams import BasicPolicy, ScriptedPlanner
 from agentic_kernel_mcp import MCPTools, Pins, StdioServer
 
 PROGRAM = str(Path(__file__).with_name("mcp") / "notes_server.py")
@@ -24,7 +24,8 @@ async def main() -> None:
         for held in tools.withheld:
             print(held.server, held.tool, held.reason)
         planner = ScriptedPlanner(ToolCall("notes__read", {}), FinalAnswer("read"))
-        async with Host(Loop(planner, tools)) as host:
+        loop = Loop(planner, tools, policy=BasicPolicy())  # It asks before something changes.
+        async with Host(loop) as host:
             task = Task.new(summary="Read", instructions="Read my notes.", runtime_kind="loop")
             print((await host.run(task)).result)
     # --8<-- [end:tools]

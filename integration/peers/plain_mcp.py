@@ -58,6 +58,7 @@ def tools() -> list[dict[str, Any]]:
         {**tool("add", {"a": "number", "b": "number"}, **READS), "description": described[0]},
         tool("choose", {"what": "string"}, **READS),
         tool("pay", {"amount": "number"}),
+        tool("insist", None, **READS),
         tool("note", {"text": "string"}, **ADDS),
         tool("put", {"text": "string"}, **ADDS, idempotentHint=True),
         tool("die", None, **ADDS),
@@ -67,6 +68,7 @@ def tools() -> list[dict[str, Any]]:
         tool("flood", None, **READS),
         tool("long", {"bytes": "number"}, **READS),
         tool("twice", None, **READS),
+        tool("crowd", None, **READS),
         tool("noise", None, **READS),
         tool("nan", None, **READS),
         tool("deep", None, **READS),
@@ -104,6 +106,10 @@ def listing(cursor: str | None) -> dict[str, Any]:
         case "remote":
             bad = {"type": "object", "properties": {"x": {"$ref": "http://127.0.0.1:1/x.json"}}}
             return {"tools": [tool("good"), {"name": "bad", "inputSchema": bad}]}
+        case "names":
+            return {"tools": [tool(each) for each in ("a\x1b[2J", "", "b\u202e", "c" * 201, "d")]}
+        case "crowd":
+            return {"tools": [tool("t")] * 60_000}
         case "sum":
             return {"tools": tools()[:1]}
         case "hangs":
@@ -123,7 +129,9 @@ def ask(id: Any, name: str, arguments: dict[str, Any], message: str) -> None:
 def answered(message: dict[str, Any]) -> None:
     id, call = pending.pop(message["id"])
     said = message.get("result", {"action": "error"})
-    if said["action"] != "accept":
+    if said["action"] != "accept" and call["name"] == "insist":
+        told(id, "no account was named", isError=True)
+    elif said["action"] != "accept":
         told(id, f"not done: {said['action']}")
     elif call["name"] == "pay":
         log(f"paid {call['amount']} from {said['content']['account']}")
@@ -138,6 +146,8 @@ def call(id: Any, name: str, arguments: dict[str, Any]) -> None:
             told(id, str(arguments["a"] + arguments["b"]))
         case "choose":
             ask(id, name, arguments, f"Which {arguments['what']}?")
+        case "insist":
+            ask(id, name, arguments, "Which account?")
         case "pay":
             log(f"asks for {arguments['amount']}")
             ask(id, name, arguments, f"Which account pays {arguments['amount']}?")
@@ -159,6 +169,8 @@ def call(id: Any, name: str, arguments: dict[str, Any]) -> None:
                 sys.stdout.write(line + "\n")
         case "long":
             told(id, "x" * int(arguments["bytes"]))
+        case "crowd":
+            told(id, "", structuredContent={"x": [{}] * 100_001})
         case "twice":
             told(id, "first")
             told(id, "second")

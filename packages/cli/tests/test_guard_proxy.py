@@ -234,11 +234,15 @@ async def asked_by_ann(folder: Path) -> str:
         Registry([spec]), StaticRouter({}), policy=RulePolicy(parse(RULES)), store=store,
         keys=Keyring.read(KEY), resolver=AsGiven(),
     )  # fmt: skip
-    request = CapabilityRequest("bank/pay", {"to": "\x1b[2J"}, ask=True)
-    with pytest.raises(ApprovalNeeded) as needed:
-        await guard.grant_capability(request, Principal("ann", "acme"), "please")
+    request = CapabilityRequest("bank/pay", {"t\u200bo": "\x1b[2J\\"}, ask=True)
+    ids = set()
+    for why in ("ple\x1base", "now", "now"):
+        with pytest.raises(ApprovalNeeded) as needed:
+            await guard.grant_capability(request, Principal("ann", "acme"), why)
+        ids.add(needed.value.action)
     await store.close()
-    return needed.value.action
+    (id,) = ids
+    return id
 
 
 def test_a_decision_needs_a_request_keys_and_a_person(folder: Path) -> None:
@@ -246,7 +250,11 @@ def test_a_decision_needs_a_request_keys_and_a_person(folder: Path) -> None:
     store, keys = ("--store", str(folder / "guard.db")), ("--keys", str(folder / "keys"))
     listed = run("guard", "approvals", *store).output
     assert "ann of acme wants bank/pay (destructive)" in listed
+    # Each text is escaped once, in one way.
+    assert '    t\\u200bo = "\\u001b[2J\\\\"\n' in listed
+    assert '    it says why: "ple\\u001base"\n    it also said why: "now"\n' in listed
     assert "\x1b" not in listed
+    assert "\\x1b" not in listed
     none = ("--store", str(folder / "none.db"))
     for given, says in (
         ((id, *store), "there are no keys"),

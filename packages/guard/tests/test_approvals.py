@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
+from base64 import urlsafe_b64encode
+from contextlib import closing
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -29,9 +34,9 @@ from agentic_kernel_guard import (
     RulePolicy,
     StaticRouter,
 )
-from agentic_kernel_guard.approvals import LONGEST, MOST_OPEN, WAITS, decide, pending
-from agentic_kernel_guard.guard import _action_of
-from agentic_kernel_guard.ids import new_id
+from agentic_kernel_guard.approvals import LONGEST, MOST_OPEN, Verdict, decide, pending, reasons
+from agentic_kernel_guard.grants import WAITS
+from agentic_kernel_guard.ids import action_of, new_id
 from agentic_kernel_guard.loop.tools import APPROVAL_NEEDED
 from agentic_kernel_guard.rules import parse
 from agentic_kernel_guard.stores import GuardStore, SQLiteGuardStore
@@ -153,8 +158,8 @@ async def test_an_approval_of_a_call_that_may_be_repeated_is_for_one_call_as_wel
     first = asyncio.ensure_future(guard.invoke(tokens[0], ANN, {"id": 1}))
     await began.wait()
     for token in tokens[1:]:
-        with pytest.raises(Indeterminate):
-            await guard.invoke(token, ANN, {"id": 1})
+        with pytest.raises(Indeterminate, match="still runs"):
+            await guard.invoke(token, ANN, {"id": 1}, timeout=0.01)
     ends.set()
     assert (await first) is not None
     assert calls == [1]
@@ -164,7 +169,7 @@ async def test_no_id_is_taken_for_a_card_or_a_phone() -> None:
     """Messages are redacted, and a person needs the whole id from them."""
     redactor = Redactor()
     for _ in range(300):
-        for made in (new_id("q"), _action_of("ann", "acme", new_id("a"))):
+        for made in (new_id("q"), action_of("ann", "acme", new_id("a"))):
             assert redactor.text(f"waits for an approval: request {made}")[1] == 0
 
 
@@ -191,9 +196,8 @@ async def test_who_may_not_approve(store: GuardStore) -> None:
         await settle(world, id, by="ann")
     with pytest.raises(ApprovalRefused, match="no request"):
         await settle(world, "q_none")
-    for by, note in (("", ""), ("bob\n", ""), ("bob", "x" * 2_001)):
-        with pytest.raises(InvalidValue):
-            await settle(world, id, by=by, note=note)
+    with pytest.raises(InvalidValue, match="2,001 characters"):
+        await settle(world, id, note="x" * 2_001)
     await settle(world, id)
     with pytest.raises(ApprovalRefused, match="bob has approved"):
         await settle(world, id, approved=False)
@@ -370,3 +374,110 @@ def test_no_history_runs_a_call_more_often_than_it_was_approved(
                     assert world.now < approved + 60, "the request was made before its approval"
 
     asyncio.run(play())
+
+
+UNSEEN = [
+    "carl ", " carl", "ca\u200brl", "carl\x1b", "\uff43arl", "ca  rl", "ca\u00a0rl", "carl\ufe0f",
+    "c\u0430rl", "car\u2113", "\u3164", "", "c" * 257,
+]  # fmt: skip
+"""Names that a person could take for another one, or does not see."""
+
+
+@pytest.mark.parametrize("by", UNSEEN, ids=ascii)
+async def test_an_approver_whose_name_could_be_taken_for_another_one_is_refused(by: str) -> None:
+    world = ruled()
+    id = await asked(world)
+    with pytest.raises(ApprovalRefused) as refused:
+        await settle(world, id, by=by)
+    assert refused.value.code == "guard/approval_name"
+    for approved in ({"uses": 1}, {"uses": 1, "key": "k"}):
+        request = CapabilityRequest("crm/purge", {"id": 1}, approved_by=by, **approved)
+        with pytest.raises(Denied):
+            await world.guard.grant_capability(request, ANN, WHY)
+    assert world.operations.calls == []
+
+
+@pytest.mark.parametrize("by", ["Ann", "ANN", "ann"])
+async def test_nobody_approves_a_call_of_their_own_in_other_letters(by: str) -> None:
+    world = ruled()
+    with pytest.raises(ApprovalRefused, match="call of their own"):
+        await settle(world, await asked(world), by=by)
+    request = CapabilityRequest("crm/purge", {"id": 1}, approved_by=by)
+    with pytest.raises(Denied, match="call of their own"):
+        await world.guard.grant_capability(request, ANN, WHY)
+
+
+@pytest.mark.parametrize("by", ["Zoë", "Олена", "李 雷", "o'neill-2"])
+async def test_a_usual_name_of_any_script_approves(by: str) -> None:
+    world = ruled()
+    await settle(world, await asked(world), by=by)
+    await purge(world)
+    assert len(world.operations.calls) == 1
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"uses": None}, "an approval is for one call"),
+        ({"uses": 2}, "an approval is for one call"),
+        ({"seconds": 10**8}, "holds for up to 604,800 seconds"),
+        ({"seconds": 604_801}, "holds for up to 604,800 seconds"),
+    ],
+    ids=str,
+)
+def test_an_approval_is_for_one_call_and_not_for_ever(more: Any, said: str) -> None:
+    with pytest.raises(InvalidValue, match=said):
+        CapabilityRequest("crm/purge", {"id": 1}, approved_by="bob", **more)
+
+
+async def test_an_approved_call_runs_under_the_justification_that_the_person_has_read(
+    store: GuardStore,
+) -> None:
+    world = ruled(store)
+
+    async def grant(why: str) -> str:
+        request = CapabilityRequest("crm/purge", {"id": 1}, ask=True)
+        return await world.guard.grant_capability(request, ANN, why)
+
+    id = ""
+    for why in ("the customer asked for it", "she asked twice", "the customer asked for it"):
+        with pytest.raises(ApprovalNeeded) as needed:
+            await grant(why)
+        id = needed.value.action
+    assert await reasons(store, id) == ["the customer asked for it", "she asked twice"]
+    await settle(world, id)
+    token = await grant("a reason that nobody has read")
+    assert await world.guard.invoke(token, ANN, {"id": 1}) is not None
+    granted, began, _ = (await world.guard.explain(id)).entries[-3:]
+    assert granted["justification"] == began["justification"] == "the customer asked for it"
+    assert granted["said"] == "a reason that nobody has read"
+
+
+async def test_a_decision_is_for_the_text_that_the_person_saw(tmp_path: Path) -> None:
+    world = ruled(SQLiteGuardStore(tmp_path / "guard.db"))
+    id = await asked(world)
+    await settle(world, id)
+    with closing(sqlite3.connect(tmp_path / "guard.db")) as db, db:
+        changed = "UPDATE guard_requests SET body = replace(body, 'customer', 'director')"
+        assert db.execute(changed).rowcount == 1
+    with pytest.raises(ApprovalRefused, match="no live key signed"):
+        await purge(world)
+    assert world.operations.calls == []
+    await world.store.close()
+
+
+async def test_a_decision_of_an_earlier_release_still_counts() -> None:
+    world = ruled()
+    id = await asked(world)
+    found = await world.store.approval(id)
+    assert found is not None
+    verdict = Verdict(approved=True, by="bob", at=1, note="", key="k1", mac="")
+    mac = KEYS.mac("k1", verdict.message(found))
+    assert mac is not None
+    text = urlsafe_b64encode(mac).rstrip(b"=").decode()
+    said = msgspec.to_builtins(msgspec.structs.replace(verdict, mac=text))
+    del said["seen"]
+    stored = msgspec.json.encode(said).decode()
+    await world.store.settle(id, stored, int(world.now * 1_000), '{"action":"x"}')
+    await purge(world)
+    assert len(world.operations.calls) == 1

@@ -256,3 +256,17 @@ async def test_the_numbers_of_a_report_go_on_and_its_text_does_not() -> None:
 async def test_a_tool_that_was_not_begun_or_declares_no_effect_had_none(call: DriverCall) -> None:
     with pytest.raises(NoEffect):
         await ToolsDriver(Tools(change, wait)).call(call)
+
+
+def stops(*_: Any, **__: Any) -> Any:
+    raise StopIteration("no more")
+
+
+async def test_a_function_that_raises_stop_iteration_fails_and_does_not_hang() -> None:
+    driver = InMemoryDriver({"find": stops})
+    with pytest.raises(Indeterminate, match="failed \\(RuntimeError\\)") as failed:
+        await StaticRouter({"crm/find": [driver]}).run(CALL, idempotent=False)
+    assert isinstance(failed.value.__cause__, RuntimeError)
+    broken = ToolsDriver(Tools(Tool("find", stops, input_schema={"type": "object"})))
+    with pytest.raises(Indeterminate):
+        await StaticRouter({"crm/find": [broken]}).run(CALL, idempotent=False)

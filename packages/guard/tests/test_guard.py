@@ -21,6 +21,7 @@ from agentic_kernel_guard import (
     GuardError,
     HandleRefused,
     Indeterminate,
+    InMemoryDriver,
     Narrower,
     NoEffect,
     NotShown,
@@ -28,6 +29,7 @@ from agentic_kernel_guard import (
     RawRefused,
     ResultGone,
     RulePolicy,
+    StaticRouter,
     TokenRefused,
     UnknownPrincipal,
 )
@@ -204,7 +206,7 @@ async def test_a_mode_that_is_not_allowed_is_refused_before_the_call() -> None:
     token = await world.guard.grant_capability(want("purge", uses=1), ANN)
     with pytest.raises(RawRefused):
         await world.guard.invoke(token, ANN, ID, "raw")
-    with pytest.raises(InvalidValue, match="response_mode: use one of"):
+    with pytest.raises(InvalidValue, match="response_mode: is 'everything'; use summary"):
         await world.guard.invoke(token, ANN, ID, "everything")  # type: ignore[arg-type]
     assert world.operations.calls == []
     (denied,) = [x.entry for x in await world.store.links() if x.entry["kind"] == "denied"]
@@ -373,3 +375,29 @@ async def test_keys_rotate_and_nothing_that_holds_is_refused() -> None:
         if number > 1:
             assert await world.guard.invoke(tokens[-2], ANN, ID) is not None
     assert len(world.operations.calls) == 18
+
+
+async def test_the_same_call_at_once_waits_for_the_answer_of_the_first() -> None:
+    world = World(ann="admin")
+    began, ends = asyncio.Event(), asyncio.Event()
+
+    async def slow(id: int) -> str:
+        world.operations.calls.append(("change", {"id": id}))
+        began.set()
+        await ends.wait()
+        return "changed"
+
+    world.guard._calls._router = StaticRouter({"crm/change": [InMemoryDriver({"change": slow})]})
+    tokens = [
+        await world.guard.grant_capability(want("change", key="k"), ANN, WHY) for _ in range(3)
+    ]
+    calls = [asyncio.create_task(world.guard.invoke(each, ANN, ID, "table")) for each in tokens]
+    again = asyncio.create_task(world.guard.repeated("k", ANN, "crm/change", ID, "table"))
+    await began.wait()
+    with pytest.raises(Indeterminate, match=r"still runs after 0\.01 seconds"):
+        await world.guard.repeated("k", ANN, "crm/change", ID, timeout=0.01)
+    ends.set()
+    frames = await asyncio.gather(*calls, again)
+    assert [frame.rows for frame in frames if frame is not None] == [("changed",)] * len(frames)
+    assert len(world.operations.calls) == 1
+    assert not world.guard._calls._running

@@ -26,7 +26,7 @@ from agentic_kernel_guard import (
     RulePolicy,
     SafetyClass,
     StaticRouter,
-    handles,
+    large_values,
 )
 from agentic_kernel_guard.firewall import FrameLimits
 from agentic_kernel_guard.rules import parse
@@ -123,7 +123,7 @@ def cyclic() -> list[Any]:
 async def test_a_result_over_the_limit_is_not_looked_at(
     result: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(handles, "MOST", 100_000)
+    monkeypatch.setattr(large_values, "MOST", 100_000)
     with pytest.raises(NotShown, match="over 100,000 characters; ask for a part"):
         await call(guarded(result))
 

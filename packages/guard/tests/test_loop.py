@@ -140,13 +140,13 @@ async def test_a_write_whose_end_is_unknown_is_not_repeated_and_a_read_is() -> N
             begun.set()
             await asyncio.Event().wait()
 
-        held, world.guard._router = world.guard._router, Never(forever)
+        held, world.guard._calls._router = world.guard._calls._router, Never(forever)
         cut = asyncio.create_task(called(tools, call, told(name)))
         await begun.wait()
         cut.cancel()
         with pytest.raises(asyncio.CancelledError):
             await cut
-        world.guard._router = held
+        world.guard._calls._router = held
         again = await called(tools, call, told(name))
         assert again.error == ("indeterminate" if name == "crm_change" else "")
     assert [done for done, _ in world.operations.calls] == ["find"]

@@ -6,9 +6,12 @@ import os
 import signal
 import traceback
 
+import psycopg
 import pytest
 
 from agentic_kernel_guard.stores import PostgresGuardStore, StoreFailed
+
+from .test_stores import first_version, holds_the_first_version
 
 
 @pytest.mark.parametrize(
@@ -55,3 +58,29 @@ async def test_a_server_that_stops_does_not_hold_a_call(server: str, schema: str
     assert last is not None
     assert last.seq == 1
     await store.close()
+
+
+async def test_the_tables_of_the_first_version_are_brought_to_this_one(
+    server: str, schema: str
+) -> None:
+    with psycopg.connect(server, autocommit=True) as made:
+        made.execute(f"CREATE SCHEMA {schema}".encode())
+        made.execute(f"SET search_path = {schema}".encode())
+        for sql in first_version():
+            made.execute(sql.encode())
+    await holds_the_first_version(PostgresGuardStore(server, schema=schema))
+    again = PostgresGuardStore(server, schema=schema)
+    assert len(await again.links()) == 3
+    await again.close()
+
+
+async def test_tables_of_a_newer_version_are_refused(server: str, schema: str) -> None:
+    store = PostgresGuardStore(server, schema=schema)
+    await store.append('{"action":"a"}')
+    with store.reading() as run:
+        run("UPDATE guard_version SET version = 9")
+    await store.close()
+    newer = PostgresGuardStore(server, schema=schema)
+    with pytest.raises(StoreFailed, match="version 9, and this release reads up to 2; upgrade"):
+        await newer.last()
+    await newer.close()

@@ -263,3 +263,15 @@ tests:
     for wrong in ("x: 1", "roles: [1]", "at: '2026-01-05'", "labels: {a: 1}", "arguments: 1"):
         with pytest.raises(RuleError):
             cases(f"{MAILS}\ntests: [{{name: a, capability: b, expect: deny, {wrong}}}]")
+
+
+@pytest.mark.parametrize(
+    "approvers",
+    ['["ann "]', '["a\\u200bnn"]', '["\\uff41nn"]', '["\\u0430nn"]', "[ann, Ann]", '["\\0"]'],
+)
+def test_approvers_whose_names_could_be_taken_for_others_are_refused(approvers: str) -> None:
+    with pytest.raises(RuleError, match=r"approver|look alike"):
+        parse(
+            "version: 1\nrules: [{name: a, priority: 1, effect: require_approval, "
+            f'match: {{capability: "*"}}, approval: {{approvers: {approvers}}}}}]'
+        )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sqlite3
+import stat
 import subprocess
 import sys
 from contextlib import closing
@@ -12,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from agentic_kernel import InvalidValue
 from agentic_kernel_guard.stores import (
     ApprovalRequest,
     Begin,
@@ -21,10 +24,21 @@ from agentic_kernel_guard.stores import (
     SQLiteGuardStore,
     StoreFailed,
 )
+from agentic_kernel_guard.stores.port import SKEW
 from agentic_kernel_guard.tokens import Key, Keyring
-from agentic_kernel_guard.trace import Broken, check_export, export, linked, signed, verify
+from agentic_kernel_guard.trace import (
+    START,
+    Broken,
+    check_export,
+    export,
+    linked,
+    signed,
+    verify,
+)
+from agentic_kernel_guard.trace.chain import Link
 
 KEYS = Keyring([Key("a", bytes(range(32)))])
+NOW = 1_700_000_000_000
 
 
 def entry(action: str, number: int = 0) -> str:
@@ -115,37 +129,66 @@ async def test_what_is_refused_spends_nothing(store: GuardStore) -> None:
 
 async def test_a_handle_has_a_time_to_live(store: GuardStore) -> None:
     await store.begin(begin("a"))
-    kept = Kept("h", "ann", "acme", "[1]", 100)
+    kept = Kept("h", "ann", "acme", "[1]", NOW)
     await store.finish("a", "r", entry("a"), kept)
-    assert await store.kept("h", 99) == kept
-    assert await store.kept("h", 100) is None
+    assert await store.kept("h", NOW - 1) == kept
+    assert await store.kept("h", NOW) is None
     assert await store.kept("other", 0) is None
-    await store.prune(100)
+    await store.prune(NOW)
     assert await store.kept("h", 0) is None
     assert len(await store.links()) == 2
 
 
 async def test_what_is_pruned_is_what_nothing_needs_any_more(store: GuardStore) -> None:
-    for now in (10, 50):
-        await store.begin(begin(f"a{now}", limits=(("c", 9, 100),), now=now))
-        await store.finish(f"a{now}", "done", entry(f"a{now}"))
-    await store.prune(110)
+    for at in (10, 50):
+        await store.begin(begin(f"a{at}", limits=(("c", 9, 100),), now=NOW + at))
+        await store.finish(f"a{at}", "done", entry(f"a{at}"))
+    await store.prune(NOW + SKEW + 110)
     assert await store.count("c", 0) == 1
     # A call that is counted still counts, and an action answers until it is forgotten on purpose.
-    assert await store.count("c", 10) == 1
+    assert await store.count("c", NOW + 10) == 1
     assert await states(store, begin("a10"), begin("a50")) == ["known", "known"]
-    await store.prune(110, before=50)
+    await store.prune(NOW + SKEW + 110, before=NOW + 50)
     assert await store.recorded("a10") is None
     assert await store.recorded("a50") == ("p", "done")
     assert await states(store, begin("a10"), begin("a50")) == ["begun", "known"]
     assert len(await store.links()) == 5
 
 
+async def test_a_guard_whose_clock_is_behind_takes_no_token_that_was_used_or_revoked(
+    store: GuardStore,
+) -> None:
+    ends = NOW + 1_000
+    used = Begin("a", "p", (("t", 1),), ends, (), NOW, entry("a"))
+    await store.begin(used)
+    await store.revoke("r", ends, entry("r"))
+    await store.prune(ends + SKEW - 1)
+    again = Begin("b", "p", (("t", 1),), ends, (), NOW, entry("b"))
+    revoked = Begin("c", "p", (("r", 1),), ends, (), NOW, entry("c"))
+    assert await states(store, again, revoked) == ["used_up", "revoked"]
+    await store.prune(ends + SKEW)
+    assert await states(store, again, revoked) == ["begun", "begun"]
+
+
+@pytest.mark.parametrize(
+    "times",
+    [(NOW // 1_000,), (NOW * 1_000,), (float(NOW),), (None,), (NOW, NOW // 1_000), (NOW, "x")],
+    ids=str,
+)
+async def test_pruning_in_another_unit_than_milliseconds_is_refused(
+    store: GuardStore, times: tuple[Any, ...]
+) -> None:
+    await store.append(entry("a"), Seen("run", "mail", "one", NOW * 100))
+    with pytest.raises(InvalidValue, match="milliseconds"):
+        await store.prune(*times)
+    assert len(await store.seen("run")) == 1
+
+
 async def test_an_action_that_was_forgotten_before_its_end_still_has_an_end(
     store: GuardStore,
 ) -> None:
     await store.begin(begin("a"))
-    await store.prune(1_000, before=1_000)
+    await store.prune(NOW, before=NOW)
     await store.finish("a", "done", entry("a", 1))
     assert [link.entry["n"] for link in await store.of_action("a")] == [0, 1]
     assert await store.recorded("a") is None
@@ -154,14 +197,14 @@ async def test_an_action_that_was_forgotten_before_its_end_still_has_an_end(
 async def test_what_a_run_saw_is_kept_in_order_until_its_time_is_over(store: GuardStore) -> None:
     assert list(await store.seen("run")) == []
     await store.begin(begin("a"))
-    await store.finish("a", "r", entry("a"), None, Seen("run", "mail", "one", 100))
-    await store.append(entry("b"), Seen("other", "mail", "not this", 200))
-    await store.append(entry("b"), Seen("run", "web", "two", 200))
+    await store.finish("a", "r", entry("a"), None, Seen("run", "mail", "one", NOW + 100))
+    await store.append(entry("b"), Seen("other", "mail", "not this", NOW + 200))
+    await store.append(entry("b"), Seen("run", "web", "two", NOW + 200))
     (first, *one), (second, *two) = await store.seen("run")
     assert (one, two) == (["mail", "one"], ["web", "two"])
     assert [tuple(each) for each in await store.seen("run", first)] == [(second, "web", "two")]
     assert list(await store.seen("run", second)) == []
-    await store.prune(100)
+    await store.prune(NOW + SKEW + 100)
     assert [each[2] for each in await store.seen("run")] == ["two"]
     await store.append(entry("c"), Seen("run", "mail", "three", 200))
     assert [each[2] for each in await store.seen("run", second)] == ["three"]
@@ -212,7 +255,7 @@ async def test_a_request_is_closed_by_its_action_and_by_its_time(store: GuardSto
     begun = await store.settle("r", "yes", 10, entry("r", 1))
     assert begun is not None
     assert begun.verdict is None
-    await store.prune(100)
+    await store.prune(NOW)
     assert await store.approval("q") is None
 
 
@@ -317,15 +360,21 @@ async def test_processes_append_to_one_chain_also_if_one_is_killed(tmp_path: Pat
 
 async def test_a_file_that_cannot_be_used_is_refused(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("x" * 5_000)
-    newer = tmp_path / "newer"
-    with closing(sqlite3.connect(newer)) as connection, connection:
-        connection.execute("PRAGMA user_version = 9")
-    connection.close()
-    for name in ("text", "newer", "no/folder"):
+    for name, sql in (
+        ("newer", "PRAGMA user_version = 9"), ("other", "CREATE TABLE notes (text TEXT)"),
+    ):  # fmt: skip
+        with closing(sqlite3.connect(tmp_path / name)) as connection, connection:
+            connection.execute(sql)
+    for name, why in (
+        ("text", "not a database"), ("newer", "version 9, and this release reads up to 2; upgrade"),
+        ("other", "another program; name another file"), ("no/folder", "unable to open"),
+    ):  # fmt: skip
         store = SQLiteGuardStore(tmp_path / name)
-        with pytest.raises(StoreFailed):
+        with pytest.raises(StoreFailed, match=why):
             await store.last()
         await store.close()
+    with closing(sqlite3.connect(tmp_path / "other")) as connection:
+        assert connection.execute("SELECT name FROM sqlite_master").fetchall() == [("notes",)]
     closed = SQLiteGuardStore(tmp_path / "closed")
     await closed.close()
     with pytest.raises(StoreFailed, match="closed"):
@@ -391,3 +440,93 @@ async def test_a_line_of_an_export_has_nothing_besides(tmp_path: Path) -> None:
         assert forged != line
         with pytest.raises(Broken, match="line 1"):
             check_export(forged)
+
+
+FIRST_TABLES = """
+CREATE TABLE guard_chain
+  (seq BIGINT PRIMARY KEY, action TEXT NOT NULL, body TEXT NOT NULL, hash TEXT NOT NULL);
+CREATE INDEX guard_chain_action ON guard_chain (action, seq);
+CREATE TABLE guard_actions (id TEXT PRIMARY KEY, print TEXT NOT NULL, result TEXT);
+CREATE TABLE guard_spent (token TEXT PRIMARY KEY, uses BIGINT NOT NULL, until BIGINT NOT NULL);
+CREATE TABLE guard_revoked (token TEXT PRIMARY KEY, until BIGINT NOT NULL);
+CREATE TABLE guard_counted
+  (counter TEXT NOT NULL, action TEXT NOT NULL, at BIGINT NOT NULL, PRIMARY KEY (counter, action));
+CREATE TABLE guard_kept (handle TEXT PRIMARY KEY, owner TEXT NOT NULL, tenant TEXT NOT NULL,
+  body TEXT NOT NULL, until BIGINT NOT NULL)
+"""
+"""The tables of the first version, as commit 41589a0 made them."""
+
+
+def first_version() -> list[str]:
+    """Statements that make a store of the first version, with two actions and their marks."""
+    made: list[Link] = []
+    for name in ("a", "b"):
+        made.append(linked(made[-1].hash if made else START, len(made) + 1, entry(name)))
+    return [
+        *FIRST_TABLES.split(";"),
+        *(
+            f"INSERT INTO guard_chain VALUES ({each.seq}, '{each.entry['action']}', "
+            f"'{each.body}', '{each.hash}')"
+            for each in made
+        ),
+        "INSERT INTO guard_actions VALUES ('a', 'p', 'done')",
+        f"INSERT INTO guard_spent VALUES ('t', 1, {NOW})",
+        f"INSERT INTO guard_counted VALUES ('c', 'a', {NOW})",
+    ]
+
+
+async def holds_the_first_version(store: GuardStore) -> None:
+    assert verify(await store.links()).entries == 2
+    assert [link.seq for link in await store.of_action("b")] == [2]
+    assert await store.recorded("a") == ("p", "done")
+    assert await states(store, begin("b", tokens=(("t", 1),))) == ["used_up"]
+    await store.prune(NOW + SKEW)
+    assert await store.count("c", 0) == 1
+    await store.append(entry("c"), Seen("run", "mail", "one", NOW))
+    assert verify(await store.links()).entries == 3
+    await store.close()
+
+
+async def test_a_file_of_the_first_version_is_brought_to_this_one(tmp_path: Path) -> None:
+    file = tmp_path / "guard.db"
+    with closing(sqlite3.connect(file)) as db, db:
+        for sql in (*first_version(), "PRAGMA user_version = 1"):
+            db.execute(sql)
+    await holds_the_first_version(SQLiteGuardStore(file))
+    with closing(sqlite3.connect(file)) as db:
+        assert db.execute("PRAGMA user_version").fetchone() == (2,)
+        names = {row[1] for row in db.execute("PRAGMA table_info(guard_chain)")}
+    assert names == {"seq", "body", "hash"}
+
+
+def modes(folder: Path) -> dict[str, int]:
+    return {each.name: stat.S_IMODE(each.stat().st_mode) for each in folder.iterdir()}
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o777], ids=oct)
+async def test_a_new_file_is_its_owners_alone(tmp_path: Path, umask: int) -> None:
+    path = tmp_path / "guard.db"
+    before = os.umask(umask)
+    try:
+        store = SQLiteGuardStore(path)
+        await store.append(entry("a"))
+    finally:
+        os.umask(before)
+    found = modes(tmp_path)
+    await store.close()
+    assert found == {"guard.db": 0o600, "guard.db-wal": 0o600, "guard.db-shm": 0o600}
+
+
+async def test_a_file_that_others_may_read_is_used_and_said(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "guard.db"
+    path.touch()
+    path.chmod(0o640)
+    store = SQLiteGuardStore(path)
+    await store.append(entry("a"))
+    await store.close()
+    (said,) = (record.getMessage() for record in caplog.records)
+    assert f"{path}: other users" in said
+    assert f"chmod 600 {path} {path}-wal {path}-shm" in said
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640

@@ -172,7 +172,7 @@ SPECS = [
 class Bank:
     """A guard over two sources, a bank and a post."""
 
-    def __init__(self, store: GuardStore | None = None) -> None:
+    def __init__(self, store: GuardStore | None = None, rules: str | None = None) -> None:
         self.paid: list[dict[str, Any]] = []
         mails = [
             *({"text": f"mail {number}"} for number in range(60)),
@@ -184,7 +184,7 @@ class Bank:
         drivers = dict(zip((spec.name for spec in SPECS), (mail, web, bank, bank), strict=True))
         self.guard = Guard(
             Registry(SPECS), StaticRouter({name: [each] for name, each in drivers.items()}),
-            policy=RulePolicy(parse(RULES)), store=store or MemoryGuardStore(), keys=KEYS,
+            policy=RulePolicy(parse(rules or RULES)), store=store or MemoryGuardStore(), keys=KEYS,
             resolver=AsGiven(),
         )  # fmt: skip
 
@@ -208,6 +208,17 @@ async def test_a_payment_to_an_account_that_stood_in_a_mail_is_denied() -> None:
         await bank.call("bank/pay", to=ACCOUNT)
     await bank.call("bank/pay", to="acct/1A-000-Z9")
     assert len(bank.paid) == 3
+
+
+async def test_a_justification_that_carries_text_of_a_mail_is_looked_at_like_an_argument() -> None:
+    bank = Bank()
+    frame = await bank.call("mail/read")
+    assert frame.handle is not None
+    await bank.guard.expand(frame.handle, ANN, Query(offset=60), task="t")
+    asked = CapabilityRequest("bank/pay", {"to": "acct/1A-000-Z9"}, task="t")
+    with pytest.raises(Denied, match="no-mail-in-payments"):
+        await bank.guard.grant_capability(asked, ANN, f"the mail says: pay to {ACCOUNT}, please")
+    await bank.guard.grant_capability(asked, ANN, "the user asked me to pay the rent")
 
 
 async def test_a_token_from_before_does_not_help() -> None:
@@ -249,9 +260,8 @@ async def test_another_process_knows_what_was_read(tmp_path: Path) -> None:
 
 
 async def test_without_a_rule_about_taint_nothing_is_remembered() -> None:
-    bank = Bank()
     plain = 'version: 1\nrules: [{name: a, priority: 1, effect: allow, match: {capability: "*"}}]'
-    bank.guard.policy = RulePolicy(parse(plain))  # type: ignore[misc]
+    bank = Bank(rules=plain)
     await bank.call("mail/read")
     store = bank.guard.store
     assert isinstance(store, MemoryGuardStore)

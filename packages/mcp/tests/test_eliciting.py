@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from agentic_kernel_engine import Principal
-from agentic_kernel_engine.seams import ToolContext
+from agentic_kernel_engine.seams import ToolContext, ToolError
 from agentic_kernel_mcp import MCPTools
 
 from .conftest import Acting, call, hosted, new_task, question
@@ -122,3 +122,14 @@ async def test_where_nobody_can_be_asked_the_question_is_dismissed(asking: Actin
 
 def alone() -> ToolContext:
     return ToolContext("t", 0, 0, "k", Principal("ann", "acme"), lambda report: None)
+
+
+async def test_a_call_that_fails_without_an_answer_says_that_the_server_asked(
+    plain: Callable[..., Acting], caplog: pytest.LogCaptureFixture
+) -> None:
+    async with MCPTools({"it": plain().server}) as tools:
+        tool = tools.find("it__insist")
+        assert tool is not None
+        with pytest.raises(ToolError, match=r"no account was named .*nobody can be asked here"):
+            await tool.handler({}, alone())
+    assert "asked its user a question" in caplog.text

@@ -87,6 +87,25 @@ async def test_a_result_that_is_too_long_is_not_read(plain: Callable[..., Acting
         assert await run(tools, call("long", bytes=3)) == ["xxx"]
 
 
+async def test_a_result_of_too_many_parts_is_not_parsed(plain: Callable[..., Acting]) -> None:
+    async with MCPTools({"it": plain().server}) as tools:
+        (message,) = await messages(tools, call("crowd"))
+        assert "over 100,000 objects and lists" in message
+        assert await run(tools, call("add", a=1, b=1)) == ["2"]
+
+
+async def test_a_tool_whose_name_nobody_could_read_is_withheld(
+    plain: Callable[..., Acting],
+) -> None:
+    async with MCPTools({"it": plain("--listing", "names").server}) as tools:
+        assert [tool.name for tool in tools.tools()] == ["it__d"]
+        assert {each.reason for each in tools.withheld} == {
+            "its name has invisible or control characters",
+            "its name has 0 characters; 1 to 200 are accepted",
+            "its name has 201 characters; 1 to 200 are accepted",
+        }
+
+
 async def test_what_is_no_answer_changes_nothing(plain: Callable[..., Acting]) -> None:
     async with MCPTools({"it": plain().server}) as tools:
         assert await run(tools, call("twice")) == ["first"]
@@ -114,6 +133,7 @@ async def test_a_pattern_that_backtracks_does_not_stop_this_process(
     [
         ("endless", "100 pages"),
         ("many", "2,000 tools"),
+        ("crowd", "over 100,000 objects and lists"),
         ("long", "8,388,608 characters"),
         ("twice", "the tool 't' twice"),
     ],

@@ -128,6 +128,10 @@ def packed(handler: Handler, message: dict[str, Any]) -> None:
     handler.raw(200, bomb, {"Content-Encoding": "gzip"})
 
 
+def crowd(handler: Handler, message: dict[str, Any]) -> None:
+    handler.told(message, {"content": [], "structuredContent": {"x": [{}] * 100_001}})
+
+
 def endless(handler: Handler, message: dict[str, Any]) -> None:
     handler.send_response(200)
     handler.send_header("Content-Type", "application/json")
@@ -145,11 +149,12 @@ def endless(handler: Handler, message: dict[str, Any]) -> None:
         (torn, "indeterminate", "mcp/unavailable"),
         (packed, "indeterminate", "mcp/unavailable"),
         (endless, "indeterminate", "mcp/unavailable"),
+        (crowd, "indeterminate", "mcp/unavailable"),
         (lambda at, _: at.raw(502, b"bad gateway"), "indeterminate", "mcp/unavailable"),
         (lambda at, _: at.raw(429, b""), "mcp/refused", "mcp/refused"),
         (lambda at, _: at.raw(403, b""), "mcp/refused", "mcp/refused"),
     ],
-    ids=["torn", "packed", "endless", "gateway", "too many", "forbidden"],
+    ids=["torn", "packed", "endless", "crowd", "gateway", "too many", "forbidden"],
 )
 async def test_an_effect_is_unknown_only_where_it_may_have_happened(
     answer: Answer, write: str, read: str

@@ -23,7 +23,7 @@ from mcp.client.streamable_http import streamable_http_client
 from agentic_kernel import InvalidValue
 from agentic_kernel_engine import Principal
 from agentic_kernel_engine.seams import Tools
-from agentic_kernel_mcp.serving import Listener, ToolServer, serve_http
+from agentic_kernel_mcp.serving import Listener, ToolServer, http, serve_http
 from agentic_kernel_mcp.serving.http import MAX_BODY
 from agentic_kernel_mcp.serving.progress import MOST, Reports
 from agentic_kernel_mcp.serving.stdio import MAX_LINE
@@ -39,6 +39,7 @@ HELLO = {
         "clientInfo": {"name": "t", "version": "0"},
     },
 }  # fmt: skip
+HEAD = b"POST /mcp HTTP/1.1\r\nhost: x\r\ncontent-length: 99\r\ncontent-type: application/json\r\n"
 TYPES = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
 
 
@@ -312,6 +313,8 @@ def test_other_hosts_origins_and_programs_are_refused(log: Path) -> None:
         assert httpx.get(url, headers=TYPES).status_code == 401
         big = httpx.post(url, content=b" " * (MAX_BODY + 1), headers=known)
         assert big.status_code == 413
+        crowd = httpx.post(url, content=b'{"x":[' + b"[]," * 100_001, headers=known)
+        assert crowd.status_code == 413
 
 
 @pytest.mark.parametrize(
@@ -357,3 +360,19 @@ async def test_reports_that_wait_are_bounded_and_grow() -> None:
     assert len(sent) <= MOST
     assert [each[0] for each in sent] == sorted({each[0] for each in sent})
     assert sent[0][0] > 0
+
+
+@pytest.mark.parametrize("sent", [b"", b"POST /mcp HT", HEAD, HEAD + b"\r\n{"], ids=ascii)
+async def test_a_client_that_sends_slowly_takes_no_place(
+    sent: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http, "SLOWEST", 0.05)
+    server = ToolServer(Tools(), name="slow")
+    async with serve_http(server, Listener()) as url:
+        port = int(url.split(":")[2].split("/")[0])
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(sent)
+        async with asyncio.timeout(60):
+            said = await reader.read()
+        assert said == b"" or said.startswith(b"HTTP/1.1 408")
+        writer.close()

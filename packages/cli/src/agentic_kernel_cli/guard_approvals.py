@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import sys
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -14,12 +14,14 @@ from agentic_kernel import InvalidValue
 from . import rendering
 from .guard_trace import BadTrace, Keys, Place, keyring, opened
 from .guarding import guard
-from .text import label
+from .text import as_json, line
 from .user import process_user
 
 if TYPE_CHECKING:
     from agentic_kernel_guard import PendingApproval
 
+MOST_SAID: Final = 20
+"""The most further justifications of one request that are shown."""
 _Id = Annotated[str, typer.Argument(metavar="ID", help="The id that the refused call has named.")]
 _Yes = Annotated[
     bool, typer.Option("--yes", help="Do not ask; you have read the request with `approvals`.")
@@ -34,10 +36,10 @@ def approvals(
 ) -> int:
     """List the calls that wait for an approval, oldest first."""
     with opened(store) as (held, run):
-        from agentic_kernel_guard.approvals import pending
+        from agentic_kernel_guard.approvals import pending, reasons
 
         for each in run(pending(held, _now(), limit)):
-            _show(context, each)
+            _show(context, each, run(reasons(held, each.id)))
     return 0
 
 
@@ -84,12 +86,12 @@ def explained(context: typer.Context, id: _Id, store: Place) -> int:
             "action", {"action": id, "outcome": whole.outcome, "entries": list(whole.entries)}
         )
         return 0
-    typer.echo(f"{label(id)}: {whole.outcome}")
+    typer.echo(f"{_escaped(id)}: {whole.outcome}")
     for entry in whole.entries:
-        typer.echo(f"{_time(entry['at'])}  {label(entry['kind'])}")
+        typer.echo(f"{_time(entry['at'])}  {_escaped(entry['kind'])}")
         for name, value in entry.items():
             if name not in ("action", "at", "kind") and value not in ("", [], {}, None, 0):
-                typer.echo(f"    {label(name)}: {_plain(value)}")
+                typer.echo(f"    {_escaped(name)}: {as_json(value)}")
     return 0
 
 
@@ -98,14 +100,14 @@ def _decide(
 ) -> int:
     ring = keyring(keys)
     from agentic_kernel_guard import PendingApproval
-    from agentic_kernel_guard.approvals import decide
+    from agentic_kernel_guard.approvals import decide, reasons
 
     verb = "approve" if approved else "deny"
     with opened(store) as (held, run):
         found = run(held.approval(id))
         if found is None:
             raise BadTrace(f"{id}: there is no such request; list them with `guard approvals`")
-        _show(context, PendingApproval.of(found), err=True)
+        _show(context, PendingApproval.of(found), run(reasons(held, id)), err=True)
         if not yes:
             if not sys.stdin.isatty():
                 raise typer.BadParameter(
@@ -125,37 +127,43 @@ def _decide(
     if context.obj.as_json:
         rendering.json_line("decision", {"id": id, "approved": approved, "by": process_user()})
     else:
-        typer.echo(f"{label(id)} is {said}")
+        typer.echo(f"{_escaped(id)} is {said}")
     return 0
 
 
-def _show(context: typer.Context, request: PendingApproval, *, err: bool = False) -> None:
+def _show(
+    context: typer.Context, request: PendingApproval, said: Sequence[str], *, err: bool = False
+) -> None:
     asked = request.asked
+    later = [each for each in said[1:] if each]
     if context.obj.as_json:
         shown = {
             "id": request.id, "at": request.at, "until": request.until,
             "principal": asked.principal, "tenant": asked.tenant, "capability": asked.capability,
             "safety": asked.safety, "arguments": asked.arguments,
-            "justification": asked.justification, "rule": asked.rule, "reason": asked.reason,
-            "approvers": list(asked.approvers),
+            "justification": asked.justification, "later": later, "rule": asked.rule,
+            "reason": asked.reason, "approvers": list(asked.approvers),
         }  # fmt: skip
         rendering.json_line("request", shown)
         return
     who = asked.principal + (f" of {asked.tenant}" if asked.tenant else "")
     lines = [
-        f"{label(request.id)}  {_time(request.at)}, until {_time(request.until)}",
-        f"    {label(who)} wants {label(asked.capability)} ({asked.safety})",
-        *(f"    {label(name)} = {_plain(value)}" for name, value in asked.arguments.items()),
-        f"    it says why: {label(asked.justification)}" if asked.justification else "",
-        f"    {label(asked.reason)}",
-        f"    approvers: {label(', '.join(asked.approvers))}" if asked.approvers else "",
+        f"{_escaped(request.id)}  {_time(request.at)}, until {_time(request.until)}",
+        f"    {_escaped(who)} wants {_escaped(asked.capability)} ({asked.safety})",
+        *(f"    {_escaped(name)} = {as_json(value)}" for name, value in asked.arguments.items()),
+        f"    it says why: {as_json(asked.justification)}" if asked.justification else "",
+        *(f"    it also said why: {as_json(each)}" for each in later[:MOST_SAID]),
+        f"    and {len(later) - MOST_SAID:,} more" if len(later) > MOST_SAID else "",
+        f"    {line(asked.reason)}",
+        f"    approvers: {_escaped(', '.join(asked.approvers))}" if asked.approvers else "",
     ]
-    for line in filter(None, lines):
-        typer.echo(line, err=err)
+    for each in filter(None, lines):
+        typer.echo(each, err=err)
 
 
-def _plain(value: Any) -> str:
-    return label(json.dumps(value, ensure_ascii=False))
+def _escaped(text: str) -> str:
+    """A text as a part of JSON, so that all of a request is escaped in one way."""
+    return as_json(text)[1:-1]
 
 
 def _time(at: int) -> str:

@@ -20,7 +20,7 @@ from . import rendering
 from .guard_trace import Keys, Place, keyring, secret, store_at
 from .guarding import BadRules, guard, read_rules, used
 from .kinds import install
-from .text import label
+from .text import label, line
 
 CREDENTIAL_VARIABLE: Final = "AGENTIC_KERNEL_GUARD_CREDENTIAL"
 """The bearer token of clients, as the file of ``--credential`` has it."""
@@ -125,7 +125,7 @@ def proxy(
     held = store_at(store, new=True)
 
     def say(text: str) -> None:
-        typer.echo(label(text), err=True)
+        typer.echo(line(text), err=True)
 
     async def until_stopped() -> int:
         stopped: asyncio.Future[int] = asyncio.get_running_loop().create_future()
@@ -188,7 +188,7 @@ def tools(
         if context.obj.as_json:
             rendering.json_line("withheld", {"tool": tool, "reason": reason})
         else:
-            typer.echo(f"{label(tool)} is withheld: {label(reason)}", err=True)
+            typer.echo(f"{label(tool)} is withheld: {line(reason)}", err=True)
     return 0
 
 

@@ -21,7 +21,7 @@ from agentic_kernel import InvalidValue, KernelError
 from . import rendering
 from .guarding import File, guard, policy, read_rules, used
 from .kinds import install
-from .text import label
+from .text import label, line
 
 if TYPE_CHECKING:
     from agentic_kernel_guard import Keyring
@@ -169,7 +169,7 @@ def diff(context: typer.Context, file: File, store: Place) -> int:
             else:
                 typer.echo(
                     f"{label(each.action)}  {label(each.principal)}  {label(each.capability)}: "
-                    f"{each.before} becomes {each.now}: {label(each.reason)}{doubt}"
+                    f"{each.before} becomes {each.now}: {line(each.reason)}{doubt}"
                 )
     if not context.obj.as_json:
         typer.echo(
@@ -187,9 +187,10 @@ def _show(context: typer.Context, seq: int, hash: str, entry: dict[str, Any]) ->
     said = entry.get("outcome") or entry.get("reason", "")
     words = (
         f"{seq:>6}", f"{at:%Y-%m-%d %H:%M:%S}", entry["kind"], entry.get("principal", ""),
-        entry.get("capability", ""), entry["action"], said,
+        entry.get("capability", ""), entry["action"],
     )  # fmt: skip
-    typer.echo("  ".join(label(word) for word in words if word))
+    # A reason is a message of the guard, in which foreign text is escaped already.
+    typer.echo("  ".join(filter(None, (*map(label, words), line(said)))))
 
 
 def store_at(place: str, *, new: bool = False) -> GuardStore:
@@ -204,6 +205,7 @@ def store_at(place: str, *, new: bool = False) -> GuardStore:
     """
     try:
         from agentic_kernel_guard import PostgresGuardStore, SQLiteGuardStore
+        from agentic_kernel_guard.stores.sqlite import said_of_others
     except ImportError:
         raise BadTrace(f"the guard is not installed; {install('guard')}") from None
     scheme, mark, rest = place.partition("://")
@@ -214,6 +216,9 @@ def store_at(place: str, *, new: bool = False) -> GuardStore:
         raise BadTrace("--store: a URL begins with postgresql://; or name a SQLite file")
     if not new and not Path(place).is_file():
         raise BadTrace(f"{place}: there is no such file; name the guard's SQLite file")
+    exposed = said_of_others(Path(place))
+    if exposed:
+        typer.echo(label(exposed), err=True)
     return SQLiteGuardStore(place)
 
 

@@ -13,7 +13,7 @@ from agentic_kernel import KernelError
 
 from . import rendering
 from .kinds import install
-from .text import label
+from .text import label, line
 
 if TYPE_CHECKING:
     from agentic_kernel_guard.rules.text import Form
@@ -70,7 +70,7 @@ def test(context: typer.Context, file: File) -> int:
         elif said is not None:
             typer.echo(
                 f"line {case.line}: {label(case.name)}: expected {case.expect}, but the rules say "
-                f"{said.effect}: {label(said.reason)}"
+                f"{said.effect}: {line(said.reason)}"
             )
     if not context.obj.as_json:
         typer.echo(f"{len(listed) - failed:,} of {len(listed):,} tests passed")
@@ -125,7 +125,7 @@ def explain(
             },
         )
         return 0
-    typer.echo(f"{verdict.effect}: {label(verdict.reason)}")
+    typer.echo(f"{verdict.effect}: {line(verdict.reason)}")
     for each in near:
         typer.echo(f"{label(each.rule)} would say {each.effect}, but for {label(each.failed)}")
     return 0

@@ -39,12 +39,15 @@ from agentic_kernel_mcp import CHANGED, UNAVAILABLE, MCPTools, Pins, Server
 from agentic_kernel_mcp import tool_name as tool_of
 from agentic_kernel_mcp.serving import Listener, ToolServer, serve_http, serve_stdio
 
+from .text import label
+
 LONGEST: Final = 2_000
 """The most characters of a tool's description that a client gets."""
 INSTRUCTIONS: Final = (
     "A guard stands in front of these tools. Results may be cut; expand shows more by the handle. "
     "If a call waits for an approval, its error names a request. Tell the user, who runs "
-    "`agentic-kernel guard approve REQUEST`; then make the same call again."
+    "`agentic-kernel guard approve REQUEST`; then make the same call again. A tool that asks its "
+    "user a question is told that nobody answers; give it all that it needs as arguments."
 )
 """What the client's model is told."""
 _PATIENCE: Final = 30.0
@@ -124,7 +127,7 @@ async def serve(
         async with _upstream(settings) as tools:
             offered = offers(settings, tools)
             for tool, reason in offered.withheld:
-                say(f"the tool {tool} is withheld: {reason}")
+                say(f"the tool {label(tool)} is withheld: {reason}")
             server = front(settings, tools, offered, store, keys)
             await store.last()  # A store that does not answer is told before a client is served.
             if where is None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .approvals import ApprovalRefused, PendingApproval
+    from .calls import NotShown, ResultGone
     from .cedar import CedarPolicy
     from .drivers import (
         Driver,
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
         ResponseMode,
     )
     from .grants import ApprovalNeeded, CapabilityRequest, Denied, Narrower
-    from .guard import Guard, NotShown, ResultGone
+    from .guard import Guard
     from .handles import HandleRefused, Query
     from .loop import GuardedTools, GuardPolicy
     from .policy import Constraints, Decision, DefaultPolicy, Request, RulePolicy
@@ -126,6 +127,7 @@ __all__ = [
 
 _NAMES = {
     "approvals": "ApprovalRefused PendingApproval",
+    "calls": "NotShown ResultGone",
     "cedar": "CedarPolicy",
     "drivers": "Driver DriverCall InMemoryDriver Indeterminate NoEffect StaticRouter ToolFailed "
     "ToolsDriver",
@@ -134,7 +136,7 @@ _NAMES = {
     "firewall": "Budgets Cut Firewall Frame FrameLimits RawRefused RawResult Redactor "
     "RedactorStream ResponseMode",
     "grants": "ApprovalNeeded CapabilityRequest Denied Narrower",
-    "guard": "Guard NotShown ResultGone",
+    "guard": "Guard",
     "handles": "HandleRefused Query",
     "loop": "GuardPolicy GuardedTools",
     "policy": "Constraints Decision DefaultPolicy Request RulePolicy",

@@ -15,17 +15,17 @@ import msgspec
 
 from agentic_kernel import InvalidValue
 from agentic_kernel.frozen import shown
-from agentic_kernel_engine import Principal
+from agentic_kernel_engine.edges import flag, instance, part, text, whole
 
 from .canonical import canonical, digest
 from .errors import GuardError
 from .firewall import Redactor
+from .grants import WAITS
 from .rules import Approval
+from .rules.visible import alike, name_fault
 from .stores import ApprovalRequest, GuardStore
 from .tokens import Keyring
 
-WAITS: Final = 7 * 24 * 3_600.0
-"""Seconds that a request waits, and an approval of it holds, if the rule says no timeout."""
 MOST_OPEN: Final = 100
 """The most requests that wait for a decision at once, of all principals of a store."""
 LONGEST: Final = 262_144
@@ -76,13 +76,17 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     note: str
     key: str
     mac: str
+    seen: str = ""
+    """The digest of what the person saw; empty in decisions of earlier releases."""
 
     def message(self, request: ApprovalRequest) -> bytes:
         """What is signed."""
-        said = [
+        said: list[Any] = [
             request.id, request.print, request.until, self.approved, self.by, self.at, self.note,
             self.key,
         ]  # fmt: skip
+        if self.seen:
+            said.append(digest(request.body))
         return _DOMAIN + canonical(said, "verdict")
 
 
@@ -97,6 +101,11 @@ class PendingApproval:
     until: int
     """When the request, and an approval of it, is over."""
     verdict: Verdict | None
+
+    @property
+    def why(self) -> str:
+        """The justification that the person reads, and under which the call runs."""
+        return self.asked.justification
 
     @classmethod
     def of(cls, request: ApprovalRequest) -> PendingApproval:
@@ -152,7 +161,25 @@ def checked(request: ApprovalRequest, keys: Keyring) -> Verdict | None:
 
 async def pending(store: GuardStore, now: int, limit: int = MOST_OPEN) -> list[PendingApproval]:
     """The requests that wait for a decision, the oldest first."""
+    part(store, "store", GuardStore)
+    whole(now, "now", 0)
+    whole(limit, "limit", 1)
     return [PendingApproval.of(each) for each in await store.approvals(now, limit)]
+
+
+async def reasons(store: GuardStore, id: str) -> list[str]:
+    """The different justifications of the calls that wait for a request, in order, as the trace
+    has them.
+
+    The first is that of the request. The approved call runs under that one, whatever a later call
+    says; the others tell a person what else the caller has said.
+    """
+    found: dict[str, None] = {}
+    for link in await store.of_action(text(id, "id")):
+        entry = link.entry
+        if entry["kind"] == "asked":
+            found[entry.get("justification", "")] = None
+    return list(found)
 
 
 async def decide(
@@ -177,13 +204,20 @@ async def decide(
         note: Why; the caller reads it if the request is refused.
 
     Raises:
-        ApprovalRefused: There is no such request, it is decided, used or over, or this person may
-            not approve it.
-        InvalidValue: The name or the note is not accepted.
+        ApprovalRefused: There is no such request, it is decided, used or over, this person may not
+            approve it, or the person's name could be taken for another one.
+        InvalidValue: Another argument is not accepted.
     """
-    Principal(by)
-    if not by or len(note) > LONGEST_NOTE:
-        raise InvalidValue("decision", f"needs a name, and a note of up to {LONGEST_NOTE:,}")
+    fault = name_fault(by)
+    if fault:
+        raise ApprovalRefused("name", f"the approver {shown(by)} {fault}")
+    if len(text(note, "note")) > LONGEST_NOTE:
+        raise InvalidValue("note", f"has {len(note):,} characters; use up to {LONGEST_NOTE:,}")
+    flag(approved, "approved")
+    part(store, "store", GuardStore)
+    instance(keys, "keys", Keyring)
+    whole(now, "now", 0)
+    text(id, "id")
     found = await store.approval(id)
     if found is None:
         raise ApprovalRefused("unknown", f"there is no request {shown(id)}; check the id")
@@ -194,7 +228,8 @@ async def decide(
     if approved:
         _check_approver(request, by)
     verdict = Verdict(
-        approved=approved, by=by, at=now, note=note, key=keys.signing, mac=""
+        approved=approved, by=by, at=now, note=note, key=keys.signing, mac="",
+        seen=digest(found.body),
     )  # fmt: skip
     mac = keys.mac(keys.signing, verdict.message(found))
     assert mac is not None, "a keyring has its signing key"
@@ -227,7 +262,7 @@ def _check_open(request: PendingApproval, now: int) -> None:
 
 
 def _check_approver(request: PendingApproval, by: str) -> None:
-    if by == request.asked.principal:
+    if alike(by, request.asked.principal):
         raise ApprovalRefused(
             "own_call", f"{shown(by)} asked for it, and nobody approves a call of their own"
         )

@@ -3,14 +3,53 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Coroutine
+from functools import wraps
+from typing import Any, Concatenate, Final, ParamSpec, Protocol, TypeVar
+
+from agentic_kernel import InvalidValue
+
+from .errors import GuardError
 
 LONGEST: Final = 2_000
 """The most characters of a message; the rest is cut."""
 DEEPEST: Final = 8
 """The most causes of causes that are told."""
 _CODE: Final = re.compile(r"[a-z_]{1,40}(?:/[a-z_]{1,40}[0-9]{0,3})?")
+Told = ParamSpec("Told")
+Answer = TypeVar("Answer")
+
+
+class Cleans(Protocol):
+    """Has a way to take secrets out of a text."""
+
+    def _clean(self, text: str) -> str: ...
+
+
+Cleaner = TypeVar("Cleaner", bound=Cleans)
+
+
+def redacting(
+    method: Callable[Concatenate[Cleaner, Told], Coroutine[Any, Any, Answer]],
+) -> Callable[Concatenate[Cleaner, Told], Coroutine[Any, Any, Answer]]:
+    """A method whose errors and their causes tell no secret of the arguments or the driver."""
+
+    @wraps(method)
+    async def cleaned(self: Cleaner, /, *args: Told.args, **kwargs: Told.kwargs) -> Answer:
+        try:
+            return await method(self, *args, **kwargs)
+        except GuardError as error:
+            error.message = shortened(self._clean(error.message))
+            error.args = error.code, error.message
+            caused(error, self._clean)
+            raise
+        except InvalidValue as error:
+            error.path, error.reason = self._clean(error.path), self._clean(error.reason)
+            error.args = error.path, error.reason
+            caused(error, self._clean)
+            raise
+
+    return cleaned
 
 
 class Cause(Exception):

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from secrets import token_urlsafe
 from typing import Any, Final
 
 import msgspec
 
+from agentic_kernel import InvalidValue
 from agentic_kernel_engine import Principal
+from agentic_kernel_engine.edges import came, names, several, text
+from agentic_kernel_engine.edges import whole as counted
 
 from .errors import GuardError
 from .firewall.plain import whole
@@ -19,10 +21,6 @@ from .stores.port import GuardStore, Kept
 
 LIVES: Final = 3_600
 """Seconds that a result is kept."""
-
-
-MOST: Final = 10_000_000
-"""The most characters of a result that is looked at."""
 
 
 class HandleRefused(GuardError):
@@ -37,7 +35,11 @@ class HandleRefused(GuardError):
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """The part of a kept result that is asked for."""
+    """The part of a kept result that is asked for.
+
+    Raises:
+        InvalidValue: A field is of another type, or a number is out of its range.
+    """
 
     fields: tuple[str, ...] | None = None
     """The fields, or None for all that may be shown."""
@@ -45,6 +47,19 @@ class Query:
     """Fields and the values that they must have."""
     offset: int = 0
     limit: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.fields is not None:
+            names(self.fields, "query.fields")
+        for each in several(self.equals, "query.equals", "pairs"):
+            if not isinstance(each, (tuple, list)) or len(each) != 2:
+                raise InvalidValue(
+                    "query.equals", f"has {came(each)}; give pairs of name and value"
+                )
+            text(each[0], "query.equals")
+        counted(self.offset, "query.offset", 0)
+        if self.limit is not None:
+            counted(self.limit, "query.limit", 1)
 
 
 class Stored(msgspec.Struct, frozen=True):
@@ -61,30 +76,6 @@ class Stored(msgspec.Struct, frozen=True):
 
 
 _stored: Final = msgspec.json.Decoder(Stored)
-
-
-def weight(value: Any, most: int) -> int:
-    """About the characters of a value; the counting ends above `most`.
-
-    A value that has itself as a part weighs more than any number.
-    """
-    left, found = [value], 0
-    while left and found <= most:
-        each = left.pop()
-        if isinstance(each, (str, bytes, bytearray)):
-            found += len(each) + 2
-        elif isinstance(each, Mapping):
-            left += each.keys()
-            left += each.values()
-            found += 2
-        elif isinstance(each, (list, tuple, set, frozenset)):
-            left += each
-            found += 2
-        elif isinstance(each, memoryview):
-            found += each.nbytes
-        else:
-            found += 8
-    return found
 
 
 def kept(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from secrets import token_hex
 from typing import Final
 
+from .canonical import digest
+
 _LETTERS: Final = str.maketrans("0123456789", "ghijklmnop")
 
 
@@ -16,3 +18,8 @@ def new_id(kind: str) -> str:
 def lettered(hexadecimal: str) -> str:
     """A hexadecimal number in the letters ``a`` to ``p``."""
     return hexadecimal.translate(_LETTERS)
+
+
+def action_of(name: str, tenant: str, key: str) -> str:
+    """The id of the action that a principal has a key for."""
+    return f"k_{lettered(digest([name, tenant, key])[:40])}"

@@ -7,14 +7,18 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, Protocol
 
+from agentic_kernel import InvalidValue
 from agentic_kernel_engine import Principal
+from agentic_kernel_engine.edges import came, instance, several, whole
 
+from .firewall.frame import check_fields
 from .rules import Asked, Near, RuleSet, Verdict
 from .rules.rule import Effect
+from .rules.visible import seen
 from .spec import CapabilitySpec, SafetyClass, Sensitivity
 
 JUSTIFICATION: Final = 15
-"""The fewest characters of a justification, without space around it."""
+"""The fewest characters of a justification, as a person sees it."""
 USER_ROWS: Final = 50
 """The most rows that a user sees of one result."""
 SERVICE_ROWS: Final = 500
@@ -28,12 +32,20 @@ RAW_READER: Final = "raw_reader"
 
 @dataclass(frozen=True, slots=True)
 class Constraints:
-    """What may be shown of a result."""
+    """What may be shown of a result.
+
+    Raises:
+        InvalidValue: A field is of another type, or the rows are negative.
+    """
 
     max_rows: int
     allowed_fields: frozenset[str] | None = None
     sensitive_fields: frozenset[str] = frozenset()
     raw: bool = False
+
+    def __post_init__(self) -> None:
+        whole(self.max_rows, "constraints.max_rows", 0)
+        check_fields(self, "constraints")
 
     def as_json(self) -> dict[str, Any]:
         """The constraints as plain data."""
@@ -47,7 +59,17 @@ class Constraints:
 
     @classmethod
     def of_json(cls, data: Mapping[str, Any]) -> Constraints:
-        """Constraints from their plain data."""
+        """Constraints from their plain data.
+
+        Raises:
+            InvalidValue: The data is another one than `as_json` gives.
+        """
+        known = ("allowed_fields", "max_rows", "raw", "sensitive_fields")
+        if not isinstance(data, Mapping) or any(name not in data for name in known):
+            raise InvalidValue("constraints", f"is {came(data)}; give what as_json has given")
+        for name in ("allowed_fields", "sensitive_fields"):
+            if not (name == "allowed_fields" and data[name] is None):
+                several(data[name], f"constraints.{name}", "fields")
         allowed = data["allowed_fields"]
         return cls(
             data["max_rows"],
@@ -58,6 +80,7 @@ class Constraints:
 
     def narrowed(self, other: Constraints) -> Constraints:
         """The constraints that hold if both hold."""
+        instance(other, "other", Constraints)
         one, two = self.allowed_fields, other.allowed_fields
         return Constraints(
             min(self.max_rows, other.max_rows),
@@ -149,7 +172,7 @@ class RulePolicy:
     """Rules decide; the limits of data that hold without rules hold with them, too."""
 
     def __init__(self, rules: RuleSet) -> None:
-        self.rules: Final = rules
+        self.rules: Final = instance(rules, "rules", RuleSet)
         self.taints: Final = rules.taints
 
     def decide(self, request: Request) -> Decision:
@@ -193,7 +216,7 @@ def data_denial(request: Request) -> str:
 def _denial(request: Request) -> str:
     spec, roles = request.spec, request.principal.roles
     if spec.safety is SafetyClass.WRITE:
-        length = len(request.justification.strip())
+        length = len(seen(request.justification))
         if length < JUSTIFICATION:
             return (
                 f"{spec.name} writes and needs a justification of {JUSTIFICATION} characters, "

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Protocol
+from typing import Final, Protocol
 
 from agentic_kernel.frozen import shown
 from agentic_kernel_engine import Principal
+from agentic_kernel_engine.edges import instance, several, text
 
 from .errors import GuardError
+
+MOST: Final = 1_000_000
+"""The most principals of a list."""
 
 
 class UnknownPrincipal(GuardError):
@@ -36,11 +40,15 @@ class Principals:
     """The principals of a list; a resolver for one process."""
 
     def __init__(self, known: Iterable[Principal] = ()) -> None:
-        self._known = {(each.name, each.tenant): each for each in known}
+        self._known = {
+            (each.name, each.tenant): each
+            for each in several(known, "known", "principals", MOST)
+            if instance(each, "known", Principal)
+        }
 
     async def resolve(self, name: str, tenant: str) -> Principal | None:
         """The principal of the list with this name and tenant."""
-        return self._known.get((name, tenant))
+        return self._known.get((text(name, "name"), text(tenant, "tenant")))
 
 
 class AsGiven:
@@ -55,7 +63,9 @@ async def resolved(resolver: Resolver | AsGiven, given: Principal) -> Principal:
 
     Raises:
         UnknownPrincipal: The resolver does not know it, or answers with another one.
+        InvalidValue: It is no principal.
     """
+    instance(given, "principal", Principal)
     if isinstance(resolver, AsGiven):
         return given
     found = await resolver.resolve(given.name, given.tenant)

@@ -10,11 +10,14 @@ from typing import Any, Final
 
 from agentic_kernel import InvalidValue
 from agentic_kernel.frozen import shown
+from agentic_kernel_engine.edges import function, instance, several, text, whole
 from agentic_kernel_engine.seams import compile_schema
 
 from .errors import GuardError
 from .spec import CapabilitySpec
 
+MOST_SPECS: Final = 100_000
+"""The most specs of a registry."""
 MOST_WORDS: Final = 64
 """The most words of a goal that a search looks at."""
 LONGEST_GOAL: Final = 10_000
@@ -59,16 +62,17 @@ class Registry:
     def __init__(
         self, specs: Iterable[CapabilitySpec] = (), naming: Callable[[str], str] | None = None
     ) -> None:
-        naming = tool_name if naming is None else naming
+        naming = tool_name if naming is None else function(naming, "naming")
         self._tool_names: dict[str, str] = {}
         self._specs: dict[str, CapabilitySpec] = {}
         self._tools: dict[str, str] = {}
         self._fits: dict[str, Any] = {}
         taken: dict[str, str] = {}
-        for spec in specs:
+        for spec in several(specs, "specs", "specs", MOST_SPECS):
+            instance(spec, "specs", CapabilitySpec)
             if spec.name in self._specs:
                 raise InvalidValue("specs", f"{spec.name} is there twice; keep one")
-            tool = self._tool_names[spec.name] = naming(spec.name)
+            tool = self._tool_names[spec.name] = text(naming(spec.name), "naming()", empty=False)
             other = taken.setdefault(tool.lower(), spec.name)
             if other != spec.name:
                 raise InvalidValue(
@@ -105,7 +109,7 @@ class Registry:
         Raises:
             UnknownCapability: There is none.
         """
-        if tool not in self._tools:
+        if not isinstance(tool, str) or tool not in self._tools:
             raise UnknownCapability(tool)
         return self._specs[self._tools[tool]]
 
@@ -119,7 +123,7 @@ class Registry:
 
     def mismatch(self, name: str, arguments: Any) -> str | None:
         """Say what does not fit the schema of a capability's arguments; None if all does."""
-        fit = self._fits.get(name)
+        fit = self._fits.get(name) if isinstance(name, str) else None
         if fit is None:
             fit = self._fits[name] = compile_schema(self.spec(name).arguments)
         said: str | None = fit(arguments)
@@ -132,7 +136,8 @@ class Registry:
         tags. Equal scores are in the order of names. Words are compared without case; no model and
         no vectors are used.
         """
-        asked = set(words(goal[:LONGEST_GOAL])[:MOST_WORDS])
+        whole(most, "most", 1)
+        asked = set(words(instance(goal, "goal", str)[:LONGEST_GOAL])[:MOST_WORDS])
         counts: dict[int, int] = {}
         for word in asked:
             for index in self._words.get(word, ()):

@@ -9,6 +9,7 @@ from typing import Any
 
 from agentic_kernel import Capability, InvalidValue
 from agentic_kernel.frozen import freeze
+from agentic_kernel_engine.edges import came
 from agentic_kernel_engine.seams import compile_schema
 
 
@@ -77,6 +78,10 @@ class CapabilitySpec:
                 f"is None, but the data of {self.name} is {self.sensitivity.value}; list the "
                 "fields that a model may see, or give an empty set",
             )
+        for word in ("arguments", "result"):
+            schema = getattr(self, word)
+            if not isinstance(schema, Mapping) and not (word == "result" and schema is None):
+                raise InvalidValue(f"spec.{word}", f"is {came(schema)}; give a JSON Schema")
         put(self, "arguments", freeze(dict(self.arguments), "spec.arguments"))
         compile_schema(self.arguments)
         if self.result is not None:
@@ -97,7 +102,7 @@ def _text(value: object, word: str) -> None:
 def _member(kind: type[Any], value: object, word: str) -> Any:
     try:
         return kind(value)
-    except ValueError:
+    except (ValueError, TypeError):
         known = ", ".join(each.value for each in kind)
         raise InvalidValue(f"spec.{word}", f"use one of {known}") from None
 

@@ -76,8 +76,8 @@ class Reading:
         """The sources whose text the run has seen."""
         return frozenset(self._texts)
 
-    def carried(self, arguments: Mapping[str, Any]) -> frozenset[str]:
-        """The sources of which some argument carries text.
+    def carried(self, arguments: Any) -> frozenset[str]:
+        """The sources of which some argument carries text; an argument may be any value.
 
         An argument carries text of a source if it stands in what the run saw of the source, or if
         a value that the run saw stands in it. Only letters and digits are compared, without case,

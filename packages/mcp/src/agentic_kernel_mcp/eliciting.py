@@ -51,6 +51,8 @@ class Elicitation:
         """A question without an answer, which the server was told to be dismissed."""
         self.unclear = False
         """True if the call may have asked beside others, and its question was dismissed."""
+        self.unanswered = False
+        """True if the server was told that a question is dismissed, because nobody can be asked."""
 
     def check(self) -> None:
         """Look before a call that `settle` may have warned about if a person stopped it.
@@ -131,6 +133,7 @@ class Elicitation:
                 return self._visited(params)
             return self._filled(params)
         except (ToolError, InvalidValue):  # Nobody can be asked, or the question is not accepted.
+            self.unanswered = True
             return _CANCEL
 
     def _visited(self, params: types.ElicitRequestURLParams) -> types.ElicitResult:

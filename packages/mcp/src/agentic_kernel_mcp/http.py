@@ -19,6 +19,7 @@ import httpx2
 from mcp.client.streamable_http import streamable_http_client
 
 from .incoming import MAX_MESSAGE
+from .parts import Parts, TooManyParts
 from .servers import HTTPServer
 
 _CONNECT: Final = 30.0
@@ -127,6 +128,7 @@ class _Counted(httpx2.AsyncByteStream):
     async def __aiter__(self) -> AsyncIterator[bytes]:
         length = 0
         why = self._refused
+        parts = Parts(events=self._endless)
         try:
             if not why:
                 async for chunk in self._inner:
@@ -134,7 +136,10 @@ class _Counted(httpx2.AsyncByteStream):
                     if length > MAX_MESSAGE and not self._endless:
                         why = f"the answer is longer than {MAX_MESSAGE:,} bytes"
                         break
+                    parts.feed(chunk)
                     yield chunk
+        except TooManyParts as error:
+            why = str(error)
         except httpx2.TransportError as error:
             why = f"{type(error).__name__}: {error}"
         if why and self._told is not None and not self._told.lost:

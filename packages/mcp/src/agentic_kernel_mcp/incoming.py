@@ -8,6 +8,8 @@ from typing import Any, Final
 
 import anyio
 
+from .parts import TooManyParts
+
 MAX_MESSAGE: Final = 16 * 1024 * 1024
 """The longest message of a server, in bytes."""
 MOST_MESSAGES: Final = 5_000
@@ -45,6 +47,7 @@ class Incoming:
     Raises:
         Flooded: More than `MOST_MESSAGES` came within `SPAN`; raised by `receive`.
         TooLong: A message is over `MAX_MESSAGE`.
+        TooManyParts: A message has too many parts.
     """
 
     def __init__(self, stream: Any, ended: Callable[[Exception | None], None]) -> None:
@@ -64,7 +67,7 @@ class Incoming:
             while True:
                 self._meter()
                 item = await self._stream.receive()
-                if isinstance(item, TooLong):
+                if isinstance(item, (TooLong, TooManyParts)):
                     raise item
                 if getattr(getattr(item, "message", None), "method", "") not in _UNUSED:
                     return item

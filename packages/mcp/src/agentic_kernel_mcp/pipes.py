@@ -20,6 +20,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
 from .incoming import MAX_MESSAGE, TooLong
+from .parts import Parts, TooManyParts
 from .servers import StdioServer
 
 GRACE: Final = 2.0
@@ -102,7 +103,7 @@ async def pipes(server: StdioServer, complaints: Complaints) -> AsyncIterator[tu
 
 
 async def _hear(process: Process, heard: Any) -> None:
-    """Read messages until the server closes its output, or sends a line that is too long."""
+    """Read messages until the server closes its output, or sends one that is too large."""
     assert process.stdout is not None
     with heard, suppress(anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
         while True:
@@ -112,6 +113,11 @@ async def _hear(process: Process, heard: Any) -> None:
                 await heard.send(TooLong())
                 return
             if not line:
+                return
+            try:
+                Parts().feed(line)
+            except TooManyParts as error:
+                await heard.send(error)
                 return
             try:
                 message: Any = SessionMessage(jsonrpc_message_adapter.validate_json(line))

@@ -27,6 +27,13 @@ from .servers import Server, check_servers
 
 LONGEST: Final = 2_000
 """The most characters of a server's words in a message."""
+LONGEST_NAME: Final = 200
+"""The most characters of a server's name of a tool."""
+NOBODY_ANSWERS: Final = (
+    "the server asked its user a question; nobody can be asked here, so it was told that the "
+    "question is dismissed"
+)
+"""What the caller is told of a call that fails after the server has asked."""
 _log = logging.getLogger(__package__)
 _Described = dict[str, Any]
 
@@ -198,7 +205,7 @@ class MCPTools:
         for server in self._connections:
             pins = self._pins.of(server) or {}
             for name, described in self._listings.get(server, {}).items():
-                why = _unpinned(pins.get(name), described)
+                why = _name_fault(name) or _unpinned(pins.get(name), described)
                 if not why:
                     try:
                         tool = self._tool(server, name, described)
@@ -298,8 +305,11 @@ class MCPTools:
             asking.settle(str(error), may_repeat=may_repeat)
             raise ToolError(f"{call.server}: {error}"[:LONGEST], REFUSED) from None
         asking.settle(text_of(result), may_repeat=may_repeat)
+        if asking.unanswered:
+            _log.warning("MCP server %s: %s", call.server, NOBODY_ANSWERS)
         if result.is_error:
-            raise ToolError(text_of(result)[:LONGEST] or "the tool failed", FAILED)
+            said = text_of(result)[:LONGEST] or "the tool failed"
+            raise ToolError(f"{said} ({NOBODY_ANSWERS})" if asking.unanswered else said, FAILED)
         return output_of(result, structured_only=call.has_schema)
 
 
@@ -333,6 +343,15 @@ class _Call:
 
 def _hints(described: _Described) -> types.ToolAnnotations:
     return types.ToolAnnotations.model_validate(described.get("annotations") or {})
+
+
+def _name_fault(name: str) -> str:
+    """Why a tool of this name is withheld; "" if it is not."""
+    if not name or len(name) > LONGEST_NAME:
+        return f"its name has {len(name):,} characters; 1 to {LONGEST_NAME} are accepted"
+    if not name.isprintable():
+        return "its name has invisible or control characters"
+    return ""
 
 
 def _unpinned(pin: str | None, described: _Described) -> str:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 from collections.abc import Callable, Mapping
 from copy import deepcopy
 from typing import Any, Final
 
 from agentic_kernel import InvalidValue
+from agentic_kernel_engine.edges import entries, text
 
 from ..firewall.raw import RawResult
+from ..threads import in_thread
 from .port import DriverCall, NoEffect
 
 CALL: Final = "call"
@@ -45,14 +46,21 @@ class InMemoryDriver:
         name: str = "memory",
         source: str = "",
     ) -> None:
-        self.name: Final = name
-        self.source: Final = source or name
+        self.name: Final = text(name, "name", empty=False)
+        self.source: Final = text(source, "source") or name
         self._operations: dict[str, tuple[Callable[..., Any], inspect.Signature, bool]] = {}
-        for operation, function in operations.items():
+        for operation, function in entries(operations, "operations"):
+            text(operation, "operations")
             if not callable(function):
                 raise InvalidValue(f"operations[{operation!a:.200}]", "must be a function")
             waits = inspect.iscoroutinefunction(function)
-            self._operations[operation] = function, inspect.signature(function), waits
+            try:
+                signature = inspect.signature(function)
+            except (TypeError, ValueError) as error:
+                raise InvalidValue(
+                    f"operations[{operation!a:.200}]", f"is refused: {error}"
+                ) from None
+            self._operations[operation] = function, signature, waits
 
     async def call(self, call: DriverCall) -> RawResult:
         """Call the operation's function.
@@ -79,7 +87,7 @@ class InMemoryDriver:
         if waits:
             result = await function(**arguments)
         else:
-            result = await asyncio.to_thread(function, **arguments)
+            result = await in_thread(function, **arguments)
             if inspect.isawaitable(result):
                 result = await result
         return RawResult(result, self.name, self.source)

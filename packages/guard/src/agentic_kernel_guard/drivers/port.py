@@ -6,7 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from agentic_kernel import InvalidValue
 from agentic_kernel_engine import Principal
+from agentic_kernel_engine.edges import came, function, instance, seconds, text
 
 from ..errors import GuardError
 from ..firewall.raw import RawResult
@@ -41,7 +43,11 @@ the firewall."""
 
 @dataclass(frozen=True, slots=True)
 class DriverCall:
-    """One call that the guard has allowed."""
+    """One call that the guard has allowed.
+
+    Raises:
+        InvalidValue: A field is of another type.
+    """
 
     capability: str
     operation: str
@@ -58,6 +64,18 @@ class DriverCall:
     """The id of the Task that the token is bound to; empty for none."""
     progress: Progress | None = None
     """Takes reports of progress; None if nobody listens."""
+
+    def __post_init__(self) -> None:
+        for name in ("capability", "operation", "key", "task"):
+            text(getattr(self, name), f"call.{name}")
+        for name in ("arguments", "constraints"):
+            given = getattr(self, name)
+            if not isinstance(given, Mapping):
+                raise InvalidValue(f"call.{name}", f"is {came(given)}; give a mapping by name")
+        seconds(self.timeout, "call.timeout")
+        instance(self.principal, "call.principal", Principal)
+        if self.progress is not None:
+            function(self.progress, "call.progress")
 
 
 class Driver(Protocol):

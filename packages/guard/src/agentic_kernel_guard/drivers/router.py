@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from agentic_kernel import InvalidValue
-from agentic_kernel_engine.edges import instance, seconds
+from agentic_kernel_engine.edges import entries, flag, instance, part, seconds, several, text
 
 from ..firewall.raw import RawResult
 from .port import Driver, DriverCall, Indeterminate, NoEffect
+
+MOST: Final = 100_000
+"""The most capabilities of a router."""
 
 
 class StaticRouter:
@@ -23,13 +27,20 @@ class StaticRouter:
         routes: The drivers of each capability, the first choice first.
 
     Raises:
-        InvalidValue: A capability has no driver, or two of its drivers have one name.
+        InvalidValue: A capability has no driver, two of its drivers have one name, or an argument
+            is of another type.
     """
 
     def __init__(self, routes: Mapping[str, Sequence[Driver]]) -> None:
-        self._routes = {name: tuple(drivers) for name, drivers in routes.items()}
+        self._routes = {
+            text(name, "routes"): tuple(several(drivers, f"routes[{name!a:.200}]", "drivers"))
+            for name, drivers in entries(routes, "routes", MOST)
+        }
         for capability, drivers in self._routes.items():
-            names = [driver.name for driver in drivers]
+            names = [
+                text(part(driver, f"routes[{capability!a:.200}]", Driver).name, "driver.name")
+                for driver in drivers
+            ]
             if not names:
                 raise InvalidValue(f"routes[{capability!a:.200}]", "has no driver; name at least 1")
             if len(set(names)) < len(names):
@@ -47,7 +58,8 @@ class StaticRouter:
             Indeterminate: A call failed, took too long or gave no result, and may have had an
                 effect.
         """
-        drivers = self._routes.get(call.capability, ())
+        drivers = self._routes.get(instance(call, "call", DriverCall).capability, ())
+        flag(idempotent, "idempotent")
         until = asyncio.get_running_loop().time() + seconds(call.timeout, "timeout")
         refused: NoEffect | None = None
         failed: BaseException | None = None

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from math import isfinite
 from typing import Any, Final
 
-from agentic_kernel_engine.edges import names
+from agentic_kernel_engine.edges import names, part, text
 from agentic_kernel_engine.loop import (
     INDETERMINATE,
     MISSING_SCOPES,
@@ -43,6 +43,9 @@ class ToolsDriver:
         source: Where the data is from; taint names it.
         refusals: Codes of a tool's answers which say that nothing was done, e.g. because a server
             could not be reached.
+
+    Raises:
+        InvalidValue: An argument is of another type.
     """
 
     def __init__(
@@ -53,10 +56,10 @@ class ToolsDriver:
         source: str = "",
         refusals: Collection[str] = (),
     ) -> None:
-        self.name: Final = name
+        self.name: Final = text(name, "name", empty=False)
         self._refusals = names(refusals, "refusals")
-        self._tools = tools
-        self.source: Final = source or name
+        self._tools: ToolRegistry = part(tools, "tools", ToolRegistry)
+        self.source: Final = text(source, "source") or name
 
     async def call(self, call: DriverCall) -> RawResult:
         """Call the tool for the call's principal, with the call's key.

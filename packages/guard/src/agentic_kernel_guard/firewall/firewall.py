@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, get_args
 
-from agentic_kernel import InvalidValue
-from agentic_kernel_engine.edges import instance, whole
+from agentic_kernel_engine.edges import choice, entries, instance, names, whole
 
 from ..errors import GuardError
 from .frame import Budgets, Frame, FrameLimits, ResponseMode
@@ -50,10 +49,10 @@ class Firewall:
     """
 
     def __init__(self, budgets: Budgets | None = None, redactor: Redactor | None = None) -> None:
-        self.budgets: Final = instance(budgets or Budgets(), "budgets", Budgets)
-        self.redactor: Final = instance(redactor or Redactor(), "redactor", Redactor)
-        for name in ("rows", "fields", "chars", "depth"):
-            whole(getattr(self.budgets, name), f"budgets.{name}", 1)
+        budgets = Budgets() if budgets is None else budgets
+        redactor = Redactor() if redactor is None else redactor
+        self.budgets: Final = instance(budgets, "budgets", Budgets)
+        self.redactor: Final = instance(redactor, "redactor", Redactor)
 
     def check(self, mode: object, constraints: FrameLimits) -> None:
         """Refuse a mode before the call is made.
@@ -62,13 +61,15 @@ class Firewall:
             InvalidValue: There is no such mode.
             RawRefused: The mode is ``raw``, and the constraints do not allow it.
         """
-        if mode not in MODES:
-            raise InvalidValue("response_mode", f"use one of {', '.join(MODES)}")
+        choice(mode, "response_mode", MODES)
+        instance(constraints, "constraints", FrameLimits)
         if mode == "raw" and not constraints.raw:
             raise RawRefused
 
     def hides(self, field: str, constraints: FrameLimits) -> bool:
         """True if the values of a field of the rows are not shown."""
+        instance(field, "field", str)
+        instance(constraints, "constraints", FrameLimits)
         allowed = constraints.allowed_fields
         if allowed is not None and field not in allowed:
             return True
@@ -97,19 +98,22 @@ class Firewall:
             InvalidValue, RawRefused: See `check`.
         """
         self.check(mode, constraints)
+        instance(raw, "raw", RawResult)
+        if handle is not None:
+            instance(handle, "handle", str)
         if mode == "raw":
             taint = (raw.source,)
             return Frame(
                 mode, raw.source, "", (), raw.value, handle=handle, taint=taint, failed=raw.failed
             )
-        rows, names = named(rows_of(raw.value))
+        rows, found = named(rows_of(raw.value))
         allowed = constraints.allowed_fields
-        shown = [name for name in names if allowed is None or name in allowed]
-        size = shape(rows, len(names))
+        shown = [name for name in found if allowed is None or name in allowed]
+        size = shape(rows, len(found))
         if mode == "handle_only":
             return Frame(mode, raw.source, size, handle=handle, failed=raw.failed)
         work = _Work(self.budgets, self.redactor.hiding(constraints.sensitive_fields))
-        work.cutter.cut("fields", min(len(shown), self.budgets.fields), len(names))
+        work.cutter.cut("fields", min(len(shown), self.budgets.fields), len(found))
         shown = shown[: self.budgets.fields]
         summary = size
         if mode == "summary":
@@ -143,17 +147,18 @@ class Firewall:
             limit: The most rows; None for all.
 
         Raises:
-            InvalidValue: The offset is negative, or the limit is below 1.
+            InvalidValue: The offset is negative, the limit is below 1, or another argument is of a
+                wrong type.
         """
         whole(offset, "query.offset", 0)
         if limit is not None:
             whole(limit, "query.limit", 1)
-        wanted = dict(equals or {})
+        wanted = {} if equals is None else dict(entries(equals, "query.equals"))
+        kept = None if fields is None else names(fields, "query.fields")
         rows = [row for row in rows_of(value) if not wanted or _fits(row, wanted)]
         rows = rows[offset : None if limit is None else offset + limit]
-        if fields is None:
+        if kept is None:
             return rows
-        kept = set(fields)
         return [
             {key: each for key, each in row.items() if name_of(key) in kept}
             for row in rows

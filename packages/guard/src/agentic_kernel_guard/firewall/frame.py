@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
+
+from agentic_kernel import InvalidValue
+from agentic_kernel_engine.edges import came, flag, instance, whole, whole_or_none
 
 ResponseMode = Literal["summary", "table", "handle_only", "raw"]
 """How much of a result is shown."""
@@ -11,17 +14,29 @@ ResponseMode = Literal["summary", "table", "handle_only", "raw"]
 
 @dataclass(frozen=True, slots=True)
 class Budgets:
-    """The most that one frame shows. What is over a limit is cut, and each cut is counted."""
+    """The most that one frame shows. What is over a limit is cut, and each cut is counted.
+
+    Raises:
+        InvalidValue: A limit is below 1.
+    """
 
     rows: int = 50
     fields: int = 20
     chars: int = 4_000
     depth: int = 3
 
+    def __post_init__(self) -> None:
+        for name in ("rows", "fields", "chars", "depth"):
+            whole(getattr(self, name), f"budgets.{name}", 1)
+
 
 @dataclass(frozen=True, slots=True)
 class FrameLimits:
-    """What a grant lets one frame show, besides the budgets."""
+    """What a grant lets one frame show, besides the budgets.
+
+    Raises:
+        InvalidValue: A field is of another type, or the rows are negative.
+    """
 
     max_rows: int | None = None
     """The most rows, or None for the budget's limit alone."""
@@ -31,6 +46,39 @@ class FrameLimits:
     """Fields whose values are always replaced."""
     raw: bool = False
     """True if the mode ``raw`` is allowed."""
+
+    def __post_init__(self) -> None:
+        whole_or_none(self.max_rows, "limits.max_rows", 0)
+        check_fields(self, "limits")
+
+
+class Limiting(Protocol):
+    """What says which fields are shown."""
+
+    @property
+    def allowed_fields(self) -> frozenset[str] | None: ...
+    @property
+    def sensitive_fields(self) -> frozenset[str]: ...
+    @property
+    def raw(self) -> bool: ...
+
+
+def check_fields(limits: Limiting, name: str) -> None:
+    """Check which fields are shown, and if raw output is.
+
+    Raises:
+        InvalidValue: A field of it is of another type; a name of a field is no text.
+    """
+    if limits.allowed_fields is not None:
+        _check_set(limits.allowed_fields, f"{name}.allowed_fields")
+    _check_set(limits.sensitive_fields, f"{name}.sensitive_fields")
+    flag(limits.raw, f"{name}.raw")
+
+
+def _check_set(given: frozenset[str], name: str) -> None:
+    for each in instance(given, name, frozenset):
+        if not isinstance(each, str):
+            raise InvalidValue(name, f"has {came(each)}; use names of fields")
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from agentic_kernel_engine.edges import flag, text
+
 
 @dataclass(frozen=True, slots=True)
 class RawResult:
-    """What a driver returned. It reaches a model only through the firewall."""
+    """What a driver returned. It reaches a model only through the firewall.
+
+    Raises:
+        InvalidValue: The driver or the source is no text, or `failed` no boolean.
+    """
 
     value: Any
     """The result, of the forms of JSON."""
@@ -18,3 +24,8 @@ class RawResult:
     """Where the data is from, e.g. the name of a server; taint names it."""
     failed: bool = False
     """True if it is the target's own answer that it failed."""
+
+    def __post_init__(self) -> None:
+        text(self.driver, "result.driver")
+        text(self.source, "result.source")
+        flag(self.failed, "result.failed")

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from agentic_kernel import InvalidValue
-from agentic_kernel_engine.edges import instance, names
+from agentic_kernel_engine.edges import instance, names, part
 from agentic_kernel_engine.loop import (
     Action,
     Context,
@@ -43,7 +43,7 @@ class GuardPolicy:
     ) -> None:
         self.guard: Final = instance(guard, "guard", Guard)
         self._free = names(unguarded, "unguarded") | {EXPAND}
-        self._then: Policy = AllowAll() if then is None else then
+        self._then: Policy = AllowAll() if then is None else part(then, "then", Policy)
 
     async def authorize(self, action: Action, context: Context) -> Decision:
         """Decide about an action."""

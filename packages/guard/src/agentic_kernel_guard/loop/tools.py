@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from agentic_kernel import InvalidValue
-from agentic_kernel_engine.edges import choice, flag, instance
+from agentic_kernel_engine.edges import choice, entries, flag, instance, seconds
 from agentic_kernel_engine.loop import INDETERMINATE, Observation
 from agentic_kernel_engine.seams import Tool, ToolContext, ToolError
 from agentic_kernel_engine.values import decode, encode
@@ -61,7 +61,7 @@ class GuardedTools:
         guard: The guard.
         mode: How results are shown.
         modes: How those of some capabilities are shown.
-        timeout: The most seconds of one call.
+        timeout: The most seconds of one call, and of showing more of a result.
         asks: True to ask for approvals in the guard's store, where no Loop does. The error of a
             call that needs one names the request; the same call runs once after it is approved.
 
@@ -80,12 +80,12 @@ class GuardedTools:
         asks: bool = False,
     ) -> None:
         self.guard: Final = instance(guard, "guard", Guard)
-        shown = dict(modes or {})
+        shown = {} if modes is None else dict(entries(modes, "modes"))
         for name in shown:
             guard.registry.spec(name)
         for each in (mode, *shown.values()):
             choice(each, "mode", MODES)
-        self._timeout = timeout
+        self._timeout = seconds(timeout, "timeout", zero=False)
         self._asks = flag(asks, "asks")
         made = [self._tool(spec, shown.get(spec.name, mode)) for spec in guard.registry]
         if any(each.name == EXPAND for each in made):
@@ -139,7 +139,9 @@ class GuardedTools:
     ) -> Frame:
         left, why = parted(spec, arguments)
         guard, who, key = self.guard, context.principal, context.key
-        known = await guard.repeated(key, who, spec.name, left, mode, task=context.task_id)
+        known = await guard.repeated(
+            key, who, spec.name, left, mode, task=context.task_id, timeout=self._timeout
+        )
         if known is not None:
             return known
         request = asked(
@@ -165,8 +167,9 @@ class GuardedTools:
                 arguments.get("limit"),
             )
             frame = await self.guard.expand(
-                arguments["handle"], context.principal, query, task=context.task_id
-            )
+                arguments["handle"], context.principal, query, task=context.task_id,
+                timeout=self._timeout,
+            )  # fmt: skip
         except GuardError as error:
             raise ToolError(error.message, error.code) from error
         except InvalidValue as error:

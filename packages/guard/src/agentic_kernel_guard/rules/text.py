@@ -81,6 +81,10 @@ def nodes(text: str, form: Form) -> Node:
     Raises:
         RuleError: It does not parse, is too large or too deep, or uses a refused part of YAML.
     """
+    if not isinstance(text, str):
+        raise RuleError(f"must be a text, not {type(text).__name__}")
+    if form not in ("yaml", "toml"):
+        raise RuleError(f"has no form {shown(form)}; use yaml or toml")
     try:
         size = len(text.encode())
     except UnicodeEncodeError:

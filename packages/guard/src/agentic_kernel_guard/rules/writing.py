@@ -14,6 +14,7 @@ from .predicate import compiled, predicate
 from .rule import Approval, Globs, Limit, Rule, Window
 from .ruleset import RuleSet
 from .text import Form, Node, RuleError, nodes
+from .visible import alike, name_fault
 
 MAX_RULES: Final = 10_000
 """The most rules of one file."""
@@ -173,9 +174,22 @@ def _approval(node: Node) -> Approval:
     said = _fields(node, "approval", optional=("approvers", "timeout_seconds"))
     if not said:
         raise node.wrong("approval is empty; remove it, or name approvers or a timeout")
-    approvers = tuple(map(_text, _list(said["approvers"]))) if "approvers" in said else ()
+    approvers = tuple(map(_person, _list(said["approvers"]))) if "approvers" in said else ()
+    for index, name in enumerate(approvers):
+        for other in approvers[:index]:
+            if alike(name, other):
+                raise said["approvers"].wrong(
+                    f"{shown(other)} and {shown(name)} look alike; keep one"
+                )
     timeout = _seconds(said["timeout_seconds"]) if "timeout_seconds" in said else None
     return Approval(approvers, timeout)
+
+
+def _person(node: Node) -> str:
+    fault = name_fault(node.value)
+    if fault:
+        raise node.wrong(f"the approver {shown(node.value)} {fault}")
+    return str(node.value)
 
 
 def _fields(

@@ -8,7 +8,7 @@ from dataclasses import replace
 import msgspec
 
 from ..trace.chain import START, Link, linked
-from .port import ApprovalRequest, Begin, Begun, Kept, Seen
+from .port import ApprovalRequest, Begin, Begun, Kept, Seen, long_over
 
 
 class MemoryGuardStore:
@@ -140,22 +140,23 @@ class MemoryGuardStore:
 
     async def prune(self, now: int, before: int = 0) -> None:
         """Remove handles, marks, counted calls and requests whose time is over; earlier actions."""
-        self._requests = {each.id: each for each in self._requests.values() if now < each.until}
+        over = long_over(now, before)
+        self._requests = {each.id: each for each in self._requests.values() if over < each.until}
         self._actions = {
             name: each
             for name, each in self._actions.items()
             if each[2] >= before or name in self._requests
         }
         for counter, (at, span) in list(self._counted.items()):
-            left = [each for each in at if each > now - span]
+            left = [each for each in at if each > over - span]
             self._counted[counter] = left, span
             if not left:
                 del self._counted[counter]
         self._kept = {each.handle: each for each in self._kept.values() if now < each.until}
-        self._revoked = {token: until for token, until in self._revoked.items() if now < until}
-        self._spent = {token: mark for token, mark in self._spent.items() if now < mark[1]}
+        self._revoked = {token: until for token, until in self._revoked.items() if over < until}
+        self._spent = {token: mark for token, mark in self._spent.items() if over < mark[1]}
         for run, seen in list(self._seen.items()):
-            self._seen[run] = [each for each in seen if now < each[1].until]
+            self._seen[run] = [each for each in seen if over < each[1].until]
             if not self._seen[run]:
                 del self._seen[run]
 

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Final, Literal, Protocol
+
+from agentic_kernel import InvalidValue
+from agentic_kernel_engine.edges import whole
 
 from ..errors import GuardError
 from ..trace.chain import Link
 
 # Times are milliseconds since 1970.
+SKEW: Final = 24 * 3_600_000
+"""The most milliseconds by which the clocks of two guards may differ. Marks stay so much longer."""
+EARLIEST: Final = 10**12
+"""The earliest time that `GuardStore.prune` takes, in 2001; seconds are far below it."""
+LATEST: Final = 10**13
+"""The latest one, in 2286; microseconds are far above it."""
 
 
 class StoreFailed(GuardError):
@@ -172,14 +181,37 @@ class GuardStore(Protocol):
     async def prune(self, now: int, before: int = 0) -> None:
         """Remove handles, marks, counted calls and requests whose time is over. The chain stays.
 
+        Marks, counted calls and requests stay for a day more (`SKEW`), because a guard whose clock
+        is behind would take a token that was revoked or spent.
+
         Args:
             now: The time, in milliseconds since 1970.
             before: Recorded actions that were begun before this time are removed, too, but for
                 those whose request for approval still holds. A call with the key of a removed
-                action is a new action.
+                action is a new action. Milliseconds, too; 0 for none.
+
+        Raises:
+            InvalidValue: A time is in another unit than milliseconds; nothing is removed.
         """
         ...
 
     async def close(self) -> None:
         """Close it. Closing twice does nothing more."""
         ...
+
+
+def long_over(now: int, before: int) -> int:
+    """The time up to which marks have ended for every guard, whose clock may be behind.
+
+    Raises:
+        InvalidValue: A time is in another unit than milliseconds since 1970.
+    """
+    for name, at in (("now", now), ("before", before)):
+        if name == "now" or at != 0:
+            try:
+                whole(at, name, EARLIEST, LATEST)
+            except InvalidValue as error:
+                raise InvalidValue(
+                    name, f"{error.reason}, in milliseconds since 1970, as int(time.time() * 1000)"
+                ) from None
+    return now - SKEW

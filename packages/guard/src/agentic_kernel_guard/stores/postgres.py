@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 from agentic_kernel import InvalidValue
+from agentic_kernel_engine.edges import seconds, text
 
 from .port import StoreFailed
 from .sql import Run, SQLGuardStore
@@ -33,16 +34,19 @@ class PostgresGuardStore(SQLGuardStore):
             that is not answered a second later fails, also if the server itself is stopped.
 
     Raises:
-        InvalidValue: The schema's name is not 1 to 63 small letters, digits and underlines.
+        InvalidValue: The URL is no text, the schema's name is not 1 to 63 small letters, digits and
+            underlines, or the timeout is not a time above 0.
         StoreFailed: The extra ``postgres`` is not installed. At the first call: the server cannot
-            be reached, or refuses.
+            be reached, or refuses, or a newer version made the tables.
     """
 
     ACTION = "split_part(body, '\"', 4)"
 
     def __init__(self, place: str, *, schema: str = "guard", timeout: float = 30.0) -> None:
-        if not re.fullmatch(r"[a-z_][a-z0-9_]{0,62}", schema):
+        text(place, "place", empty=False)
+        if not isinstance(schema, str) or not re.fullmatch(r"[a-z_][a-z0-9_]{0,62}", schema):
             raise InvalidValue("schema", "use 1 to 63 small letters, digits and underlines")
+        seconds(timeout, "timeout", zero=False)
         self._psycopg = _psycopg()
         self._url, self._schema, self._timeout = place, schema, timeout
         self._open: Connection[Any] | None = None
@@ -103,12 +107,28 @@ class PostgresGuardStore(SQLGuardStore):
                 lock = f"guard {self._schema}"
                 connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 4))", [lock])
                 connection.execute(f"CREATE SCHEMA IF NOT EXISTS {self._schema}".encode())
-                for table in self.tables():
-                    connection.execute(table.encode())
+                self._prepare(lambda sql, *values: _rows(connection, sql, values))
         except BaseException:
             connection.close()
             raise
         return connection
+
+    def _prepare(self, run: Run) -> None:
+        """Make the tables, or bring those of an older version to this one."""
+        known = "SELECT column_name FROM information_schema.columns WHERE table_schema = ? "
+        known += "AND table_name = ?"
+
+        def columns(table: str) -> set[str]:
+            return {name for (name,) in run(known, self._schema, table)}
+
+        version = 1 if columns("guard_chain") else 0
+        run("CREATE TABLE IF NOT EXISTS guard_version (version BIGINT NOT NULL)")
+        for (written,) in run("SELECT version FROM guard_version"):
+            version = max(version, written)
+        self.prepare(run, version, columns)
+        if version < self.VERSION:
+            run("DELETE FROM guard_version")
+            run("INSERT INTO guard_version (version) VALUES (?)", self.VERSION)
 
     def _connected(self) -> Connection[Any]:
         """A connection. The errors of the driver repeat what they cannot read of a URL."""

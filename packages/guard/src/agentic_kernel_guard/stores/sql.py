@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from typing import Any, ClassVar, Final, TypeVar
 
 from ..trace.chain import START, Link, linked
-from .port import ApprovalRequest, Begin, Begun, Kept, Seen, StoreFailed
+from .port import ApprovalRequest, Begin, Begun, Kept, Seen, StoreFailed, long_over
 
 FIRST: Final = '{"action":"'
 """What each entry begins with: names are in the order of the alphabet."""
@@ -18,6 +18,8 @@ T = TypeVar("T")
 Run = Callable[..., list[tuple[Any, ...]]]
 """Runs a statement with ``?`` for its values, and returns its rows."""
 
+VERSION: Final = 2
+"""The version of the tables. A store of an older one is brought to it; a newer one is refused."""
 TABLES: Final = (
     "CREATE TABLE IF NOT EXISTS guard_chain "
     "(seq BIGINT PRIMARY KEY, body TEXT NOT NULL, hash TEXT NOT NULL)",
@@ -43,11 +45,9 @@ _OPEN: Final = (
     "(SELECT 1 FROM guard_actions WHERE guard_actions.id = guard_requests.id)"
 )
 """Of a request that is open at a time."""
-_TIMED: Final = (
-    *("guard_kept", "guard_revoked", "guard_spent", "guard_counted", "guard_seen"),
-    "guard_requests",
-)
-"""The tables whose rows are over at a time."""
+_MARKS: Final = ("guard_revoked", "guard_spent", "guard_counted", "guard_seen", "guard_requests")
+"""The tables whose rows are over at a time, and must not be missed by a clock that is behind."""
+_COUNTED: Final = 31 * 24 * 3_600_000
 
 
 class SQLGuardStore(ABC):
@@ -77,6 +77,29 @@ class SQLGuardStore(ABC):
         """The statements that make the tables."""
         index = f"CREATE INDEX IF NOT EXISTS guard_chain_of ON guard_chain (({cls.ACTION}), seq)"
         return *TABLES, index
+
+    VERSION: ClassVar[int] = VERSION
+
+    def prepare(self, run: Run, version: int, columns: Callable[[str], Collection[str]]) -> None:
+        """Make the tables; bring those of an older version to this one.
+
+        Args:
+            run: In a transaction that no other writer overlaps.
+            version: Of the tables that are there, 0 if there are none.
+            columns: The columns of a table.
+
+        Raises:
+            StoreFailed: A newer version made the tables.
+        """
+        if version > self.VERSION:
+            raise StoreFailed(
+                f"{self._place}: has version {version}, and this release reads up to "
+                f"{self.VERSION}; upgrade agentic-kernel-guard"
+            )
+        if 0 < version < self.VERSION:
+            _upgrade(run, columns)
+        for table in self.tables():
+            run(table)
 
     @abstractmethod
     def shut(self) -> None:
@@ -273,9 +296,12 @@ class SQLGuardStore(ABC):
     async def prune(self, now: int, before: int = 0) -> None:
         """Remove handles, marks, counted calls and requests whose time is over; earlier actions."""
 
+        over = long_over(now, before)
+
         def step(run: Run) -> None:
-            for table in _TIMED:
-                run(f"DELETE FROM {table} WHERE until <= ?", now)
+            run("DELETE FROM guard_kept WHERE until <= ?", now)
+            for table in _MARKS:
+                run(f"DELETE FROM {table} WHERE until <= ?", over)
             run(
                 "DELETE FROM guard_actions WHERE at < ? "
                 "AND id NOT IN (SELECT id FROM guard_requests)",
@@ -328,6 +354,26 @@ class SQLGuardStore(ABC):
                 f"{self._place}: no answer within {self.bound():g} seconds; check the store, "
                 "and try again"
             ) from None
+
+
+def _upgrade(run: Run, columns: Callable[[str], Collection[str]]) -> None:
+    """Bring the tables of version 1 to version 2. Each entry and its hash stay as they are.
+
+    Version 1 was written by several unreleased states of this package; so the columns say what is
+    there.
+    """
+    if "action" in columns("guard_chain"):
+        # No column that the hash does not cover is kept.
+        run("ALTER TABLE guard_chain RENAME TO guard_chain_1")
+        run(TABLES[0])
+        run("INSERT INTO guard_chain SELECT seq, body, hash FROM guard_chain_1")
+        run("DROP TABLE guard_chain_1")
+    if "at" not in columns("guard_actions"):
+        run("ALTER TABLE guard_actions ADD COLUMN at BIGINT NOT NULL DEFAULT 0")
+    if "until" not in columns("guard_counted"):
+        run("ALTER TABLE guard_counted ADD COLUMN until BIGINT NOT NULL DEFAULT 0")
+        # The time of the limit was not kept, so a call counts for the longest that is usual.
+        run(f"UPDATE guard_counted SET until = at + {_COUNTED}")
 
 
 def _count(run: Run, counter: str, since: int) -> int:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from agentic_kernel import InvalidValue
+from agentic_kernel_engine.edges import instance, several
 
 SHORTEST: Final = 32
 """The fewest bytes of a key."""
@@ -49,6 +50,10 @@ class Keyring:
     """
 
     def __init__(self, keys: Sequence[Key]) -> None:
+        keys = [
+            instance(each, f"keys[{index}]", Key)
+            for index, each in enumerate(several(keys, "keys", "keys"))
+        ]
         if not 1 <= len(keys) <= MOST_KEYS:
             raise InvalidValue("keys", f"has {len(keys)} keys; give 1 to {MOST_KEYS}")
         self._keys: Final = {key.id: key.secret for key in keys}
@@ -66,7 +71,7 @@ class Keyring:
             InvalidValue: A line has another form, or a key is refused. The message has no secret.
         """
         keys = []
-        for number, line in enumerate(text.splitlines(), 1):
+        for number, line in enumerate(instance(text, "keys", str).splitlines(), 1):
             if not line.strip():
                 continue
             name, _, secret = line.strip().partition(":")
@@ -81,5 +86,6 @@ class Keyring:
 
     def mac(self, key: str, message: bytes) -> bytes | None:
         """HMAC-SHA256 of a message by the key with this id; None if there is no such key."""
-        secret = self._keys.get(key)
+        secret = self._keys.get(instance(key, "key", str))
+        instance(message, "message", bytes)
         return None if secret is None else hmac.digest(secret, message, hashlib.sha256)

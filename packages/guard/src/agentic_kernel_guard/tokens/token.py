@@ -13,6 +13,8 @@ from typing import Final
 
 import msgspec
 
+from agentic_kernel_engine.edges import instance, whole
+
 from ..canonical import canonical
 from ..errors import GuardError
 from .claims import Claims
@@ -60,6 +62,8 @@ def opened(token: object, keys: Keyring, now: int) -> Claims:
     Raises:
         TokenRefused: It does not hold; whose it is and what it grants was not looked at.
     """
+    instance(keys, "keys", Keyring)
+    whole(now, "now", 0)
     if not isinstance(token, str) or len(token) > LONGEST or not token.isascii():
         raise TokenRefused("malformed", f"a token is a text of up to {LONGEST:,} ASCII characters")
     signed, _, given = token.encode().rpartition(b".")

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
+
+from agentic_kernel import InvalidValue
+from agentic_kernel_engine.edges import came, instance, text, whole
 
 from ..canonical import canonical
 from ..errors import GuardError
@@ -70,8 +73,8 @@ class Head(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """
         try:
             return msgspec.convert(data, cls)
-        except msgspec.ValidationError as error:
-            raise Broken(f"it is no head: {error}") from None
+        except (msgspec.ValidationError, UnicodeEncodeError) as error:
+            raise Broken(f"it is no head: {str(error)[:500]}") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +95,15 @@ def linked(before: str, seq: int, body: str) -> Link:
 
 
 def signed(seq: int, last: str, at: int, keys: Keyring) -> Head:
-    """The signed head of a chain."""
-    mac = keys.mac(keys.signing, _HEAD + _said(seq, last, at))
+    """The signed head of a chain.
+
+    Raises:
+        InvalidValue: An argument is of another type.
+    """
+    whole(seq, "seq", 0)
+    whole(at, "at", 0)
+    text(last, "last")
+    mac = instance(keys, "keys", Keyring).mac(keys.signing, _HEAD + _said(seq, last, at))
     assert mac is not None, "a keyring has its signing key"
     return Head(seq, last, at, keys.signing, mac.hex())
 
@@ -105,7 +115,10 @@ def verify(links: Iterable[Link], head: Head | None = None, keys: Keyring | None
         Broken: An entry was changed, is missing or stands in another place; or the head is forged,
             or the chain ends before it, or has another entry there.
     """
+    if keys is not None:
+        instance(keys, "keys", Keyring)
     if head is not None:
+        instance(head, "head", Head)
         mac = keys.mac(head.key, _HEAD + _said(head.seq, head.hash, head.at)) if keys else None
         if mac is None or not hmac.compare_digest(
             mac.hex(), head.mac.encode().decode("ascii", "replace")
@@ -113,7 +126,7 @@ def verify(links: Iterable[Link], head: Head | None = None, keys: Keyring | None
             raise Broken("no key that was given signed the head; use the keyring that signed it")
     last, count = START, 0
     held = head is None or head.seq == 0
-    for link in links:
+    for link in read(links):
         count += 1
         expected = linked(last, count, link.body)
         if (link.seq, link.hash) != (count, expected.hash):
@@ -130,7 +143,7 @@ def verify(links: Iterable[Link], head: Head | None = None, keys: Keyring | None
 
 def export(links: Iterable[Link]) -> Iterable[str]:
     """The lines of an exported chain, each with its line break."""
-    for link in links:
+    for link in read(links):
         yield msgspec.json.encode(link).decode() + "\n"
 
 
@@ -140,7 +153,7 @@ def check_export(text: str, head: Head | None = None, keys: Keyring | None = Non
     Raises:
         Broken: As `verify`; or a line but the last does not parse.
     """
-    *lines, tail = text.split("\n")
+    *lines, tail = instance(text, "text", str).split("\n")
     links = []
     for number, line in enumerate(lines, 1):
         try:
@@ -153,6 +166,18 @@ def check_export(text: str, head: Head | None = None, keys: Keyring | None = Non
             raise Broken(f"line {number:,} of the export does not parse") from None
     found = verify(links, head, keys)
     return Checked(found.entries, found.last, len(tail))
+
+
+def read(links: Iterable[Link]) -> Iterator[Link]:
+    """The entries, each checked to be one.
+
+    Raises:
+        InvalidValue: One is none.
+    """
+    if not isinstance(links, Iterable):
+        raise InvalidValue("links", f"is {came(links)}; give the entries of a chain")
+    for link in links:
+        yield instance(link, "links", Link)
 
 
 def _said(seq: int, last: str, at: int) -> bytes:

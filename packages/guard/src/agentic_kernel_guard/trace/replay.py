@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from agentic_kernel_engine.edges import instance
+
 from ..rules import Asked, RuleSet
-from .chain import Link
+from .chain import Link, read
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +41,8 @@ def replayed(links: Iterable[Link], rules: RuleSet) -> Iterator[Replayed]:
 
     An entry without a decision, or of a grant for a pattern, is no request.
     """
-    for link in links:
+    instance(rules, "rules", RuleSet)
+    for link in read(links):
         entry = link.entry
         if "effect" not in entry:
             continue

@@ -18,6 +18,7 @@ from mcp.server.transport_security import TransportSecuritySettings
 from agentic_kernel import InvalidValue
 from agentic_kernel_engine.edges import whole
 
+from ..parts import Parts, TooManyParts
 from .server import ToolServer
 
 PATH: Final = "/mcp"
@@ -29,6 +30,8 @@ MOST_REQUESTS: Final = 512
 """The most requests at once, those that only listen included."""
 IDLE: Final = 30 * 60.0
 """Seconds after which a session without a request ends."""
+SLOWEST: Final = 30.0
+"""Seconds in which the head of a request must come, and again its body."""
 SHORTEST: Final = 32
 """The fewest characters of a credential."""
 _LEAVING: Final = 3
@@ -113,6 +116,7 @@ async def serve_http(server: ToolServer, listener: Listener) -> AsyncIterator[st
             max_sessions=MOST_SESSIONS,
             transport_security=listener.security(port),
         )
+        app = _Small(app)
         if listener.credential:
             app = _Credential(app, listener.credential)
         config = uvicorn.Config(
@@ -139,10 +143,26 @@ class _Uvicorn(uvicorn.Server):
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
         self._begun = asyncio.Event()
+        self._idle: dict[Any, float] = {}
+        """The connections without a request, and since when."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
+
+    async def on_tick(self, counter: int) -> bool:
+        """Close the connections on which no request came in time; else they take all places."""
+        now = asyncio.get_running_loop().time()
+        idle = {
+            each
+            for each in self.server_state.connections
+            if (cycle := getattr(each, "cycle", None)) is None or cycle.response_complete
+        }
+        self._idle = {each: self._idle.get(each, now) for each in idle}
+        for each, since in self._idle.items():
+            if now - since > SLOWEST and each.transport is not None:
+                each.transport.close()
+        return await super().on_tick(counter)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -157,6 +177,42 @@ class _Uvicorn(uvicorn.Server):
             begun.cancel()
         if not self.started:
             raise OSError("the server did not start; its log says why")
+
+
+class _Small:
+    """Refuses a request whose message has more parts than are read, or does not come in time."""
+
+    def __init__(self, app: Any) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        parts, held, length, refused = Parts(), list[Any](), 0, 0
+        try:
+            async with asyncio.timeout(SLOWEST):
+                while scope["method"] == "POST" and length <= MAX_BODY:
+                    message = await receive()
+                    held.append(message)
+                    length += len(message.get("body", b""))
+                    parts.feed(message.get("body", b""))
+                    if not message.get("more_body", False):
+                        break
+        except TooManyParts:
+            refused = 413
+        except TimeoutError:
+            refused = 408
+        if refused:
+            headers = [(b"content-length", b"0"), (b"connection", b"close")]
+            await send({"type": "http.response.start", "status": refused, "headers": headers})
+            await send({"type": "http.response.body"})
+            return
+
+        async def rest() -> Any:
+            return held.pop(0) if held else await receive()
+
+        await self._app(scope, rest, send)
 
 
 class _Credential:

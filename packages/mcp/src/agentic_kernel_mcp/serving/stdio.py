@@ -15,6 +15,7 @@ import anyio
 from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
+from ..parts import Parts, TooManyParts
 from .server import ToolServer
 
 MAX_LINE: Final = 4 * 1024 * 1024
@@ -85,8 +86,9 @@ async def _read(lines: _Lines, incoming: Any) -> None:
                 continue
             message: Any
             try:
+                Parts().feed(line)
                 message = SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
-            except ValueError as error:
+            except (ValueError, TooManyParts) as error:
                 message = error
             try:
                 await incoming.send(message)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urljoin, urlsplit
 
 from agentic_kernel import InvalidValue
-from agentic_kernel_engine.edges import entries, function, instance, names, several, whole
+from agentic_kernel_engine.edges import entries, function, instance, names, several, text, whole
 
 from ...errors import GuardError
 from ...firewall.raw import RawResult
@@ -103,8 +103,8 @@ class HTTPDriver:
         tls: ssl.SSLContext | None = None,
     ) -> None:
         httpx = self._httpx = _httpx()
-        self.name: Final = name
-        self.source: Final = source or name
+        self.name: Final = text(name, "name", empty=False)
+        self.source: Final = text(source, "source") or name
         self._hosts = frozenset(_listed(each, "hosts") for each in names(hosts, "hosts"))
         self._local = frozenset(_listed(each, "loopback") for each in names(loopback, "loopback"))
         for host, _ in self._hosts:

@@ -11,7 +11,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from agentic_kernel import InvalidValue
-from agentic_kernel_engine.edges import names
+from agentic_kernel_engine.edges import instance, names
 
 from . import folding
 from .assignments import assignments
@@ -68,7 +68,7 @@ class Redactor:
     """
 
     def __init__(self, fields: Iterable[str] = SECRET_FIELDS, *, shows: Iterable[str] = ()) -> None:
-        self._fields = frozenset(map(folding.name, fields))
+        self._fields = frozenset(map(folding.name, names(fields, "fields")))
         self._shows = names(shows, "shows")
         for kind in self._shows - PERSONAL:
             raise InvalidValue(
@@ -80,14 +80,14 @@ class Redactor:
 
     def hiding(self, fields: Iterable[str]) -> Redactor:
         """A redactor that also replaces the values of these fields."""
-        more = frozenset(map(folding.name, fields)) - self._fields
+        more = frozenset(map(folding.name, names(fields, "fields"))) - self._fields
         if not more:
             return self
         return Redactor(self._fields | more, shows=self._shows)
 
     def hides(self, field: str) -> bool:
         """True if the values of a field are replaced."""
-        known = self._hides.get(field)
+        known = self._hides.get(instance(field, "field", str))
         if known is None:
             # A name that was taken has a number from `free`, and is the field's name all the same.
             known = len(field) > LONGEST_NAME or any(
@@ -113,7 +113,7 @@ class Redactor:
 
         A text that is JSON, or has a line of JSON, is looked at as the value that it stands for.
         """
-        return self._text(text, 0, 0)
+        return self._text(instance(text, "text", str), 0, 0)
 
     def value(self, value: Any) -> tuple[Any, int]:
         """The value without them, and how many parts were replaced.

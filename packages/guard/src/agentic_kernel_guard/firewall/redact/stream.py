@@ -6,6 +6,9 @@ import re
 from collections.abc import Container, Sequence
 from typing import Final
 
+from agentic_kernel import InvalidValue
+from agentic_kernel_engine.edges import came, instance
+
 from .finding import Span, spans
 
 HOLD: Final = 512
@@ -29,6 +32,8 @@ class RedactorStream:
     """
 
     def __init__(self, shows: Container[str] = ()) -> None:
+        if isinstance(shows, (str, bytes)) or not isinstance(shows, Container):
+            raise InvalidValue("shows", f"is {came(shows)}; give a set of kinds")
         self._shows = shows
         self._before = ""
         self._held = ""
@@ -38,7 +43,7 @@ class RedactorStream:
 
     def feed(self, chunk: str) -> tuple[str, int]:
         """The next part of the redacted text, and how many parts were replaced in it."""
-        self._held += chunk
+        self._held += instance(chunk, "chunk", str)
         if len(self._held) < self._next:
             return "", 0
         said, count = self._advance(end=False)

@@ -1,0 +1,54 @@
+"""Isolation: a call of drivers in an asyncio task of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, TypeVar
+
+GRACE: Final = 5.0
+"""Seconds that a call may take to end after its time, or after it was cancelled."""
+_LEFT: Final = set[asyncio.Task[Any]]()
+"""Holds the calls that were cancelled, until they end."""
+T = TypeVar("T")
+
+
+async def isolated(
+    work: Callable[[], Awaitable[T]], timeout: float
+) -> tuple[T | BaseException, asyncio.CancelledError | None]:
+    """What a call returns or raises; and the cancellation of its caller, if there was one.
+
+    A driver that cancels its own asyncio task does not cancel the caller. If the caller is
+    cancelled, so is the call; what it still says counts, because it may have had its effect. A call
+    that does not end within `GRACE` after that, or after its time, is left behind.
+
+    Raises:
+        CancelledError: The caller was cancelled a second time.
+    """
+    begun, cancelled = asyncio.Event(), None
+
+    async def outcome() -> T | BaseException:
+        begun.set()
+        try:
+            return await work()
+        except BaseException as error:
+            return error
+
+    task = asyncio.create_task(outcome())
+    try:
+        try:
+            await asyncio.wait([task], timeout=timeout + GRACE)
+        except asyncio.CancelledError as error:
+            cancelled = error
+        await begun.wait()  # Only a call that has begun can say what it did.
+        if not task.done():
+            task.cancel()
+            await asyncio.wait([task], timeout=GRACE)
+    finally:
+        if not task.done():
+            task.cancel()
+            _LEFT.add(task)
+            task.add_done_callback(_LEFT.discard)
+    if not task.done():
+        return TimeoutError("the driver did not end after it was cancelled"), cancelled
+    return asyncio.CancelledError() if task.cancelled() else task.result(), cancelled
