@@ -91,8 +91,11 @@ class Scout:
             return
         loop = asyncio.get_running_loop()
 
+        parts = self._parts
+
         def tell(task_id: str) -> None:
-            if not loop.is_closed():
+            # A Task that runs here is no news for the scout.
+            if task_id not in parts.runs and task_id not in parts.jobs and not loop.is_closed():
                 loop.call_soon_threadsafe(self._heard.set)
 
         self._deaf = store.listen(tell)  # type: ignore[attr-defined]

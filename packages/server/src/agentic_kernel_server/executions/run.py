@@ -18,6 +18,7 @@ from agentic_kernel_engine import (
     Cleaning,
     Event,
     Job,
+    Principal,
     Reading,
     RunEnded,
     StoreError,
@@ -122,7 +123,9 @@ class ExecutionRun:
         self.box: Mailbox[Request] = Mailbox(job.nudge)
         self.state = self._first() if job.state is None else from_plain(job.state)
         self._past = Past()
-        self._following = Following(parts, job.task, self.box)
+        self._following = Following(
+            parts, job.task, Principal(job.terms.name, job.terms.tenant), self.box
+        )
         self._over: asyncio.Future[None] | None = None
         self.stream: Consumer | None = None
         """The stream whose reader knows of the session."""

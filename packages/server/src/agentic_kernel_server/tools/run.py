@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from agentic_kernel import KernelError
+from agentic_kernel import KernelError, TaskStatus
 from agentic_kernel_engine import (
     Event,
     Job,
@@ -27,7 +27,8 @@ from ..agents.consumers import Key
 from ..errors import Refused
 from ..executions.encoding import input_of
 from ..executions.events import REPLIED
-from ..executions.requests import Reply
+from ..executions.following import end_of, moved_by
+from ..executions.requests import ChildEnded, ChildMoved, Reply
 from ..executions.taking import take
 from ..identity import shown
 from ..mailbox import Letter, Mailbox
@@ -106,6 +107,8 @@ class ToolRun:
         self._deadline = float(self._asked["deadline"])
         self.box: Mailbox[JobRequest] = Mailbox(job.nudge)
         self.state = JobState() if job.state is None else msgspec.convert(job.state, JobState)
+        self._last: Letter[JobRequest] | None = None
+        """The request that ended the step."""
 
     @property
     def key(self) -> Key | None:
@@ -132,6 +135,7 @@ class ToolRun:
                 self.box.put(RunnerLost(key.consumer))
             else:
                 runners.expect(key)
+        concluding = False
         try:
             while True:
                 await self._turn()
@@ -141,6 +145,8 @@ class ToolRun:
                 self._parts.start(_resumed(self._parts, self._id))
             raise
         except Ended as ended:
+            concluding = True
+            self._parts.start(self._conclude(ended))
             if ended.code:
                 raise TaskFailed(ended.code, ended.error) from None
             return ended.result
@@ -148,6 +154,8 @@ class ToolRun:
             if jobs.get(self._id) is self:
                 del jobs[self._id]
             self.box.close()
+            if not concluding:
+                self._tell(None)
 
     async def _turn(self) -> None:
         now = self._parts.now()
@@ -243,7 +251,7 @@ class ToolRun:
         except Ended:
             if asked:
                 self._job.emit(_replied(asked, Reply.ok(accepted=True)))
-            self._parts.start(self._answer_at_end(letter))
+            self._last = letter
             raise
         except StoreError as fault:
             if letter.reply is None:
@@ -255,13 +263,31 @@ class ToolRun:
         else:
             letter.answer(reply)
 
-    async def _answer_at_end(self, letter: Letter[JobRequest]) -> None:
+    async def _conclude(self, ended: Ended) -> None:
+        """Answer the last request, and tell the execution, after the end is stored."""
+        letter = self._last
         try:
-            await self._parts.tools.wait(self._id)
+            task = await self._parts.tools.wait(self._id)
         except KernelError as fault:
-            letter.answer(Reply.refusal(Refused("SERVICE_UNAVAILABLE", str(fault))))
-        else:
+            self._tell(None)
+            if letter is not None:
+                letter.answer(Reply.refusal(Refused("SERVICE_UNAVAILABLE", str(fault))))
+            return
+        self._tell(end_of(task))
+        if letter is None:
+            return
+        wanted = TaskStatus.FAILURE if ended.code else TaskStatus.SUCCESS
+        if task.status is wanted:
             letter.answer(Reply.ok(accepted=True))
+        else:
+            why = f"step {self._id!r} ended as {task.status.value} before"
+            letter.answer(Reply.refusal(Refused("CONFLICT", why)))
+
+    def _tell(self, news: ChildMoved | ChildEnded | None) -> None:
+        """Tell the run of the execution, if it is here."""
+        follower = self._parts.followers.get(self._id)
+        if follower is not None:
+            follower(news)
 
     async def _do(self, request: JobRequest, consumed: Collection[int], asked: str) -> Reply:
         attempt = self.state.attempt
@@ -346,6 +372,10 @@ class ToolRun:
         plain = msgspec.to_builtins(state)
         await self._job.commit(plain, list(events), consumed=consumed, progress=progress)
         self.state = state
+        for event in events:
+            moved = moved_by(self._id, event.type, event.data)
+            if moved is not None:
+                self._tell(moved)
 
 
 async def _resumed(parts: Parts, task_id: str) -> None:
