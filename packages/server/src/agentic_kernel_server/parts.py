@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .executions.requests import ChildEnded, ChildMoved
     from .executions.run import ExecutionRun
     from .executions.vigil import Vigil
+    from .forwarding import Forwarder
     from .runners.offers import Runners
     from .tools.run import ToolRun
 
@@ -38,6 +39,7 @@ class Parts:
         jobs: The remote steps that run in this process.
         followers: The runs here of executions that wait for a remote step, by its id; each is told
             of the moves of a step that runs here, and None when the step is let go.
+        forwarder: The ways to the other processes of the server.
         vigils: The paused executions whose consumer is here.
         draining: True after the server began to stop.
     """
@@ -47,6 +49,7 @@ class Parts:
     control: Host
     agents: Consumers
     runners: Runners
+    forwarder: Forwarder
 
     def __init__(self, store: Store, settings: Settings, decide: Decide, measure: Measure) -> None:
         self.store = store

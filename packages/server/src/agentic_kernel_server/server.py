@@ -27,6 +27,8 @@ from .executions.encoding import KIND, TOOL_KIND
 from .executions.requests import AgentLost
 from .executions.run import Executions
 from .executions.taking import take
+from .forwarding import Forwarder
+from .forwarding.addresses import KIND as PROCESS_KIND
 from .parts import Parts
 from .ports import Bounds, Decide, Measure, Silent, Unbounded, deny_all
 from .routes import ROUTES, Operation
@@ -90,7 +92,8 @@ class Server:
         )  # fmt: skip
         parts.executions = host(Executions(parts), runtime_kinds={KIND}, claims=False)
         parts.tools = host(ToolCalls(parts), runtime_kinds={TOOL_KIND}, claims=False)
-        parts.control = host(Registrations(parts), runtime_kinds={RUNNER_KIND})
+        parts.control = host(Registrations(parts), runtime_kinds={RUNNER_KIND, PROCESS_KIND})
+        parts.forwarder = Forwarder(parts)
         self._entered = False
         self._stopping = False
         self.app = Starlette(
@@ -117,6 +120,8 @@ class Server:
         parts = self.parts
         for host in (parts.executions, parts.tools, parts.control):
             await host.__aenter__()
+        if self.settings.forwards:
+            await parts.forwarder.open()
         parts.start(self._scout.keep())
         self._entered = True
         for name, read in (
@@ -136,6 +141,7 @@ class Server:
     ) -> None:
         await self.drain(timeout=5.0)
         parts = self.parts
+        await parts.forwarder.close()
         for host in (parts.executions, parts.tools, parts.control):
             await host.close()
         await parts.stop()

@@ -31,6 +31,7 @@ from agentic_kernel_engine.faults import said
 from ..agents.consumers import Consumer
 from ..errors import Refused
 from ..executions.encoding import input_of, text_of
+from ..forwarding import addresses
 from ..identity import shown
 from ..parts import Parts
 
@@ -47,7 +48,7 @@ MOST_TOOLS: Final = 1_000
 
 
 class Registrations(Substrate):
-    """The substrate of the registrations of runners.
+    """The substrate of the registrations of runners and of processes.
 
     Args:
         parts: What the server shares.
@@ -58,6 +59,8 @@ class Registrations(Substrate):
 
     async def execute(self, job: Job) -> Any:
         """Live as long as the stream, or as long as the runner has a stream."""
+        if job.task.runtime_kind == addresses.KIND:
+            return await addresses.live(job, self._parts.control.name)
         said: Mapping[str, Any] = input_of(job.task)
         if "consumer_id" in said:
             return await self._stream(job, said)

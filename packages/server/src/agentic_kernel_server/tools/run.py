@@ -107,6 +107,8 @@ class ToolRun:
         self._deadline = float(self._asked["deadline"])
         self.box: Mailbox[JobRequest] = Mailbox(job.nudge)
         self.state = JobState() if job.state is None else msgspec.convert(job.state, JobState)
+        self._replies: dict[str, Reply] = {}
+        """The answers of this run to requests that other processes sent, by the request's id."""
         self._last: Letter[JobRequest] | None = None
         """The request that ended the step."""
 
@@ -237,20 +239,26 @@ class ToolRun:
         if request is None:
             await self._store(self.state, consumed=[entry["id"]])
             return
-        await self._carry_out(Letter(request, None), entry["id"], str(entry.get("request", "")))
+        letter: Letter[JobRequest] = Letter(request, id=str(entry.get("request", "")))
+        await self._carry_out(letter, entry["id"])
 
-    async def _carry_out(
-        self, letter: Letter[JobRequest], entry: int | None = None, asked: str = ""
-    ) -> None:
+    async def _carry_out(self, letter: Letter[JobRequest], entry: int | None = None) -> None:
         consumed = () if entry is None else (entry,)
         try:
-            reply = await self._do(letter.request, consumed, asked)
+            answered = self._replies.get(letter.id) if letter.id else None
+            if answered is not None:
+                # It came on the other way, too, because its sender lost this process.
+                if consumed:
+                    await self._store(self.state, consumed=consumed)
+                letter.answer(answered)
+                return
+            reply = await self._do(letter.request, consumed, letter.id)
         except asyncio.CancelledError:
             letter.give_back()
             raise
         except Ended:
-            if asked:
-                self._job.emit(_replied(asked, Reply.ok(accepted=True)))
+            if letter.id:
+                self._job.emit(_replied(letter.id, Reply.ok(accepted=True)))
             self._last = letter
             raise
         except StoreError as fault:
@@ -373,6 +381,10 @@ class ToolRun:
         await self._job.commit(plain, list(events), consumed=consumed, progress=progress)
         self.state = state
         for event in events:
+            if event.type == REPLIED:
+                self._replies[event.data["request"]] = Reply(
+                    event.data["status"], event.data["body"]
+                )
             moved = moved_by(self._id, event.type, event.data)
             if moved is not None:
                 self._tell(moved)
