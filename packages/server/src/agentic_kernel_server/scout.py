@@ -30,6 +30,8 @@ from .tools import jobs
 
 _log = logging.getLogger(__name__)
 _PAGE: Final = 200
+_GAP: Final = 0.002
+"""The least number of seconds between two looks."""
 _OVERDUE: Final = 2.0
 """Seconds after which any process takes a Task whose time is over."""
 _REMEMBERED: Final = 10_000
@@ -46,13 +48,18 @@ class Scout:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._heard = asyncio.Event()
+        self._named: set[str] = set()
+        """The Tasks that the store reported since the last look."""
+        self._searches = True
+        """True if the next look is to search the store, and not only to read these Tasks."""
         self._after: dict[str, str | None] = {}
         self._seen: dict[str, float] = {}
         """When a Task without an owner was first seen, by id."""
         self._deaf: Callable[[], None] | None = None
 
     def hurry(self) -> None:
-        """Look at once."""
+        """Search at once."""
+        self._searches = True
         self._heard.set()
 
     async def keep(self) -> None:
@@ -63,7 +70,11 @@ class Scout:
         try:
             while not parts.draining:
                 try:
-                    await self._look()
+                    if self._searches:
+                        self._searches = False
+                        await self._look()
+                    else:
+                        await self._look_at_named()
                     if parts.now() - pruned >= _PRUNE_EVERY:
                         pruned = parts.now()
                         before = datetime.now(UTC) - timedelta(seconds=parts.settings.retention)
@@ -74,12 +85,13 @@ class Scout:
                     )
                 except Exception as fault:
                     log(_log, fault, "a look of the server failed; it looks again")
+                # News that comes in a burst makes one look after the first.
+                await asyncio.sleep(_GAP)
                 try:
                     async with asyncio.timeout(parts.settings.interval):
                         await self._heard.wait()
-                    await asyncio.sleep(0.002)
                 except TimeoutError:
-                    pass
+                    self._searches = True
                 self._heard.clear()
         finally:
             if self._deaf is not None:
@@ -96,9 +108,25 @@ class Scout:
         def tell(task_id: str) -> None:
             # A Task that runs here is no news for the scout.
             if task_id not in parts.runs and task_id not in parts.jobs and not loop.is_closed():
-                loop.call_soon_threadsafe(self._heard.set)
+                loop.call_soon_threadsafe(self._hear, task_id)
 
         self._deaf = store.listen(tell)  # type: ignore[attr-defined]
+
+    def _hear(self, task_id: str) -> None:
+        if len(self._named) < _PAGE:
+            self._named.add(task_id)
+        else:
+            self._searches = True
+        self._heard.set()
+
+    async def _look_at_named(self) -> None:
+        """Read the Tasks that the store reported: a search may have to pass over many others."""
+        named, self._named = self._named, set()
+        for record in (await self._parts.store.load_many(named)).values():
+            status, due = record.task.status, record.due_at
+            waits = status is TaskStatus.PAUSED and due is not None and due <= datetime.now(UTC)
+            if waits or (status is TaskStatus.RUNNING and record.owner is None):
+                await self.consider(record)
 
     async def _look(self) -> None:
         now = datetime.now(UTC)

@@ -64,10 +64,13 @@ async def send(
             except Left:
                 await asyncio.sleep(0.001)
                 continue
+        reply = await sending.forward(parts.forwarder.owner_of(task_id))
+        if reply is not None:
+            return reply
         record = await load(parts, task_id, tenant)
         if record.task.status.terminal:
             return await sending.answered_before() or ended(record, request)
-        reply = await sending.forward(record)
+        reply = await sending.forward((record.owner, record.version))
         if reply is not None:
             return reply
         key = key_of(record.task, decoded(record.state))
@@ -104,12 +107,15 @@ async def send_job(parts: Parts, task_id: str, tenant: str, request: jobs.Sent) 
             except Left:
                 await asyncio.sleep(0.001)
                 continue
+        reply = await sending.forward(parts.forwarder.owner_of(task_id))
+        if reply is not None:
+            return reply
         record = await load(parts, task_id, tenant, TOOL_KIND)
         if record.task.status.terminal:
             why = f"step {task_id!r} has ended; the report is late"
             late = r.Reply.refusal(Refused("CONFLICT", why))
             return await sending.answered_before() or late
-        reply = await sending.forward(record)
+        reply = await sending.forward((record.owner, record.version))
         if reply is not None:
             return reply
         version = await _leave(parts.control, task_id, jobs.to_decision(request, sending.id))
@@ -148,17 +154,22 @@ class _Sending:
         """The id, if the request may have been carried out already."""
         return "" if self._since is None else self.id
 
-    async def forward(self, record: Record) -> r.Reply | None:
-        """Ask the owner, if it is another process; None if the request goes through the store."""
-        owner = record.owner
+    async def forward(self, known: tuple[str | None, int] | None) -> r.Reply | None:
+        """Ask the owner, if it is another process; None if the request goes through the store.
+
+        Args:
+            known: The owner, and a version of the Task's record; None if neither is known.
+        """
+        owner, version = known or (None, 0)
         if owner is None or owner == self._refused_by or self._since is not None:
             return None
         try:
             reply = await self._parts.forwarder.ask(
-                owner, self._kind, self._task_id, self._tenant, self.id, self._request, self._until
-            )
+                owner, self._kind, self._task_id, self._tenant, self.id, self._request,
+                self._until, version,
+            )  # fmt: skip
         except Lost:
-            self._since = record.version + 1
+            self._since = version + 1
             return None
         if reply is None:
             self._refused_by = owner

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 _LOOK: Final = 1.0
 """Seconds after which the life of an owner that does not answer is looked at."""
+_REMEMBERED: Final = 10_000
 _ROOM: Final = 4_096
 """Bytes of a frame beside the body of its request."""
 
@@ -46,6 +47,8 @@ class Forwarder:
         self._door = Door(parts)
         self._addresses = Addresses(parts)
         self._links: dict[str, asyncio.Task[Link]] = {}
+        self._owners: dict[str, tuple[str, int]] = {}
+        """The owner of each Task that answered last, and the version of the Task's record then."""
         self._open = False
 
     async def open(self) -> None:
@@ -64,14 +67,19 @@ class Forwarder:
             each.cancel()
         self._links.clear()
 
+    def owner_of(self, task_id: str) -> tuple[str, int] | None:
+        """The process that answered last for a Task, so that the record need not be read."""
+        return self._owners.get(task_id)
+
     async def ask(
         self, owner: str, kind: Kind, task_id: str, tenant: str, id: str,
-        request: r.Sent | jobs.Sent, until: float,
+        request: r.Sent | jobs.Sent, until: float, version: int,
     ) -> r.Reply | None:  # fmt: skip
         """Ask the owner of a Task.
 
         Args:
             id: Names the request.
+            version: A version of the Task's record, not later than the request.
             until: The moment until which the sender waits, in seconds since 1970.
 
         Returns:
@@ -103,9 +111,17 @@ class Forwarder:
                     raise Lost
         finally:
             link.forget(asked)
+            if not answer.done() or answer.exception() is not None:
+                self._owners.pop(task_id, None)
         told = answer.result()
+        if told.status == 0:
+            self._owners.pop(task_id, None)
+            return None
+        if len(self._owners) >= _REMEMBERED:
+            self._owners.clear()
+        self._owners[task_id] = owner, version
         self._parts.measure.count("requests_forwarded")
-        return None if told.status == 0 else r.Reply(told.status, told.body)
+        return r.Reply(told.status, told.body)
 
     async def _alive(self, owner: str) -> bool:
         try:
