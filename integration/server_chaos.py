@@ -1,6 +1,6 @@
-"""Load on server processes that are killed at random, and what must hold at its end.
+"""Load on server processes and a database that are killed at random, and what must hold then.
 
-python -m integration.server_chaos FOLDER SECONDS SEED
+``python -m integration.server_chaos file:FOLDER|postgres MINUTES SEED``
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from urllib.parse import urlsplit
 import rebuno
 from rebuno.runner import Runner
 
+from .postgres_server import Server as Database
+from .server_histories import Histories
 from .test_server import process
 
 GRACE = 2.0
@@ -37,6 +39,8 @@ CUT = (
     "ReadError",
 )
 """What the client says of a request that was cut in flight, which it does not send again."""
+AWAY = "SERVICE_UNAVAILABLE"
+"""What the client says after its retries, while the database or an owner does not answer."""
 
 
 @dataclass
@@ -48,6 +52,8 @@ class Report:
     kills: Counter[str] = field(default_factory=Counter)
     cut: int = 0
     """Executions whose handler failed because the client does not repeat a cut request."""
+    away: int = 0
+    """Executions whose handler failed because the client's retries end after seven seconds."""
     indeterminate: int = 0
     """Executions that ended because a runner had vanished."""
     given_up: int = 0
@@ -61,11 +67,16 @@ class Report:
     stuck: list[str] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
     """Ends that nothing of the above explains."""
+    histories: int = 0
+    """Executions whose calls were recorded for the kit's checker."""
+    calls: int = 0
+    impossible: list[str] = field(default_factory=list)
+    """Histories that no order of their calls explains."""
 
     @property
     def good(self) -> bool:
         """True if all that must hold holds."""
-        bad = self.twice or self.lost or self.stuck or self.wrong
+        bad = self.twice or self.lost or self.stuck or self.wrong or self.impossible
         return not bad and self.timed_out <= self.given_up
 
     def text(self) -> str:
@@ -142,11 +153,13 @@ class Chaos:
     Args:
         place: The store.
         seed: Decides which process is killed when.
+        database: Is killed too, if it is given.
     """
 
-    def __init__(self, place: str, seed: int) -> None:
+    def __init__(self, place: str, seed: int, database: Database | None = None) -> None:
         self.report = Report()
         self._place = place
+        self._database = database
         self._chance = random.Random(seed)
         self._front = Front()
         self._effects: Counter[str] = Counter()
@@ -170,10 +183,19 @@ class Chaos:
             for n in range(2):
                 self._start(self._lives("runner", partial(self._runner, n), until))
                 self._start(self._lives("agent", self._agent, until))
+            if self._database is not None:
+                self._start(self._outages(self._database, until))
+            histories = Histories(self._url, self._chance)
+            self._start(histories.agent())
+            making = asyncio.ensure_future(histories.make())
             client = await stack.enter_async_context(rebuno.Client(self._url))
             self._start(self._signals(client))
             await self._load(client, until)
+            making.cancel()
+            await asyncio.wait({making})
             await self._settle(client)
+            told = await histories.judge()
+            self.report.histories, self.report.calls, self.report.impossible = told
             for task in self._tasks:
                 task.cancel()
             await asyncio.wait(self._tasks)
@@ -191,13 +213,22 @@ class Chaos:
         while True:
             kill = await start()
             try:
-                wait = self._chance.uniform(3, 9) * (1 if what == "server" else 2)
+                wait = self._chance.uniform(5, 15) * (1 if what == "server" else 2)
                 if time.monotonic() + wait > until:
                     await asyncio.Event().wait()
                 await asyncio.sleep(wait)
                 self.report.kills[what] += 1
             finally:
                 await kill()
+
+    async def _outages(self, database: Database, until: float) -> None:
+        """Kill the database from time to time, and start it again."""
+        while time.monotonic() + 12 < until:
+            await asyncio.sleep(self._chance.uniform(8, 16))
+            self.report.kills["database"] += 1
+            await asyncio.to_thread(database.kill)
+            await asyncio.sleep(self._chance.uniform(0, 2))
+            await asyncio.to_thread(database.start)
 
     async def _server(self) -> Callable[[], Awaitable[None]]:
         stack = AsyncExitStack()
@@ -278,16 +309,19 @@ class Chaos:
                     self.report.lost.append(id)
                     open_ids.discard(id)
                     continue
+                except rebuno.errors.RebunoError:
+                    continue  # It was cut by the last kill.
                 if found.status in ("completed", "failed", "cancelled"):
-                    open_ids.discard(id)
-                    await self._judge(client, found)
+                    with suppress(rebuno.errors.RebunoError):
+                        await self._judge(client, found)
+                        open_ids.discard(id)
             await asyncio.sleep(0.2)
         self.report.stuck = sorted(open_ids)
         self.report.twice = sorted(token for token, n in self._effects.items() if n > 1)
 
     async def _judge(self, client: rebuno.Client, found: Any) -> None:
-        self.report.ends[found.status] += 1
         told: Any = await client.events_snapshot(found.id, limit=1_000)
+        self.report.ends[found.status] += 1
         last = told[-1]
         if found.status == "completed":
             n = self._ids.index(found.id)
@@ -301,6 +335,8 @@ class Chaos:
             self.report.indeterminate += 1
         elif "without a message" in error or any(each in error for each in CUT):
             self.report.cut += 1
+        elif AWAY in error:
+            self.report.away += 1
         else:
             self.report.wrong.append(f"{found.id}: {error}")
 
@@ -314,8 +350,16 @@ async def handler(n: int) -> list[int]:
     return [n, await rebuno.execution.wait_signal("go")]
 
 
+async def chaos(place: str, minutes: float, seed: int) -> Report:
+    """One run on files, or on a database of its own that is killed too."""
+    if place != "postgres":
+        return await Chaos(place, seed).run(60 * minutes)
+    with Database() as database:
+        return await Chaos(f"postgres:chaos:{database.place}", seed, database).run(60 * minutes)
+
+
 if __name__ == "__main__":
     where, length, seeded = sys.argv[1:]
-    ended = asyncio.run(Chaos(where, int(seeded)).run(float(length)))
+    ended = asyncio.run(chaos(where, float(length), int(seeded)))
     sys.stdout.write(ended.text() + "\n")
     sys.exit(0 if ended.good else 1)
