@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from agentic_kernel import KernelError, TaskStatus
-from agentic_kernel_engine import Record
+from agentic_kernel_engine import Record, StoreError
 from agentic_kernel_engine.faults import log, said
 
 from .agents.consumers import Consumer, Key
@@ -22,7 +22,7 @@ from .executions import requests as r
 from .executions.encoding import KIND, TOOL_KIND, input_of
 from .executions.run import key_of
 from .executions.state import State, decoded
-from .executions.taking import take
+from .executions.taking import PATIENCE, take, wish
 from .executions.vigil import Vigil
 from .identity import agent_id, agent_name, tool_id
 from .parts import Parts
@@ -221,6 +221,27 @@ class Scout:
 
     async def agent_came(self, consumer: Consumer) -> None:
         """Take the executions of the consumer that opened a stream, and those that wait."""
+        await self._patiently(consumer, self._agent_came)
+
+    async def runner_came(self, consumer: Consumer) -> None:
+        """Take the jobs of the consumer that opened a stream."""
+        await self._patiently(consumer, self._runner_came)
+
+    async def _patiently(
+        self, consumer: Consumer, work: Callable[[Consumer], Awaitable[None]]
+    ) -> None:
+        """Do work for a stream, also if the store fails for a while."""
+        for delay in PATIENCE:
+            try:
+                await work(consumer)
+                return
+            except StoreError as fault:
+                _log.warning("work for %s is done later: %s", consumer.key.consumer, said(fault))
+            await asyncio.sleep(delay)
+            if not consumer.open:
+                return
+
+    async def _agent_came(self, consumer: Consumer) -> None:
         key = consumer.key
         for status in (TaskStatus.RUNNING, TaskStatus.PAUSED):
             after: str | None = None
@@ -260,8 +281,7 @@ class Scout:
             vigil.current = False  # The new stream may have missed something.
         await take(parts, record)
 
-    async def runner_came(self, consumer: Consumer) -> None:
-        """Take the jobs of the consumer that opened a stream."""
+    async def _runner_came(self, consumer: Consumer) -> None:
         key = consumer.key
         after: str | None = None
         while not self._parts.draining:
@@ -274,8 +294,8 @@ class Scout:
                 if state is None or state.attempt is None or record.task.id in self._parts.jobs:
                     continue
                 if state.attempt.consumer == key.consumer and record.owner is not None:
-                    wish = jobs.to_decision(jobs.Return(key.consumer), "")
-                    await self._parts.control.decide(record.task.id, wish)
+                    back = jobs.to_decision(jobs.Return(key.consumer), "")
+                    await wish(self._parts, record.task.id, back)
             if len(page) < _PAGE:
                 return
             after = page[-1].task.id

@@ -51,7 +51,7 @@ from .requests import (
 )
 from .state import FORM, Past, State, from_plain, plain
 from .step import End, Stepped, step
-from .taking import take
+from .taking import take_again
 from .vigil import Vigil
 
 _log = logging.getLogger(__name__)
@@ -206,7 +206,7 @@ class ExecutionRun:
         """See to it that the paused execution goes on."""
         if self._job.inbox and not self._leaves:
             # A request came while the pause was stored: no other process looks for it.
-            self._parts.start(_resumed(self._parts, self._task.id))
+            self._parts.start(take_again(self._parts, self._task.id))
             return
         key = self.key
         if key is not None and self._parts.agents.find(key) is not None:
@@ -483,11 +483,6 @@ def _decided(entry: Mapping[str, Any]) -> Request | None:
     except (ValueError, KeyError):
         return None
     return None
-
-
-async def _resumed(parts: Parts, task_id: str) -> None:
-    """Take an execution again that has just been paused here."""
-    await take(parts, await parts.store.load(task_id))
 
 
 async def _killed(parts: Parts, task_id: str, letter: Letter[Request]) -> None:

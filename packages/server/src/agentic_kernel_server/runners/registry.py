@@ -43,6 +43,8 @@ DECLARED: Final = "server/capabilities"
 _PART: Final = "label/part"
 _RUNNER: Final = "label/runner"
 _PAGE: Final = 500
+_AGAIN: Final = 1.0
+"""Seconds before a registration that the store failed is tried again."""
 MOST_TOOLS: Final = 1_000
 """The most tools that one runner publishes."""
 
@@ -138,12 +140,18 @@ class Registry:
     async def opened(self, principal: Principal, consumer: Consumer) -> None:
         """A runner opened a stream here."""
         runner = consumer.key.group
-        said = {
+        own = {
             "runner_id": runner,
             "consumer_id": consumer.key.consumer,
             "host": self._parts.control.name,
         }
-        self._streams[consumer] = await self._dispatch(principal, runner, "stream", said)
+        while consumer.open:
+            try:
+                self._streams[consumer] = await self._dispatch(principal, runner, "stream", own)
+                return
+            except (StoreError, Refused) as fault:
+                _log.warning("the stream of a runner is registered later: %s", said(fault))
+                await asyncio.sleep(_AGAIN)
 
     async def closed(self, consumer: Consumer) -> None:
         """The stream has ended."""

@@ -29,7 +29,7 @@ from ..executions.encoding import input_of
 from ..executions.events import REPLIED
 from ..executions.following import end_of, moved_by
 from ..executions.requests import ChildEnded, ChildMoved, Reply
-from ..executions.taking import take
+from ..executions.taking import take_again
 from ..identity import shown
 from ..mailbox import Letter, Mailbox
 from ..parts import Parts
@@ -144,7 +144,7 @@ class ToolRun:
         except RunEnded as left:
             if left.reason == "paused" and self._job.inbox:
                 # A request came while the pause was stored: no other process looks for it.
-                self._parts.start(_resumed(self._parts, self._id))
+                self._parts.start(take_again(self._parts, self._id))
             raise
         except Ended as ended:
             concluding = True
@@ -388,11 +388,6 @@ class ToolRun:
             moved = moved_by(self._id, event.type, event.data)
             if moved is not None:
                 self._tell(moved)
-
-
-async def _resumed(parts: Parts, task_id: str) -> None:
-    """Take a step again that has just been paused here."""
-    await take(parts, await parts.store.load(task_id))
 
 
 def _replied(asked: str, reply: Reply) -> Event:
