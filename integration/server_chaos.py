@@ -184,7 +184,7 @@ class Chaos:
                 self._start(self._lives("runner", partial(self._runner, n), until))
                 self._start(self._lives("agent", self._agent, until))
             if self._database is not None:
-                self._start(self._outages(self._database, until))
+                outages = asyncio.ensure_future(self._outages(self._database, until))
             histories = Histories(self._url, self._chance)
             self._start(histories.agent())
             making = asyncio.ensure_future(histories.make())
@@ -193,10 +193,14 @@ class Chaos:
             await self._load(client, until)
             making.cancel()
             await asyncio.wait({making})
+            if self._database is not None:
+                await outages
             await self._settle(client)
             told = await histories.judge()
             self.report.histories, self.report.calls, self.report.impossible = told
             for task in self._tasks:
+                if task.done():
+                    task.result()  # It should have gone on.
                 task.cancel()
             await asyncio.wait(self._tasks)
         listening.close()

@@ -41,6 +41,9 @@ class Histories:
 
     def __init__(self, url: str, chance: random.Random) -> None:
         self._url = url
+        # Each request is a connection of its own, so that it may reach any server.
+        limits = httpx.Limits(max_connections=200, max_keepalive_connections=0)
+        self._client = httpx.AsyncClient(timeout=35.0, limits=limits)
         self._chance = chance
         self._sessions: dict[str, str] = {}
         self._assigned = asyncio.Condition()
@@ -52,10 +55,7 @@ class Histories:
         path = f"{self._url}/v0/agents/stream?agent_id={AGENT}&consumer_id=one"
         while True:
             with suppress(httpx.HTTPError):
-                async with (
-                    httpx.AsyncClient(timeout=30.0) as client,
-                    client.stream("GET", path) as told,
-                ):
+                async with self._client.stream("GET", path) as told:
                     await self._read(told)
             await asyncio.sleep(0.1)
 
@@ -90,6 +90,7 @@ class Histories:
             if not verdict.holds:
                 lines = [str(each.to_json()) for each in told.operations]
                 bad.append(f"{id}: " + "; ".join(lines))
+        await self._client.aclose()
         return len(self._told), sum(len(each) for each in self._told.values()), bad
 
     async def _story(self) -> None:
@@ -113,11 +114,10 @@ class Histories:
         body = {"agent_id": AGENT, "input": 1, "idempotency_key": uuid.uuid4().hex}
         while True:
             with suppress(httpx.HTTPError):
-                async with httpx.AsyncClient(timeout=35.0) as client:
-                    made = await client.post(f"{self._url}/v0/executions", json=body)
-                    if made.status_code == 201:
-                        id: str = made.json()["id"]
-                        return id
+                made = await self._client.post(f"{self._url}/v0/executions", json=body)
+                if made.status_code == 201:
+                    id: str = made.json()["id"]
+                    return id
             await asyncio.sleep(0.2)
 
     async def _later(self, told: Recorder, id: str, caller: str, verb: str) -> None:
@@ -128,8 +128,7 @@ class Histories:
         output = json.dumps(caller) if verb == "complete" else None
         number = told.begin(caller, verb, output)
         try:
-            async with httpx.AsyncClient(timeout=35.0) as client:
-                answer = await self._asked(client, id, caller, verb)
+            answer = await self._asked(id, caller, verb)
         except httpx.HTTPError:
             return
         if answer.status_code == 401:
@@ -141,9 +140,8 @@ class Histories:
             view = None if verb == "complete" else _view(body)
             told.end(number, "none" if verb == "get" else ACCEPTED, view)
 
-    async def _asked(
-        self, client: httpx.AsyncClient, id: str, caller: str, verb: str
-    ) -> httpx.Response:
+    async def _asked(self, id: str, caller: str, verb: str) -> httpx.Response:
+        client = self._client
         path = f"{self._url}/v0/executions/{id}"
         if verb == "get":
             return await client.get(path)
