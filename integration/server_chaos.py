@@ -183,8 +183,7 @@ class Chaos:
             for n in range(2):
                 self._start(self._lives("runner", partial(self._runner, n), until))
                 self._start(self._lives("agent", self._agent, until))
-            if self._database is not None:
-                outages = asyncio.ensure_future(self._outages(self._database, until))
+            outages = asyncio.ensure_future(self._outages(until))
             histories = Histories(self._url, self._chance)
             self._start(histories.agent())
             making = asyncio.ensure_future(histories.make())
@@ -193,8 +192,7 @@ class Chaos:
             await self._load(client, until)
             making.cancel()
             await asyncio.wait({making})
-            if self._database is not None:
-                await outages
+            await outages
             await self._settle(client)
             told = await histories.judge()
             self.report.histories, self.report.calls, self.report.impossible = told
@@ -225,9 +223,10 @@ class Chaos:
             finally:
                 await kill()
 
-    async def _outages(self, database: Database, until: float) -> None:
-        """Kill the database from time to time, and start it again."""
-        while time.monotonic() + 12 < until:
+    async def _outages(self, until: float) -> None:
+        """Kill the database, if there is one, from time to time, and start it again."""
+        database = self._database
+        while database is not None and time.monotonic() + 12 < until:
             await asyncio.sleep(self._chance.uniform(8, 16))
             self.report.kills["database"] += 1
             await asyncio.to_thread(database.kill)

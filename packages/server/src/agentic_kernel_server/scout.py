@@ -34,6 +34,9 @@ _GAP: Final = 0.002
 """The least number of seconds between two looks."""
 _OVERDUE: Final = 2.0
 """Seconds after which any process takes a Task whose time is over."""
+_OFTEN: Final = 2
+_SELDOM: Final = 5
+"""Intervals between two searches: of a store that reports writes, fewer searches are enough."""
 _REMEMBERED: Final = 10_000
 _PRUNE_EVERY: Final = 600.0
 
@@ -66,6 +69,8 @@ class Scout:
         """Look until the server stops."""
         parts = self._parts
         self._listen()
+        listens = parts.store.traits.listens
+        pause = parts.settings.interval * (_SELDOM if listens else _OFTEN)
         pruned = parts.now()
         try:
             while not parts.draining:
@@ -88,7 +93,7 @@ class Scout:
                 # News that comes in a burst makes one look after the first.
                 await asyncio.sleep(_GAP)
                 try:
-                    async with asyncio.timeout(parts.settings.interval):
+                    async with asyncio.timeout(pause):
                         await self._heard.wait()
                 except TimeoutError:
                     self._searches = True
