@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import os
 import random
 import sys
 import time
@@ -60,6 +61,8 @@ class Report:
     """Ends that the client could not report, because the request was cut: it says so in its log."""
     timed_out: int = 0
     """Executions that reached their deadline; not more than were given up."""
+    late: Counter[str] = field(default_factory=Counter)
+    """The last events of the executions that reached their deadline."""
     twice: list[str] = field(default_factory=list)
     """Effects of remote steps that happened twice."""
     lost: list[str] = field(default_factory=list)
@@ -337,6 +340,14 @@ class Chaos:
         error = str(last.payload.get("error"))
         if last.payload.get("code") == "server/execution_timeout":
             self.report.timed_out += 1
+            told = [each for each in told if each.type not in ("step.cancelled", last.type)]
+            self.report.late[" ".join(each.type for each in told[-2:])] += 1
+            if os.environ.get("CHAOS_SHOWS"):
+                lines = [
+                    f"{each.timestamp} {each.type} {each.step_id or ''} {each.payload}"
+                    for each in [*told, last]
+                ]
+                sys.stderr.write("\n  ".join([found.id, *lines]) + "\n")
         elif error.startswith("indeterminate"):
             self.report.indeterminate += 1
         elif "without a message" in error or any(each in error for each in CUT):

@@ -22,6 +22,8 @@ from .tables import ExecutionStatus, StepStatus
 FORM: Final = "server/1"
 MOST_FORMER: Final = 16
 """The most consumers of lost sessions that are remembered."""
+MOST_SIGNALS: Final = 10_000
+"""The most signals of one execution: each new owner reads all of them."""
 MOST_REPLIES: Final = 1_000
 """The most answers to requests of other processes that are remembered; more do not wait at once."""
 LATE: Final = 2.0
