@@ -22,3 +22,6 @@ def order(part: str, count: int, context: ToolContext) -> str:
 
 
 tools = [stock, order]
+
+if __name__ == "__main__":
+    print(", ".join(each.name for each in tools))
