@@ -59,6 +59,11 @@ class Report:
     """Executions that ended because a runner had vanished."""
     given_up: int = 0
     """Ends that the client could not report, because the request was cut: it says so in its log."""
+    unreported: int = 0
+    """Results that a runner could not report, because the request was cut: it says so in its log.
+    The runner then counts as busy until the step's deadline."""
+    late_steps: int = 0
+    """Executions that ended because a step reached its deadline."""
     timed_out: int = 0
     """Executions that reached their deadline; not more than were given up."""
     late: Counter[str] = field(default_factory=Counter)
@@ -80,7 +85,8 @@ class Report:
     def good(self) -> bool:
         """True if all that must hold holds."""
         bad = self.twice or self.lost or self.stuck or self.wrong or self.impossible
-        return not bad and self.timed_out <= self.given_up
+        slow = self.late_steps and not self.unreported
+        return not bad and not slow and self.timed_out <= self.given_up
 
     def text(self) -> str:
         """The report as JSON."""
@@ -102,6 +108,7 @@ class GivenUp(logging.Handler):
         """Count one record."""
         said = ("Failed to submit fail intent", "Unhandled exception in execution task")
         self._report.given_up += record.msg.startswith(said)
+        self._report.unreported += record.msg.startswith("Failed to submit success result")
 
 
 class Front:
@@ -348,6 +355,8 @@ class Chaos:
                     for each in [*told, last]
                 ]
                 sys.stderr.write("\n  ".join([found.id, *lines]) + "\n")
+        elif "its deadline" in error:
+            self.report.late_steps += 1
         elif error.startswith("indeterminate"):
             self.report.indeterminate += 1
         elif "without a message" in error or any(each in error for each in CUT):

@@ -1,6 +1,6 @@
 """A server process of its own: ``python -m integration.server_worker STORE GRACE TIMEOUT [DIES]``.
 
-``STORE`` is ``file:FOLDER`` or ``postgres:SCHEMA:PLACE``. It prints its port when it listens, and
+A step has a sixth of the execution's time. ``STORE`` is ``file:FOLDER`` or ``postgres:SCHEMA:PLACE``. It prints its port when it listens, and
 ends when its standard input does, so that it never outlives the test. ``DIES`` says when it kills
 itself: ``before`` it carries out the first request that another process forwards, or ``after`` that
 request is stored and before it is answered.
@@ -58,7 +58,7 @@ async def main(place: str, grace: str, timeout: str, dies: str = "") -> None:
     store: Store = store_at(place)
     settings = Settings(
         agent_timeout=float(grace), execution_timeout=float(timeout), interval=0.05,
-        first_delay=0.05,
+        step_timeout=min(300.0, float(timeout) / 6), first_delay=0.05,
     )  # fmt: skip
     server = Server(store, settings=settings, decide=decide)
     if dies:
