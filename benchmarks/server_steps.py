@@ -50,11 +50,12 @@ def measure() -> list[Figure]:
 async def _measure() -> list[Figure]:
     async with AsyncExitStack() as stack:
         enter = stack.enter_async_context
-        bare = await enter(_process("-c", SERVE_BARE))
+        bare, _ = await enter(process("-c", SERVE_BARE))
         limit = await _eight_requests(bare)
         url = stack.enter_context(postgres_server.server())
         words = ("-m", "integration.server_worker", f"postgres:bench:{url}", "30", "3600")
-        one, two = await enter(_process(*words)), await enter(_process(*words))
+        one, _ = await enter(process(*words))
+        two, _ = await enter(process(*words))
         elsewhere = await _local_steps(one, two)
         remote = await _remote_steps(one)
     return [
@@ -102,8 +103,8 @@ class Wire:
 
 
 @asynccontextmanager
-async def _process(*words: str) -> AsyncIterator[int]:
-    """The port of a server process."""
+async def process(*words: str) -> AsyncIterator[tuple[int, asyncio.subprocess.Process]]:
+    """A server process and its port."""
     made = await asyncio.create_subprocess_exec(
         sys.executable, *words, cwd=ROOT, stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
@@ -111,13 +112,13 @@ async def _process(*words: str) -> AsyncIterator[int]:
     assert made.stdout is not None
     assert made.stdin is not None
     try:
-        yield int(await made.stdout.readline())
+        yield int(await made.stdout.readline()), made
     finally:
         made.stdin.close()
         await made.wait()
 
 
-async def _following(told: AsyncIterator[tuple[str, Any]], wanted: str) -> Any:
+async def following(told: AsyncIterator[tuple[str, Any]], wanted: str) -> Any:
     """The data of the next event of a type."""
     async for kind, data in told:
         if kind == wanted:
@@ -147,7 +148,7 @@ async def _local_steps(streams: int, intents: int) -> float:
     for n in range(EXECUTIONS):
         began = time.perf_counter()
         await client.post("/v0/executions", {"agent_id": "bench", "input": {"n": n}})
-        ids = _ids(await _following(told, "execution.assigned"))
+        ids = ids_of(await following(told, "execution.assigned"))
         for step in range(3):
             intent = {"type": "invoke_tool", "tool_id": "add", "arguments": {"a": step}}
             answer = await wire.post("/v0/agents/intent", {**ids, "intent": intent})
@@ -158,7 +159,7 @@ async def _local_steps(streams: int, intents: int) -> float:
     return statistics.median(times)
 
 
-def _ids(assigned: Any) -> dict[str, str]:
+def ids_of(assigned: Any) -> dict[str, str]:
     return {key: assigned[key] for key in ("execution_id", "session_id")}
 
 
@@ -180,12 +181,12 @@ async def _remote_steps(port: int) -> float:
         wire, stream = await Wire.open(port), await Wire.open(port)
         told = stream.stream(f"/v0/agents/stream?agent_id=far{n}&consumer_id=c")
         await wire.post("/v0/executions", {"agent_id": f"far{n}", "input": n})
-        ids = _ids(await _following(told, "execution.assigned"))
+        ids = ids_of(await following(told, "execution.assigned"))
         while left > 0:
             left -= 1
             intent = {"type": "invoke_tool", "tool_id": "far.add", "remote": True}
             await wire.post("/v0/agents/intent", {**ids, "intent": {**intent, "arguments": left}})
-            await _following(told, "tool.result")
+            await following(told, "tool.result")
 
     runners = [asyncio.ensure_future(runs(n)) for n in range(AT_ONCE)]
     await asyncio.sleep(1.0)

@@ -65,6 +65,8 @@ class Server:
             while process.status() != psutil.STATUS_ZOMBIE:
                 time.sleep(0.01)
         (self._server.pgdata / "postmaster.pid").unlink()
+        for lock in self._server.pgdata.glob(".s.PGSQL.*.lock"):
+            lock.unlink()  # Nothing may have buried it yet, so its number may still be taken.
 
     def start(self) -> None:
         """Start it again, as soon as what was left behind lets go of the folder."""

@@ -1,6 +1,6 @@
-"""Load on server processes that are killed at random, and what must hold at its end.
+"""Load on server processes and a database that are killed at random, and what must hold then.
 
-python -m integration.server_chaos FOLDER SECONDS SEED
+``python -m integration.server_chaos file:FOLDER|postgres MINUTES SEED``
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import os
 import random
 import sys
 import time
@@ -22,6 +23,8 @@ from urllib.parse import urlsplit
 import rebuno
 from rebuno.runner import Runner
 
+from .postgres_server import Server as Database
+from .server_histories import Histories
 from .test_server import process
 
 GRACE = 2.0
@@ -37,6 +40,8 @@ CUT = (
     "ReadError",
 )
 """What the client says of a request that was cut in flight, which it does not send again."""
+AWAY = "SERVICE_UNAVAILABLE"
+"""What the client says after its retries, while the database or an owner does not answer."""
 
 
 @dataclass
@@ -48,12 +53,21 @@ class Report:
     kills: Counter[str] = field(default_factory=Counter)
     cut: int = 0
     """Executions whose handler failed because the client does not repeat a cut request."""
+    away: int = 0
+    """Executions whose handler failed because the client's retries end after seven seconds."""
     indeterminate: int = 0
     """Executions that ended because a runner had vanished."""
     given_up: int = 0
     """Ends that the client could not report, because the request was cut: it says so in its log."""
+    unreported: int = 0
+    """Results that a runner could not report, because the request was cut: it says so in its log.
+    The runner then counts as busy until the step's deadline."""
+    late_steps: int = 0
+    """Executions that ended because a step reached its deadline."""
     timed_out: int = 0
     """Executions that reached their deadline; not more than were given up."""
+    late: Counter[str] = field(default_factory=Counter)
+    """The last events of the executions that reached their deadline."""
     twice: list[str] = field(default_factory=list)
     """Effects of remote steps that happened twice."""
     lost: list[str] = field(default_factory=list)
@@ -61,12 +75,18 @@ class Report:
     stuck: list[str] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
     """Ends that nothing of the above explains."""
+    histories: int = 0
+    """Executions whose calls were recorded for the kit's checker."""
+    calls: int = 0
+    impossible: list[str] = field(default_factory=list)
+    """Histories that no order of their calls explains."""
 
     @property
     def good(self) -> bool:
         """True if all that must hold holds."""
-        bad = self.twice or self.lost or self.stuck or self.wrong
-        return not bad and self.timed_out <= self.given_up
+        bad = self.twice or self.lost or self.stuck or self.wrong or self.impossible
+        slow = self.late_steps and not self.unreported
+        return not bad and not slow and self.timed_out <= self.given_up
 
     def text(self) -> str:
         """The report as JSON."""
@@ -88,6 +108,7 @@ class GivenUp(logging.Handler):
         """Count one record."""
         said = ("Failed to submit fail intent", "Unhandled exception in execution task")
         self._report.given_up += record.msg.startswith(said)
+        self._report.unreported += record.msg.startswith("Failed to submit success result")
 
 
 class Front:
@@ -142,11 +163,13 @@ class Chaos:
     Args:
         place: The store.
         seed: Decides which process is killed when.
+        database: Is killed too, if it is given.
     """
 
-    def __init__(self, place: str, seed: int) -> None:
+    def __init__(self, place: str, seed: int, database: Database | None = None) -> None:
         self.report = Report()
         self._place = place
+        self._database = database
         self._chance = random.Random(seed)
         self._front = Front()
         self._effects: Counter[str] = Counter()
@@ -170,11 +193,22 @@ class Chaos:
             for n in range(2):
                 self._start(self._lives("runner", partial(self._runner, n), until))
                 self._start(self._lives("agent", self._agent, until))
+            outages = asyncio.ensure_future(self._outages(until))
+            histories = Histories(self._url, self._chance)
+            self._start(histories.agent())
+            making = asyncio.ensure_future(histories.make())
             client = await stack.enter_async_context(rebuno.Client(self._url))
             self._start(self._signals(client))
             await self._load(client, until)
+            making.cancel()
+            await asyncio.wait({making})
+            await outages
             await self._settle(client)
+            told = await histories.judge()
+            self.report.histories, self.report.calls, self.report.impossible = told
             for task in self._tasks:
+                if task.done():
+                    task.result()  # It should have gone on.
                 task.cancel()
             await asyncio.wait(self._tasks)
         listening.close()
@@ -189,15 +223,28 @@ class Chaos:
     ) -> None:
         """Start a process again and again, each time after it was killed."""
         while True:
-            kill = await start()
             try:
-                wait = self._chance.uniform(3, 9) * (1 if what == "server" else 2)
+                kill = await start()
+            except AssertionError:
+                continue  # It found the database away, and ended.
+            try:
+                wait = self._chance.uniform(5, 15) * (1 if what == "server" else 2)
                 if time.monotonic() + wait > until:
                     await asyncio.Event().wait()
                 await asyncio.sleep(wait)
                 self.report.kills[what] += 1
             finally:
                 await kill()
+
+    async def _outages(self, until: float) -> None:
+        """Kill the database, if there is one, from time to time, and start it again."""
+        database = self._database
+        while database is not None and time.monotonic() + 12 < until:
+            await asyncio.sleep(self._chance.uniform(8, 16))
+            self.report.kills["database"] += 1
+            await asyncio.to_thread(database.kill)
+            await asyncio.sleep(self._chance.uniform(0, 2))
+            await asyncio.to_thread(database.start)
 
     async def _server(self) -> Callable[[], Awaitable[None]]:
         stack = AsyncExitStack()
@@ -278,16 +325,19 @@ class Chaos:
                     self.report.lost.append(id)
                     open_ids.discard(id)
                     continue
+                except rebuno.errors.RebunoError:
+                    continue  # It was cut by the last kill.
                 if found.status in ("completed", "failed", "cancelled"):
-                    open_ids.discard(id)
-                    await self._judge(client, found)
+                    with suppress(rebuno.errors.RebunoError):
+                        await self._judge(client, found)
+                        open_ids.discard(id)
             await asyncio.sleep(0.2)
         self.report.stuck = sorted(open_ids)
         self.report.twice = sorted(token for token, n in self._effects.items() if n > 1)
 
     async def _judge(self, client: rebuno.Client, found: Any) -> None:
-        self.report.ends[found.status] += 1
         told: Any = await client.events_snapshot(found.id, limit=1_000)
+        self.report.ends[found.status] += 1
         last = told[-1]
         if found.status == "completed":
             n = self._ids.index(found.id)
@@ -297,10 +347,22 @@ class Chaos:
         error = str(last.payload.get("error"))
         if last.payload.get("code") == "server/execution_timeout":
             self.report.timed_out += 1
+            told = [each for each in told if each.type not in ("step.cancelled", last.type)]
+            self.report.late[" ".join(each.type for each in told[-2:])] += 1
+            if os.environ.get("CHAOS_SHOWS"):
+                lines = [
+                    f"{each.timestamp} {each.type} {each.step_id or ''} {each.payload}"
+                    for each in [*told, last]
+                ]
+                sys.stderr.write("\n  ".join([found.id, *lines]) + "\n")
+        elif "its deadline" in error:
+            self.report.late_steps += 1
         elif error.startswith("indeterminate"):
             self.report.indeterminate += 1
         elif "without a message" in error or any(each in error for each in CUT):
             self.report.cut += 1
+        elif AWAY in error:
+            self.report.away += 1
         else:
             self.report.wrong.append(f"{found.id}: {error}")
 
@@ -314,8 +376,16 @@ async def handler(n: int) -> list[int]:
     return [n, await rebuno.execution.wait_signal("go")]
 
 
+async def chaos(place: str, minutes: float, seed: int) -> Report:
+    """One run on files, or on a database of its own that is killed too."""
+    if place != "postgres":
+        return await Chaos(place, seed).run(60 * minutes)
+    with Database() as database:
+        return await Chaos(f"postgres:chaos:{database.place}", seed, database).run(60 * minutes)
+
+
 if __name__ == "__main__":
     where, length, seeded = sys.argv[1:]
-    ended = asyncio.run(Chaos(where, int(seeded)).run(float(length)))
+    ended = asyncio.run(chaos(where, float(length), int(seeded)))
     sys.stdout.write(ended.text() + "\n")
     sys.exit(0 if ended.good else 1)

@@ -1,12 +1,16 @@
-"""A server process of its own: ``python -m integration.server_worker STORE GRACE TIMEOUT``.
+"""A server process of its own: ``python -m integration.server_worker STORE GRACE TIMEOUT [DIES]``.
 
-``STORE`` is ``file:FOLDER`` or ``postgres:SCHEMA:PLACE``. It prints its port when it listens, and
-ends when its standard input does, so that it never outlives the test.
+A step has a sixth of the execution's time. ``STORE`` is ``file:FOLDER`` or ``postgres:SCHEMA:PLACE``. It prints its port when it listens, and
+ends when its standard input does, so that it never outlives the test. ``DIES`` says when it kills
+itself: ``before`` it carries out the first request that another process forwards, or ``after`` that
+request is stored and before it is answered.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import socket
 import sys
 from typing import Any
@@ -36,14 +40,29 @@ async def decide(call: ToolCall) -> Ruling:
     return Ruling("require_approval" if asks else "allow", rule="all")
 
 
-async def main(place: str, grace: str, timeout: str) -> None:
+def doom(server: Server, when: str) -> None:
+    """Make the process die in the middle of a forwarded request."""
+    door = server.parts.forwarder._door
+    reply = door._reply
+
+    async def dying(asked: Any) -> Any:
+        if when == "after":
+            await reply(asked)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    door._reply = dying  # type: ignore[method-assign]
+
+
+async def main(place: str, grace: str, timeout: str, dies: str = "") -> None:
     """Serve until the standard input ends."""
     store: Store = store_at(place)
     settings = Settings(
         agent_timeout=float(grace), execution_timeout=float(timeout), interval=0.05,
-        first_delay=0.05,
+        step_timeout=min(300.0, float(timeout) / 6), first_delay=0.05,
     )  # fmt: skip
     server = Server(store, settings=settings, decide=decide)
+    if dies:
+        doom(server, dies)
     # asyncio sets TCP_NODELAY only on sockets that say that they are TCP.
     listener = socket.socket(proto=socket.IPPROTO_TCP)
     listener.bind(("127.0.0.1", 0))

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
+import signal
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 import rebuno
 from rebuno.runner import Runner
@@ -20,7 +23,7 @@ from .postgres_server import server as server
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[1]
-PLACES = ("files", "postgres")
+PLACES = (pytest.param("files", marks=pytest.mark.torture), "postgres")
 
 
 @pytest.fixture(params=PLACES)
@@ -34,10 +37,14 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 @asynccontextmanager
 async def process(
-    place: str, grace: float = 30.0, timeout: float = 3_600.0
+    place: str, grace: float = 30.0, timeout: float = 3_600.0, dies: str = ""
 ) -> AsyncIterator[tuple[str, asyncio.subprocess.Process]]:
-    """A server process: its address, and the process."""
-    said = place, str(grace), str(timeout)
+    """A server process: its address, and the process.
+
+    Args:
+        dies: When it kills itself, as `server_worker` says.
+    """
+    said = place, str(grace), str(timeout), dies
     made = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "integration.server_worker", *said, cwd=ROOT,
         stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, env={**os.environ},
@@ -133,6 +140,7 @@ async def test_the_typical_workflow_over_two_processes(place: str) -> None:
     assert [each.id for each in listed.executions] == [made.id]
 
 
+@pytest.mark.torture
 async def test_a_killed_process_loses_nothing(place: str) -> None:
     calls: list[int] = []
     between, go = asyncio.Event(), asyncio.Event()
@@ -168,3 +176,54 @@ async def test_a_killed_process_loses_nothing(place: str) -> None:
     assert told[-1].payload == {"output": 25}
     assert types.count("execution.started") == 1
     assert calls == [3, 4]
+
+
+async def assigned(client: httpx.AsyncClient, found: asyncio.Future[Any]) -> None:
+    """Hold the stream of an agent, and tell of its first execution."""
+    path = "/v0/agents/stream?agent_id=swe&consumer_id=c"
+    with suppress(httpx.HTTPError):
+        async with client.stream("GET", path) as told:
+            kind = ""
+            async for line in told.aiter_lines():
+                kind = line[7:] if line.startswith("event: ") else kind
+                if line.startswith("data: ") and kind == "execution.assigned":
+                    found.set_result(json.loads(line[6:]))
+
+
+@pytest.mark.parametrize("dies", [pytest.param("before", marks=pytest.mark.torture), "after"])
+async def test_an_owner_that_is_killed_in_a_forwarded_request_loses_and_repeats_nothing(
+    server: str, schema: str, dies: str
+) -> None:
+    place = f"postgres:{schema}:{server}"
+    async with AsyncExitStack() as stack:
+        enter = stack.enter_async_context
+        one, doomed = await enter(process(place, dies=dies))
+        two, _ = await enter(process(place))
+        owner = await enter(httpx.AsyncClient(base_url=one, timeout=60))
+        other = await enter(httpx.AsyncClient(base_url=two, timeout=60))
+        loop = asyncio.get_running_loop()
+        found: asyncio.Future[Any] = loop.create_future()
+        streams = [asyncio.ensure_future(assigned(owner, found))]
+        await other.post("/v0/executions", json={"agent_id": "swe", "input": {}})
+        given = await found
+        held = {key: given[key] for key in ("execution_id", "session_id")}
+        call = {"type": "invoke_tool", "tool_id": "calc.add", "arguments": {"n": 1}}
+        asking = asyncio.ensure_future(
+            other.post("/v0/agents/intent", json={**held, "intent": call})
+        )
+        assert await doomed.wait() == -signal.SIGKILL
+        streams.append(asyncio.ensure_future(assigned(other, loop.create_future())))
+        answer = (await asking).json()
+        result = {**held, "step_id": answer["step_id"], "success": True, "data": 2}
+        reported = await other.post("/v0/agents/step-result", json=result)
+        done = {"type": "complete", "output": 3}
+        ended = await other.post("/v0/agents/intent", json={**held, "intent": done})
+        told = (await other.get(f"/v0/executions/{held['execution_id']}/events")).json()
+        for each in streams:
+            each.cancel()
+        await asyncio.wait(streams)
+    types = [event["type"] for event in told["events"]]
+    assert [reported.status_code, ended.status_code] == [200, 200]
+    assert types.count("step.created") == 1
+    assert types.count("execution.started") == 1
+    assert types[-1] == "execution.completed"

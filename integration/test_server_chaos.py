@@ -1,23 +1,28 @@
-"""Server processes, agents and runners that are killed at random, under load."""
+"""Server processes, agents, runners and the database that are killed at random, under load."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from .postgres_server import schema as schema
-from .postgres_server import server as server
-from .server_chaos import Chaos
-from .test_server import place as place
+from .server_chaos import chaos
 
-pytestmark = [pytest.mark.torture, pytest.mark.timeout(400)]
-SECONDS = 60.0
+pytestmark = [pytest.mark.torture, pytest.mark.timeout(0)]
+SHARE = 0.5
+"""The part of ``--conformance-minutes`` that each store gets."""
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("store", ["files", "postgres"])
 async def test_kills_lose_nothing_repeat_no_effect_and_leave_nothing_stuck(
-    place: str, seed: int
+    store: str, tmp_path: Path, pytestconfig: pytest.Config
 ) -> None:
-    report = await Chaos(place, seed).run(SECONDS)
+    minutes = pytestconfig.getoption("--conformance-minutes") or 2.0
+    seed = pytestconfig.getoption("--conformance-seed") or 0
+    place = f"file:{tmp_path / 'state'}" if store == "files" else store
+    report = await chaos(place, SHARE * minutes, seed)
+    print(report.text())
     assert report.good, report.text()
     assert report.kills["server"] > 3
-    assert report.ends["completed"] > report.created / 2
+    assert report.ends["completed"] > report.created / 4
+    assert report.histories > 10

@@ -382,3 +382,66 @@ async def test_one_tenant_uses_up_its_executions_and_another_one_goes_on(tmp_pat
         statuses = [(await said(url, post(CREATE, TALL, red)))[0] for _ in range(3)]
         assert statuses == [201, 201, 429]
         assert (await said(url, post(CREATE, TALL, blue)))[0] == 201
+
+
+def chunked(*chunks: bytes) -> bytes:
+    """A request with these chunks, one after the other."""
+    start = head("POST", CREATE, "Transfer-Encoding: chunked").encode()
+    return start + b"".join(b"%x\r\n%s\r\n" % (len(each), each) for each in chunks)
+
+
+async def test_a_body_in_too_many_chunks_is_refused_and_its_connection_closed(
+    url: str, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agentic_kernel_server.security.protocol.MOST_CHUNKS", 100)
+    text = GOOD.encode().ljust(100)
+    async with wired(url) as wire:
+        await wire.send(chunked(*(text[n : n + 1] for n in range(100))) + b"0\r\n\r\n")
+        assert (await wire.answer())[0] == 201
+        # The count begins anew with each request.
+        await wire.send(chunked(*(b" " for _ in range(101))))
+        assert (await wire.answer())[0] == 400
+        assert b"HTTP/1.1" not in await wire.rest()
+    assert await executions(store) == 1
+
+
+async def test_a_body_that_breaks_after_its_head_is_answered_once_and_logs_no_fault(
+    url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with wired(url) as wire:
+        await wire.send(chunked(b"{") + b"zz\r\n")
+        assert (await wire.answer())[0] == 400
+        assert b"HTTP/1.1" not in await wire.rest()
+    assert [each for each in caplog.records if each.exc_info] == []
+
+
+async def test_another_version_of_http_is_refused(url: str) -> None:
+    status, body = await said(url, head("GET", "/v0/health").replace("HTTP/1.1", "HTTP/2.0"))
+    assert (status, json.loads(body)["code"]) == (400, "VALIDATION_ERROR")
+
+
+async def test_what_runners_offer_and_publish_is_bounded(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("agentic_kernel_server.routes.runners.MOST_BYTES", 5_000)
+    monkeypatch.setattr("agentic_kernel_server.runners.registry.MOST_LISTED", 6_000)
+    globs = ",".join(f"a{n}*" for n in range(51))
+    query = f"/v0/runners/stream?runner_id=r&consumer_id=c&capabilities={globs}"
+    assert (await said(url, head("GET", query)))[0] == 400
+    tools = [{"id": "t", "description": "x" * 4_000}]
+    assert (await said(url, post("/v0/runners/r/tools", {"tools": tools * 2})))[0] == 400
+    assert (await said(url, post("/v0/runners/r/tools", {"tools": tools})))[0] == 200
+    assert (await said(url, head("GET", "/v0/tools")))[0] == 200
+    assert (await said(url, post("/v0/runners/s/tools", {"tools": tools})))[0] == 200
+    status, body = await said(url, head("GET", "/v0/tools"))
+    assert (status, "6,000 bytes" in json.loads(body)["error"]) == (400, True)
+
+
+async def test_signals_are_bounded_in_size(store: MemoryStore) -> None:
+    async with fronted(store) as (url, _):
+        _, made = await said(url, post(CREATE, TALL))
+        path = f"{CREATE}/{json.loads(made)['id']}/signal"
+        big = {"signal_type": "go", "payload": "x" * 256 * 1024}
+        status, body = await said(url, post(path, big))
+        assert (status, json.loads(body)["code"]) == (400, "VALIDATION_ERROR")
+        assert (await said(url, post(path, {**big, "payload": "x" * 250_000})))[0] == 200

@@ -23,6 +23,9 @@ def test_it_describes_every_call() -> None:
         (method.upper(), path) for path, calls in DOCUMENT["paths"].items() for method in calls
     }
     assert described >= {(call.method, call.path) for call in ROUTES}
+    named = ("/metrics", "/v0/health", "/v0/openapi.json", "/v0/ready")
+    assert {path for path in DOCUMENT["paths"] if ("GET", path) in described} >= set(named)
+    assert len(described) == len(ROUTES) + len(named)
     names = [
         call["operationId"]
         for calls in DOCUMENT["paths"].values()
@@ -68,6 +71,9 @@ async def test_real_answers_fit_it() -> None:
         fits(await client.get("/v0/health"), "get", "/v0/health")
         fits(await client.get("/v0/ready"), "get", "/v0/ready")
         assert (await client.get("/v0/openapi.json")).content == document()
+        figures = await client.get("/metrics")
+        said = DOCUMENT["paths"]["/metrics"]["get"]["responses"][str(figures.status_code)]
+        assert figures.headers["content-type"].partition(";")[0] in said["content"]
 
 
 @pytest.mark.parametrize("call", ROUTES, ids=lambda call: f"{call.method} {call.path}")

@@ -232,3 +232,17 @@ def _leads(before: ExecutionStatus, after: ExecutionStatus) -> bool:
     """True if one or two transitions lead from one status to the other."""
     ways = EXECUTIONS[before].values()
     return after in ways or any(after in EXECUTIONS[each].values() for each in ways)
+
+
+def test_signals_over_the_limit_are_refused_and_change_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("agentic_kernel_server.executions.step.MOST_SIGNALS", 2)
+    world = World().assigned()
+    for number in range(2):
+        assert world.do(r.Signal("go", number, id=f"{number}")).reply.status == 200
+    refused = world.do(r.Signal("go", 2, id="2"))
+    again = world.do(r.Signal("go", 1, id="1"))
+    assert (refused.reply.status, refused.events) == (409, [])
+    assert again.reply.status == 200
+    assert world.past.signals == {"go": [0, 1]}

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import httpx
 import pytest
 import rebuno
 
@@ -226,3 +228,72 @@ def test_a_runner_needs_tools_a_server_and_a_name(
     made = [Tool("t", each, input_schema={"type": "object"}) for each in tools]
     with pytest.raises(InvalidValue, match=path):
         ToolRunner(Tools(*made), url, name)
+
+
+class Away(httpx.AsyncBaseTransport):
+    """A server that is away; after a number of attempts the runner stops."""
+
+    def __init__(self, attempts: int) -> None:
+        self.left = attempts
+        self.runner: ToolRunner | None = None
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        self.left -= 1
+        if self.left <= 0:
+            assert self.runner is not None
+            self.runner.stop()
+        raise httpx.ConnectError("nobody listens")
+
+
+async def test_a_server_that_stays_away_is_warned_of_ever_less_often(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    delays: list[int] = []
+
+    def counted(failures: int) -> float:
+        delays.append(failures)
+        return 0.0
+
+    @tool(effect="none")
+    def nothing() -> None:
+        """Do nothing."""
+
+    monkeypatch.setattr("agentic_kernel_server.tool_runner._delay", counted)
+    away = Away(20)
+    away.runner = ToolRunner(Tools(nothing), "http://x", "r", transport=away)
+    await away.runner.run()
+    warnings = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
+    counted_in = [re.search(r"failure (\d+) in a row", said) for said in warnings]
+    assert [int(found[1]) for found in counted_in if found] == [1, 2, 4, 8, 16]
+    assert delays[:5] == [0, 1, 2, 3, 4]
+
+
+async def test_a_stream_that_breaks_at_once_again_and_again_is_no_success(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    delays: list[int] = []
+    enough = asyncio.Event()
+
+    def counted(failures: int) -> float:
+        delays.append(failures)
+        if len(delays) >= 4:
+            enough.set()
+        return 0.0
+
+    @tool(effect="none")
+    def nothing() -> None:
+        """Do nothing."""
+
+    async with serving(MemoryStore()) as (url, server):
+        monkeypatch.setattr("agentic_kernel_server.tool_runner._delay", counted)
+        opened = server.parts.runners.open
+
+        def cut(key: Any) -> Any:
+            stream = opened(key)
+            stream.cut()
+            return stream
+
+        monkeypatch.setattr(server.parts.runners, "open", cut)
+        async with running(url, nothing):
+            await enough.wait()
+    assert delays[:4] == [0, 1, 2, 3]

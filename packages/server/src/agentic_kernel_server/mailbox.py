@@ -20,13 +20,20 @@ class Left(Exception):
 
 
 class Letter(Generic[R]):
-    """One request, and the future of its answer if its sender waits for one."""
+    """One request, and the future of its answer if its sender waits for one.
 
-    __slots__ = ("reply", "request")
+    Args:
+        id: Names a request that another process sent: its answer is stored with this id.
+    """
 
-    def __init__(self, request: R, reply: asyncio.Future[Reply] | None) -> None:
+    __slots__ = ("id", "reply", "request")
+
+    def __init__(
+        self, request: R, reply: asyncio.Future[Reply] | None = None, id: str = ""
+    ) -> None:
         self.request = request
         self.reply = reply
+        self.id = id
 
     def answer(self, reply: Reply) -> None:
         """Give the sender the answer."""
@@ -57,11 +64,14 @@ class Mailbox(Generic[R]):
     def put(self, request: R) -> None:
         """Leave a request that needs no answer."""
         if not self._closed:
-            self._letters.append(Letter(request, None))
+            self._letters.append(Letter(request))
             self._wake()
 
-    async def ask(self, request: R) -> Reply:
+    async def ask(self, request: R, id: str = "") -> Reply:
         """Leave a request, and wait for its answer.
+
+        Args:
+            id: Names a request of another process.
 
         Raises:
             Left: The run left before it carried out the request.
@@ -76,7 +86,7 @@ class Mailbox(Generic[R]):
                 retry_after=1.0,
             )
         reply: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
-        self._letters.append(Letter(request, reply))
+        self._letters.append(Letter(request, reply, id))
         self._wake()
         return await reply
 

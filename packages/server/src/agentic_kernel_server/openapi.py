@@ -19,6 +19,7 @@ from .routes import ROUTES, Operation
 from .wire import ErrorBody, StatusAnswer
 
 PATH: Final = "/v0/openapi.json"
+METRICS: Final = "/metrics"
 REF: Final = "#/components/schemas/{name}"
 _PARAMETER: Final = re.compile(r"\{([a-z_]+)(?::[a-z]+)?\}")
 _KEY: Final = "key"
@@ -40,6 +41,22 @@ def document() -> bytes:
     for path, summary in _OPEN:
         answers = _answers(200, _content(StatusAnswer), ("SERVICE_UNAVAILABLE",))
         paths[path] = {"get": {"summary": summary, "responses": answers, "security": []}}
+    paths[METRICS] = {
+        "get": {
+            "summary": "The figures of all tenants, for Prometheus.",
+            "description": "Needs the scope `admin`.",
+            "responses": _answers(
+                200, {"text/plain": {"schema": {"type": "string"}}}, ("UNAUTHORIZED", "FORBIDDEN")
+            ),
+        }
+    }
+    paths[PATH] = {
+        "get": {
+            "summary": "This document.",
+            "responses": _answers(200, _content(None), ()),
+            "security": [],
+        }
+    }
     whole = {
         "openapi": "3.1.0",
         "info": {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
 from agentic_kernel_engine import Host, Store
@@ -16,8 +16,10 @@ from .settings import Settings
 
 if TYPE_CHECKING:
     from .agents.consumers import Consumers
+    from .executions.requests import ChildEnded, ChildMoved
     from .executions.run import ExecutionRun
     from .executions.vigil import Vigil
+    from .forwarding import Forwarder
     from .runners.offers import Runners
     from .tools.run import ToolRun
 
@@ -35,6 +37,9 @@ class Parts:
         runners: The open streams of runners, with what they offer.
         runs: The executions that run in this process.
         jobs: The remote steps that run in this process.
+        followers: The runs here of executions that wait for a remote step, by its id; each is told
+            of the moves of a step that runs here, and None when the step is let go.
+        forwarder: The ways to the other processes of the server.
         vigils: The paused executions whose consumer is here.
         draining: True after the server began to stop.
     """
@@ -44,6 +49,7 @@ class Parts:
     control: Host
     agents: Consumers
     runners: Runners
+    forwarder: Forwarder
 
     def __init__(self, store: Store, settings: Settings, decide: Decide, measure: Measure) -> None:
         self.store = store
@@ -52,6 +58,7 @@ class Parts:
         self.measure = measure
         self.runs: dict[str, ExecutionRun] = {}
         self.jobs: dict[str, ToolRun] = {}
+        self.followers: dict[str, Callable[[ChildMoved | ChildEnded | None], None]] = {}
         self.vigils: dict[str, Vigil] = {}
         self.draining = False
         self._background: set[asyncio.Task[Any]] = set()

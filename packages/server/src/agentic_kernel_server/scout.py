@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from agentic_kernel import KernelError, TaskStatus
-from agentic_kernel_engine import Record
+from agentic_kernel_engine import Record, StoreError
 from agentic_kernel_engine.faults import log, said
 
 from .agents.consumers import Consumer, Key
@@ -22,7 +22,7 @@ from .executions import requests as r
 from .executions.encoding import KIND, TOOL_KIND, input_of
 from .executions.run import key_of
 from .executions.state import State, decoded
-from .executions.taking import take
+from .executions.taking import PATIENCE, take, wish
 from .executions.vigil import Vigil
 from .identity import agent_id, agent_name, tool_id
 from .parts import Parts
@@ -30,8 +30,13 @@ from .tools import jobs
 
 _log = logging.getLogger(__name__)
 _PAGE: Final = 200
+_GAP: Final = 0.002
+"""The least number of seconds between two looks."""
 _OVERDUE: Final = 2.0
 """Seconds after which any process takes a Task whose time is over."""
+_OFTEN: Final = 2
+_SELDOM: Final = 5
+"""Intervals between two searches: of a store that reports writes, fewer searches are enough."""
 _REMEMBERED: Final = 10_000
 _PRUNE_EVERY: Final = 600.0
 
@@ -46,24 +51,35 @@ class Scout:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._heard = asyncio.Event()
+        self._named: set[str] = set()
+        """The Tasks that the store reported since the last look."""
+        self._searches = True
+        """True if the next look is to search the store, and not only to read these Tasks."""
         self._after: dict[str, str | None] = {}
         self._seen: dict[str, float] = {}
         """When a Task without an owner was first seen, by id."""
         self._deaf: Callable[[], None] | None = None
 
     def hurry(self) -> None:
-        """Look at once."""
+        """Search at once."""
+        self._searches = True
         self._heard.set()
 
     async def keep(self) -> None:
         """Look until the server stops."""
         parts = self._parts
         self._listen()
+        listens = parts.store.traits.listens
+        pause = parts.settings.interval * (_SELDOM if listens else _OFTEN)
         pruned = parts.now()
         try:
             while not parts.draining:
                 try:
-                    await self._look()
+                    if self._searches:
+                        self._searches = False
+                        await self._look()
+                    else:
+                        await self._look_at_named()
                     if parts.now() - pruned >= _PRUNE_EVERY:
                         pruned = parts.now()
                         before = datetime.now(UTC) - timedelta(seconds=parts.settings.retention)
@@ -74,12 +90,13 @@ class Scout:
                     )
                 except Exception as fault:
                     log(_log, fault, "a look of the server failed; it looks again")
+                # News that comes in a burst makes one look after the first.
+                await asyncio.sleep(_GAP)
                 try:
-                    async with asyncio.timeout(parts.settings.interval):
+                    async with asyncio.timeout(pause):
                         await self._heard.wait()
-                    await asyncio.sleep(0.002)
                 except TimeoutError:
-                    pass
+                    self._searches = True
                 self._heard.clear()
         finally:
             if self._deaf is not None:
@@ -91,11 +108,30 @@ class Scout:
             return
         loop = asyncio.get_running_loop()
 
+        parts = self._parts
+
         def tell(task_id: str) -> None:
-            if not loop.is_closed():
-                loop.call_soon_threadsafe(self._heard.set)
+            # A Task that runs here is no news for the scout.
+            if task_id not in parts.runs and task_id not in parts.jobs and not loop.is_closed():
+                loop.call_soon_threadsafe(self._hear, task_id)
 
         self._deaf = store.listen(tell)  # type: ignore[attr-defined]
+
+    def _hear(self, task_id: str) -> None:
+        if len(self._named) < _PAGE:
+            self._named.add(task_id)
+        else:
+            self._searches = True
+        self._heard.set()
+
+    async def _look_at_named(self) -> None:
+        """Read the Tasks that the store reported: a search may have to pass over many others."""
+        named, self._named = self._named, set()
+        for record in (await self._parts.store.load_many(named)).values():
+            status, due = record.task.status, record.due_at
+            waits = status is TaskStatus.PAUSED and due is not None and due <= datetime.now(UTC)
+            if waits or (status is TaskStatus.RUNNING and record.owner is None):
+                await self.consider(record)
 
     async def _look(self) -> None:
         now = datetime.now(UTC)
@@ -190,6 +226,27 @@ class Scout:
 
     async def agent_came(self, consumer: Consumer) -> None:
         """Take the executions of the consumer that opened a stream, and those that wait."""
+        await self._patiently(consumer, self._agent_came)
+
+    async def runner_came(self, consumer: Consumer) -> None:
+        """Take the jobs of the consumer that opened a stream."""
+        await self._patiently(consumer, self._runner_came)
+
+    async def _patiently(
+        self, consumer: Consumer, work: Callable[[Consumer], Awaitable[None]]
+    ) -> None:
+        """Do work for a stream, also if the store fails for a while."""
+        for delay in PATIENCE:
+            try:
+                await work(consumer)
+                return
+            except StoreError as fault:
+                _log.warning("work for %s is done later: %s", consumer.key.consumer, said(fault))
+            await asyncio.sleep(delay)
+            if not consumer.open:
+                return
+
+    async def _agent_came(self, consumer: Consumer) -> None:
         key = consumer.key
         for status in (TaskStatus.RUNNING, TaskStatus.PAUSED):
             after: str | None = None
@@ -229,8 +286,7 @@ class Scout:
             vigil.current = False  # The new stream may have missed something.
         await take(parts, record)
 
-    async def runner_came(self, consumer: Consumer) -> None:
-        """Take the jobs of the consumer that opened a stream."""
+    async def _runner_came(self, consumer: Consumer) -> None:
         key = consumer.key
         after: str | None = None
         while not self._parts.draining:
@@ -243,8 +299,8 @@ class Scout:
                 if state is None or state.attempt is None or record.task.id in self._parts.jobs:
                     continue
                 if state.attempt.consumer == key.consumer and record.owner is not None:
-                    wish = jobs.to_decision(jobs.Return(key.consumer), "")
-                    await self._parts.control.decide(record.task.id, wish)
+                    back = jobs.to_decision(jobs.Return(key.consumer), "")
+                    await wish(self._parts, record.task.id, back)
             if len(page) < _PAGE:
                 return
             after = page[-1].task.id

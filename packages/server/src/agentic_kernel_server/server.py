@@ -26,7 +26,9 @@ from .errors import Refused
 from .executions.encoding import KIND, TOOL_KIND
 from .executions.requests import AgentLost
 from .executions.run import Executions
-from .executions.taking import take
+from .executions.taking import take_again
+from .forwarding import Forwarder
+from .forwarding.addresses import KIND as PROCESS_KIND
 from .parts import Parts
 from .ports import Bounds, Decide, Measure, Silent, Unbounded, deny_all
 from .routes import ROUTES, Operation
@@ -39,8 +41,6 @@ from .tools.jobs import RunnerLost
 from .tools.run import ToolCalls
 
 _log = logging.getLogger(__name__)
-_PATIENCE = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
-"""Seconds before a paused execution is tried again if the store fails."""
 
 
 class Server:
@@ -90,7 +90,8 @@ class Server:
         )  # fmt: skip
         parts.executions = host(Executions(parts), runtime_kinds={KIND}, claims=False)
         parts.tools = host(ToolCalls(parts), runtime_kinds={TOOL_KIND}, claims=False)
-        parts.control = host(Registrations(parts), runtime_kinds={RUNNER_KIND})
+        parts.control = host(Registrations(parts), runtime_kinds={RUNNER_KIND, PROCESS_KIND})
+        parts.forwarder = Forwarder(parts)
         self._entered = False
         self._stopping = False
         self.app = Starlette(
@@ -117,6 +118,8 @@ class Server:
         parts = self.parts
         for host in (parts.executions, parts.tools, parts.control):
             await host.__aenter__()
+        if self.settings.forwards:
+            await parts.forwarder.open()
         parts.start(self._scout.keep())
         self._entered = True
         for name, read in (
@@ -136,6 +139,7 @@ class Server:
     ) -> None:
         await self.drain(timeout=5.0)
         parts = self.parts
+        await parts.forwarder.close()
         for host in (parts.executions, parts.tools, parts.control):
             await host.close()
         await parts.stop()
@@ -201,20 +205,12 @@ class Server:
                 run.box.put(lost)
         for task_id, vigil in list(self.parts.vigils.items()):
             if vigil.key == key:
-                self.parts.start(self._take(task_id))
+                # It is paused, and goes to another consumer.
+                self.parts.start(take_again(self.parts, task_id))
 
     @property
     def _grace(self) -> float:
         return self.settings.agent_timeout
-
-    async def _take(self, task_id: str) -> None:
-        """Take a paused execution whose consumer is lost, to give it to another one."""
-        for delay in _PATIENCE:
-            try:
-                await take(self.parts, await self.parts.store.load(task_id))
-                return
-            except StoreError:
-                await asyncio.sleep(delay)
 
     def _runner_came(self, consumer: Consumer) -> None:
         self.parts.start(self._scout.runner_came(consumer))

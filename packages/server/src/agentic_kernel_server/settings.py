@@ -26,8 +26,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """The delay before the second attempt; it doubles with each further one."""
     longest_delay: float = 30.0
     """The longest delay before an attempt."""
-    interval: float = 0.1
+    interval: float = 0.05
     """Seconds between two looks at the writes of other processes."""
+    forwards: bool = True
+    """True to send a request straight to the process that owns its execution, by an internal port
+    on the loopback address; False to leave each one in the store."""
     safe_to_repeat: tuple[str, ...] = ()
     """Tools (names with ``*``) that may run again if their runner vanished in the middle."""
     most_queued: int = 1_000

@@ -42,6 +42,8 @@ REMEMBERED: Final = 100
 FIRST_DELAY: Final = 0.25
 LONGEST_DELAY: Final = 30.0
 """Seconds before the first and the last of the attempts to reach the server; they double."""
+LASTING: Final = 10.0
+"""Seconds after which an open stream counts as a success."""
 RESULT_TRIES: Final = 8
 """The most attempts to deliver one result."""
 SILENCE: Final = 60.0
@@ -123,6 +125,8 @@ class ToolRunner:
         self._done: OrderedDict[tuple[str, int], _Result] = OrderedDict()
         self._stop = asyncio.Event()
         self._connected = asyncio.Event()
+        self._since = 0.0
+        """When the stream was opened."""
 
     async def connected(self) -> None:
         """Wait until the stream is open."""
@@ -156,18 +160,29 @@ class ToolRunner:
             await self._http.aclose()
 
     async def _serve(self) -> None:
-        """Keep a stream open; connect again with a growing delay if it breaks."""
+        """Keep a stream open; connect again with a growing delay if it breaks.
+
+        The delay grows until a stream has lasted for a while: a stream that opens and breaks at
+        once is no success. Of the failures in a row the 1st, 2nd, 4th, 8th, … are warnings.
+        """
         failures = 0
         while True:
             self._connected.clear()
+            why = "the server ended it"
             try:
                 await self._publish()
                 await self._listen()
-                failures = 0
             except (httpx.HTTPError, httpx_sse.SSEError) as error:
-                failures = 0 if self._connected.is_set() else failures + 1
-                _log.warning("the stream broke (%s); connects again", _kind(error))
-            await asyncio.sleep(_delay(failures))
+                why = _kind(error)
+            lasted = asyncio.get_running_loop().time() - self._since
+            failures = 1 if self._connected.is_set() and lasted >= LASTING else failures + 1
+            delay = _delay(failures - 1)
+            level = logging.DEBUG if failures & (failures - 1) else logging.WARNING
+            _log.log(
+                level, "there is no stream (%s); failure %d in a row, connects again in %.1f s",
+                why, failures, delay,
+            )  # fmt: skip
+            await asyncio.sleep(delay)
 
     async def _publish(self) -> None:
         tools = [
@@ -188,6 +203,7 @@ class ToolRunner:
         ) as source:
             await _checked(source.response)
             self._connected.set()
+            self._since = asyncio.get_running_loop().time()
             _log.info("connected as %s, with %d tools", self._consumer_id, len(self._tools))
             async for event in source.aiter_sse():
                 if event.event == "job.assigned":

@@ -42,6 +42,8 @@ class Consumer:
         self._frames: deque[bytes] = deque()
         self._wake: asyncio.Future[None] | None = None
         self._cut = False
+        self.open = True
+        """False after the stream has ended."""
 
     def push(self, event: str, data: Any) -> None:
         """Send an event; nothing waits for the reader."""
@@ -151,6 +153,7 @@ class Consumers:
 
     def close(self, consumer: Consumer) -> None:
         """The stream has ended; the grace of its consumer begins."""
+        consumer.open = False
         group = self._open.get(consumer.key[:2], {})
         if group.get(consumer.key.consumer) is not consumer:
             return  # Its consumer has opened another stream.

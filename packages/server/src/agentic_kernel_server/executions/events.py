@@ -54,6 +54,8 @@ REPLIED: Final = "server.replied"
 """The answer to a request that reached another process; not on the wire. Data: ``request``,
 ``status``, ``body``."""
 
+OWN_KEY: Final = "server:"
+"""The beginning of the keys that the server gives to calls without one; not on the wire."""
 FROM_HOST: Final = {
     "task.dispatched": CREATED,
     "task.completed": COMPLETED,
@@ -111,8 +113,9 @@ def on_wire(event: Event, task_id: str, task: Task | None) -> dict[str, Any] | N
     }
     if data.get("step_id"):
         shape["step_id"] = data["step_id"]
-    if data.get("idempotency_key"):
-        shape["idempotency_key"] = data["idempotency_key"]
+    key = data.get("idempotency_key", "")
+    if key and not key.startswith(OWN_KEY):
+        shape["idempotency_key"] = key
     return shape
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from agentic_kernel import CannotStart, KernelError, Task, TaskExists, TaskNotFound, TaskStatus
-from agentic_kernel_engine import StoreError
+from agentic_kernel_engine import Principal, StoreError
 from agentic_kernel_engine.faults import said
 
 from ..identity import tool_name
@@ -29,15 +29,21 @@ class Following:
 
     A Task has the step's id, so a second dispatch of it finds it stored and does nothing.
 
+    A Task that runs in this process tells its follower directly, so nothing is read from the store.
+
     Args:
         parts: What the server shares.
         parent: The execution.
+        principal: The principal of the execution, for which its remote steps act.
         box: Gets what happens to the Tasks.
     """
 
-    def __init__(self, parts: Parts, parent: Task, box: Mailbox[Request]) -> None:
+    def __init__(
+        self, parts: Parts, parent: Task, principal: Principal, box: Mailbox[Request]
+    ) -> None:
         self._parts = parts
         self._parent = parent
+        self._principal = principal
         self._box = box
         self._tasks: dict[str, asyncio.Task[Any]] = {}
 
@@ -87,17 +93,15 @@ class Following:
         )
 
     async def _follow(self, child: Task) -> None:
-        await self._dispatch(child)
+        if await self._followed_here(child):
+            return
         while True:
             try:
-                attempt = 1
                 async for event in self._parts.tools.stream(child.id):
-                    trigger = _TRIGGERS.get(event.type)
-                    if trigger is not None:
-                        attempt = int(event.data.get("attempt", attempt))
-                        moved = ChildMoved(child.id, trigger, attempt, _payload(event.data))
+                    moved = moved_by(child.id, event.type, event.data)
+                    if moved is not None:
                         self._box.put(moved)
-                self._box.put(_end(await self._parts.tools.get(child.id)))
+                self._box.put(end_of(await self._parts.tools.get(child.id)))
                 return
             except TaskNotFound:
                 self._box.put(ChildEnded(child.id, "fail", error="the step's Task is gone"))
@@ -106,23 +110,50 @@ class Following:
                 _log.warning("step %s cannot be followed yet: %s", child.id, said(fault))
                 await asyncio.sleep(_AGAIN)
 
-    async def _dispatch(self, child: Task) -> None:
+    async def _followed_here(self, child: Task) -> bool:
+        """Dispatch a Task here, and follow it while it runs here; False if it has not ended."""
+        ended: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+
+        def tell(news: ChildMoved | ChildEnded | None) -> None:
+            if ended.done():
+                return
+            if news is not None:
+                self._box.put(news)
+            if not isinstance(news, ChildMoved):
+                ended.set_result(news is not None)
+
+        followers = self._parts.followers
+        followers[child.id] = tell
+        try:
+            return await self._dispatch(child) and await ended
+        finally:
+            if followers.get(child.id) is tell:
+                del followers[child.id]
+
+    async def _dispatch(self, child: Task) -> bool:
+        """Dispatch a Task; False if it was dispatched before."""
         while True:
             try:
-                await self._parts.tools.spawn(child, self._parent.id)
-                return
+                await self._parts.tools.spawn(child, self._parent.id, principal=self._principal)
+                return True
             except TaskExists:
-                return
+                return False
             except (StoreError, CannotStart) as fault:
                 _log.warning("step %s cannot be dispatched yet: %s", child.id, said(fault))
                 await asyncio.sleep(_AGAIN)
 
 
-def _payload(data: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: data[key] for key in ("attempt", "runner_id", "error", "delay") if key in data}
+def moved_by(step_id: str, type: str, data: Mapping[str, Any]) -> ChildMoved | None:
+    """An event of a remote step's Task, as its execution hears of it; None if it does not."""
+    trigger = _TRIGGERS.get(type)
+    if trigger is None:
+        return None
+    shown = {key: data[key] for key in ("attempt", "runner_id", "error", "delay") if key in data}
+    return ChildMoved(step_id, trigger, int(data.get("attempt", 1)), shown)
 
 
-def _end(task: Task) -> ChildEnded:
+def end_of(task: Task) -> ChildEnded:
+    """The end of a remote step, as its execution hears of it."""
     if task.status is TaskStatus.SUCCESS:
         return ChildEnded(task.id, "succeed", task.result)
     if task.status is TaskStatus.CANCELLED:

@@ -18,6 +18,7 @@ from agentic_kernel_engine import (
     Cleaning,
     Event,
     Job,
+    Principal,
     Reading,
     RunEnded,
     StoreError,
@@ -50,7 +51,7 @@ from .requests import (
 )
 from .state import FORM, Past, State, from_plain, plain
 from .step import End, Stepped, step
-from .taking import take
+from .taking import take_again
 from .vigil import Vigil
 
 _log = logging.getLogger(__name__)
@@ -122,7 +123,9 @@ class ExecutionRun:
         self.box: Mailbox[Request] = Mailbox(job.nudge)
         self.state = self._first() if job.state is None else from_plain(job.state)
         self._past = Past()
-        self._following = Following(parts, job.task, self.box)
+        self._following = Following(
+            parts, job.task, Principal(job.terms.name, job.terms.tenant), self.box
+        )
         self._over: asyncio.Future[None] | None = None
         self.stream: Consumer | None = None
         """The stream whose reader knows of the session."""
@@ -203,7 +206,7 @@ class ExecutionRun:
         """See to it that the paused execution goes on."""
         if self._job.inbox and not self._leaves:
             # A request came while the pause was stored: no other process looks for it.
-            self._parts.start(_resumed(self._parts, self._task.id))
+            self._parts.start(take_again(self._parts, self._task.id))
             return
         key = self.key
         if key is not None and self._parts.agents.find(key) is not None:
@@ -217,7 +220,7 @@ class ExecutionRun:
             await self._over  # It is being killed.
         now = self._parts.now()
         if now >= self._soonest():
-            return await self._carry_out(Letter(Tick(), None))
+            return await self._carry_out(Letter(Tick()))
         letter = self.box.take()
         if letter is not None:
             return await self._carry_out(letter)
@@ -251,7 +254,7 @@ class ExecutionRun:
             consumer.push("execution.cancelled", {"execution_id": self._task.id})
             await asyncio.sleep(_UNWINDING)
         assign = Assign(uuid.uuid4().hex, consumer.key.consumer)
-        return await self._carry_out(Letter(assign, None))
+        return await self._carry_out(Letter(assign))
 
     async def _take_in(self, entry: Mapping[str, Any]) -> End | None:
         """Carry out a decision that another process left."""
@@ -259,27 +262,30 @@ class ExecutionRun:
         if request is None:
             await self._job.commit(plain(self.state), consumed=[entry["id"]])
             return None
-        asked = entry.get("request", "")
-        return await self._carry_out(Letter(request, None), entry["id"], str(asked))
+        return await self._carry_out(Letter(request, id=str(entry.get("request", ""))), entry["id"])
 
-    async def _carry_out(
-        self, letter: Letter[Request], entry: int | None = None, asked: str = ""
-    ) -> End | None:
+    async def _carry_out(self, letter: Letter[Request], entry: int | None = None) -> End | None:
         """Carry out one request: step, store, and then answer and push.
 
         Args:
             entry: The id of the decision that carried the request.
-            asked: The name under which another process waits for the answer.
         """
         try:
+            answered = self._past.replies.get(letter.id) if letter.id else None
+            if answered is not None:
+                # It came on the other way, too, because its sender lost this process.
+                if entry is not None:
+                    await self._job.commit(plain(self.state), consumed=[entry])
+                letter.answer(answered)
+                return None
             done = await self._step(letter.request)
-            await self._store(done, letter, entry, asked)
+            await self._store(done, letter, entry)
         except asyncio.CancelledError:
             # It may be stored or not: the sender asks again, and a repetition changes nothing.
             letter.give_back()
             raise
         except InvalidValue as wrong:
-            await self._refuse(letter, Refused("VALIDATION_ERROR", str(wrong)), entry, asked)
+            await self._refuse(letter, Refused("VALIDATION_ERROR", str(wrong)), entry)
             return None
         except StoreError as fault:
             self._forget()
@@ -292,14 +298,12 @@ class ExecutionRun:
             return None
         return done.end
 
-    async def _refuse(
-        self, letter: Letter[Request], why: Refused, entry: int | None, asked: str
-    ) -> None:
+    async def _refuse(self, letter: Letter[Request], why: Refused, entry: int | None) -> None:
         """Answer that a request holds a value that cannot be stored."""
         self._forget()
         done = Stepped(reply=Reply.refusal(why))
         if entry is not None:
-            await self._store(done, letter, entry, asked)
+            await self._store(done, letter, entry)
         letter.answer(done.reply)
 
     def _forget(self) -> None:
@@ -331,20 +335,19 @@ class ExecutionRun:
 
     # Storing
 
-    async def _store(
-        self, done: Stepped, letter: Letter[Request], entry: int | None, asked: str
-    ) -> None:
+    async def _store(self, done: Stepped, letter: Letter[Request], entry: int | None) -> None:
         events = [Event(name, data) for name, data in done.events]
-        if asked:
+        ends = done.kill or done.end is not None
+        if letter.id and (events or ends or entry is not None or plain(self.state) != self._stored):
             answer = {
-                "request": asked,
+                "request": letter.id,
                 "status": done.reply.status,
                 "body": dict(done.reply.body),
             }
             events.append(Event(e.REPLIED, answer))
         consumed = () if entry is None else (entry,)
-        if done.kill or done.end is not None:
-            self._finish(done, letter, events, asked)
+        if ends:
+            self._finish(done, letter, events)
             return
         key = self.key
         if done.let_go and key is not None and self._parts.agents.find(key) is None:
@@ -366,9 +369,7 @@ class ExecutionRun:
             self._stored = state
         self._landed(done, letter, events)
 
-    def _finish(
-        self, done: Stepped, letter: Letter[Request], events: list[Event], asked: str
-    ) -> None:
+    def _finish(self, done: Stepped, letter: Letter[Request], events: list[Event]) -> None:
         """Let the Host store the last events with the end, and answer after that."""
         for event in events:
             self._job.emit(event)
@@ -482,11 +483,6 @@ def _decided(entry: Mapping[str, Any]) -> Request | None:
     except (ValueError, KeyError):
         return None
     return None
-
-
-async def _resumed(parts: Parts, task_id: str) -> None:
-    """Take an execution again that has just been paused here."""
-    await take(parts, await parts.store.load(task_id))
 
 
 async def _killed(parts: Parts, task_id: str, letter: Letter[Request]) -> None:

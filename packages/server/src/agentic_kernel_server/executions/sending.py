@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Callable
 from typing import Any, Final
 
 from agentic_kernel import IllegalTransition, InvalidValue, Task, TaskNotFound, TaskStatus
 from agentic_kernel_engine import Host, HostClosed, InboxFull, Record
 
 from ..errors import Refused, not_found
+from ..forwarding import Lost
+from ..forwarding.frames import Kind
 from ..mailbox import Left
 from ..parts import Parts
 from ..tools import jobs
@@ -53,33 +54,38 @@ async def send(
     Raises:
         Refused: The execution does not exist, or its owner did not answer in time.
     """
-    until = parts.now() + parts.settings.hold
+    sending = _Sending(parts, "execution", task_id, tenant, request)
     for _ in range(_TRIES):
         _check_open(parts)
         run = parts.runs.get(task_id)
         if run is not None and run.tenant == tenant:
             try:
-                return await run.box.ask(request)
+                return await run.box.ask(request, sending.named)
             except Left:
                 await asyncio.sleep(0.001)
                 continue
+        reply = await sending.forward(parts.forwarder.owner_of(task_id))
+        if reply is not None:
+            return reply
         record = await load(parts, task_id, tenant)
         if record.task.status.terminal:
-            return ended(record, request)
+            return await sending.answered_before() or ended(record, request)
+        reply = await sending.forward((record.owner, record.version))
+        if reply is not None:
+            return reply
         key = key_of(record.task, decoded(record.state))
         here = isinstance(request, r.Cancel)  # It needs no agent, so any process can do it.
         here = here or (key is not None and parts.agents.find(key) is not None)
-        id = uuid.uuid4().hex
         # A Host that runs executions takes a paused one in the same write.
         host = parts.executions if here else parts.control
-        version = await _leave(host, task_id, r.to_decision(request, id))
+        version = await _leave(host, task_id, r.to_decision(request, sending.id))
         if version is None:
             continue
         if here and record.task.status is TaskStatus.RUNNING:
             await take(parts, record)
         if not waits:
             return r.Reply.ok(status="delivered")
-        reply = await _answer(parts, parts.executions.stream, task_id, id, version, until)
+        reply = await sending.answer(version)
         if reply is not None:
             return reply
     raise Refused("SERVICE_UNAVAILABLE", f"execution {task_id!r} changes hands; try again")
@@ -91,28 +97,118 @@ async def send_job(parts: Parts, task_id: str, tenant: str, request: jobs.Sent) 
     Raises:
         Refused: The step does not exist or has ended, or its owner did not answer in time.
     """
-    until = parts.now() + parts.settings.hold
+    sending = _Sending(parts, "tool", task_id, tenant, request)
     for _ in range(_TRIES):
         _check_open(parts)
         run = parts.jobs.get(task_id)
         if run is not None and run.tenant == tenant:
             try:
-                return await run.box.ask(request)
+                return await run.box.ask(request, sending.named)
             except Left:
                 await asyncio.sleep(0.001)
                 continue
+        reply = await sending.forward(parts.forwarder.owner_of(task_id))
+        if reply is not None:
+            return reply
         record = await load(parts, task_id, tenant, TOOL_KIND)
         if record.task.status.terminal:
             why = f"step {task_id!r} has ended; the report is late"
-            return r.Reply.refusal(Refused("CONFLICT", why))
-        id = uuid.uuid4().hex
-        version = await _leave(parts.control, task_id, jobs.to_decision(request, id))
+            late = r.Reply.refusal(Refused("CONFLICT", why))
+            return await sending.answered_before() or late
+        reply = await sending.forward((record.owner, record.version))
+        if reply is not None:
+            return reply
+        version = await _leave(parts.control, task_id, jobs.to_decision(request, sending.id))
         if version is None:
             continue
-        reply = await _answer(parts, parts.tools.stream, task_id, id, version, until)
+        reply = await sending.answer(version)
         if reply is not None:
             return reply
     raise Refused("SERVICE_UNAVAILABLE", f"step {task_id!r} changes hands; try again")
+
+
+class _Sending:
+    """One request on its way to the run of its Task, under one id on every way.
+
+    Args:
+        parts: What the server shares.
+    """
+
+    def __init__(
+        self, parts: Parts, kind: Kind, task_id: str, tenant: str, request: r.Sent | jobs.Sent
+    ) -> None:
+        self._parts = parts
+        self._kind: Kind = kind
+        self._task_id = task_id
+        self._tenant = tenant
+        self._request = request
+        self._until = parts.now() + parts.settings.hold
+        self.id = uuid.uuid4().hex
+        self._refused_by = ""
+        """The owner that did not have the run."""
+        self._since: int | None = None
+        """The version at which an owner was asked that was lost before it answered."""
+
+    @property
+    def named(self) -> str:
+        """The id, if the request may have been carried out already."""
+        return "" if self._since is None else self.id
+
+    async def forward(self, known: tuple[str | None, int] | None) -> r.Reply | None:
+        """Ask the owner, if it is another process; None if the request goes through the store.
+
+        Args:
+            known: The owner, and a version of the Task's record; None if neither is known.
+        """
+        owner, version = known or (None, 0)
+        if owner is None or owner == self._refused_by or self._since is not None:
+            return None
+        try:
+            reply = await self._parts.forwarder.ask(
+                owner, self._kind, self._task_id, self._tenant, self.id, self._request,
+                self._until, version,
+            )  # fmt: skip
+        except Lost:
+            self._since = version + 1
+            return None
+        if reply is None:
+            self._refused_by = owner
+        return reply
+
+    async def answer(self, version: int) -> r.Reply | None:
+        """The answer that the owner stores; None if the Task ended without one.
+
+        Args:
+            version: The version of the Task's record with the decision that carries the request.
+
+        Raises:
+            Refused: No answer came in time. The request is durable, and may be carried out later.
+        """
+        parts, task_id = self._parts, self._task_id
+        host = parts.executions if self._kind == "execution" else parts.tools
+        if self._since is not None:
+            version = min(version, self._since)
+        try:
+            async with asyncio.timeout(max(0.0, self._until - parts.now())):
+                async for event in host.stream(task_id, (version - 1, 1 << 20)):
+                    if event.type == REPLIED and event.data.get("request") == self.id:
+                        return r.Reply(event.data["status"], event.data["body"])
+        except TimeoutError:
+            hold = parts.settings.hold
+            raise Refused(
+                "SERVICE_UNAVAILABLE",
+                f"no process that owns {task_id!r} answered in {hold:g} s; send the request again",
+            ) from None
+        except TaskNotFound:
+            what = "execution" if self._kind == "execution" else "step"
+            raise not_found(what, task_id) from None
+        except HostClosed:
+            raise Refused("SERVICE_UNAVAILABLE", "the server is stopping") from None
+        return None
+
+    async def answered_before(self) -> r.Reply | None:
+        """The answer that a lost owner stored before the Task ended; None if there is none."""
+        return None if self._since is None else await self.answer(self._since)
 
 
 def _check_open(parts: Parts) -> None:
@@ -130,32 +226,6 @@ async def _leave(host: Host, task_id: str, decision: dict[str, Any]) -> int | No
         raise Refused("RATE_LIMITED", str(full), retry_after=1.0) from full
     except InvalidValue as wrong:
         raise Refused("VALIDATION_ERROR", str(wrong)) from wrong
-
-
-async def _answer(
-    parts: Parts, stream: Callable[..., Any], task_id: str, id: str, version: int, until: float
-) -> r.Reply | None:
-    """The answer that the owner stores; None if the Task ended without one.
-
-    Raises:
-        Refused: No answer came in time. The request is durable, and may be carried out later.
-    """
-    try:
-        async with asyncio.timeout(max(0.0, until - parts.now())):
-            async for event in stream(task_id, (version - 1, 1 << 20)):
-                if event.type == REPLIED and event.data.get("request") == id:
-                    return r.Reply(event.data["status"], event.data["body"])
-    except TimeoutError:
-        hold = parts.settings.hold
-        raise Refused(
-            "SERVICE_UNAVAILABLE",
-            f"no process that owns {task_id!r} answered in {hold:g} s; send the request again",
-        ) from None
-    except TaskNotFound:
-        raise not_found("execution", task_id) from None
-    except HostClosed:
-        raise Refused("SERVICE_UNAVAILABLE", "the server is stopping") from None
-    return None
 
 
 def ended(record: Record, request: r.Sent) -> r.Reply:

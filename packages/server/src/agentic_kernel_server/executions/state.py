@@ -16,11 +16,16 @@ from agentic_kernel_engine import Event
 
 from ..identity import shown
 from . import events as e
+from .requests import Reply
 from .tables import ExecutionStatus, StepStatus
 
 FORM: Final = "server/1"
 MOST_FORMER: Final = 16
 """The most consumers of lost sessions that are remembered."""
+MOST_SIGNALS: Final = 10_000
+"""The most signals of one execution: each new owner reads all of them."""
+MOST_REPLIES: Final = 1_000
+"""The most answers to requests of other processes that are remembered; more do not wait at once."""
 LATE: Final = 2.0
 """Seconds after its deadline at which a remote step ends here, if its Task has not ended it."""
 
@@ -200,6 +205,8 @@ class Past:
         """The payloads of the signals of each type, in order."""
         self.known: set[str] = set()
         """The names of the requests that brought signals."""
+        self.replies: dict[str, Reply] = {}
+        """The latest answers to requests that other processes sent, by the request's id."""
         self._open: dict[str, Closed] = {}
         for event in events:
             self.fold(event.type, event.data, event.at)
@@ -233,6 +240,10 @@ class Past:
             self.signals.setdefault(payload["signal_type"], []).append(payload.get("payload"))
             if data.get("request"):
                 self.known.add(data["request"])
+        elif type == e.REPLIED:
+            if len(self.replies) >= MOST_REPLIES:
+                del self.replies[next(iter(self.replies))]
+            self.replies[data["request"]] = Reply(data["status"], data["body"])
 
     def history(self) -> list[dict[str, Any]]:
         """The closed steps, as an agent gets them."""

@@ -33,7 +33,7 @@ from .requests import (
     Tick,
     Wait,
 )
-from .state import LATE, MOST_FORMER, Approval, Closed, Past, Session, State, Step
+from .state import LATE, MOST_FORMER, MOST_SIGNALS, Approval, Closed, Past, Session, State, Step
 from .tables import STEPS, StepStatus, advance
 
 SETTLED_BY: Final = {
@@ -387,6 +387,12 @@ class _Transition:
         self.done.reply = Reply.ok(status="delivered")
         if request.id and request.id in self.past.known:
             return  # The same request again.
+        if len(self.past.known) >= MOST_SIGNALS:
+            raise Refused(
+                "CONFLICT",
+                f"the execution has got {MOST_SIGNALS:,} signals, which is the limit; create "
+                "another execution",
+            )
         payload = {"signal_type": request.signal_type, "payload": request.payload}
         if request.by:
             payload["by"] = request.by

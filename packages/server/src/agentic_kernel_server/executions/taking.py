@@ -4,15 +4,53 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Mapping
+from typing import Any, Final
 
-from agentic_kernel import KernelError, TaskStatus
-from agentic_kernel_engine import Record
+from agentic_kernel import IllegalTransition, KernelError, TaskNotFound, TaskStatus
+from agentic_kernel_engine import InboxFull, Record, StoreError
 from agentic_kernel_engine.faults import said
 
 from ..parts import Parts
 from .encoding import KIND
 
 _log = logging.getLogger(__name__)
+PATIENCE: Final = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
+"""Seconds before work that the store failed is tried again."""
+
+
+async def take_again(parts: Parts, task_id: str) -> None:
+    """Take a Task that no living process has, also if the store fails for a while."""
+    for delay in PATIENCE:
+        try:
+            record = await parts.store.load(task_id)
+            task, owner = record.task, record.owner
+            if task.status.terminal:
+                return
+            running = task.status is TaskStatus.RUNNING and owner is not None
+            if running and await parts.store.alive(owner or ""):
+                return
+            if await take(parts, record):
+                return
+        except TaskNotFound:
+            return
+        except StoreError as fault:
+            _log.warning("%s is taken later: %s", task_id, said(fault))
+        await asyncio.sleep(delay)
+
+
+async def wish(parts: Parts, task_id: str, decision: Mapping[str, Any]) -> bool:
+    """Leave a wish of this process for the owner of a Task; False if the Task has ended.
+
+    A wish is repeated until it is heard, so it may be left out while the inbox is full.
+    """
+    try:
+        await parts.control.decide(task_id, decision)
+    except (IllegalTransition, TaskNotFound):
+        return False
+    except InboxFull as full:
+        _log.warning("%s was not asked to hand over: %s", task_id, said(full))
+    return True
 
 
 async def take(parts: Parts, record: Record) -> bool:

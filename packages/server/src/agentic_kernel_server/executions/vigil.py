@@ -12,7 +12,7 @@ from ..agents.consumers import Key
 from ..parts import Parts
 from .requests import Handover, to_decision
 from .state import decoded
-from .taking import take
+from .taking import take, wish
 
 _PATIENCE: Final = 60.0
 """Seconds between two looks if nothing is heard."""
@@ -88,8 +88,8 @@ class Vigil:
             if task_id in parts.runs:
                 return True
             handover = to_decision(Handover(self.key.consumer), "")
-            await parts.control.decide(task_id, handover)
-            await self._hear(TaskStatus.PAUSED, _ASK_AGAIN)
+            if await wish(parts, task_id, handover):
+                await self._hear(TaskStatus.PAUSED, _ASK_AGAIN)
             return False
         await take(parts, record)
         return task_id in parts.runs

@@ -10,6 +10,7 @@ from .. import identity, wire
 from ..agents.consumers import Consumer, Key
 from ..errors import Refused
 from ..executions import requests as r
+from ..executions.events import OWN_KEY
 from ..executions.sending import send
 from ..parts import Parts
 from ..streaming.sse import EventStream
@@ -48,7 +49,7 @@ def _request(body: wire.SubmitIntent) -> r.Sent:
     match intent.type:
         case "invoke_tool":
             # Without a key the call is new, and may still be sent twice inside the server.
-            key = intent.idempotency_key or f"server:{uuid.uuid4().hex}"
+            key = intent.idempotency_key or f"{OWN_KEY}{uuid.uuid4().hex}"
             return r.Invoke(session, intent.tool_id, intent.arguments, key, intent.remote)
         case "complete":
             return r.Complete(session, intent.output)

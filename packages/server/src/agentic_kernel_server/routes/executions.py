@@ -17,7 +17,7 @@ from agentic_kernel import (
     TaskNotFound,
     TaskStatus,
 )
-from agentic_kernel_engine import Cursor, Event, HostClosed, Principal, Record
+from agentic_kernel_engine import Cursor, Event, HostClosed, Principal, Record, StoreError
 from agentic_kernel_engine.events import from_stored
 
 from .. import identity, wire
@@ -53,6 +53,8 @@ _BY_STATUS: Final[Mapping[str, TaskStatus | None]] = {
 _PAGE: Final = 500
 _PIECE: Final = 128 * 1024
 """The bytes of a replay that are sent as one piece."""
+MOST_PAYLOAD: Final = 255 * 1024
+"""The longest payload of a signal: it may have to wait in the execution's inbox."""
 APPROVE: Final = "step.approve"
 """The type of the signal that resolves an approval."""
 
@@ -273,6 +275,13 @@ async def signal(asked: Asked) -> Any:
     parts: Parts = asked.server.parts
     id, tenant, by = asked.path["id"], asked.caller.tenant, asked.caller.name
     kind = identity.checked(body.signal_type, "signal_type")
+    length = len(text_of(body.payload))
+    if length > MOST_PAYLOAD:
+        raise Refused(
+            "VALIDATION_ERROR",
+            f"payload has {length:,} characters of JSON; the limit is {MOST_PAYLOAD:,}, so store "
+            "it elsewhere and send a reference",
+        )
     request: r.Sent
     if kind == APPROVE:
         asked.caller.require("approver")
@@ -402,6 +411,8 @@ async def _frames(parts: Parts, task_id: str, after: Cursor | None) -> AsyncIter
             page = await parts.store.events(task_id, after, _PAGE)
         except TaskNotFound:
             return  # It was pruned.
+        except StoreError:
+            raise Cut from None
         piece: list[bytes] = []
         size = 0
         for cursor, text in page:
@@ -444,8 +455,8 @@ async def _live(parts: Parts, task_id: str, after: Cursor | None) -> AsyncIterat
                 return
             except TaskNotFound:
                 return  # It was pruned.
-            except HostClosed:
-                raise Cut from None
+            except (HostClosed, StoreError):
+                raise Cut from None  # Its reader asks another process, or later.
             pending = None
             shape = await _shape(parts, task_id, event)
             if shape is not None:

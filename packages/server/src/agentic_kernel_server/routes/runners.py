@@ -13,7 +13,8 @@ from .. import identity, wire
 from ..agents.consumers import Key
 from ..errors import Refused
 from ..executions.sending import send_job
-from ..runners.registry import MOST_TOOLS
+from ..runners.offers import MOST_GLOBS, is_glob
+from ..runners.registry import MOST_BYTES, MOST_TOOLS
 from ..streaming.sse import EventStream
 from ..tools import jobs
 from .operation import Asked, Operation
@@ -62,6 +63,12 @@ def _check_tools(names: list[str]) -> None:
         raise Refused("VALIDATION_ERROR", f"{len(names)} tools are offered; use {MOST_TOOLS}")
     for name in names:
         identity.checked(name, "a tool's id")
+    globs = sum(map(is_glob, names))
+    if globs > MOST_GLOBS:
+        raise Refused(
+            "VALIDATION_ERROR",
+            f"{globs} capabilities are globs; use {MOST_GLOBS} at most, and name the other tools",
+        )
 
 
 async def result(asked: Asked) -> Any:
@@ -101,6 +108,13 @@ async def publish(asked: Asked) -> Any:
     runner = identity.checked(asked.path["id"], "runner_id")
     _check_tools([tool.id for tool in body.tools])
     tools = [msgspec.to_builtins(tool) for tool in body.tools]
+    length = len(msgspec.json.encode(tools))
+    if length > MOST_BYTES:
+        raise Refused(
+            "VALIDATION_ERROR",
+            f"the tools have {length:,} bytes; a runner publishes {MOST_BYTES:,} at most, so "
+            "shorten the descriptions and schemas, or use several runners",
+        )
     count = await asked.server.registry.publish(_principal(asked), runner, tools)
     return wire.PublishedAnswer(count)
 

@@ -4,13 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from fnmatch import fnmatchcase
+from typing import Final
 
 from ..agents.consumers import Consumer, Consumers, Key
 
+MOST_GLOBS: Final = 50
+"""The most capabilities of a runner that are globs: each search for a runner tries them all."""
 
-def offers(capabilities: Iterable[str], tool_id: str) -> bool:
-    """True if one of the capabilities is the tool, or a glob that fits it."""
-    return any(each == tool_id or fnmatchcase(tool_id, each) for each in capabilities)
+
+def is_glob(name: str) -> bool:
+    """True if a capability may fit other tools than the one that it names."""
+    return any(mark in name for mark in "*?[")
+
+
+class Offer:
+    """The tools that one runner offers.
+
+    Args:
+        capabilities: Names of tools, and globs.
+    """
+
+    def __init__(self, capabilities: Iterable[str] = ()) -> None:
+        self._names = frozenset(capabilities)
+        self._globs = tuple(filter(is_glob, self._names))
+
+    def fits(self, tool_id: str) -> bool:
+        """True if one of the capabilities is the tool, or a glob that fits it."""
+        return tool_id in self._names or any(fnmatchcase(tool_id, each) for each in self._globs)
+
+
+NOTHING: Final = Offer()
 
 
 class Runners(Consumers):
@@ -30,12 +53,12 @@ class Runners(Consumers):
     ) -> None:
         super().__init__(grace, most, came, lost)
         self._freed = freed
-        self._capabilities: dict[Key, tuple[str, ...]] = {}
+        self._offers: dict[Key, Offer] = {}
         self._busy: dict[Key, str] = {}
 
     def declare(self, key: Key, capabilities: Iterable[str]) -> None:
         """Say what a runner offers; replaces what it offered."""
-        self._capabilities[key] = tuple(dict.fromkeys(capabilities))
+        self._offers[key] = Offer(capabilities)
         self._freed()
 
     def find_idle(self, tenant: str, tool_id: str) -> Consumer | None:
@@ -43,7 +66,7 @@ class Runners(Consumers):
         for group in [group for group in self._open if group[0] == tenant]:
             for name, consumer in list(self._open[group].items()):
                 key = consumer.key
-                if key in self._busy or not offers(self._capabilities.get(key, ()), tool_id):
+                if key in self._busy or not self._offers.get(key, NOTHING).fits(tool_id):
                     continue
                 self._open[group][name] = self._open[group].pop(name)
                 self._open[group] = self._open.pop(group)
@@ -53,7 +76,7 @@ class Runners(Consumers):
     def offered(self, tenant: str, tool_id: str) -> bool:
         """True if a runner here offers the tool, busy or not."""
         return any(
-            each.key.tenant == tenant and offers(self._capabilities.get(each.key, ()), tool_id)
+            each.key.tenant == tenant and self._offers.get(each.key, NOTHING).fits(tool_id)
             for each in self
         )
 
@@ -69,5 +92,5 @@ class Runners(Consumers):
 
     def forget(self, key: Key) -> None:
         """Drop what was known of a runner whose grace is over."""
-        self._capabilities.pop(key, None)
+        self._offers.pop(key, None)
         self._busy.pop(key, None)

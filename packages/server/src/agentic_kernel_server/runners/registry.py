@@ -12,7 +12,7 @@ import asyncio
 import logging
 import time
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 from urllib.parse import quote
@@ -31,6 +31,7 @@ from agentic_kernel_engine.faults import said
 from ..agents.consumers import Consumer
 from ..errors import Refused
 from ..executions.encoding import input_of, text_of
+from ..forwarding import addresses
 from ..identity import shown
 from ..parts import Parts
 
@@ -42,12 +43,20 @@ DECLARED: Final = "server/capabilities"
 _PART: Final = "label/part"
 _RUNNER: Final = "label/runner"
 _PAGE: Final = 500
+_SOME: Final = 10
+"""A page of records that may be large."""
+_AGAIN: Final = 1.0
+"""Seconds before a registration that the store failed is tried again."""
 MOST_TOOLS: Final = 1_000
 """The most tools that one runner publishes."""
+MOST_BYTES: Final = 1024 * 1024
+"""The most bytes of JSON that they have together."""
+MOST_LISTED: Final = 16 * 1024 * 1024
+"""The most bytes of JSON that are read for one list of tools."""
 
 
 class Registrations(Substrate):
-    """The substrate of the registrations of runners.
+    """The substrate of the registrations of runners and of processes.
 
     Args:
         parts: What the server shares.
@@ -58,6 +67,8 @@ class Registrations(Substrate):
 
     async def execute(self, job: Job) -> Any:
         """Live as long as the stream, or as long as the runner has a stream."""
+        if job.task.runtime_kind == addresses.KIND:
+            return await addresses.live(job, self._parts.control.name)
         said: Mapping[str, Any] = input_of(job.task)
         if "consumer_id" in said:
             return await self._stream(job, said)
@@ -135,12 +146,18 @@ class Registry:
     async def opened(self, principal: Principal, consumer: Consumer) -> None:
         """A runner opened a stream here."""
         runner = consumer.key.group
-        said = {
+        own = {
             "runner_id": runner,
             "consumer_id": consumer.key.consumer,
             "host": self._parts.control.name,
         }
-        self._streams[consumer] = await self._dispatch(principal, runner, "stream", said)
+        while consumer.open:
+            try:
+                self._streams[consumer] = await self._dispatch(principal, runner, "stream", own)
+                return
+            except (StoreError, Refused) as fault:
+                _log.warning("the stream of a runner is registered later: %s", said(fault))
+                await asyncio.sleep(_AGAIN)
 
     async def closed(self, consumer: Consumer) -> None:
         """The stream has ended."""
@@ -183,7 +200,15 @@ class Registry:
     async def tools(self, tenant: str, prefix: str) -> list[dict[str, Any]]:
         """The published tools whose id is the prefix, or begins with it and ``.`` or ``_``."""
         listed: dict[tuple[str, str], dict[str, Any]] = {}
-        for record in await self._find(tenant, None, "tools"):
+        size = 0
+        async for record in self._each(tenant, None, "tools", _SOME):
+            size += len(record.task.instructions)
+            if size > MOST_LISTED:
+                raise Refused(
+                    "VALIDATION_ERROR",
+                    f"the runners published more than {MOST_LISTED:,} bytes, which no list can "
+                    "hold; end some runners, or shorten their descriptions and schemas",
+                )
             said = input_of(record.task)
             for tool in said["tools"]:
                 id = str(tool["id"])
@@ -199,19 +224,24 @@ class Registry:
         return [listed[key] for key in sorted(listed)]
 
     async def _find(self, tenant: str, runner: str | None, part: str) -> list[Record]:
+        return [record async for record in self._each(tenant, runner, part, _PAGE)]
+
+    async def _each(
+        self, tenant: str, runner: str | None, part: str, limit: int
+    ) -> AsyncIterator[Record]:
         labels = {_PART: part}
         if runner is not None:
             labels[_RUNNER] = _label(runner)
-        found: list[Record] = []
         after: str | None = None
         while True:
             page = await self._parts.store.find(
                 kinds={KIND}, realms={tenant}, status=TaskStatus.RUNNING, labels=labels,
-                after=after, limit=_PAGE,
+                after=after, limit=limit,
             )  # fmt: skip
-            found += page
-            if len(page) < _PAGE:
-                return found
+            for record in page:
+                yield record
+            if len(page) < limit:
+                return
             after = page[-1].task.id
 
     async def _dispatch(

@@ -4,6 +4,7 @@
                           was opened; else the connection is closed
     a full send buffer    must be read from within `STALLED_SECONDS`; else the connection is cut
     connections           have a limit in each process; a further one is cut at once
+    a body in chunks      has at most `MOST_CHUNKS`; parsing each costs far more than its bytes
 
 The parser is h11, which is strict about the framing of requests.
 """
@@ -18,8 +19,30 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 HEAD_SECONDS: Final = 10.0
 """The longest that a request's head may take."""
+HEAD: Final = 32 * 1024
+"""The most bytes of a head that wait for the rest of it."""
 STALLED_SECONDS: Final = 30.0
 """The longest that a reader may leave a full buffer unread."""
+
+
+MOST_CHUNKS: Final = 20_000
+"""The most chunks of one body: 210 bytes each in the largest body."""
+
+
+class _Counting(h11.Connection):
+    """h11's connection, which counts the chunks of a body."""
+
+    _chunks = 0
+
+    def next_event(self) -> Any:
+        event = super().next_event()
+        if type(event) is h11.Data and event.chunk_start:
+            self._chunks += 1
+            if self._chunks > MOST_CHUNKS:
+                raise h11.RemoteProtocolError("the body has too many chunks")
+        elif type(event) is h11.Request:
+            self._chunks = 0
+        return event
 
 
 class GuardedProtocol(H11Protocol):
@@ -32,6 +55,10 @@ class GuardedProtocol(H11Protocol):
 
     _head_timer: asyncio.TimerHandle | None = None
     _stalled_timer: asyncio.TimerHandle | None = None
+
+    def __init__(self, config: Any, *given: Any, **named: Any) -> None:
+        super().__init__(config, *given, **named)
+        self.conn = _Counting(h11.SERVER, config.h11_max_incomplete_event_size or HEAD)
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
@@ -58,6 +85,18 @@ class GuardedProtocol(H11Protocol):
         super().handle_events()
         if self.cycle is not before:
             self._forget("_head_timer")
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer a request that cannot be parsed, in the place of the application."""
+        cycle = self.cycle
+        if cycle is not None and not cycle.response_complete:
+            started = cycle.response_started
+            cycle.disconnected = True  # What the application sends is dropped from now on.
+            cycle.message_event.set()
+            if started:
+                self.transport.abort()
+                return
+        super().send_400_response(msg)
 
     def pause_writing(self) -> None:
         super().pause_writing()

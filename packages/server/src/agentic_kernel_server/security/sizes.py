@@ -65,6 +65,8 @@ class Sized:
     def _problem(self, scope: Scope) -> Refused | None:
         headers: list[tuple[bytes, bytes]] = scope["headers"]
         sizes = self._sizes
+        if scope["http_version"] not in ("1.0", "1.1"):
+            return Refused("VALIDATION_ERROR", "the request is not HTTP/1.1; send it so")
         length = len(scope.get("raw_path") or b"") + len(scope.get("query_string", b""))
         length += sum(len(name) + len(value) + 4 for name, value in headers)
         if length > sizes.head or len(headers) > sizes.headers:

@@ -17,7 +17,7 @@ from starlette.types import ASGIApp
 from agentic_kernel import KernelError
 from agentic_kernel_engine.faults import said
 
-from ..security.protocol import GuardedProtocol
+from ..security.protocol import HEAD, GuardedProtocol
 from .composition import Composition, composed
 from .options import Options, shown_address
 from .processes import Opened
@@ -27,8 +27,6 @@ KEEP_ALIVE: Final = 75
 """Seconds for which an idle connection stays open. It is longer than the usual 5 to 60 s of clients
 and proxies, so that they close first: a request on a connection that closes at this moment is
 lost."""
-HEAD: Final = 32 * 1024
-"""The most bytes of a head that wait for the rest of it."""
 REFRESHED: Final = 5.0
 """Seconds between two readings of the gauges, and two looks for streams of revoked keys."""
 SWEPT: Final = 600.0

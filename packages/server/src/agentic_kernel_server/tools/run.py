@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from agentic_kernel import KernelError
+from agentic_kernel import KernelError, TaskStatus
 from agentic_kernel_engine import (
     Event,
     Job,
@@ -27,8 +27,9 @@ from ..agents.consumers import Key
 from ..errors import Refused
 from ..executions.encoding import input_of
 from ..executions.events import REPLIED
-from ..executions.requests import Reply
-from ..executions.taking import take
+from ..executions.following import end_of, moved_by
+from ..executions.requests import ChildEnded, ChildMoved, Reply
+from ..executions.taking import take_again
 from ..identity import shown
 from ..mailbox import Letter, Mailbox
 from ..parts import Parts
@@ -106,6 +107,10 @@ class ToolRun:
         self._deadline = float(self._asked["deadline"])
         self.box: Mailbox[JobRequest] = Mailbox(job.nudge)
         self.state = JobState() if job.state is None else msgspec.convert(job.state, JobState)
+        self._replies: dict[str, Reply] = {}
+        """The answers of this run to requests that other processes sent, by the request's id."""
+        self._last: Letter[JobRequest] | None = None
+        """The request that ended the step."""
 
     @property
     def key(self) -> Key | None:
@@ -132,15 +137,18 @@ class ToolRun:
                 self.box.put(RunnerLost(key.consumer))
             else:
                 runners.expect(key)
+        concluding = False
         try:
             while True:
                 await self._turn()
         except RunEnded as left:
             if left.reason == "paused" and self._job.inbox:
                 # A request came while the pause was stored: no other process looks for it.
-                self._parts.start(_resumed(self._parts, self._id))
+                self._parts.start(take_again(self._parts, self._id))
             raise
         except Ended as ended:
+            concluding = True
+            self._parts.start(self._conclude(ended))
             if ended.code:
                 raise TaskFailed(ended.code, ended.error) from None
             return ended.result
@@ -148,6 +156,8 @@ class ToolRun:
             if jobs.get(self._id) is self:
                 del jobs[self._id]
             self.box.close()
+            if not concluding:
+                self._tell(None)
 
     async def _turn(self) -> None:
         now = self._parts.now()
@@ -229,21 +239,27 @@ class ToolRun:
         if request is None:
             await self._store(self.state, consumed=[entry["id"]])
             return
-        await self._carry_out(Letter(request, None), entry["id"], str(entry.get("request", "")))
+        letter: Letter[JobRequest] = Letter(request, id=str(entry.get("request", "")))
+        await self._carry_out(letter, entry["id"])
 
-    async def _carry_out(
-        self, letter: Letter[JobRequest], entry: int | None = None, asked: str = ""
-    ) -> None:
+    async def _carry_out(self, letter: Letter[JobRequest], entry: int | None = None) -> None:
         consumed = () if entry is None else (entry,)
         try:
-            reply = await self._do(letter.request, consumed, asked)
+            answered = self._replies.get(letter.id) if letter.id else None
+            if answered is not None:
+                # It came on the other way, too, because its sender lost this process.
+                if consumed:
+                    await self._store(self.state, consumed=consumed)
+                letter.answer(answered)
+                return
+            reply = await self._do(letter.request, consumed, letter.id)
         except asyncio.CancelledError:
             letter.give_back()
             raise
         except Ended:
-            if asked:
-                self._job.emit(_replied(asked, Reply.ok(accepted=True)))
-            self._parts.start(self._answer_at_end(letter))
+            if letter.id:
+                self._job.emit(_replied(letter.id, Reply.ok(accepted=True)))
+            self._last = letter
             raise
         except StoreError as fault:
             if letter.reply is None:
@@ -255,13 +271,31 @@ class ToolRun:
         else:
             letter.answer(reply)
 
-    async def _answer_at_end(self, letter: Letter[JobRequest]) -> None:
+    async def _conclude(self, ended: Ended) -> None:
+        """Answer the last request, and tell the execution, after the end is stored."""
+        letter = self._last
         try:
-            await self._parts.tools.wait(self._id)
+            task = await self._parts.tools.wait(self._id)
         except KernelError as fault:
-            letter.answer(Reply.refusal(Refused("SERVICE_UNAVAILABLE", str(fault))))
-        else:
+            self._tell(None)
+            if letter is not None:
+                letter.answer(Reply.refusal(Refused("SERVICE_UNAVAILABLE", str(fault))))
+            return
+        self._tell(end_of(task))
+        if letter is None:
+            return
+        wanted = TaskStatus.FAILURE if ended.code else TaskStatus.SUCCESS
+        if task.status is wanted:
             letter.answer(Reply.ok(accepted=True))
+        else:
+            why = f"step {self._id!r} ended as {task.status.value} before"
+            letter.answer(Reply.refusal(Refused("CONFLICT", why)))
+
+    def _tell(self, news: ChildMoved | ChildEnded | None) -> None:
+        """Tell the run of the execution, if it is here."""
+        follower = self._parts.followers.get(self._id)
+        if follower is not None:
+            follower(news)
 
     async def _do(self, request: JobRequest, consumed: Collection[int], asked: str) -> Reply:
         attempt = self.state.attempt
@@ -346,11 +380,14 @@ class ToolRun:
         plain = msgspec.to_builtins(state)
         await self._job.commit(plain, list(events), consumed=consumed, progress=progress)
         self.state = state
-
-
-async def _resumed(parts: Parts, task_id: str) -> None:
-    """Take a step again that has just been paused here."""
-    await take(parts, await parts.store.load(task_id))
+        for event in events:
+            if event.type == REPLIED:
+                self._replies[event.data["request"]] = Reply(
+                    event.data["status"], event.data["body"]
+                )
+            moved = moved_by(self._id, event.type, event.data)
+            if moved is not None:
+                self._tell(moved)
 
 
 def _replied(asked: str, reply: Reply) -> Event:
