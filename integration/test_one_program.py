@@ -14,6 +14,7 @@ from agentic_kernel import CannotStart, TaskStatus
 from agentic_kernel_claude import ClaudeRuntime
 from agentic_kernel_copilot import CopilotRuntime, find_cli
 from agentic_kernel_engine import Done, Limits, ReadyRuntime
+from agentic_kernel_gemini import GeminiRuntime
 from agentic_kernel_local import LocalRuntime
 from agentic_kernel_ollama import OllamaRuntime
 from agentic_kernel_openai import OpenAIRuntime
@@ -33,7 +34,7 @@ FIXTURES: list[Mapping[str, Any]] = [
     },
     {"match": {}, "response": {"content": SKY}},
 ]
-VENDORS = ("openai", "chat", "claude", "ollama")
+VENDORS = ("openai", "chat", "claude", "gemini", "ollama")
 
 
 @dataclass
@@ -57,6 +58,8 @@ def ready(name: str, url: str, home: Path) -> ReadyRuntime:
             return OpenAIRuntime("scripted", api="chat", base_url=f"{url}/v1", api_key="none")
         case "claude":
             return ClaudeRuntime("scripted", base_url=url, api_key="none")
+        case "gemini":
+            return GeminiRuntime("scripted", base_url=url, api_key="none")
         case "ollama":
             return OllamaRuntime("scripted", host=url)
         case "copilot":
