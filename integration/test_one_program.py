@@ -59,7 +59,7 @@ def ready(name: str, url: str, home: Path) -> ReadyRuntime:
         case "claude":
             return ClaudeRuntime("scripted", base_url=url, api_key="none")
         case "gemini":
-            return GeminiRuntime("scripted", base_url=url, api_key="none")
+            return GeminiRuntime("scripted", base_url=f"{url}/v1beta", api_key="none")
         case "ollama":
             return OllamaRuntime("scripted", host=url)
         case "copilot":
