@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Any, ClassVar, Final, Unpack
 
 from agentic_kernel import Task
@@ -86,4 +87,5 @@ class LocalRuntime(ReadyRuntime):
             await self.substrate.close()
 
     def _answer(self, task: Task) -> Any:
-        return task.result["text"]
+        result = task.result  # Of another form if somebody completed the Task from outside.
+        return result.get("text", result) if isinstance(result, Mapping) else result
