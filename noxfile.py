@@ -19,6 +19,7 @@ nox.options.download_python = "never"
 
 ROOT = Path(__file__).parent
 DIST = ROOT / "dist"
+WHEELHOUSE = ROOT / "wheelhouse"
 DEMO = ("kernel", "engine", "file", "local", "cli")
 """What it takes to run a Task on the local model."""
 PACKAGES = (
@@ -206,17 +207,44 @@ def build(session: nox.Session) -> None:
         session.error(f"expected a wheel and an sdist of each member, found {built}")
 
 
+@nox.session(requires=["build"], default=False)
+def wheelhouse(session: nox.Session) -> None:
+    """Make the folder wheelhouse/ that `pip install -c wheelhouse/constraints.txt NAME` uses."""
+    shutil.rmtree(WHEELHOUSE, ignore_errors=True)
+    WHEELHOUSE.mkdir()
+    for member in MEMBERS:
+        shutil.copy(_wheel(session, member), WHEELHOUSE)
+    _constrain(session, WHEELHOUSE)
+    constraints = (WHEELHOUSE / "constraints.txt").relative_to(ROOT)
+    session.log(f"pip install -c {constraints} agentic-kernel-openai    # or another of them")
+
+
 @nox.session(requires=["build"])
 @nox.parametrize("member", MEMBERS, ids=[Path(member).name for member in MEMBERS])
 def install(session: nox.Session, member: str) -> None:
     """Install one built wheel alone in a clean environment and see what came with it."""
-    wheels = {_project(other)["name"]: _wheel(session, other) for other in MEMBERS}
-    # Without constraints, a name that is taken on the package index would win over our wheel.
-    constraints = Path(session.create_tmp()).resolve() / "constraints.txt"
-    constraints.write_text("".join(f"{name} @ {path.as_uri()}\n" for name, path in wheels.items()))
+    folder = Path(session.create_tmp()).resolve()
+    constraints = _constrain(session, folder)
     name = _project(member)["name"]
-    session.install(str(wheels[name]), "--constraint", str(constraints))
-    session.run("python", "-I", "integration/installed.py", name, *wheels)
+    session.install(str(_wheel(session, member)), "--constraint", str(constraints))
+    names = [_project(other)["name"] for other in MEMBERS]
+    session.run("python", "-I", "integration/installed.py", name, *names)
+
+
+def _constrain(session: nox.Session, folder: Path) -> Path:
+    """A file by which each of our names means our wheel.
+
+    Without it, a name that is taken on the package index would win. A wheel that lies in the folder
+    is meant; otherwise the one in dist/.
+    """
+    lines = []
+    for member in MEMBERS:
+        built = _wheel(session, member)
+        path = folder / built.name if (folder / built.name).is_file() else built
+        lines.append(f"{_project(member)['name']} @ {path.as_uri()}\n")
+    constraints = folder / "constraints.txt"
+    constraints.write_text("".join(lines))
+    return constraints
 
 
 def _project(member: str) -> dict[str, str]:
@@ -280,6 +308,7 @@ def docs(session: nox.Session) -> None:
     workspace(session, *group("docs"))
     session.run("python", "-m", "integration.pages.diagrams", "--check")
     session.run("python", "-m", "integration.pages.figures", "--check")
+    session.run("python", "-m", "integration.pages.installs", "--check")
     # The theme advertises its successor on every build.
     quiet = {"NO_MKDOCS_2_WARNING": "1"}
     session.run("mkdocs", "build", "--strict", "--site-dir", str(ROOT / "site"), env=quiet)

@@ -17,6 +17,7 @@ from mcp.client.stdio import StdioServerParameters
 from typer.testing import CliRunner
 
 from agentic_kernel_cli.commands import app
+from agentic_kernel_cli.kinds import install
 from agentic_kernel_cli.user import process_user
 from agentic_kernel_engine import Principal
 from agentic_kernel_guard import (
@@ -211,7 +212,7 @@ def test_a_package_that_is_missing_is_named_with_its_extra(
 ) -> None:
     monkeypatch.chdir(folder)
     monkeypatch.setitem(sys.modules, missing, None)
-    assert f"pip install 'agentic-kernel-cli[{extra}]'" in refusal("guard", *given)
+    assert install(extra) in refusal("guard", *given)
     assert not (folder / "new").exists()
 
 

@@ -21,6 +21,7 @@ from agentic_kernel import CannotStart, InvalidValue, Task, TaskStatus
 from agentic_kernel_cli.commands import app
 from agentic_kernel_cli.database import Database
 from agentic_kernel_cli.invocation import place_of
+from agentic_kernel_cli.kinds import install
 from agentic_kernel_cli.place import Folder
 from agentic_kernel_cli.upkeep import examined, migrated
 from agentic_kernel_engine import Host, Loop, tool
@@ -276,7 +277,7 @@ def test_what_is_not_installed_is_named(terminals: Terminals, tmp_path: Path) ->
     terminals.url = "postgresql://"
     refused = terminals.call("run", "text", "--json", code=1)
     assert refused.lines[0]["type"] == "CannotStart"
-    assert "pip install 'agentic-kernel-cli[postgres]'" in refused.err
+    assert install("postgres") in refused.err
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ from typer.testing import CliRunner
 from agentic_kernel import CannotStart, KernelError
 from agentic_kernel_cli import serving
 from agentic_kernel_cli.commands import app
+from agentic_kernel_cli.kinds import install
 
 TOOLS = """
 from agentic_kernel_engine.seams import Tools, tool
@@ -128,7 +130,7 @@ def test_without_the_server_the_command_says_how_to_install_it(
         raise ModuleNotFoundError(name="agentic_kernel_server")
 
     monkeypatch.setattr(serving, "import_module", absent)
-    with pytest.raises(CannotStart, match=r"pip install 'agentic-kernel-cli\[server\]'"):
+    with pytest.raises(CannotStart, match=re.escape(install("server"))):
         serving._installed()
 
 

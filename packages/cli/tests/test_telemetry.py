@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from agentic_kernel_cli import telemetry
+from agentic_kernel_cli.kinds import install
 from integration.otel_receiver import Receiver, Wire
 from integration.peers.aimock import Aimock
 
@@ -168,7 +169,7 @@ def test_without_the_packages_one_line_says_what_to_install(
     done = scripted.program(*words).ended(0)
     assert done.out.strip() == "Hello."
     (line,) = [line for line in done.err.splitlines() if "OTEL_" in line]
-    assert line.endswith("is not installed: pip install 'agentic-kernel-cli[otel]'")
+    assert line.endswith(f"is not installed: {install('otel')}")
 
 
 @pytest.mark.parametrize("env", [{}, {ENDPOINT: "http://127.0.0.1:9"}], ids=["unset", "set"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 
-from .local import INSTALL
+from .kinds import install
 
 
 @dataclass(frozen=True)
@@ -21,9 +21,9 @@ class Finding:
     """True if the chosen runtime needs it; the doctor fails only if such a check fails."""
 
 
-def package(name: str, advice: str = INSTALL) -> Finding:
+def package(name: str, advice: str = "") -> Finding:
     """Check that a distribution is installed, and find its version."""
     try:
         return Finding(name, True, version(name))
     except PackageNotFoundError:
-        return Finding(name, False, "not installed", advice)
+        return Finding(name, False, "not installed", advice or install("local"))

