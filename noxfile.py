@@ -209,42 +209,28 @@ def build(session: nox.Session) -> None:
 
 @nox.session(requires=["build"], default=False)
 def wheelhouse(session: nox.Session) -> None:
-    """Make the folder wheelhouse/ that `pip install -c wheelhouse/constraints.txt NAME` uses."""
+    """Make the folder wheelhouse/ of all wheels, with a file of constraints that names them."""
     shutil.rmtree(WHEELHOUSE, ignore_errors=True)
     WHEELHOUSE.mkdir()
     for member in MEMBERS:
         shutil.copy(_wheel(session, member), WHEELHOUSE)
-    _constrain(session, WHEELHOUSE)
-    constraints = (WHEELHOUSE / "constraints.txt").relative_to(ROOT)
-    session.log(f"pip install -c {constraints} agentic-kernel-openai    # or another of them")
+    # By versions, because older pips find no extra of a name that is constrained to a file.
+    pins = [f"{_project(each)['name']}=={_project(each)['version']}\n" for each in MEMBERS]
+    (WHEELHOUSE / "constraints.txt").write_text("".join(pins))
+    session.log("pip install -f wheelhouse -c wheelhouse/constraints.txt agentic-kernel-openai")
 
 
 @nox.session(requires=["build"])
 @nox.parametrize("member", MEMBERS, ids=[Path(member).name for member in MEMBERS])
 def install(session: nox.Session, member: str) -> None:
     """Install one built wheel alone in a clean environment and see what came with it."""
-    folder = Path(session.create_tmp()).resolve()
-    constraints = _constrain(session, folder)
+    wheels = {_project(other)["name"]: _wheel(session, other) for other in MEMBERS}
+    # Without constraints, a name that is taken on the package index would win over our wheel.
+    constraints = Path(session.create_tmp()).resolve() / "constraints.txt"
+    constraints.write_text("".join(f"{name} @ {path.as_uri()}\n" for name, path in wheels.items()))
     name = _project(member)["name"]
-    session.install(str(_wheel(session, member)), "--constraint", str(constraints))
-    names = [_project(other)["name"] for other in MEMBERS]
-    session.run("python", "-I", "integration/installed.py", name, *names)
-
-
-def _constrain(session: nox.Session, folder: Path) -> Path:
-    """A file by which each of our names means our wheel.
-
-    Without it, a name that is taken on the package index would win. A wheel that lies in the folder
-    is meant; otherwise the one in dist/.
-    """
-    lines = []
-    for member in MEMBERS:
-        built = _wheel(session, member)
-        path = folder / built.name if (folder / built.name).is_file() else built
-        lines.append(f"{_project(member)['name']} @ {path.as_uri()}\n")
-    constraints = folder / "constraints.txt"
-    constraints.write_text("".join(lines))
-    return constraints
+    session.install(str(wheels[name]), "--constraint", str(constraints))
+    session.run("python", "-I", "integration/installed.py", name, *wheels)
 
 
 def _project(member: str) -> dict[str, str]:

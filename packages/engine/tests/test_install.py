@@ -12,8 +12,8 @@ from agentic_kernel_engine.install import command, install
 @pytest.mark.parametrize(
     ("requirement", "release", "said"),
     [
-        ("a", "0.2.0.dev0", "pip install -c wheelhouse/constraints.txt a"),
-        ("a[b]", "0.2.0.dev0", "pip install -c wheelhouse/constraints.txt 'a[b]'"),
+        ("a", "0.2.0.dev0", "pip install -f wheelhouse -c wheelhouse/constraints.txt a"),
+        ("a[b]", "0.2.0.dev0", "pip install -f wheelhouse -c wheelhouse/constraints.txt 'a[b]'"),
         ("a", "0.2.0", "pip install a"),
         ("a[b]", "0.2.0", "pip install 'a[b]'"),
     ],

@@ -22,7 +22,7 @@ def command(requirement: str, release: str) -> str:
     """
     wanted = f"'{requirement}'" if "[" in requirement else requirement
     if ".dev" in release:
-        return f"pip install -c {WHEELHOUSE}/constraints.txt {wanted}"
+        return f"pip install -f {WHEELHOUSE} -c {WHEELHOUSE}/constraints.txt {wanted}"
     return f"pip install {wanted}"
 
 
