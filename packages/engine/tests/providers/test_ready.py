@@ -130,6 +130,19 @@ async def test_an_answer_of_another_type_goes_back_to_the_model_with_the_reason(
         assert "schema_validation_failed" in planner(ready).told(1)
 
 
+def test_the_objects_of_a_type_have_no_other_fields_unless_the_type_says_so() -> None:
+    """So that servers can hold a model to the schema while it writes."""
+
+    class Open(pydantic.BaseModel, extra="allow"):
+        parts: list[Positive]
+        seats: dict[str, int]
+
+    schema = runtime().task("x", output_type=Open).metadata["engine/output_schema"]
+    assert schema["additionalProperties"] is True
+    assert schema["properties"]["seats"]["additionalProperties"] == {"type": "integer"}
+    assert schema["$defs"]["Positive"]["additionalProperties"] is False
+
+
 async def test_a_reason_of_the_types_own_is_told() -> None:
     async with runtime({"x": -7}, {"x": 7}) as ready:
         await ready.run("Say it.", output_type=Positive)

@@ -69,7 +69,7 @@ def _schema(kind: Any, path: str) -> dict[str, Any]:
         raise InvalidValue(
             path, f"has no JSON form ({reason}); use output_schema instead"
         ) from error
-    return _rooted(hoisted(schema, schema.pop("$defs", {})))
+    return _closed(_rooted(hoisted(schema, schema.pop("$defs", {}))))
 
 
 def _rooted(schema: dict[str, Any]) -> dict[str, Any]:
@@ -84,3 +84,18 @@ def _rooted(schema: dict[str, Any]) -> dict[str, Any]:
     if f'"{reference}"'.encode() in encode([root, rest], "schema"):  # It holds itself.
         rest[name] = definitions[name]
     return {**root, "$defs": rest} if rest else root
+
+
+def _closed(schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema whose objects have no other fields than the type's: servers can hold a model to
+    such a schema while it writes."""
+    stack: list[Any] = [schema]
+    while stack:
+        part = stack.pop()
+        if isinstance(part, dict):
+            if part.get("type") == "object" and isinstance(part.get("properties"), dict):
+                part.setdefault("additionalProperties", False)
+            stack += part.values()
+        elif isinstance(part, list):
+            stack += part
+    return schema
