@@ -22,15 +22,18 @@ REFUSED: Mapping[str, Mapping[str, Any]] = {
     "agent_name": {"agent_name": "acme/clerk"},
     "engine/session": {"metadata": {"engine/session": "monday"}},
     "engine/continues": {"metadata": {"engine/continues": "another"}},
-    "input/images": {"metadata": {"input/images": []}},
+    "takes no addresses": {
+        "metadata": {"input/images": [{"type": "image", "url": "https://example.org/a.png"}]}
+    },
+    "must be a list": {"metadata": {"input/images": ["a.png"]}},
     "copilot/max_tokens": {"metadata": {"copilot/max_tokens": 5}},
 }
 NOT_KEPT = sorted(set(Limits.__struct_fields__) - set(INPUTS.limits))
 
 
 def test_the_declaration_is_what_is_tested_here() -> None:
-    taken = (INPUTS.agent, INPUTS.session, INPUTS.continues, INPUTS.images, INPUTS.options)
-    assert not any(taken)
+    assert not any((INPUTS.agent, INPUTS.session, INPUTS.continues, INPUTS.options))
+    assert INPUTS.images == "by content"
     assert not any((INPUTS.agents, INPUTS.schema))
     assert NOT_KEPT == [
         "max_calls_per_answer", "max_depth", "max_goal_depth", "max_non_progress",

@@ -13,6 +13,8 @@ import pytest
 
 from integration.peers.aimock import Aimock
 
+pytestmark = pytest.mark.slow
+
 PAGE = (Path(__file__).parents[3] / "docs" / "your-provider.md").read_text()
 PROGRAM = "\n".join(re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL))
 TESTS = re.findall(r'^```python title="(\w+\.py)"\n(.*?)^```', PAGE, re.MULTILINE | re.DOTALL)
@@ -51,7 +53,6 @@ def test_the_program_of_the_page_prints_what_its_comments_say(
     assert printed == promised
 
 
-@pytest.mark.slow
 def test_the_planner_of_the_page_passes_the_contract(aimock: Aimock, tmp_path: Path) -> None:
     [(name, code)] = TESTS
     (tmp_path / name).write_text(code)

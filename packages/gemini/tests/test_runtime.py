@@ -221,6 +221,8 @@ class TestBadOptions:
             ("thinking", "low"),
             ("extra_body", {"x": object()}),
             ("extra_body", [1]),
+            ("extra_body", {"tools": {"googleSearch": {}}}),
+            ("extra_body", {"generationConfig": 3}),
         ],
     )
     def test_a_bad_value_is_refused_at_once(self, name: str, value: Any) -> None:

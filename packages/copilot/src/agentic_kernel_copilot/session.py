@@ -14,14 +14,15 @@ from copilot.rpc import (
     PermissionDecisionReject,
     PermissionDecisionRequest,
 )
-from copilot.session import PermissionNoResult
+from copilot.session import BlobAttachment, PermissionNoResult
 from copilot.session_events import SessionEvent
 
-from agentic_kernel_engine import TaskFailed, values
+from agentic_kernel_engine import TaskFailed
 from agentic_kernel_engine.loop import Observation
 from agentic_kernel_engine.seams import Tool as OwnTool
 
 from .cli import Connection
+from .translation import result_of
 
 _MISSING: Final = "Session not found"
 """A part of the CLI's message about a session that it does not have."""
@@ -123,9 +124,12 @@ class Session:
         """Count the CLI as lost, because it does not obey."""
         self._connection.give_up(why)
 
-    async def say(self, prompt: str) -> None:
+    async def say(self, prompt: str, attachments: Sequence[BlobAttachment] = ()) -> None:
         """Send a message; the answer comes as events."""
-        await self._connection.call("take a message", lambda: self._session.send(prompt))
+        given: Any = list(attachments) or None
+        await self._connection.call(
+            "take a message", lambda: self._session.send(prompt, attachments=given)
+        )
 
     async def abort(self) -> None:
         """End the turn; nothing happens if there is none."""
@@ -173,8 +177,10 @@ class Session:
 
     async def settle(self, request_id: str, observation: Observation) -> None:
         """Answer a call of one of our tools."""
+        text, images = result_of(observation)
         result = ExternalToolTextResultForLlm(
-            text_result_for_llm=_text(observation),
+            text_result_for_llm=text,
+            binary_results_for_llm=images or None,
             result_type="success" if observation.ok else "failure",
             error=observation.error or None,
         )
@@ -204,10 +210,3 @@ def offered(tools: Sequence[OwnTool]) -> list[Tool]:
 def _abstain(*_: Any) -> PermissionNoResult:
     """Leave a permission request pending; without a handler the CLI would deny it."""
     return PermissionNoResult()
-
-
-def _text(observation: Observation) -> str:
-    if observation.error:
-        return f"{observation.error}: {observation.message}"
-    output = observation.output
-    return output if isinstance(output, str) else values.encode(output).decode()

@@ -13,6 +13,8 @@ from typing import Any, Final, Literal, get_args
 import msgspec
 from copilot.session import (
     MCPServerConfig,
+    ModelCapabilitiesOverride,
+    ModelSupportsOverride,
     PreToolUseHandler,
     PreToolUseHookInput,
     PreToolUseHookOutput,
@@ -53,6 +55,7 @@ from .provider import MODEL, check_provider, keys_of, lacking, provider_of
 from .run import SessionRun, ended, refuse_limits
 from .session import SessionMissing, missing, offered
 from .state import VERSION, State, load
+from .translation import attachments_of
 from .turns import SessionTurns
 
 SESSION: Final = "copilot/session"
@@ -69,6 +72,7 @@ INPUTS: Final = Inputs(
         "max_total_tokens",
         "max_cost",
     ),
+    images="by content",
     tools=True,
 )
 """The inputs that the substrate takes: a session of the CLI belongs to one Task."""
@@ -211,8 +215,12 @@ class CopilotSubstrate:
             + [name if ":" in name else _qualified(name, mcp_servers) for name in allowed_tools],
             "working_directory": str(where or Path.cwd()),
         }
+        # The CLI does not know what the model of another provider can do, and hides the images of
+        # tools from a model that it does not know to see.
+        seeing = ModelCapabilitiesOverride(supports=ModelSupportsOverride(vision=True))
         for name, value in (
             ("model", model),
+            ("model_capabilities", None if provider is None else seeing),
             ("provider", provider),
             ("mcp_servers", None if mcp_servers is None else dict(mcp_servers)),
             ("system_message", _message(system_message)),
@@ -239,6 +247,10 @@ class CopilotSubstrate:
         """
         refuse_notes(task, SESSION, STOP_REASON, WAITING_FOR, USED)
         INPUTS.check(task)
+        try:
+            attachments_of(task)
+        except InvalidValue as error:
+            raise CannotStart(str(error), task.id) from error
         if self._lacks:
             raise CannotStart(self._lacks, task.id)
         await self.cli.open()

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from copilot.rpc import ExternalToolTextResultForLlmBinaryResultsForLlm as BinaryResult
+from copilot.rpc import ExternalToolTextResultForLlmBinaryResultsForLlmType as BinaryType
+from copilot.session import BlobAttachment
 from copilot.session_events import (
     AssistantUsageData,
     RawSessionEventData,
     ToolExecutionCompleteData,
 )
 
-from agentic_kernel import InvalidValue
+from agentic_kernel import InvalidValue, Task
 from agentic_kernel_engine import values
 from agentic_kernel_engine.loop import (
     HANDLER_ERROR,
@@ -23,7 +26,7 @@ from agentic_kernel_engine.loop import (
     ToolCall,
     Usage,
 )
-from agentic_kernel_engine.providers import Price
+from agentic_kernel_engine.providers import IMAGES, Price, images_in, images_of
 
 from . import failures
 from .state import Call
@@ -68,6 +71,39 @@ def action_of(id: str, name: str, arguments: Any) -> ToolCall:
     return ToolCall(
         storable(name)[:200], arguments if isinstance(arguments, dict) else {}, storable(id)
     )
+
+
+def attachments_of(task: Task) -> list[BlobAttachment]:
+    """The images of a Task as the CLI takes them, with its first message.
+
+    Raises:
+        InvalidValue: An image is an address, or not valid Base64.
+    """
+    images = images_of(task)
+    if not all(image.content for image in images):
+        raise InvalidValue(
+            f"Task.metadata[{IMAGES!r}]",
+            "must have the content of each image as Base64; the CLI takes no addresses",
+        )
+    return [{"type": "blob", "data": each.data, "mimeType": each.media_type} for each in images]
+
+
+def result_of(observation: Observation) -> tuple[str, list[BinaryResult]]:
+    """The text and the images that the model gets for a call of one of our tools."""
+    if observation.error:
+        return f"{observation.error}: {observation.message}", []
+    output, images = images_in(observation.output)
+    text = output if isinstance(output, str) else values.encode(output).decode()
+    if images and output is None:
+        text = "an image" if len(images) == 1 else f"{len(images)} images"
+    elsewhere = [image.url or "not valid" for image in images if not image.content]
+    if elsewhere:
+        text += f" (not here: {', '.join(elsewhere)})"
+    return text, [
+        BinaryResult(data=image.data, mime_type=image.media_type, type=BinaryType.IMAGE)
+        for image in images
+        if image.content
+    ]
 
 
 def observation_of(call: Call, data: ToolExecutionCompleteData) -> Observation:

@@ -23,6 +23,7 @@ from .cli import PATIENCE, Cli, CliLost
 from .reading import NOTHING, Reading
 from .run import SessionRun, ended
 from .session import Pending, Session, SessionMissing
+from .translation import attachments_of
 
 LOSSES: Final = 3
 """The most times in a row that the CLI may be lost without a turn in between."""
@@ -191,6 +192,7 @@ class SessionTurns:
                 )
             )
         texts = list(task.supplements[max(state.heard, 0) :])
+        attachments = attachments_of(task) if state.heard < 0 else []
         if state.heard < 0:
             texts.insert(0, task.instructions)
         texts += read.reminders
@@ -200,7 +202,8 @@ class SessionTurns:
         await self._entry.checkpoint(progress=False)
         read.talking = True
         read.reminders = []
-        await session.say("\n\n".join(text for text in texts if text.strip()) or GO_ON)
+        said = "\n\n".join(text for text in texts if text.strip()) or GO_ON
+        await session.say(said, attachments)
 
     async def _abort(self, session: Session) -> None:
         """End the turn at a safe point; if the turn does not end, the CLI counts as lost."""

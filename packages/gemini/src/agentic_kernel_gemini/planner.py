@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Unpack
 from agentic_kernel import InvalidValue
 from agentic_kernel_engine import providers
 from agentic_kernel_engine.loop import Context
-from agentic_kernel_engine.providers import AnswerOptions, APIPlanner, conversation, present
+from agentic_kernel_engine.providers import AnswerOptions, conversation, json_mapping, present
 
 from .client import Client
 from .contents import contents
@@ -44,10 +44,8 @@ class PlannerOptions(providers.PlannerOptions, total=False):
     the planner's own; ``tools`` and the fields of ``generationConfig`` are added to the others."""
 
 
-class GeminiPlanner(APIPlanner):
-    """A Planner that asks a model through ``generateContent`` of the Gemini API.
-
-    A plan keeps the signatures of thoughts, and the planner sends them back unchanged.
+class GeminiPlanner(providers.APIPlanner):
+    """A Planner that asks a model through the Gemini API; it sends signatures back unchanged.
 
     Args:
         model: E.g. ``gemini-3.8-flash``.
@@ -68,6 +66,7 @@ class GeminiPlanner(APIPlanner):
         super().__init__(model, options)
         if not _MODEL.fullmatch(model):
             raise InvalidValue("model", "has a character that cannot stand in an address")
+        json_mapping("extra_body", self._extra.get("generationConfig", {}))
 
     def _form(self, schema: Mapping[str, Any]) -> Any:
         return None if _OLD.fullmatch(self.model) else schema

@@ -31,6 +31,7 @@ from .forecast import input_bound
 from .images import (
     IMAGES,
     Image,
+    images_in,
     images_of,
 )
 from .instructions import instructions
@@ -109,6 +110,7 @@ __all__ = [
 
     "http_client",
     "http_options",
+    "images_in",
     "images_of",
     "input_bound",
     "instructions",

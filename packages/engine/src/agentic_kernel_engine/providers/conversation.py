@@ -16,7 +16,7 @@ from ..plans.observation import Observation
 from ..plans.plan import Plan
 from ..plans.transcript import Summary, Turn
 from ..seams.planner import Context
-from .images import Image, images_of, parted
+from .images import Image, images_in, images_of
 from .offers import offer_of
 
 EMPTY: Final = "(nothing)"
@@ -211,7 +211,7 @@ def _text(action: Action) -> str:
 
 
 def _result(call: Call, observation: Observation) -> Result:
-    output, images = parted(observation.output)
+    output, images = images_in(observation.output)
     text = _outcome(observation, output)
     if images and output is None and not observation.error:
         text = "an image" if len(images) == 1 else f"{len(images)} images"

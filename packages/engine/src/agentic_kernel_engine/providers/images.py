@@ -74,7 +74,7 @@ def images_of(task: Task) -> tuple[Image, ...]:
     return tuple(found)
 
 
-def parted(output: Any) -> tuple[Any, tuple[Image, ...]]:
+def images_in(output: Any) -> tuple[Any, tuple[Image, ...]]:
     """A tool's output without its images, and the images; None if the output was only images."""
     image = image_of(output)
     if image is not None:

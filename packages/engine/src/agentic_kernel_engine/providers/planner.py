@@ -160,6 +160,8 @@ class APIPlanner(ABC):
         self._extra = self._given.get("extra_body", {})
         self._tools: list[Any] = self._extra.pop("tools", [])
         """The tools of ``extra_body``, which are added to the others; the server may run them."""
+        if not isinstance(self._tools, list):
+            raise InvalidValue("extra_body", "has tools that are not a list")
         self._client = self.client(
             given.get("client"),
             self._timeout,
@@ -334,7 +336,8 @@ class APIPlanner(ABC):
 
     def _hosted(self) -> list[str]:
         """Return the names of the tools that the user added to each request."""
-        return [str(each.get("name")) for each in self._tools if isinstance(each, Mapping)]
+        named = [each.get("name") for each in self._tools if isinstance(each, Mapping)]
+        return [name for name in named if isinstance(name, str)]
 
     def _options(self, context: Context) -> AnswerOptions:
         try:

@@ -1,0 +1,123 @@
+"""What every reader can do: keep pieces, calls, parts and counts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from agentic_kernel_engine.loop import Delta, Usage
+from agentic_kernel_engine.providers import (
+    Answer,
+    Asked,
+    Call,
+    Counted,
+    Malformed,
+    Reader,
+    Said,
+    present,
+)
+from agentic_kernel_engine.providers.reading import arguments, counted, text
+
+
+class Words(Reader):
+    """Each event is a word; the last one is a full stop."""
+
+    def read(self, event: Any) -> Iterator[Delta]:
+        yield from self.tell(event)
+        self.count = Counted(Usage(7, len(self.told())), written=2)
+        self.done = event == "."
+
+    def answer(self) -> Answer:
+        return self.kept(end="length")
+
+
+def test_a_whole_answer_is_one_event_and_an_answer_has_what_was_kept() -> None:
+    reader = Words()
+    reader.whole(".")
+    reader.reason, reader.model = "full stop", "w"
+    answer = reader.answer()
+    assert (answer.text, answer.end, answer.reason, answer.model) == (
+        ".",
+        "length",
+        "full stop",
+        "w",
+    )
+    assert answer.usage == Counted(Usage(7, 1), 2)
+
+
+def test_the_bound_of_an_answer_that_began() -> None:
+    reader = Words(most=50)
+    assert reader.used() is None
+    assert [*reader.read("a")] == [Delta("a")]
+    assert reader.used() == reader.begun() == Counted(Usage(7, 50), 2)
+    assert [*reader.read(".")] == [Delta(".")]
+    assert reader.used() == Counted(Usage(7, 2), 2)
+    unbounded = Words()
+    assert [*unbounded.read("a")]
+    assert unbounded.begun() is None
+
+
+@pytest.mark.parametrize("parallel", [True, False])
+def test_calls_are_named_after_the_step_if_the_vendor_does_not(parallel: bool) -> None:
+    reader = Words(step=3, parallel=parallel)
+    pieces = [reader.call("", "a", "{}"), reader.call("x", "b", '{"c":1}')]
+    first, second = Asked("call_3_0", "a", "{}"), Asked("x", "b", '{"c":1}')
+    assert reader.calls == ([first, second] if parallel else [first])
+    assert pieces[0] == [Delta("{}", "arguments")]
+    assert pieces[1] == ([Delta('{"c":1}', "arguments")] if parallel else [])
+
+
+def test_pieces_of_text_are_joined_and_the_other_parts_are_as_they_were() -> None:
+    reader = Words()
+    signed = {"text": "", "signature": "s"}
+    reader.parts = [{"text": "a"}, {"text": "b"}, {"call": 1}, {"text": "c"}, signed]
+    assert reader.items() == [{"text": "ab"}, {"call": 1}, {"text": "c"}, signed]
+    reader.parts = [{"text": "a"}, {"text": "b"}]
+    assert reader.items() is None
+
+
+@pytest.mark.parametrize(
+    ("items", "kept"),
+    [
+        ([{"id": "1"}, {"text": "x"}, {"name": "b"}], True),
+        ([{"id": "1"}], False),
+        ([{"id": "1"}, {"name": "c"}], False),
+        ([{"id": "1"}, {"name": "b"}, {"name": "b"}], False),
+        (None, False),
+    ],
+)
+def test_items_are_kept_if_their_calls_are_those_with_results(items: Any, kept: bool) -> None:
+    said = Said("", (Call("1", "a", {}), Call("2", "b", {})), items)
+    found = said.kept(lambda item: item.get("id") or item.get("name"))
+    assert found == (items if kept else [])
+
+
+def test_counts_of_several_names_are_added() -> None:
+    names = {"input_tokens": "read", "output_tokens": "said thoughts details.more"}
+    usage = {"read": 1, "said": 20, "thoughts": 300, "details": {"more": 4_000}}
+    assert counted(usage, names) == Counted(Usage(1, 4_320))
+    assert counted(None, names) is None
+
+
+def test_arguments_that_an_sdk_parsed_are_json_again_if_a_store_accepts_them() -> None:
+    assert arguments({"args": {"a": [1, None]}}, "args") == '{"a":[1,null]}'
+    assert arguments({"args": None}, "args") == "{}"
+    for bad in (float("nan"), "\ud800", 1 << 70, object()):
+        with pytest.raises(Malformed):
+            arguments({"args": {"a": bad}}, "args")
+
+
+def test_a_text_of_an_enum_is_its_value() -> None:
+    import enum
+
+    class End(str, enum.Enum):
+        STOP = "stop"
+
+    assert type(text({"end": End.STOP}, "end")) is str
+    assert text({"end": End.STOP}, "end") == "stop"
+
+
+def test_only_fields_with_a_value_are_present() -> None:
+    assert present(a=0, b=None, c="", d=[]) == {"a": 0, "c": "", "d": []}
