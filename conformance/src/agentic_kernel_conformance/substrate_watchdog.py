@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 import threading
 import time
@@ -23,9 +24,9 @@ _SHOWN: Final = 12
 class Watchdog:
     """Asks the event loop for a sign of life, and looks at its thread's stack while none comes.
 
-    It counts its own looks and not the time: on a busy machine both threads wait alike, and a loop
-    that waits for the processor is not taken for one that is held. A loop that waits for input
-    does not count either.
+    Time in which the loop's thread waits for a processor does not count, where the system says how
+    long that is: on a busy machine no loop is taken for one that is held. A loop that waits for
+    input does not count either.
 
     Args:
         loop: The loop to watch; it runs in the thread with the identifier ``thread``.
@@ -37,7 +38,8 @@ class Watchdog:
         self, loop: asyncio.AbstractEventLoop, thread: int, held: float, tell: Callable[[str], None]
     ) -> None:
         self._loop, self._watched = loop, thread
-        self._most = max(2, round(held / _LOOK))
+        self._most = max(2 * _LOOK, held)
+        self._queued = _Queued(thread)
         self._tell = tell
         self._ended = threading.Event()
         self._answered = True
@@ -53,11 +55,12 @@ class Watchdog:
         self._thread.join()
 
     def _watch(self) -> None:
-        looks = 0
+        held, told = 0.0, False
         while not self._ended.is_set():
+            begun, queued = time.monotonic(), self._queued.seconds()
             time.sleep(_LOOK)
             if self._answered:
-                looks, self._answered = 0, False
+                held, told, self._answered = 0.0, False, False
                 try:
                     self._loop.call_soon_threadsafe(self._answer)
                 except RuntimeError:
@@ -66,12 +69,30 @@ class Watchdog:
             frame = sys._current_frames().get(self._watched)
             if frame is None or _waits(frame):
                 continue
-            looks += 1
-            if looks == self._most:
+            held += time.monotonic() - begun - (self._queued.seconds() - queued)
+            if held >= self._most and not told:
+                told = True
                 self._tell(stack(frame))
 
     def _answer(self) -> None:
         self._answered = True
+
+
+class _Queued:
+    """The time for which a thread was ready to run and had no processor."""
+
+    def __init__(self, thread: int) -> None:
+        found = (each.native_id for each in threading.enumerate() if each.ident == thread)
+        # After a fork, the main thread's `native_id` may be that of the parent.
+        native = os.getpid() if thread == threading.main_thread().ident else next(found, 0)
+        self._path = Path(f"/proc/self/task/{native}/schedstat")
+
+    def seconds(self) -> float:
+        """Return the time so far; 0 if the system does not say it."""
+        try:
+            return int(self._path.read_text(encoding="ascii").split()[1]) / 1e9
+        except (OSError, LookupError, ValueError):
+            return 0.0
 
 
 def _waits(frame: FrameType) -> bool:

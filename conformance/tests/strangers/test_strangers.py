@@ -17,14 +17,14 @@ from .adapters import ADAPTERS, SETS, TEN
 pytestmark = pytest.mark.slow
 
 _FILE = Path(__file__).with_name("adapters.py")
-_TENTH = frozenset(
+IN_GATE = frozenset(
     name
     for each in SETS.values()
     for name in random.Random(7).sample(sorted(each), max(1, len(each) // 10))
 )
 """Those that the gate runs; the others are torture."""
 _TRIED = [
-    name if name in _TENTH else pytest.param(name, marks=pytest.mark.torture) for name in ADAPTERS
+    name if name in IN_GATE else pytest.param(name, marks=pytest.mark.torture) for name in ADAPTERS
 ]
 _RUNS = 10
 _APART = 10_000
@@ -33,11 +33,11 @@ _APART = 10_000
 
 @pytest.fixture(scope="module")
 def matrices(tmp_path_factory: pytest.TempPathFactory) -> Callable[[bool], dict[str, Any]]:
-    """The kit's report about the tenth, or about the others."""
+    """The kit's report about those in the gate, or about the others."""
 
     @cache
-    def found(tenth: bool) -> dict[str, Any]:
-        names = [name for name in ADAPTERS if (name in _TENTH) is tenth]
+    def found(in_gate: bool) -> dict[str, Any]:
+        names = [name for name in ADAPTERS if (name in IN_GATE) is in_gate]
         return matrix(_FILE, names, tmp_path_factory.mktemp("strangers") / "report")
 
     return found
@@ -47,7 +47,7 @@ def matrices(tmp_path_factory: pytest.TempPathFactory) -> Callable[[bool], dict[
 def test_a_mistake_is_reported_by_the_rule_that_it_breaks(
     matrices: Callable[[bool], dict[str, Any]], adapter: str
 ) -> None:
-    row = matrices(adapter in _TENTH)[adapter]
+    row = matrices(adapter in IN_GATE)[adapter]
     assert row["rules"][ADAPTERS[adapter].breaks] == "failed", row
     assert reported(row) & ADAPTERS[adapter].reported, row
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import shutil
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -21,6 +22,14 @@ from .test_unreadable import compact
 FLIPS: Final = 400
 HEADER: Final = 32
 """Bytes of the segment's header, which names the file and has a checksum of its own."""
+
+
+_TOLD = re.compile(
+    r"(event \(\d+, \d{1,3}\)( or one after it at version \d+)?"
+    r"|one of the events \(\d+, \d+\) to \(\d+, \d+\)"
+    r"|the events up to version \d+|the list of the events) of task '"
+)
+"""Which events cannot be read, and of which Task."""
 
 
 async def filled(folder: Path) -> None:
@@ -68,6 +77,7 @@ async def check(store: FileStore, whole: dict[str, tuple[Any, Any]]) -> str:
         assert isinstance(loaded, StoreError) or loaded == record
         history = await outcome(partial(store.events, task_id))
         if isinstance(history, StoreError):
+            assert _TOLD.match(str(history)), history
             assert task_id in str(history)
             told = True
         else:

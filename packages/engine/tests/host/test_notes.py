@@ -1,4 +1,4 @@
-"""A note and a delta are stored as they were given, and not as the substrate has them later."""
+"""What a run gives its Host is checked, and stored as it was given."""
 
 from __future__ import annotations
 
@@ -45,4 +45,17 @@ async def test_a_channel_that_no_store_keeps_is_refused(
         return "refused"
 
     async with Host(acting(act), store) as host:
+        assert (await host.run(new_task())).result == "refused"
+
+
+@pytest.mark.parametrize("child", ["a text", None])
+async def test_a_child_that_is_no_task_is_refused_by_name(
+    new_task: NewTask, acting: type[Acting], child: Any
+) -> None:
+    async def act(job: Job) -> Any:
+        with pytest.raises(InvalidValue, match="task: must be a Task, not"):
+            await job.spawn(child)
+        return "refused"
+
+    async with Host(acting(act), MemoryStore()) as host:
         assert (await host.run(new_task())).result == "refused"

@@ -747,3 +747,71 @@ async def test_a_state_with_grants_says_so_and_only_then() -> None:
             task = await here.run(new_task())
         assert task.result == {"child": task.result["child"], "result": "part"}
         assert (await store.load(task.id)).form == form
+
+
+async def test_a_changed_grant_is_stored_before_the_child_hears_of_it(until: Until) -> None:
+    """After a crash between the two, the record of the parent counts what the child may use."""
+    store, heard = MemoryStore(), list[tuple[int, int]]()
+
+    class Looking(ChildTasks):
+        async def regrant(self, job: Job, child: str, grant: Any, seq: int) -> None:
+            kept = (await shares(store, job.task.id))["grants"][child]
+            heard.append((seq, kept.get("seq", 0)))
+            await super().regrant(job, child, grant, seq)
+
+    def plan(context: Context) -> Any:
+        if child(context):
+            return FinalAnswer("part") if context.step == 3 else endless(context)
+        if not context.step:
+            planner.held["root"] = asyncio.Event()
+        return once(context)
+
+    planner = Costly(plan)
+    planner.held["part"] = asyncio.Event()
+    async with host(planner, store, generous(), delegation=Looking()) as parent:
+        task = new_task(instructions="root")
+        root = (await parent.dispatch(task, limits={"max_cost": 8.0})).snapshot
+        await until(lambda: planner.spent.count(root.id) == 2)
+        await parent.retune(root.id, max_cost=40.0)
+        planner.held["root"].set()
+        await until(lambda: heard)
+        planner.held["part"].set()
+        await parent.wait(root.id)
+    assert heard[0][0] == heard[0][1] == 1
+
+
+async def test_an_agent_that_may_still_run_keeps_its_grant() -> None:
+    """The caller cannot reach it any more; so nobody knows what it goes on to use."""
+    below, begun, go = Costly(endless), asyncio.Event(), asyncio.Event()
+    below.held["do it"] = asyncio.Event()
+
+    class Unreachable(Host):
+        async def wait(self, task_id: str, *statuses: TaskStatus) -> Task:
+            await below.asked.wait()
+            raise StoreError("the line is cut")
+
+    far = Loop(below, (), limits=generous())
+    expert = Unreachable(far, MemoryStore(), runtime_kinds=["expert"], interval=0.01, grace=0)
+
+    @tool(effect="none")
+    async def later() -> str:
+        """Wait."""
+        begun.set()
+        await go.wait()
+        return "later"
+
+    def plan(context: Context) -> Any:
+        calls = [ToolCall("expert", {"instructions": "do it"}), ToolCall("later")]
+        return calls[context.step] if context.step < 2 else FinalAnswer("done")
+
+    above, store = Costly(plan), MemoryStore()
+    agent = as_tool(expert)
+    async with expert, host(above, store, generous(), agent, later) as parent:
+        root = (await parent.dispatch(new_task(), limits={"max_cost": 20.0})).snapshot
+        async with asyncio.timeout(30):
+            await begun.wait()
+        kept = await shares(store, root.id)
+        go.set()
+        await parent.wait(root.id)
+    assert kept["grants"]
+    assert not kept.get("used", {}).get("cost", 0)

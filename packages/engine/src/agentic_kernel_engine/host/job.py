@@ -318,7 +318,8 @@ class Job:
             TaskExists: The id belongs to a Task with another parent.
             CannotStart: The substrate refuses the child.
         """
-        grant = self.grants.get(task.id) if grant is None else grant
+        if grant is None and isinstance(task, Task):
+            grant = self.grants.get(task.id)
         return await self._children.spawn(self._run, task, limits, grant)
 
     async def account(self, task_id: str) -> Account:
