@@ -106,7 +106,7 @@ class Terminal:
             return True
 
 
-@pytest.mark.slow
+@pytest.mark.torture
 def test_the_local_model_gets_the_tools(terminals: Terminals, tmp_path: Path) -> None:
     file = listed(tmp_path, "--listing", "sum")
     words = ("run", "--mcp", str(file), "--accept-tools", "--json", "How much is 12 + 34?")
