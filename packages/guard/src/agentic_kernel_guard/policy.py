@@ -44,7 +44,8 @@ class Constraints:
     raw: bool = False
 
     def __post_init__(self) -> None:
-        whole(self.max_rows, "constraints.max_rows", 0)
+        if type(self.max_rows) is not int or self.max_rows < 0:
+            whole(self.max_rows, "constraints.max_rows", 0)
         check_fields(self, "constraints")
 
     def as_json(self) -> dict[str, Any]:
