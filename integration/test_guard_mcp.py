@@ -58,6 +58,7 @@ async def last_action(guard: Guard) -> str:
     return str(last.entry["action"])
 
 
+@pytest.mark.torture
 def test_the_example_works_over_http() -> None:
     """Over pipes, it is run with the other examples."""
     with socket.socket() as free:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
-import subprocess
-import sys
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
+
+from agentic_kernel_cli.app import _run, parted
 
 RULES = """version: 1
 rules:
@@ -20,10 +22,11 @@ TESTS = """tests:
 
 
 def command(*words: str) -> tuple[int, str]:
-    done = subprocess.run(
-        [sys.executable, "-m", "agentic_kernel_cli", *words], capture_output=True, text=True
-    )
-    return done.returncode, done.stdout + done.stderr
+    """What the command returns and prints, in this process: a start of Python takes a second."""
+    said = io.StringIO()
+    with redirect_stdout(said), redirect_stderr(said):
+        code = _run(*parted(words))
+    return code, said.getvalue()
 
 
 def test_a_rule_file_is_checked_and_its_tests_are_run(tmp_path: Path) -> None:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shlex
 import sys
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from agentic_kernel import CannotStart, InvalidValue, Task
+from agentic_kernel_cli.app import _run
 from agentic_kernel_cli.commands import app
 from agentic_kernel_cli.grants import Wish, grant_of
 from agentic_kernel_cli.mcp_servers import NotAccepted
@@ -36,22 +39,31 @@ def listed(folder: Path, *more: str) -> Path:
     return file
 
 
+def here(scripted: Terminals, *words: str, code: int) -> str:
+    """What a command says on standard error, in this process; it ends with this exit code."""
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err):
+        assert _run(["--state", str(scripted.state)], list(words)) == code
+    return err.getvalue()
+
+
 def test_a_change_is_approved_elsewhere_and_the_server_is_started_there_too(
-    scripted: Terminals, aimock: Aimock, tmp_path: Path
+    scripted: Terminals, aimock: Aimock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "none-needed")
+    monkeypatch.setenv("OPENAI_BASE_URL", f"{aimock.url}/v1")
     file = listed(tmp_path)
     call = {"name": "it__note", "arguments": '{"text": "hello"}'}
     aimock.script({"toolCalls": [call]}, {"content": "It is noted."})
-    refused = scripted.call("run", *OPENAI, "--mcp", str(file), "Note it.", code=5)
-    assert "tools that nobody accepted: it/add" in refused.err
+    refused = here(scripted, "run", *OPENAI, "--mcp", str(file), "Note it.", code=5)
+    assert "tools that nobody accepted: it/add" in refused
     assert not scripted.state.exists()
-    asked = scripted.call(
-        "run", *OPENAI, "--mcp", str(file), "--accept-tools", "--id", "it", "Note it.", code=3
-    )
-    assert "waits for approval of " in asked.err
-    assert "it may change something" in asked.err or "it__note" in asked.err
+    words = ("run", *OPENAI, "--mcp", str(file), "--accept-tools", "--id", "it", "Note it.")
+    asked = here(scripted, *words, code=3)
+    assert "waits for approval of " in asked
+    assert "it may change something" in asked or "it__note" in asked
     assert "note hello" not in (tmp_path / "log").read_text()
-    proposed = shlex.split(asked.err.splitlines()[-1].partition("go on with: ")[2])
+    proposed = shlex.split(asked.splitlines()[-1].partition("go on with: ")[2])
     assert proposed[-2:] == ["--mcp", str(file)]
     wish = Wish.of(Task.new(summary="", instructions="x", runtime_kind="openai", metadata={
         "cli/tools": [], "cli/mcp": str(file)}))  # fmt: skip
@@ -106,7 +118,7 @@ class Terminal:
             return True
 
 
-@pytest.mark.slow
+@pytest.mark.torture
 def test_the_local_model_gets_the_tools(terminals: Terminals, tmp_path: Path) -> None:
     file = listed(tmp_path, "--listing", "sum")
     words = ("run", "--mcp", str(file), "--accept-tools", "--json", "How much is 12 + 34?")

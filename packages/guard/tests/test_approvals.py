@@ -407,7 +407,7 @@ async def test_nobody_approves_a_call_of_their_own_in_other_letters(by: str) -> 
         await world.guard.grant_capability(request, ANN, WHY)
 
 
-@pytest.mark.parametrize("by", ["Zoë", "Олена", "李 雷", "o'neill-2"])
+@pytest.mark.parametrize("by", ["Zoë", "Олена (claimed by root)", "李 雷", "o'neill-2"])
 async def test_a_usual_name_of_any_script_approves(by: str) -> None:
     world = ruled()
     await settle(world, await asked(world), by=by)

@@ -20,7 +20,7 @@ VALUES = st.recursive(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(VALUES)
 def test_every_value_has_the_form_of_the_rfc(value: Any) -> None:
     assert canonical(value) == rfc8785.dumps(value)

@@ -197,7 +197,7 @@ _json = st.recursive(
 )
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(_json, st.sampled_from(MODES), st.integers(1, 300))
 def test_any_result_has_a_frame_within_its_budgets(value: Any, mode: str, chars: int) -> None:
     made = frame(value, mode, chars=chars, rows=3, fields=3, depth=2)

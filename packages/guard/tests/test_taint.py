@@ -93,7 +93,7 @@ def test_arguments_carry_what_was_seen_verbatim(arguments: dict[str, Any], carri
     assert found == (frozenset({"mail"}) if carries else frozenset())
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     value=st.text(min_size=8, max_size=60).filter(lambda text: len(_plain(text)) >= 12),
     spot=st.sampled_from(["alone", "list", "key", "deep", "spaced"]),

@@ -51,7 +51,7 @@ def everything_by_http() -> Iterator[str]:
         process.wait()
 
 
-@pytest.fixture(params=["pipes", "http"])
+@pytest.fixture(params=["pipes", pytest.param("http", marks=pytest.mark.torture)])
 def everything(request: pytest.FixtureRequest) -> Server:
     if request.param == "http":
         return HTTPServer(request.getfixturevalue("everything_by_http"))

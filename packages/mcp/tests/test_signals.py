@@ -32,7 +32,13 @@ asyncio.run(main())
 @pytest.mark.parametrize(
     ("number", "how", "more"),
     [
-        pytest.param(signal.SIGINT, "", ("--listing", "stubborn"), id="ctrl-c, stubborn"),
+        pytest.param(
+            signal.SIGINT,
+            "",
+            ("--listing", "stubborn"),
+            id="ctrl-c, stubborn",
+            marks=pytest.mark.torture,  # `test_hostile` ends a stubborn server in less time.
+        ),
         pytest.param(signal.SIGTERM, "", (), id="terminated"),
         pytest.param(signal.SIGINT, "", (), id="ctrl-c", marks=pytest.mark.torture),
         pytest.param(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from typing import Any, Final
 
 from agentic_kernel import InvalidValue
@@ -293,7 +294,9 @@ class Guard:
             raise
         if dry_run:
             return None
-        async with self._calls.alone(action, timeout):
+        # Only a key, or an approval, makes two calls the same action.
+        same = claims.key or claims.req
+        async with self._calls.alone(action, timeout) if same else nullcontext():
             what = _print(claims.sub, claims.ten, spec, given)
             begun = await self.store.begin(
                 Begin(action, what, claims.chain, claims.exp, spent, now, written(said))

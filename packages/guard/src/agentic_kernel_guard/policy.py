@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol
 
 from agentic_kernel import InvalidValue
 from agentic_kernel_engine import Principal
-from agentic_kernel_engine.edges import came, instance, several, whole
+from agentic_kernel_engine.edges import came, instance, whole
 
 from .firewall.frame import check_fields
 from .rules import Asked, Near, RuleSet, Verdict
@@ -44,7 +44,8 @@ class Constraints:
     raw: bool = False
 
     def __post_init__(self) -> None:
-        whole(self.max_rows, "constraints.max_rows", 0)
+        if type(self.max_rows) is not int or self.max_rows < 0:
+            whole(self.max_rows, "constraints.max_rows", 0)
         check_fields(self, "constraints")
 
     def as_json(self) -> dict[str, Any]:
@@ -64,19 +65,18 @@ class Constraints:
         Raises:
             InvalidValue: The data is another one than `as_json` gives.
         """
-        known = ("allowed_fields", "max_rows", "raw", "sensitive_fields")
-        if not isinstance(data, Mapping) or any(name not in data for name in known):
-            raise InvalidValue("constraints", f"is {came(data)}; give what as_json has given")
-        for name in ("allowed_fields", "sensitive_fields"):
-            if not (name == "allowed_fields" and data[name] is None):
-                several(data[name], f"constraints.{name}", "fields")
-        allowed = data["allowed_fields"]
-        return cls(
-            data["max_rows"],
-            None if allowed is None else frozenset(allowed),
-            frozenset(data["sensitive_fields"]),
-            data["raw"],
-        )
+        try:
+            allowed = data["allowed_fields"]
+            return cls(
+                data["max_rows"],
+                None if allowed is None else frozenset(allowed),
+                frozenset(data["sensitive_fields"]),
+                data["raw"],
+            )
+        except (KeyError, TypeError, IndexError):
+            raise InvalidValue(
+                "constraints", f"is {came(data)}; give what as_json has given"
+            ) from None
 
     def narrowed(self, other: Constraints) -> Constraints:
         """The constraints that hold if both hold."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import sys
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final, TypeVar
 
 GRACE: Final = 5.0
@@ -25,22 +26,25 @@ async def isolated(
     Raises:
         CancelledError: The caller was cancelled a second time.
     """
-    begun, cancelled = asyncio.Event(), None
+    begun, cancelled = False, None
 
     async def outcome() -> T | BaseException:
-        begun.set()
+        nonlocal begun
+        begun = True
         try:
             return await work()
         except BaseException as error:
             return error
 
-    task = asyncio.create_task(outcome())
+    task = _started(outcome())
     try:
         try:
-            await asyncio.wait([task], timeout=timeout + GRACE)
+            if not task.done():
+                await asyncio.wait([task], timeout=timeout + GRACE)
         except asyncio.CancelledError as error:
             cancelled = error
-        await begun.wait()  # Only a call that has begun can say what it did.
+        if not begun:  # Only a call that has begun can say what it did. It begins in this turn.
+            await asyncio.sleep(0)
         if not task.done():
             task.cancel()
             await asyncio.wait([task], timeout=GRACE)
@@ -52,3 +56,10 @@ async def isolated(
     if not task.done():
         return TimeoutError("the driver did not end after it was cancelled"), cancelled
     return asyncio.CancelledError() if task.cancelled() else task.result(), cancelled
+
+
+def _started(work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+    """A task; one that needs no wait is done at once, if this Python can do that."""
+    if sys.version_info >= (3, 12):
+        return asyncio.Task(work, loop=asyncio.get_running_loop(), eager_start=True)
+    return asyncio.create_task(work)

@@ -58,7 +58,7 @@ class InMemoryDriver:
                 signature = inspect.signature(function)
             except (TypeError, ValueError) as error:
                 raise InvalidValue(
-                    f"operations[{operation!a:.200}]", f"is refused: {error}"
+                    f"operations[{operation!a:.200}]", f"has no signature: {error}"
                 ) from None
             self._operations[operation] = function, signature, waits
 

@@ -67,10 +67,11 @@ class DriverCall:
 
     def __post_init__(self) -> None:
         for name in ("capability", "operation", "key", "task"):
-            text(getattr(self, name), f"call.{name}")
+            if type(given := getattr(self, name)) is not str:
+                text(given, f"call.{name}")
         for name in ("arguments", "constraints"):
             given = getattr(self, name)
-            if not isinstance(given, Mapping):
+            if type(given) is not dict and not isinstance(given, Mapping):
                 raise InvalidValue(f"call.{name}", f"is {came(given)}; give a mapping by name")
         seconds(self.timeout, "call.timeout")
         instance(self.principal, "call.principal", Principal)

@@ -48,7 +48,8 @@ class FrameLimits:
     """True if the mode ``raw`` is allowed."""
 
     def __post_init__(self) -> None:
-        whole_or_none(self.max_rows, "limits.max_rows", 0)
+        if type(self.max_rows) is not int or self.max_rows < 0:
+            whole_or_none(self.max_rows, "limits.max_rows", 0)
         check_fields(self, "limits")
 
 
@@ -69,10 +70,14 @@ def check_fields(limits: Limiting, name: str) -> None:
     Raises:
         InvalidValue: A field of it is of another type; a name of a field is no text.
     """
-    if limits.allowed_fields is not None:
-        _check_set(limits.allowed_fields, f"{name}.allowed_fields")
-    _check_set(limits.sensitive_fields, f"{name}.sensitive_fields")
-    flag(limits.raw, f"{name}.raw")
+    # Limits are made several times for each call, and most have no fields.
+    allowed, sensitive = limits.allowed_fields, limits.sensitive_fields
+    if allowed is not None:
+        _check_set(allowed, f"{name}.allowed_fields")
+    if sensitive or type(sensitive) is not frozenset:
+        _check_set(sensitive, f"{name}.sensitive_fields")
+    if type(limits.raw) is not bool:
+        flag(limits.raw, f"{name}.raw")
 
 
 def _check_set(given: frozenset[str], name: str) -> None:

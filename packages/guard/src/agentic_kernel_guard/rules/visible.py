@@ -14,7 +14,8 @@ _UNSEEN: Final = re.compile(
 )
 """Fillers, blanks and variation selectors, which Unicode counts as letters, marks or symbols."""
 _SCRIPTS: Final = frozenset("ARMENIAN CHEROKEE COPTIC CYRILLIC DESERET GREEK LATIN LISU".split())
-"""Scripts that have letters with the shape of another one's. A name has letters of one of them."""
+"""Scripts that have letters with the shape of another one's. A word has letters of one of them."""
+_LETTERS: Final = re.compile(r"[^\W\d_]+")
 
 
 def seen(text: str) -> str:
@@ -47,10 +48,11 @@ def name_fault(name: object) -> str:
         return "has invisible characters, or white space that a person does not see; remove it"
     if name != unicodedata.normalize("NFKC", name):
         return "has characters of another form than the usual one (NFKC), such as wide letters"
-    scripts = {unicodedata.name(char, "").partition(" ")[0] for char in name if char.isalpha()}
-    mixed = sorted(scripts & _SCRIPTS)
-    if len(mixed) > 1:
-        return f"mixes letters of {' and '.join(map(str.title, mixed))}, which look alike"
+    for word in _LETTERS.findall(name):
+        mixed = sorted({unicodedata.name(char, "").partition(" ")[0] for char in word} & _SCRIPTS)
+        if len(mixed) > 1:
+            said = " and ".join(map(str.title, mixed))
+            return f"mixes letters of {said} in one word, which look alike"
     return ""
 
 

@@ -87,7 +87,9 @@ class Redactor:
 
     def hides(self, field: str) -> bool:
         """True if the values of a field are replaced."""
-        known = self._hides.get(instance(field, "field", str))
+        if type(field) is not str:
+            instance(field, "field", str)
+        known = self._hides.get(field)
         if known is None:
             # A name that was taken has a number from `free`, and is the field's name all the same.
             known = len(field) > LONGEST_NAME or any(
@@ -113,7 +115,9 @@ class Redactor:
 
         A text that is JSON, or has a line of JSON, is looked at as the value that it stands for.
         """
-        return self._text(instance(text, "text", str), 0, 0)
+        if type(text) is not str:
+            instance(text, "text", str)
+        return self._text(text, 0, 0)
 
     def value(self, value: Any) -> tuple[Any, int]:
         """The value without them, and how many parts were replaced.
