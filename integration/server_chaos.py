@@ -31,6 +31,8 @@ GRACE = 2.0
 """Seconds in which an agent may come back."""
 TIMEOUT = 60.0
 """The longest an execution may take: so long waits one whose handler the client has given up."""
+AGENTS, RUNNERS = 2, 6
+"""More runners than are needed: each lost report takes one out until its step's deadline."""
 SETTLING = 120.0
 """Seconds after the last kill within which every execution has to end."""
 CUT = (
@@ -190,8 +192,9 @@ class Chaos:
                 self._start(self._lives("server", self._server, until))
             while len(self._front.urls) < servers:  # noqa: ASYNC110 (of other processes)
                 await asyncio.sleep(0.1)
-            for n in range(2):
+            for n in range(RUNNERS):
                 self._start(self._lives("runner", partial(self._runner, n), until))
+            for _ in range(AGENTS):
                 self._start(self._lives("agent", self._agent, until))
             outages = asyncio.ensure_future(self._outages(until))
             histories = Histories(self._url, self._chance)
@@ -296,7 +299,7 @@ class Chaos:
             with suppress(rebuno.errors.RebunoError):
                 made = await client.create("swe", {"n": len(self._ids)})
                 self._ids.append(made.id)
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(0.25)
         self.report.created = len(self._ids)
 
     async def _signals(self, client: rebuno.Client) -> None:

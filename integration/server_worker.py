@@ -1,9 +1,9 @@
 """A server process of its own: ``python -m integration.server_worker STORE GRACE TIMEOUT [DIES]``.
 
-A step has a sixth of the execution's time. ``STORE`` is ``file:FOLDER`` or ``postgres:SCHEMA:PLACE``. It prints its port when it listens, and
-ends when its standard input does, so that it never outlives the test. ``DIES`` says when it kills
-itself: ``before`` it carries out the first request that another process forwards, or ``after`` that
-request is stored and before it is answered.
+``STORE`` is ``file:FOLDER`` or ``postgres:SCHEMA:PLACE``. A step has a sixth of the execution's
+time. It prints its port when it listens, and ends when its standard input does, so that it never
+outlives the test. ``DIES`` says when it kills itself: ``before`` it carries out the first request
+that another process forwards, or ``after`` that request is stored and before it is answered.
 """
 
 from __future__ import annotations

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from typing import Any
 
 import rebuno
 from msgspec.structs import replace
 
-from agentic_kernel_engine import MemoryStore
+from agentic_kernel_engine import MemoryStore, StoreTraits
 
 from .balancer import balanced
 from .clients import agent, events_of, runner, seen, streams
@@ -140,3 +141,28 @@ async def test_a_server_that_stops_hands_its_executions_over() -> None:
         told = await events_of(client, made.id)
     assert told[-1].payload == {"output": 25}
     assert [event.type for event in told].count("execution.started") == 1
+
+
+class Noisy(MemoryStore):
+    """Reports a write of a Task that is nobody's here, again and again."""
+
+    traits = StoreTraits(listens=True)
+
+    def listen(self, tell: Callable[[str], None]) -> Callable[[], None]:
+        noise = asyncio.ensure_future(self._tell(tell))
+        return noise.cancel  # type: ignore[return-value]
+
+    async def _tell(self, tell: Callable[[str], None]) -> None:
+        while True:
+            tell("of another server")
+            await asyncio.sleep(0.001)
+
+
+async def test_a_store_that_always_has_news_is_searched_as_well() -> None:
+    async with serving(Noisy()) as (url, _), rebuno.Client(url) as client:
+        # No report is made when its time is over: a search finds it.
+        made = await client._request(
+            "POST", "/v0/executions", json={"agent_id": "x", "timeout": 0.1}
+        )
+        told = await events_of(client, made.json()["id"])
+    assert told[-1].type == "execution.failed"

@@ -39,10 +39,32 @@ class TellingStore(MemoryStore):
             thread.join()
 
 
+class CountingStore(TellingStore):
+    """Also counts the comparisons of the version of one Task."""
+
+    traits = StoreTraits(listens=True)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.compared = 0
+        self.watched = ""
+
+    async def changed(self, versions: Mapping[str, int]) -> Mapping[str, int]:
+        self.compared += self.watched in versions
+        return await super().changed(versions)
+
+
 async def forever(job: Job) -> None:
     while True:
         await job.checkpoint(None)
         await asyncio.sleep(0.001)
+
+
+async def idle(job: Job) -> None:
+    await job.commit(None)
+    while not job.stopping:
+        await job.news()
+    await job.checkpoint(None)
 
 
 @pytest.mark.rule("R8")
@@ -120,3 +142,32 @@ async def test_one_piece_of_news_is_looked_at_once(
             await asyncio.sleep(0)
         assert looks <= after + 1
         await host.kill(task.id)
+
+
+@pytest.mark.rule("R8")
+async def test_a_host_that_claims_nothing_does_not_look_because_of_foreign_tasks(
+    acting: type[Acting], new_task: NewTask
+) -> None:
+    store, mine, foreign = CountingStore(), new_task(), new_task()
+    store.watched = mine.id
+    host = Host(acting(idle), store, interval=HOURS, claims=False)
+    other = Host(acting(idle), store, interval=HOURS, claims=False)
+
+    async def heard() -> None:
+        while host._watch._named:
+            await asyncio.sleep(0)
+
+    async with host, other:
+        await host.dispatch(mine)
+        await other.dispatch(foreign)
+        await heard()
+        before = store.compared
+        for verb in (other.pause, other.resume, other.kill):
+            await verb(foreign.id)
+            await heard()
+        unmoved = store.compared - before
+        await other.kill(mine.id)
+        async with asyncio.timeout(5.0):
+            while host._live.current:
+                await asyncio.sleep(0)
+    assert unmoved == 0

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -71,12 +73,12 @@ class Scout:
         self._listen()
         listens = parts.store.traits.listens
         pause = parts.settings.interval * (_SELDOM if listens else _OFTEN)
-        pruned = parts.now()
+        pruned, searched = parts.now(), 0.0
         try:
             while not parts.draining:
                 try:
-                    if self._searches:
-                        self._searches = False
+                    if self._searches or time.monotonic() - searched >= pause:
+                        self._searches, searched = False, time.monotonic()
                         await self._look()
                     else:
                         await self._look_at_named()
@@ -92,11 +94,9 @@ class Scout:
                     log(_log, fault, "a look of the server failed; it looks again")
                 # News that comes in a burst makes one look after the first.
                 await asyncio.sleep(_GAP)
-                try:
+                with suppress(TimeoutError):
                     async with asyncio.timeout(pause):
                         await self._heard.wait()
-                except TimeoutError:
-                    self._searches = True
                 self._heard.clear()
         finally:
             if self._deaf is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 
 from agentic_kernel import TaskNotFound, TaskStatus
@@ -70,6 +70,8 @@ class Watch:
         self._heard = asyncio.Event()
         self._elsewhere = False
         """True if the store notified of a Task that does not run here."""
+        self._named: set[str] = set()
+        """The Tasks that the store notified of since the last look."""
 
     def start(self) -> None:
         if self._task is not None:
@@ -150,6 +152,7 @@ class Watch:
 
     def _hear(self, task_id: str) -> None:
         self._elsewhere = self._elsewhere or task_id not in self._live.current
+        self._named.add(task_id)
         self._heard.set()
 
     async def _rest(self) -> None:
@@ -167,8 +170,20 @@ class Watch:
 
     async def _look_at_news(self) -> None:
         elsewhere, self._elsewhere = self._elsewhere, False
+        named, self._named = self._named, set()
+        if not self._claims and not self._concern(named):
+            return
         if await self._did(self.notice) and elsewhere and self._claims:
             self._begin([self._recover])
+
+    def _concern(self, named: Collection[str]) -> bool:
+        """True if a Task of these runs here, has a waiter here, or is the parent of a run here."""
+        runs = self._live.current
+        if any(task_id in runs for task_id in named):
+            return True
+        if any(task_id in named for task_id, _ in self._news.watched(runs)):
+            return True
+        return any(run.record.parent in named for run in runs.values())
 
     async def notice(self) -> None:
         """Compare the versions of the Tasks that run here, or have a waiter here, with the store.
