@@ -42,6 +42,7 @@ from .rules.ruleset import limit_reason
 from .spec import CapabilitySpec
 from .stores import Begin, GuardStore
 from .tokens import Claims, Keyring, TokenRefused, mint, opened
+from .tokens.token import REFUSED
 from .trace import ActionTrace, Head, signed, traced
 
 HOLDS: Final = 300.0
@@ -276,7 +277,7 @@ class Guard:
             claims.dur,
         )  # fmt: skip
         request = await self._readings.tainted(request, claims.tsk)
-        action = _action(claims)
+        action = claims.action or new_id("a")
         decision, spent = await self._decisions.decided(request, look=dry_run)
         shown = Constraints.of_json(claims.con).narrowed(decision.constraints)
         said = self._entries.entry(
@@ -309,7 +310,7 @@ class Guard:
                 await self._calls.reshown(frame, action, claims.tsk, who, spec)
                 return frame
             if begun.state not in ("begun", "known"):
-                reason = _REFUSED[begun.state]
+                reason = REFUSED[begun.state]
                 if begun.state == "limited" and decision.verdict and decision.verdict.limit:
                     reason = limit_reason(decision.rule, decision.verdict.limit)
                 denial = await self._entries.denied({**said, "reason": reason}, decision)
@@ -362,7 +363,7 @@ class Guard:
             return None
         given = digest(arguments, "arguments")
         if known[0] != _print(principal.name, principal.tenant, spec, given):
-            raise TokenRefused("other", _REFUSED["other"])
+            raise TokenRefused("other", REFUSED["other"])
         if known[1] is None and spec.repeatable:
             return None
         who = await resolved(self._resolver, principal)
@@ -442,23 +443,6 @@ class Guard:
 
     def _clean(self, text: str) -> str:
         return self._entries.clean(text)
-
-
-_REFUSED: Final = {
-    "other": "the key was used for another action; use a new key",
-    "revoked": "the token or a parent of it was revoked; ask for a new grant",
-    "used_up": "the token or a parent of it has no uses left; ask for a new grant",
-    "limited": "a rate limit is used up; try again later",
-}
-
-
-def _action(claims: Claims) -> str:
-    """The id of an action: the same for the same approval, or for the same key and principal."""
-    if claims.req:
-        return claims.req
-    if not claims.key:
-        return new_id("a")
-    return action_of(claims.sub, claims.ten, claims.key)
 
 
 def _print(name: str, tenant: str, spec: CapabilitySpec, given: str) -> str:

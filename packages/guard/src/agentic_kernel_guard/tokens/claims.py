@@ -7,6 +7,8 @@ from typing import Any
 
 import msgspec
 
+from ..ids import action_of
+
 
 class Claims(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What a token grants. All of it is signed; nothing of it is secret."""
@@ -62,6 +64,14 @@ class Claims(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         """The claims as plain data."""
         found: dict[str, Any] = msgspec.to_builtins(self)
         return found
+
+    @property
+    def action(self) -> str:
+        """The id of the action that the token is for; empty if each call is one of its own.
+
+        It is the same for the same approval, or for the same key and principal.
+        """
+        return self.req or (action_of(self.sub, self.ten, self.key) if self.key else "")
 
     @property
     def chain(self) -> tuple[tuple[str, int | None], ...]:

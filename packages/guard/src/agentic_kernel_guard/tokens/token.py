@@ -26,6 +26,14 @@ LONGEST: Final = 16_384
 _DOMAIN: Final = b"agentic-kernel-guard/token/1\0"
 _claims: Final = msgspec.json.Decoder(Claims)
 
+REFUSED: Final = {
+    "other": "the key was used for another action; use a new key",
+    "revoked": "the token or a parent of it was revoked; ask for a new grant",
+    "used_up": "the token or a parent of it has no uses left; ask for a new grant",
+    "limited": "a rate limit is used up; try again later",
+}
+"""Why an action of a token is not begun, by what the store has found."""
+
 
 class TokenRefused(GuardError):
     """A token is not accepted. The code says why, after ``guard/token_``."""
