@@ -113,9 +113,7 @@ def test_what_is_imported_is_declared_and_what_is_declared_is_imported(member: P
         if not name.startswith("agentic-kernel-")
     }
     name = project(member)["name"]
-    assert names - BY_NAME.get(name, set()) == imported(member) - NOT_IMPORTED.get(
-        name, set()
-    )
+    assert names - BY_NAME.get(name, set()) == imported(member) - NOT_IMPORTED.get(name, set())
 
 
 @EACH
