@@ -242,8 +242,8 @@ class Chaos:
     async def _outages(self, until: float) -> None:
         """Kill the database, if there is one, from time to time, and start it again."""
         database = self._database
-        while database is not None and time.monotonic() + 12 < until:
-            await asyncio.sleep(self._chance.uniform(8, 16))
+        while database is not None and time.monotonic() + 25 < until:
+            await asyncio.sleep(self._chance.uniform(12, 25))
             self.report.kills["database"] += 1
             await asyncio.to_thread(database.kill)
             await asyncio.sleep(self._chance.uniform(0, 2))
