@@ -8,12 +8,14 @@ import shutil
 from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Final
 
 import pytest
 
 from agentic_kernel_engine import StoreError
 from agentic_kernel_file import Damaged, FileStore
+from agentic_kernel_file.catalog import _events_of
 
 from .disks import UnsyncedFiles
 from .records import ended, events, paused, running, step
@@ -152,3 +154,8 @@ async def test_a_compaction_keeps_what_a_flipped_bit_damaged_as_it_is(tmp_path: 
         assert len(set(effects)) == 1
         told += effects[0] == "told"
     assert told > 15
+
+
+def test_events_whose_lengths_do_not_fit_are_told_from_the_first_one_on() -> None:
+    frame: Any = SimpleNamespace(head=SimpleNamespace(events=2), events_fit=lambda: False)
+    assert _events_of(3, frame) == "event (3, 0) or one after it at version 3"
