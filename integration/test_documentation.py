@@ -31,9 +31,11 @@ SECTION = re.compile(r"# --8<-- \[start:(\w+)\]\n(.*?)# --8<-- \[end:\1\]", re.D
 @pytest.fixture(scope="module")
 def vendors() -> Iterator[Mapping[str, str]]:
     """Where the vendors' clients are led: to a peer with an answer of text, and one of JSON."""
-    advice = {"city": "Bonn", "umbrella": True, "layers": 2}
+    advice = {"city": "Bonn", "umbrella": True}
+    layered = {**advice, "layers": 2}
     fixtures = [
-        {"match": {"userMessage": "umbrella"}, "response": {"content": json.dumps(advice)}},
+        {"match": {"userMessage": "umbrella in"}, "response": {"content": json.dumps(layered)}},
+        {"match": {"userMessage": "umbrella?"}, "response": {"content": json.dumps(advice)}},
         {"match": {}, "response": {"content": "The sky scatters blue light."}},
     ]
     with Aimock(fixtures) as peer:
