@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from agentic_kernel_engine.events import Event, EventId
+from agentic_kernel_engine.cursor import EventId
+from agentic_kernel_engine.events import Event
 from agentic_kernel_engine.plans import vocabulary
 from agentic_kernel_engine.plans.transcript import Notice, read
 
