@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from agentic_kernel_engine.cursor import EventId
 from agentic_kernel_engine.events import Event
 from agentic_kernel_engine.plans import vocabulary
 from agentic_kernel_engine.plans.transcript import Notice, read
 
 
 def reflected(version: int, index: int) -> Event:
-    return Event(vocabulary.RUN_REFLECTED, {"text": f"{version}.{index}"}, id=(version, index))
+    return Event(
+        vocabulary.RUN_REFLECTED, {"text": f"{version}.{index}"}, id=EventId(version, index)
+    )
 
 
 def test_a_history_may_be_cut_between_commits_and_not_inside_one() -> None:
