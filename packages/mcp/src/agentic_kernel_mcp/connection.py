@@ -90,6 +90,8 @@ class Connection:
         self._why: Exception | None = None
         """Why the last session ended, if the transport knows it."""
         self._stale = False
+        self._forgotten: mcp.Client | None = None
+        """The last session that the server had forgotten."""
         self._turns = Turns()
 
     async def open(self) -> mcp.Client:
@@ -148,6 +150,11 @@ class Connection:
             except _Expired:
                 if self._client is client:
                     self._gone(None)
+                self._forgotten = client
+            except Lost:
+                # Another call found the session forgotten, and its end cut this one short.
+                if has_effect or self._forgotten is not client:
+                    raise
         raise Unavailable(self.name, f"lost {MOST_SESSIONS} sessions one after the other")
 
     async def _made(
