@@ -74,6 +74,7 @@ def test_a_test_that_holds_the_process_ends_it_with_its_stacks(
     assert "most recent call first" in done.stderr
 
 
+@pytest.mark.torture
 def test_with_workers_the_test_is_named_and_the_others_run(tmp_path: Path) -> None:
     done = ran(tmp_path, HOLDS_THE_INTERPRETER, "-n", "1")
     assert "crashed while running 'test_run.py::test_hangs'" in done.stdout

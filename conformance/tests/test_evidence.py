@@ -132,6 +132,7 @@ def test_tests_that_are_left_out_make_a_report_partial(
     assert any(named in reason for reason in document["partial"]), document["partial"]
 
 
+@pytest.mark.torture
 def test_a_run_that_ends_at_its_first_failure_is_failed_and_partial(
     project: Path, run: Run
 ) -> None:
@@ -212,6 +213,7 @@ def test_a_report_of_other_sources_or_versions_is_refused(project: Path, run: Ru
         verify(path, project)
 
 
+@pytest.mark.torture
 def test_counts_that_are_not_those_of_the_tests_are_refused(project: Path, run: Run) -> None:
     document = run("-k", "table")
     (row,) = document["adapters"]
@@ -240,7 +242,14 @@ def test_a_rerun_finds_out_what_a_new_digest_hides(project: Path, run: Run) -> N
         rerun(document, path, project)
 
 
-@pytest.mark.parametrize("node", ["../elsewhere.py::TestX", "missing.py::TestX", "-x::TestX"])
+@pytest.mark.parametrize(
+    "node",
+    [
+        "../elsewhere.py::TestX",
+        pytest.param("missing.py::TestX", marks=pytest.mark.torture),
+        pytest.param("-x::TestX", marks=pytest.mark.torture),
+    ],
+)
 def test_a_rerun_runs_only_files_of_the_project(project: Path, run: Run, node: str) -> None:
     document = run("-k", "nothing_is_overridden")
     path = project / "report.json"

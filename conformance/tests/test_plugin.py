@@ -251,6 +251,7 @@ def test_random_tests_say_which_seeds_they_tried_and_where_to_go_on(
 
 
 @pytest.mark.slow
+@pytest.mark.torture
 def test_by_the_clock_the_random_tests_share_the_time_and_no_count_ends_them(
     pytester: pytest.Pytester,
 ) -> None:
@@ -439,6 +440,7 @@ def test_a_test_that_hangs_fails_with_its_rule_and_the_next_one_runs(
 
 
 @pytest.mark.usefixtures("interruptible")
+@pytest.mark.torture
 def test_fixtures_that_do_not_end_are_named_and_the_run_ends(pytester: pytest.Pytester) -> None:
     pytester.makeini(_STRICT)
     pytester.makepyfile(_LEAKING.replace("{body}", _DEAF))

@@ -325,6 +325,7 @@ def without_local(terminals: Terminals, folder: Path) -> None:
     )
 
 
+@pytest.mark.torture
 async def test_control_needs_no_model(
     terminals: Terminals, elsewhere: Elsewhere, tmp_path: Path
 ) -> None:

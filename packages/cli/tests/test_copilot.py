@@ -105,6 +105,7 @@ def test_a_call_is_approved_from_another_terminal(
     assert alive(program, copilot.env["COPILOT_HOME"]) == []
 
 
+@pytest.mark.torture
 def test_the_tools_of_an_mcp_server_are_the_sessions(
     copilot: Terminals, aimock: Aimock, tmp_path: Path
 ) -> None:

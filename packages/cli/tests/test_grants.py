@@ -181,6 +181,7 @@ async def test_what_an_earlier_command_allowed_by_its_yes_is_not_done_without_on
     assert written(workspace) == []
 
 
+@pytest.mark.torture
 async def test_a_task_of_a_kind_that_this_command_does_not_run_is_left_with_the_reason(
     terminals: Terminals,
 ) -> None:

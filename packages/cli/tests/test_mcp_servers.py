@@ -47,6 +47,7 @@ def here(scripted: Terminals, *words: str, code: int) -> str:
     return err.getvalue()
 
 
+@pytest.mark.torture
 def test_a_change_is_approved_elsewhere_and_the_server_is_started_there_too(
     scripted: Terminals, aimock: Aimock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

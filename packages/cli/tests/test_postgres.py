@@ -126,6 +126,7 @@ class AskFirst:
 
 
 @pytest.mark.slow
+@pytest.mark.torture
 async def test_decisions_from_another_terminal_reach_the_process(
     terminals: Terminals, url: str
 ) -> None:

@@ -41,6 +41,7 @@ def test_run_says_its_answer_and_ends_with_0(terminals: Terminals) -> None:
     assert listed[0]["id"] in done.err
 
 
+@pytest.mark.torture
 def test_instructions_may_come_from_stdin(terminals: Terminals) -> None:
     terminals.start("run", "-", "--max-tokens", "4", stdin="Say\nhello.").ended(0)
     assert terminals.call("--json", "list").lines[0]["instructions"] == "Say\nhello."
@@ -59,6 +60,7 @@ def test_a_failure_ends_with_1_and_says_why(terminals: Terminals) -> None:
     assert failed.out == ""
 
 
+@pytest.mark.torture
 def test_an_id_is_used_once(terminals: Terminals) -> None:
     terminals.call("run", "Say hello.", "--id", "mine", "--max-tokens", "4")
     refused = terminals.call("run", "Say hello.", "--id", "mine", code=1)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from typer.testing import CliRunner
 
-from agentic_kernel_cli.app import parted
+from agentic_kernel_cli.app import _run, parted
 from agentic_kernel_cli.commands import app
 from agentic_kernel_engine import Limits
 
@@ -81,12 +83,24 @@ def test_global_options_may_stand_anywhere(words: str, options: str, rest: str) 
         ["approve", "nobody", "--yes"],
     ],
 )
-def test_wrong_usage_is_one_line_and_exit_code_2(terminals: Terminals, words: list[str]) -> None:
+def test_wrong_usage_is_one_line_and_exit_code_2(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], words: list[str]
+) -> None:
+    assert _run(*parted(["--state", str(tmp_path), *words])) == 2
+    _one_line(*capfd.readouterr())
+
+
+@pytest.mark.parametrize("words", [["frob"], ["run", "\udcff"]])
+def test_a_process_ends_with_that_code(terminals: Terminals, words: list[str]) -> None:
     said = terminals.call(*words, code=2)
-    assert said.out == ""
-    assert said.err.startswith("agentic-kernel: ")
-    assert said.err.count("\n") == 1
-    assert said.err.rstrip("\n").isprintable()
+    _one_line(said.out, said.err)
+
+
+def _one_line(out: str, err: str) -> None:
+    assert out == ""
+    assert err.startswith("agentic-kernel: ")
+    assert err.count("\n") == 1
+    assert err.rstrip("\n").isprintable()
 
 
 def test_nothing_said_shows_the_help(terminals: Terminals) -> None:

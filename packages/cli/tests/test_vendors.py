@@ -83,8 +83,18 @@ def test_a_write_waits_for_an_approval_and_goes_on_with_the_same_model(
     ("words", "missing", "told"),
     [
         (("openai", "--model", "m"), "OPENAI_API_KEY", "OPENAI_API_KEY"),
-        (("claude", "--model", "m"), "ANTHROPIC_API_KEY", "ANTHROPIC_API_KEY"),
-        (("gemini", "--model", "m"), "GEMINI_API_KEY", "GEMINI_API_KEY"),
+        pytest.param(
+            ("claude", "--model", "m"),
+            "ANTHROPIC_API_KEY",
+            "ANTHROPIC_API_KEY",
+            marks=pytest.mark.torture,
+        ),
+        pytest.param(
+            ("gemini", "--model", "m"),
+            "GEMINI_API_KEY",
+            "GEMINI_API_KEY",
+            marks=pytest.mark.torture,
+        ),
         (("openai",), "", "--model"),
         (("claude", "--model", "m", "--api", "chat"), "", "--api"),
     ],

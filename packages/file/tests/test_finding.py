@@ -122,7 +122,9 @@ async def test_a_child_is_found_after_two_compactions_and_only_once(tmp_path: Pa
 @pytest.mark.parametrize(
     "many", [10_000, pytest.param(100_000, marks=pytest.mark.torture)], ids=["few", "many"]
 )
-@pytest.mark.parametrize("compact", [False, True], ids=["log", "table"])
+@pytest.mark.parametrize(
+    "compact", [pytest.param(False, marks=pytest.mark.torture), True], ids=["log", "table"]
+)
 async def test_the_newest_of_very_many_tasks_are_found_without_decoding_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compact: bool, many: int
 ) -> None:
