@@ -27,7 +27,16 @@ def weight(value: Any, most: int) -> int:
     left, found = [value], 0
     while left and found <= most:
         each = left.pop()
-        if isinstance(each, (str, bytes, bytearray)):
+        kind = type(each)
+        if kind is str:  # The usual types first, because each result is counted.
+            found += len(each) + 2
+        elif kind is int or kind is float or kind is bool or each is None:
+            found += 8
+        elif kind is dict:
+            left += each
+            left += each.values()
+            found += 2
+        elif isinstance(each, (str, bytes, bytearray)):
             found += len(each) + 2
         elif isinstance(each, Mapping):
             left += each.keys()

@@ -20,6 +20,37 @@ CALL: Final = "call"
 _UNCHANGING: Final = frozenset({str, int, float, bool, type(None)})
 
 
+class _Operation:
+    """A function, and the arguments that it takes by name."""
+
+    __slots__ = ("_needed", "_signature", "_usual", "function", "waits", "wants_call")
+
+    def __init__(
+        self, function: Callable[..., Any], signature: inspect.Signature, waits: bool
+    ) -> None:
+        self.function = function
+        self.waits = waits
+        self.wants_call = CALL in signature.parameters
+        self._signature = signature
+        by_name = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+        parameters = signature.parameters
+        plain = all(each.kind in by_name for each in parameters.values())
+        self._usual = frozenset(parameters) if plain else frozenset()
+        self._needed = frozenset(
+            name for name, each in parameters.items() if each.default is inspect.Parameter.empty
+        )
+
+    def takes(self, arguments: Mapping[str, Any]) -> bool:
+        """True if the function can be called with these arguments."""
+        if self._needed <= arguments.keys() <= self._usual:
+            return True  # As `bind`, in a fifth of the time.
+        try:
+            self._signature.bind(**arguments)
+        except TypeError:
+            return False
+        return True
+
+
 class InMemoryDriver:
     """Calls a function for each operation.
 
@@ -48,7 +79,7 @@ class InMemoryDriver:
     ) -> None:
         self.name: Final = text(name, "name", empty=False)
         self.source: Final = text(source, "source") or name
-        self._operations: dict[str, tuple[Callable[..., Any], inspect.Signature, bool]] = {}
+        self._operations: dict[str, _Operation] = {}
         for operation, function in entries(operations, "operations"):
             text(operation, "operations")
             if not callable(function):
@@ -60,7 +91,7 @@ class InMemoryDriver:
                 raise InvalidValue(
                     f"operations[{operation!a:.200}]", f"has no signature: {error}"
                 ) from None
-            self._operations[operation] = function, signature, waits
+            self._operations[operation] = _Operation(function, signature, waits)
 
     async def call(self, call: DriverCall) -> RawResult:
         """Call the operation's function.
@@ -71,23 +102,20 @@ class InMemoryDriver:
         known = self._operations.get(call.operation)
         if known is None:
             raise NoEffect(f"{self.name} has no operation {call.operation!a:.200}")
-        function, signature, waits = known
         arguments = {
             name: value if type(value) in _UNCHANGING else deepcopy(value)
             for name, value in call.arguments.items()
         }
-        if CALL in signature.parameters:
+        if known.wants_call:
             if CALL in arguments:
                 raise NoEffect(f"{call.operation!a:.200} takes no argument named {CALL!r}")
             arguments[CALL] = call
-        try:
-            signature.bind(**arguments)
-        except TypeError as error:
-            raise NoEffect(f"{call.operation!a:.200} does not take these arguments") from error
-        if waits:
-            result = await function(**arguments)
+        if not known.takes(arguments):
+            raise NoEffect(f"{call.operation!a:.200} does not take these arguments")
+        if known.waits:
+            result = await known.function(**arguments)
         else:
-            result = await in_thread(function, **arguments)
+            result = await in_thread(known.function, **arguments)
             if inspect.isawaitable(result):
                 result = await result
         return RawResult(result, self.name, self.source)
