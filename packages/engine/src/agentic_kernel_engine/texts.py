@@ -9,7 +9,7 @@ run that continues says so. ``run.turn`` ends a turn. Versions before 0.2 stored
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 from .events import RUN_DELTA, RUN_TURN, Event
 
@@ -106,7 +106,7 @@ class _Text:
         return self.pieces[0] if self.pieces else ""
 
 
-def is_place(at: Any) -> bool:
+def is_place(at: Any) -> TypeGuard[int]:
     """True for a number that can be a place in a text."""
     return type(at) is int and 0 <= at <= FURTHEST
 
@@ -139,7 +139,7 @@ class NewText:
             return ""
         if self._over:
             self._over, self._pieces, self._end = False, [], 0
-        if at is None or not is_place(at) or at >= self._end:
+        if not is_place(at) or at >= self._end:
             self._pieces.append(text)
             self._end += len(text)
             return text

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import atexit
 import weakref
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
-from typing import Any, Final, TypeVar, overload
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any, Final, TypedDict, TypeVar, Unpack, overload
 
 from agentic_kernel import InvalidValue, Task, TaskStatus
 
@@ -25,6 +25,21 @@ T = TypeVar("T")
 Function = TypeVar("Function", bound=Callable[..., Any] | Tool)
 SUMMARY: Final = 80
 """The most characters of the summary of a Task that is made from a text."""
+
+
+class RunOptions(TypedDict, total=False):
+    """The keyword arguments of `ReadyRuntime.run` for a Task and a text; see there."""
+
+    principal: Principal | None
+    limits: Limits | Mapping[str, Any] | None
+    should_cancel: Callable[[], bool] | None
+
+
+class TextOptions(RunOptions, total=False):
+    """The keyword arguments of `ReadyRuntime.run` for a text, beside the type; see there."""
+
+    agent_name: str | None
+    metadata: Mapping[str, Any] | None
 
 
 class ReadyRuntime(Host):
@@ -65,37 +80,13 @@ class ReadyRuntime(Host):
         return self._task(text, wanted, agent_name, metadata, id)
 
     @overload
-    async def run(
-        self,
-        task: Task,
-        *,
-        principal: Principal | None = None,
-        limits: Limits | Mapping[str, Any] | None = None,
-        should_cancel: Callable[[], bool] | None = None,
-    ) -> Task: ...
+    async def run(self, task: Task, **options: Unpack[RunOptions]) -> Task: ...
     @overload
     async def run(
-        self,
-        task: str,
-        *,
-        output_type: type[T],
-        agent_name: str | None = None,
-        metadata: Mapping[str, Any] | None = None,
-        principal: Principal | None = None,
-        limits: Limits | Mapping[str, Any] | None = None,
-        should_cancel: Callable[[], bool] | None = None,
+        self, task: str, *, output_type: type[T], **options: Unpack[TextOptions]
     ) -> Done[T]: ...
     @overload
-    async def run(
-        self,
-        task: str,
-        *,
-        agent_name: str | None = None,
-        metadata: Mapping[str, Any] | None = None,
-        principal: Principal | None = None,
-        limits: Limits | Mapping[str, Any] | None = None,
-        should_cancel: Callable[[], bool] | None = None,
-    ) -> Done[Any]: ...
+    async def run(self, task: str, **options: Unpack[TextOptions]) -> Done[Any]: ...
     async def run(
         self,
         task: Task | str,
@@ -147,37 +138,13 @@ class ReadyRuntime(Host):
         return self._done(ended, wanted)
 
     @overload
-    def run_sync(
-        self,
-        task: Task,
-        *,
-        principal: Principal | None = None,
-        limits: Limits | Mapping[str, Any] | None = None,
-        should_cancel: Callable[[], bool] | None = None,
-    ) -> Task: ...
+    def run_sync(self, task: Task, **options: Unpack[RunOptions]) -> Task: ...
     @overload
     def run_sync(
-        self,
-        task: str,
-        *,
-        output_type: type[T],
-        agent_name: str | None = None,
-        metadata: Mapping[str, Any] | None = None,
-        principal: Principal | None = None,
-        limits: Limits | Mapping[str, Any] | None = None,
-        should_cancel: Callable[[], bool] | None = None,
+        self, task: str, *, output_type: type[T], **options: Unpack[TextOptions]
     ) -> Done[T]: ...
     @overload
-    def run_sync(
-        self,
-        task: str,
-        *,
-        agent_name: str | None = None,
-        metadata: Mapping[str, Any] | None = None,
-        principal: Principal | None = None,
-        limits: Limits | Mapping[str, Any] | None = None,
-        should_cancel: Callable[[], bool] | None = None,
-    ) -> Done[Any]: ...
+    def run_sync(self, task: str, **options: Unpack[TextOptions]) -> Done[Any]: ...
     def run_sync(self, task: Any, **options: Any) -> Any:
         """`run` for a program without an event loop; the arguments and errors are the same.
 
@@ -188,7 +155,16 @@ class ReadyRuntime(Host):
         Raises:
             RuntimeError: This thread has a running event loop; await `run` instead.
         """
-        return self._in_own_loop(self.run(task, **options), "run")
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            pass
+        else:
+            raise RuntimeError("this thread has a running event loop; await run() instead")
+        if self._runner is None:
+            self._runner = asyncio.Runner()
+            atexit.register(_close, weakref.ref(self))
+        return self._runner.run(self.run(task, **options))
 
     def close_sync(self) -> None:
         """`close` for a program without an event loop. A second call does nothing."""
@@ -292,19 +268,6 @@ class ReadyRuntime(Host):
             return Done(task, None)
         answer, wanted = self._answer(task), wanted or self._output_type
         return Done(task, answer if wanted is None else wanted.of(answer))
-
-    def _in_own_loop(self, work: Coroutine[Any, Any, T], name: str) -> T:
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            pass
-        else:
-            work.close()
-            raise RuntimeError(f"this thread has a running event loop; await {name}() instead")
-        if self._runner is None:
-            self._runner = asyncio.Runner()
-            atexit.register(_close, weakref.ref(self))
-        return self._runner.run(work)
 
 
 def _close(held: weakref.ref[ReadyRuntime]) -> None:

@@ -1,6 +1,7 @@
 """Annotations: the JSON Schemas of Python types, and the hooks that read and write pydantic models.
 
-A model is known by its class, and only in a program that has imported pydantic.
+A model is known by its class, and only in a program that has imported pydantic. A hook raises
+NotImplementedError for every other type: msgspec asks for that, and then says which type it is.
 """
 
 from __future__ import annotations
@@ -45,6 +46,11 @@ def hoisted(schema: dict[str, Any], parts: dict[str, Any]) -> dict[str, Any]:
         schema["$defs"] = definitions
     copy: dict[str, Any] = decode(msgspec.json.encode(schema))
     return copy
+
+
+def reason_of(error: Exception) -> str:
+    """The reason why a type has no schema; the last line, because pydantic explains at length."""
+    return str(error).splitlines()[-1] if str(error) else type(error).__name__
 
 
 def is_model(annotation: Any) -> bool:

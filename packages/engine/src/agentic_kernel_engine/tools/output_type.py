@@ -10,7 +10,7 @@ import msgspec
 from agentic_kernel import InvalidValue
 
 from ..values import decode, encode
-from .annotations import decoded, hoisted, modelled
+from .annotations import decoded, hoisted, modelled, reason_of
 
 T = TypeVar("T")
 LONGEST: Final = 2_000
@@ -65,9 +65,8 @@ def _schema(kind: Any, path: str) -> dict[str, Any]:
     try:
         schema = msgspec.json.schema(kind, schema_hook=modelled)
     except Exception as error:
-        reason = str(error).splitlines()[-1] if str(error) else type(error).__name__
         raise InvalidValue(
-            path, f"has no JSON form ({reason}); use output_schema instead"
+            path, f"has no JSON form ({reason_of(error)}); use output_schema instead"
         ) from error
     return _closed(_rooted(hoisted(schema, schema.pop("$defs", {}))))
 

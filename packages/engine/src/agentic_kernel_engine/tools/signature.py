@@ -18,7 +18,7 @@ from agentic_kernel import InvalidValue
 
 from .. import edges
 from ..size import check_size, parts_of_mapping
-from .annotations import decoded, dumped, hoisted, is_model, modelled, output_schema
+from .annotations import decoded, dumped, hoisted, is_model, modelled, output_schema, reason_of
 
 
 class Signature:
@@ -159,9 +159,9 @@ def _one_schema(annotation: Any, path: str) -> None:
     try:
         msgspec.json.schema(annotation, schema_hook=modelled)
     except Exception as error:
-        reason = str(error).splitlines()[-1] if str(error) else type(error).__name__
         raise InvalidValue(
-            path, f"has an annotation without a JSON form ({reason}); use a raw schema instead"
+            path,
+            f"has an annotation without a JSON form ({reason_of(error)}); use a raw schema instead",
         ) from error
 
 
