@@ -25,13 +25,13 @@ from agentic_kernel_engine import tool
 from agentic_kernel_engine.providers import Price
 from agentic_kernel_openai import OpenAIChatPlanner, OpenAIPlanner, OpenAIRuntime
 
-from . import test_conformance_claude, test_conformance_openai
+from . import scripted_work, test_conformance_openai
 from .peers.aimock import Aimock
 from .peers.faulty import FaultyServer
 from .peers.fixtures import aimock, aimock_process, llama
 from .peers.litellm import SCRIPTED, LiteLLMProxy
 from .peers.llama import LlamaServer
-from .test_conformance_claude import ClaudeWork
+from .scripted_work import ScriptedWork
 from .test_conformance_openai import OpenAIWork
 
 __all__ = ["aimock", "aimock_process", "llama"]
@@ -155,21 +155,21 @@ class TestRuntimeOverResponses(RuntimeContract):
 
 
 class TestRuntimeOverMessages(RuntimeContract):
-    features = test_conformance_claude.FEATURES
+    features = scripted_work.FEATURES
     patience = PATIENCE
 
     @pytest.fixture
-    def work(self) -> ClaudeWork:
-        return ClaudeWork()
+    def work(self) -> ScriptedWork:
+        return ScriptedWork("claude")
 
     @pytest_asyncio.fixture
     async def runtime(
-        self, work: ClaudeWork, proxy: LiteLLMProxy, aimock: Aimock
+        self, work: ScriptedWork, proxy: LiteLLMProxy, aimock: Aimock
     ) -> AsyncIterator[ClaudeRuntime]:
-        aimock.load(test_conformance_claude.SCRIPT)
+        aimock.load(scripted_work.SCRIPT)
         async with ClaudeRuntime(
             SCRIPTED,
-            tools=[test_conformance_claude.step],
+            tools=[scripted_work.step],
             api_key=proxy.api_key,
             base_url=proxy.url,
             observer=work,
