@@ -2,209 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
-from typing import Any
-
-import pytest
+from typing import Any, ClassVar
 
 from agentic_kernel_claude import ClaudePlanner
-from agentic_kernel_conformance.planner_answers import Answer, ask
-from agentic_kernel_conformance.planner_contexts import QUESTION, context, tools
-from agentic_kernel_engine.loop import PlannerError, ToolCall
 from integration.peers.faulty import FaultyServer
-
-KEY = "sk-ant-very-secret-0123456789"
-MODES = [pytest.param(True, id="stream"), pytest.param(False, id="whole")]
-
-CODES = {
-    "status_400": "invalid_request",
-    "status_401": "authentication",
-    "status_402": "quota",
-    "status_403": "permission",
-    "status_404": "not_found",
-    "status_408": "timeout",
-    "status_409": "server_error",
-    "status_413": "request_too_large",
-    "status_422": "invalid_request",
-    "status_500": "server_error",
-    "status_502": "server_error",
-    "status_503": "overloaded",
-    "status_504": "timeout",
-    "status_529": "overloaded",
-    "context_length": "context_length",
-    "quota": "quota",
-    "rate_limit": "rate_limit",
-    "closed": "connection",
-    "cut": "connection",
-    "not_json": "bad_response",
-    "not_json_body": "bad_response",
-    "not_json_event": "bad_response",
-    "other_json": "bad_response",
-    "nothing": "bad_response",
-    "gzip_bomb": "bad_response",
-    "redirect_metadata": "bad_response",
-    "redirect_ipv6": "bad_response",
-    "redirect_mapped": "bad_response",
-    "redirect_decimal": "bad_response",
-    "redirect_octal": "bad_response",
-    "secret_echoed": "authentication",
-    "message_escapes": "invalid_request",
-}
-"""By fault; the same whether the answer is streamed or not."""
-
-STREAMED = {
-    "ends_early": "bad_response",
-    "duplicated": "bad_response",
-    "reversed": "bad_response",
-    "breaks": "overloaded",
-    "secret_in_stream": "overloaded",
-    "arguments_not_json": "bad_response",
-    "arguments_not_object": "bad_response",
-    "arguments_nan": "bad_response",
-    "arguments_surrogate": "bad_response",
-    "arguments_deep": "bad_response",
-    "cut_in_call": "max_tokens",
-    "cut_in_text": "max_tokens",
-    "filtered": "refusal",
-    "refused": "refusal",
-    "empty_answer": "bad_response",
-}
-"""What only a stream can have."""
+from integration.peers.wire_faults import WireFaults
 
 
-async def failed(server: FaultyServer, *, stream: bool = True, **options: Any) -> PlannerError:
-    """What a call at this server fails with; nothing of it is left."""
-    planner = ClaudePlanner("m", api_key=KEY, base_url=server.url, stream=stream, **options)
-    with pytest.raises(PlannerError) as caught:
-        await ask(planner, context(QUESTION, tools()))
-    error = caught.value
-    assert KEY not in f"{error} {error.metadata} {error.__cause__}"
-    await planner.close()
-    await asyncio.to_thread(server.wait_closed)
-    assert server.followed == 0
-    return error
+class TestFaults(WireFaults):
+    impl = "claude"
+    key = "sk-ant-very-secret-0123456789"
+    call_id = "toolu_1"
+    streamed: ClassVar[dict[str, str]] = {"cut_in_call": "max_tokens", "filtered": "refusal"}
 
+    def planner(self, url: str, **options: Any) -> ClaudePlanner:
+        return ClaudePlanner("m", api_key=self.key, base_url=url, **options)
 
-async def answered(server: FaultyServer) -> Answer:
-    planner = ClaudePlanner("m", api_key=KEY, base_url=server.url)
-    try:
-        return await ask(planner, context(QUESTION, tools()))
-    finally:
-        await planner.close()
-
-
-@pytest.mark.parametrize("stream", MODES)
-@pytest.mark.parametrize("fault", CODES)
-async def test_a_fault_has_its_code(fault: str, stream: bool) -> None:
-    with FaultyServer(fault) as server:
-        error = await failed(server, stream=stream)
-    assert error.code == f"claude/{CODES[fault]}"
-
-
-@pytest.mark.parametrize("fault", STREAMED)
-async def test_a_fault_of_a_stream_has_its_code(fault: str) -> None:
-    with FaultyServer(fault) as server:
-        error = await failed(server)
-    assert error.code == f"claude/{STREAMED[fault]}"
-
-
-@pytest.mark.parametrize(
-    ("fault", "stream"),
-    [("hang", True), ("hang", False), ("hang_after_head", True), ("stall", True)],
-)
-async def test_a_silent_server_is_given_up(fault: str, stream: bool) -> None:
-    with FaultyServer(fault) as server:
-        error = await failed(server, stream=stream, timeout=0.2)
-    assert error.code == "claude/timeout"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("stream", MODES)
-async def test_a_response_without_an_end_is_refused(stream: bool) -> None:
-    with FaultyServer("endless") as server:
-        error = await failed(server, stream=stream)
-    assert error.code == "claude/bad_response"
-    assert "67,108,864 bytes" in error.message
-
-
-async def test_a_server_that_is_not_there() -> None:
-    with FaultyServer("closed") as server:
-        url = server.url
-    planner = ClaudePlanner("m", api_key=KEY, base_url=url)
-    with pytest.raises(PlannerError) as caught:
-        await ask(planner, context(QUESTION, tools()))
-    assert caught.value.code == "claude/connection"
-    await planner.close()
-
-
-@pytest.mark.parametrize(
-    ("fault", "wait"),
-    [
-        ("rate_limit", None),
-        ("rate_limit_seconds", 2_000),
-        ("rate_limit_ms", 2_000),
-        ("rate_limit_huge", 86_400_000),
-        ("rate_limit_negative", 0),
-        ("rate_limit_words", None),
-        ("rate_limit_injected", 2_000),
-    ],
-)
-async def test_how_long_to_wait_is_told_if_the_server_says_it(fault: str, wait: int | None) -> None:
-    with FaultyServer(fault) as server:
-        error = await failed(server)
-    assert error.code == "claude/rate_limit"
-    assert (error.metadata or {}).get("retry_after_ms") == wait
-    assert (error.metadata or {})["request_id"] == "req_peer"
-    assert (error.metadata or {})["status"] == 429
-
-
-async def test_control_characters_in_a_header_break_the_connection() -> None:
-    with FaultyServer("rate_limit_control") as server:
-        error = await failed(server)
-    assert error.code in ("claude/rate_limit", "claude/connection")
-
-
-async def test_what_was_said_before_a_cut_is_told() -> None:
-    with FaultyServer("cut_in_text") as server:
-        error = await failed(server)
-    assert (error.metadata or {})["text"] == "All is "
-    with FaultyServer("refused") as server:
-        error = await failed(server)
-    assert (error.metadata or {})["text"] == "I cannot help with that."
-
-
-async def test_a_call_is_what_the_server_sent_though_it_fits_nothing() -> None:
-    """The Loop tells the model what does not fit."""
-    with FaultyServer("arguments_misfit") as server:
-        answer = await answered(server)
-    assert answer.plan.actions == (ToolCall("add", {"a": "x"}, "toolu_1"),)
-    with FaultyServer("unknown_tool") as server:
-        answer = await answered(server)
-    assert answer.plan.actions == (ToolCall("no_such_tool", {}, "toolu_1"),)
-
-
-@pytest.mark.parametrize("fault", ["stall", "endless_text"])
-async def test_leaving_a_stream_closes_its_connection(fault: str) -> None:
-    with FaultyServer(fault) as server:
-        planner = ClaudePlanner("m", api_key=KEY, base_url=server.url)
-        stream: Any = planner.plan(context(QUESTION, tools()))
-        async for _ in stream:
-            break
-        assert server.open == 1
-        await stream.aclose()
-        await asyncio.to_thread(server.wait_closed)
-        await planner.close()
-
-
-@pytest.mark.parametrize("fault", ["hang", "hang_after_head", "stall"])
-async def test_cancelling_a_call_closes_its_connection(fault: str) -> None:
-    with FaultyServer(fault) as server:
-        planner = ClaudePlanner("m", api_key=KEY, base_url=server.url)
-        call = asyncio.create_task(ask(planner, context(QUESTION, tools())))
-        await asyncio.to_thread(server.wait_held)
-        call.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await call
-        await asyncio.to_thread(server.wait_closed)
-        await planner.close()
-        assert asyncio.all_tasks() == {asyncio.current_task()}
+    async def test_what_was_said_before_a_refusal_is_told(self) -> None:
+        with FaultyServer("refused") as server:
+            error = await self.failed(server)
+        assert error.code == "claude/refusal"
+        assert (error.metadata or {})["text"] == "I cannot help with that."

@@ -49,7 +49,8 @@ class Scripted:
 
 
 def runtime(*steps: Any, store: MemoryStore | None = None, **options: Any) -> ProviderRuntime:
-    return ProviderRuntime(Scripted(*steps), "scripted", (), store, options)  # type: ignore[arg-type]
+    given: Any = options
+    return ProviderRuntime(Scripted(*steps), "scripted", (), store, given)
 
 
 def planner(made: ProviderRuntime) -> Scripted:

@@ -1,0 +1,215 @@
+"""Faults of the wire, for the planners of vendors whose codes are alike.
+
+Each fault ends in the right code, leaves no connection, and tells no secret.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, ClassVar
+
+import pytest
+
+from agentic_kernel_conformance.planner_answers import Answer, ask
+from agentic_kernel_conformance.planner_contexts import QUESTION, context, tools
+from agentic_kernel_engine.loop import PlannerError, ToolCall
+
+from .faulty import FaultyServer
+
+MODES = [pytest.param(True, id="stream"), pytest.param(False, id="whole")]
+
+CODES = {
+    "status_400": "invalid_request",
+    "status_401": "authentication",
+    "status_402": "quota",
+    "status_403": "permission",
+    "status_404": "not_found",
+    "status_408": "timeout",
+    "status_409": "server_error",
+    "status_413": "request_too_large",
+    "status_422": "invalid_request",
+    "status_500": "server_error",
+    "status_502": "server_error",
+    "status_503": "overloaded",
+    "status_504": "timeout",
+    "status_529": "overloaded",
+    "context_length": "context_length",
+    "quota": "quota",
+    "rate_limit": "rate_limit",
+    "closed": "connection",
+    "cut": "connection",
+    "not_json": "bad_response",
+    "not_json_body": "bad_response",
+    "not_json_event": "bad_response",
+    "other_json": "bad_response",
+    "nothing": "bad_response",
+    "gzip_bomb": "bad_response",
+    "redirect_metadata": "bad_response",
+    "redirect_ipv6": "bad_response",
+    "redirect_mapped": "bad_response",
+    "redirect_decimal": "bad_response",
+    "redirect_octal": "bad_response",
+    "secret_echoed": "authentication",
+    "message_escapes": "invalid_request",
+}
+"""By fault; the same whether the answer is streamed or not."""
+
+STREAMED = {
+    "ends_early": "bad_response",
+    "duplicated": "bad_response",
+    "reversed": "bad_response",
+    "breaks": "overloaded",
+    "secret_in_stream": "overloaded",
+    "arguments_not_json": "bad_response",
+    "arguments_not_object": "bad_response",
+    "arguments_nan": "bad_response",
+    "arguments_surrogate": "bad_response",
+    "arguments_deep": "bad_response",
+    "cut_in_call": "bad_response",
+    "cut_in_text": "max_tokens",
+    "filtered": "content_filter",
+    "empty_answer": "bad_response",
+}
+"""What only a stream can have; a vendor may tell some of them apart."""
+
+
+class WireFaults:
+    """The tests; a subclass names the vendor and makes its planner."""
+
+    impl: ClassVar[str]
+    """The first part of its codes."""
+    key: ClassVar[str]
+    call_id: ClassVar[str]
+    """The id of the server's first call."""
+    streamed: ClassVar[dict[str, str]] = {}
+    """The codes of faults of a stream where they differ from `STREAMED`."""
+
+    def planner(self, url: str, **options: Any) -> Any:
+        """A planner of the vendor that asks this server."""
+        raise NotImplementedError
+
+    async def failed(
+        self, server: FaultyServer, *, stream: bool = True, **options: Any
+    ) -> PlannerError:
+        """What a call at this server fails with; nothing of it is left."""
+        planner = self.planner(server.url, stream=stream, **options)
+        with pytest.raises(PlannerError) as caught:
+            await ask(planner, context(QUESTION, tools()))
+        error = caught.value
+        assert self.key not in f"{error} {error.metadata} {error.__cause__}"
+        await planner.close()
+        await asyncio.to_thread(server.wait_closed)
+        assert server.followed == 0
+        return error
+
+    async def answered(self, server: FaultyServer) -> Answer:
+        planner = self.planner(server.url)
+        try:
+            return await ask(planner, context(QUESTION, tools()))
+        finally:
+            await planner.close()
+
+    @pytest.mark.parametrize("stream", MODES)
+    @pytest.mark.parametrize("fault", CODES)
+    async def test_a_fault_has_its_code(self, fault: str, stream: bool) -> None:
+        with FaultyServer(fault) as server:
+            error = await self.failed(server, stream=stream)
+        assert error.code == f"{self.impl}/{CODES[fault]}"
+
+    @pytest.mark.parametrize("fault", STREAMED)
+    async def test_a_fault_of_a_stream_has_its_code(self, fault: str) -> None:
+        with FaultyServer(fault) as server:
+            error = await self.failed(server)
+        assert error.code == f"{self.impl}/{self.streamed.get(fault, STREAMED[fault])}"
+
+    @pytest.mark.parametrize(
+        ("fault", "stream"),
+        [("hang", True), ("hang", False), ("hang_after_head", True), ("stall", True)],
+    )
+    async def test_a_silent_server_is_given_up(self, fault: str, stream: bool) -> None:
+        with FaultyServer(fault) as server:
+            error = await self.failed(server, stream=stream, timeout=0.2)
+        assert error.code == f"{self.impl}/timeout"
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("stream", MODES)
+    async def test_a_response_without_an_end_is_refused(self, stream: bool) -> None:
+        with FaultyServer("endless") as server:
+            error = await self.failed(server, stream=stream)
+        assert error.code == f"{self.impl}/bad_response"
+        assert "67,108,864 bytes" in error.message
+
+    async def test_a_server_that_is_not_there(self) -> None:
+        with FaultyServer("closed") as server:
+            url = server.url
+        planner = self.planner(url)
+        with pytest.raises(PlannerError) as caught:
+            await ask(planner, context(QUESTION, tools()))
+        assert caught.value.code == f"{self.impl}/connection"
+        await planner.close()
+
+    @pytest.mark.parametrize(
+        ("fault", "wait"),
+        [
+            ("rate_limit", None),
+            ("rate_limit_seconds", 2_000),
+            ("rate_limit_ms", 2_000),
+            ("rate_limit_huge", 86_400_000),
+            ("rate_limit_negative", 0),
+            ("rate_limit_words", None),
+            ("rate_limit_injected", 2_000),
+        ],
+    )
+    async def test_how_long_to_wait_is_told_if_the_server_says_it(
+        self, fault: str, wait: int | None
+    ) -> None:
+        with FaultyServer(fault) as server:
+            error = await self.failed(server)
+        assert error.code == f"{self.impl}/rate_limit"
+        assert (error.metadata or {}).get("retry_after_ms") == wait
+        assert (error.metadata or {})["request_id"] == "req_peer"
+        assert (error.metadata or {})["status"] == 429
+
+    async def test_control_characters_in_a_header_break_the_connection(self) -> None:
+        with FaultyServer("rate_limit_control") as server:
+            error = await self.failed(server)
+        assert error.code in (f"{self.impl}/rate_limit", f"{self.impl}/connection")
+
+    async def test_what_was_said_before_a_cut_is_told(self) -> None:
+        with FaultyServer("cut_in_text") as server:
+            error = await self.failed(server)
+        assert (error.metadata or {})["text"] == "All is "
+
+    async def test_a_call_is_what_the_server_sent_though_it_fits_nothing(self) -> None:
+        """The Loop tells the model what does not fit."""
+        with FaultyServer("arguments_misfit") as server:
+            answer = await self.answered(server)
+        assert answer.plan.actions == (ToolCall("add", {"a": "x"}, self.call_id),)
+        with FaultyServer("unknown_tool") as server:
+            answer = await self.answered(server)
+        assert answer.plan.actions == (ToolCall("no_such_tool", {}, self.call_id),)
+
+    @pytest.mark.parametrize("fault", ["stall", "endless_text"])
+    async def test_leaving_a_stream_closes_its_connection(self, fault: str) -> None:
+        with FaultyServer(fault) as server:
+            planner = self.planner(server.url)
+            stream: Any = planner.plan(context(QUESTION, tools()))
+            async for _ in stream:
+                break
+            assert server.open == 1
+            await stream.aclose()
+            await asyncio.to_thread(server.wait_closed)
+            await planner.close()
+
+    @pytest.mark.parametrize("fault", ["hang", "hang_after_head", "stall"])
+    async def test_cancelling_a_call_closes_its_connection(self, fault: str) -> None:
+        with FaultyServer(fault) as server:
+            planner = self.planner(server.url)
+            call = asyncio.create_task(ask(planner, context(QUESTION, tools())))
+            await asyncio.to_thread(server.wait_held)
+            call.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await call
+            await asyncio.to_thread(server.wait_closed)
+            await planner.close()
+            assert asyncio.all_tasks() == {asyncio.current_task()}
