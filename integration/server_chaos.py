@@ -43,7 +43,7 @@ CUT = (
 )
 """What the client says of a request that was cut in flight, which it does not send again."""
 AWAY = "SERVICE_UNAVAILABLE"
-"""What the client says after its retries, while the database or an owner does not answer."""
+"""The error of the client after its retries, while the database or an owner does not answer."""
 
 
 @dataclass

@@ -70,7 +70,7 @@ STREAMED = {
     "filtered": "content_filter",
     "empty_answer": "bad_response",
 }
-"""What only a stream can have; a vendor may tell some of them apart."""
+"""The codes of faults that only a stream can have; a vendor may have others for some of them."""
 
 
 class WireFaults:
@@ -91,7 +91,7 @@ class WireFaults:
     async def failed(
         self, server: FaultyServer, *, stream: bool = True, **options: Any
     ) -> PlannerError:
-        """What a call at this server fails with; nothing of it is left."""
+        """The error of a call at this server, after its connection and its redirects are checked."""
         planner = self.planner(server.url, stream=stream, **options)
         with pytest.raises(PlannerError) as caught:
             await ask(planner, context(QUESTION, tools()))

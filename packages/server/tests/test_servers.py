@@ -144,13 +144,17 @@ async def test_a_server_that_stops_hands_its_executions_over() -> None:
 
 
 class Noisy(MemoryStore):
-    """Reports a write of a Task that is nobody's here, again and again."""
+    """Reports a write of a Task that no run of this process has, again and again."""
 
     traits = StoreTraits(listens=True)
 
     def listen(self, tell: Callable[[str], None]) -> Callable[[], None]:
         noise = asyncio.ensure_future(self._tell(tell))
-        return noise.cancel  # type: ignore[return-value]
+
+        def stop() -> None:
+            noise.cancel()
+
+        return stop
 
     async def _tell(self, tell: Callable[[str], None]) -> None:
         while True:
