@@ -91,7 +91,7 @@ class WireFaults:
     async def failed(
         self, server: FaultyServer, *, stream: bool = True, **options: Any
     ) -> PlannerError:
-        """The error of a call at this server, after its connection and its redirects are checked."""
+        """The error of a call at this server; its connection and redirects are checked."""
         planner = self.planner(server.url, stream=stream, **options)
         with pytest.raises(PlannerError) as caught:
             await ask(planner, context(QUESTION, tools()))
