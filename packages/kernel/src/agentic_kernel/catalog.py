@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 from .errors import InvalidValue
@@ -59,8 +59,8 @@ def check_name(value: Any, path: str) -> str:
 
 def _checked(text: str, path: str) -> str:
     check_form(text, path)
-    if not text.isascii() and not _UNSEEN.isdisjoint(text):
-        unseen = next(character for character in text if character in _UNSEEN)
+    if not text.isascii() and not _unseen().isdisjoint(text):
+        unseen = next(character for character in text if character in _unseen())
         raise InvalidValue(
             path, f"{shown(text)} has the invisible character U+{ord(unseen):04X}; remove it"
         )
@@ -73,21 +73,20 @@ _named = lru_cache(maxsize=1024)(_checked)
 """`_checked` with a memory: every Task gets notes, and their keys are few."""
 
 
-def _unseen() -> Iterator[str]:
-    """Yield the characters that Python calls printable and that a reader cannot see.
+@cache
+def _unseen() -> frozenset[str]:
+    """The characters that Python calls printable and that a reader cannot see.
 
     They are the code points that Unicode calls default-ignorable (DerivedCoreProperties.txt), and
-    other code points with a blank glyph.
+    other code points with a blank glyph. They are made when a name first needs them, because most
+    names are ASCII.
     """
-    for first, last in (
+    ranges = (
         (0x034F, 0x034F), (0x115F, 0x1160), (0x17B4, 0x17B5), (0x180B, 0x180F), (0x2065, 0x2065),
         (0x2800, 0x2800), (0x3164, 0x3164), (0xFE00, 0xFE0F), (0xFFA0, 0xFFA0), (0xFFF0, 0xFFF8),
         (0x13441, 0x13442), (0x16FE4, 0x16FE4), (0x1D159, 0x1D159), (0xE0000, 0xE0FFF),
-    ):  # fmt: skip
-        yield from map(chr, range(first, last + 1))
-
-
-_UNSEEN = frozenset(_unseen())
+    )  # fmt: skip
+    return frozenset(chr(code) for first, last in ranges for code in range(first, last + 1))
 
 
 @dataclass(frozen=True, slots=True)
