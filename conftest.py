@@ -9,7 +9,12 @@ settings.register_profile(
 )
 settings.load_profile("any machine")
 
-pytest_plugins = ["integration.guard", "integration.interrupts", "integration.limits"]
+pytest_plugins = [
+    "integration.guard",
+    "integration.interrupts",
+    "integration.limits",
+    "integration.longest_first",
+]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
