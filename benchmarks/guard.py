@@ -10,15 +10,13 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from beside import Beside
 from figure import Figure, interleaved
-from figure import table as table_of_figures
 from peers import weaver
 from peers.catalog import Contestant
 from peers.environment import Absent, interpreter, told
@@ -65,42 +63,10 @@ BESIDE = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Beside:
-    """One figure beside weaver-kernel's: processor time, the best of some rounds."""
-
-    name: str
-    ours: float
-    """Microseconds."""
-    theirs: float | None
-    absent: str = ""
-    """Why there is no figure of weaver-kernel."""
-
-    def record(self) -> dict[str, Any]:
-        """All of it as JSON."""
-        return {"beside": f"weaver-kernel {WEAVER.version}", **asdict(self)}
-
-
 def measure() -> list[Figure | Beside]:
     """The figures of the guard, and those beside weaver-kernel."""
     figures = [*asyncio.run(_calls()), _decision(), _frame(), _search(), _traces()]
     return [*figures, *_beside()]
-
-
-def table(findings: Sequence[dict[str, Any]]) -> str:
-    """The figures, and below them those beside weaver-kernel."""
-    figures = [each for each in findings if "bar" in each]
-    lines = [
-        f"| processor time of | ours | {WEAVER.name} {WEAVER.version} | ours ÷ theirs |",
-        "|---|---|---|---|",
-    ]
-    for each in (each for each in findings if "beside" in each):
-        theirs = each["theirs"]
-        said = f"{theirs:,.0f} µs" if theirs else f"no figure: {each['absent']}"
-        ratio = f"{each['ours'] / theirs:.2f}" if theirs else ""
-        lines.append(f"| {each['name']} | {each['ours']:,.0f} µs | {said} | {ratio} |")
-    beside = "\n".join(lines) if len(lines) > 2 else ""
-    return f"{table_of_figures(figures)}\n\n{beside}".strip()
 
 
 def _beside() -> list[Beside]:
@@ -115,9 +81,13 @@ def _beside() -> list[Beside]:
     except Absent as reason:
         ours, absent = asyncio.run(_ours()), str(reason)
     return [
-        Beside(said, ours[name], min((each[name] for each in found), default=None), absent)
+        Beside(
+            f"processor time of {said}", ours[name],
+            min((each[name] for each in found), default=None),
+            f"weaver-kernel {WEAVER.version}", "µs", absent,
+        )
         for name, said in BESIDE.items()
-    ]
+    ]  # fmt: skip
 
 
 async def _ours() -> dict[str, float]:

@@ -23,7 +23,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from figure import table as table_of_figures
+from beside import table as table_of_figures
 
 sys.path.append(str(Path(__file__).parents[1]))
 

@@ -16,7 +16,11 @@ from tempfile import TemporaryDirectory
 
 import msgspec
 import psutil  # type: ignore[import-untyped]
+from beside import Beside
 from figure import Figure
+from peers import langgraph_server
+from peers.catalog import Contestant
+from peers.environment import Absent, interpreter, told
 
 from agentic_kernel import Dispatch, Kill, Task, apply
 from agentic_kernel_file import FileStore
@@ -56,7 +60,10 @@ async def app(scope, receive, send):
 """A bare ASGI application: the limit. It answers, and keeps streams open."""
 
 
-def measure() -> list[Figure]:
+LANGGRAPH = Contestant("LangGraph", "langgraph_server", "", requires=langgraph_server.REQUIRES)
+
+
+def measure() -> list[Figure | Beside]:
     """The figures of the server, on the memory file system if there is one."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
@@ -68,7 +75,7 @@ def measure() -> list[Figure]:
         return asyncio.run(_measured(folder))
 
 
-async def _measured(folder: Path) -> list[Figure]:
+async def _measured(folder: Path) -> list[Figure | Beside]:
     words = ("--max-streams", "10000", "--max-requests", "1000000", "--policy", "rules.yaml")
     serving = await asyncio.to_thread(Serving, folder, *words)
     bare = _bare(folder)
@@ -82,10 +89,11 @@ async def _measured(folder: Path) -> list[Figure]:
             await _steps(serving.url, limit_url),
             await _idle(serving, limit_url, bare.pid),
         ]
+        beside = await _beside(serving.url)
         await asyncio.to_thread(serving.stop)
         id = await _written(folder / "state")
         serving = await asyncio.to_thread(Serving, folder, *words)
-        return [*found, await _replay(serving.url, limit_url, id)]
+        return [*found, await _replay(serving.url, limit_url, id), *beside]
     finally:
         bare.kill()
         bare.wait()
@@ -145,12 +153,13 @@ class _Wire:
                 return found
 
 
-async def _steps(url: str, limit_url: str) -> Figure:
-    calls, pushed, bare = await _Wire.to(url), await _Wire.to(url), await _Wire.to(limit_url)
-    await pushed.stream("/v0/agents/stream?agent_id=swe&consumer_id=c")
+async def _agent(url: str, agent_id: str) -> Callable[[], Awaitable[None]]:
+    """An agent, and what has it work through one execution of three steps."""
+    calls, pushed = await _Wire.to(url), await _Wire.to(url)
+    await pushed.stream(f"/v0/agents/stream?agent_id={agent_id}&consumer_id=c")
 
     async def execution() -> None:
-        await calls.post("/v0/executions", {"agent_id": "swe", "input": {"n": 1}})
+        await calls.post("/v0/executions", {"agent_id": agent_id, "input": {"n": 1}})
         given = await pushed.event(b"execution.assigned")
         held = {"execution_id": given["execution_id"], "session_id": given["session_id"]}
         for number in range(3):
@@ -160,6 +169,12 @@ async def _steps(url: str, limit_url: str) -> Figure:
             await calls.post("/v0/agents/step-result", result)
         done = {"type": "complete", "output": 3}
         await calls.post("/v0/agents/intent", {**held, "intent": done})
+
+    return execution
+
+
+async def _steps(url: str, limit_url: str) -> Figure:
+    execution, bare = await _agent(url, "swe"), await _Wire.to(limit_url)
 
     async def requests() -> None:
         for _ in range(8):
@@ -173,6 +188,40 @@ async def _steps(url: str, limit_url: str) -> Figure:
         "an execution with three local steps, at the owner, on files", ours * 1e3, "ms",
         limit * 1e3, "eight requests to a bare ASGI application", 10.0,
     )  # fmt: skip
+
+
+async def _beside(url: str) -> list[Beside]:
+    """An execution of three steps, beside a run of three nodes on LangGraph's own server."""
+    runs, at_once = langgraph_server.RUNS, langgraph_server.AT_ONCE
+    agents = [await _agent(url, f"swe{number}") for number in range(at_once)]
+
+    async def one_by_one(execution: Callable[[], Awaitable[None]]) -> None:
+        for _ in range(runs):
+            await execution()
+
+    ours = {
+        "alone": await langgraph_server.timed(lambda: one_by_one(agents[0]), runs),
+        "at_once": await langgraph_server.timed(
+            lambda: asyncio.gather(*map(one_by_one, agents)), runs * at_once
+        ),
+    }
+    theirs: dict[str, float] = {}
+    absent = ""
+    try:
+        python = await asyncio.to_thread(interpreter, LANGGRAPH)
+        words = (python, "-m", "peers.langgraph_server")
+        theirs = json.loads(await asyncio.to_thread(told, *words))
+    except Absent as reason:
+        absent = str(reason)
+    peer = f"LangGraph's server {LANGGRAPH.version}, which keeps state in memory"
+    named = {
+        "alone": "an execution of three steps, one after the other, on files",
+        "at_once": f"an execution of three steps, {at_once} at once, on files",
+    }
+    return [
+        Beside(said, ours[name], theirs.get(name), peer, "ms", absent)
+        for name, said in named.items()
+    ]
 
 
 async def _round(work: Callable[[], Awaitable[None]]) -> float:

@@ -9,17 +9,23 @@ import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import postgres_server
+import rebuno
+from beside import Beside
 from figure import Figure
+from rebuno.runner import Runner
 from server import BARE
 
 ROOT = Path(__file__).parents[1]
 EXECUTIONS = 60
 STEPS = 800
 AT_ONCE = 16
+CLIENT_STEPS = 10
+"""Of each execution of the real client."""
 SERVE_BARE = (
     BARE
     + """
@@ -42,12 +48,12 @@ asyncio.run(main())
 )
 
 
-def measure() -> list[Figure]:
+def measure() -> list[Figure | Beside]:
     """The figures, on the memory file system if there is one."""
     return asyncio.run(_measure())
 
 
-async def _measure() -> list[Figure]:
+async def _measure() -> list[Figure | Beside]:
     async with AsyncExitStack() as stack:
         enter = stack.enter_async_context
         bare, _ = await enter(process("-c", SERVE_BARE))
@@ -58,6 +64,7 @@ async def _measure() -> list[Figure]:
         two, _ = await enter(process(*words))
         elsewhere = await _local_steps(one, two)
         remote = await _remote_steps(one)
+        client = await _steps_of_the_client(f"http://127.0.0.1:{one}")
     return [
         Figure(
             "an execution with three local steps, intents through another process",
@@ -66,6 +73,11 @@ async def _measure() -> list[Figure]:
         Figure(
             f"remote steps, {AT_ONCE} executions and {AT_ONCE} runners at once", remote, "steps/s",
             8 / limit, "requests one by one to a bare ASGI application", 300.0, "higher",
+        ),
+        Beside(
+            f"remote steps, {AT_ONCE} executions and {AT_ONCE} runners at once", remote,
+            client, f"the client rebuno {version('rebuno')}, its agent and runners in one process",
+            "steps/s",
         ),
     ]  # fmt: skip
 
@@ -197,3 +209,42 @@ async def _remote_steps(port: int) -> float:
         each.cancel()
     await asyncio.wait(runners)
     return STEPS / took
+
+
+@rebuno.tool("client.add", remote=True)
+async def _add(n: int) -> Any: ...
+
+
+async def _steps_of_the_client(url: str) -> float:
+    """Remote steps per second of the client as its users have it."""
+
+    @rebuno.tool("client.add")
+    def added(n: int) -> int:
+        return n + 1
+
+    async def handler(n: int) -> Any:
+        for _ in range(CLIENT_STEPS):
+            n = await _add(n)
+        return n
+
+    runners = [Runner(f"client{n}", kernel_url=url, tools=[added]) for n in range(AT_ONCE)]
+    agent = rebuno.Agent("client", kernel_url=url)
+    async with rebuno.Client(url) as client:
+        working = [asyncio.ensure_future(each.run_async()) for each in runners]
+        working.append(asyncio.ensure_future(agent.run_async(handler)))
+        await asyncio.sleep(1.0)
+        began = time.perf_counter()
+        made = [await client.create("client", {"n": 0}) for _ in range(AT_ONCE)]
+        await asyncio.gather(*(_ended(client, each.id) for each in made))
+        took = time.perf_counter() - began
+        for each in working:
+            each.cancel()
+        await asyncio.wait(working)
+    return AT_ONCE * CLIENT_STEPS / took
+
+
+async def _ended(client: rebuno.Client, id: str) -> None:
+    async for event in client.events(id):
+        if event.type == "execution.completed":
+            return
+    raise RuntimeError(f"the execution {id} did not complete")
