@@ -498,7 +498,8 @@ class Host(Decisions, Queries):
         """Wait until the Task is in one of these statuses, or terminal; return that snapshot."""
         wanted, key = edges.statuses(statuses, "statuses"), checked_id(task_id)
         await self._join()
-        return await self._news.wait(key, wanted)
+        run = self._live.current.get(key)
+        return await self._news.wait(key, wanted, None if run is None else run.record)
 
     async def run_stream(
         self,

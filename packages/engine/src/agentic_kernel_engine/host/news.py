@@ -120,8 +120,14 @@ class News:
             if task_id not in known
         ]
 
-    async def wait(self, task_id: str, statuses: Collection[TaskStatus] = ()) -> Task:
+    async def wait(
+        self, task_id: str, statuses: Collection[TaskStatus] = (), here: Record | None = None
+    ) -> Task:
         """Wait for one of these statuses or a terminal one; return the first such snapshot.
+
+        Args:
+            here: The record of the Task's run if it runs here. The store is not read then: this
+                Host makes the next commit itself, or its watch notices that another made it.
 
         Raises:
             TaskNotFound: No such Task is stored, or it was pruned meanwhile.
@@ -131,7 +137,8 @@ class News:
         while True:
             waiter = self.waiter(task_id, seen, wanted)
             try:
-                record = await self._parts.store.load(task_id)
+                record = here or await self._parts.store.load(task_id)
+                here = None
                 if record.task.status in wanted:
                     return record.task
                 seen = record.version

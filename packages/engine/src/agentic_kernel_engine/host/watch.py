@@ -207,6 +207,8 @@ class Watch:
         for task_id in await store.changed(versions):
             here = runs.get(task_id)
             if here is not None:
+                if here.record.version != versions[task_id]:
+                    continue  # This Host committed meanwhile. The next look compares again.
                 try:
                     here.absorb(await store.load(task_id))
                 except TaskNotFound:
