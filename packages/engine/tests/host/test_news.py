@@ -149,12 +149,13 @@ async def test_one_piece_of_news_is_looked_at_once(
 
 
 @pytest.mark.rule("R8")
-async def test_a_host_that_claims_nothing_does_not_look_because_of_foreign_tasks(
-    acting: type[Acting], new_task: NewTask
+@pytest.mark.parametrize("claims", [False, True])
+async def test_a_host_compares_no_versions_because_of_foreign_tasks(
+    acting: type[Acting], new_task: NewTask, claims: bool
 ) -> None:
     store, mine, foreign = CountingStore(), new_task(), new_task()
     store.watched = mine.id
-    host = Host(acting(idle), store, interval=HOURS, claims=False)
+    host = Host(acting(idle), store, interval=HOURS, claims=claims)
     other = Host(acting(idle), store, interval=HOURS, claims=False)
 
     async def heard() -> None:

@@ -171,9 +171,9 @@ class Watch:
     async def _look_at_news(self) -> None:
         elsewhere, self._elsewhere = self._elsewhere, False
         named, self._named = self._named, set()
-        if not self._claims and not self._concern(named):
+        if self._concern(named) and not await self._did(self.notice):
             return
-        if await self._did(self.notice) and elsewhere and self._claims:
+        if elsewhere and self._claims:
             self._begin([self._recover])
 
     def _concern(self, named: Collection[str]) -> bool:
