@@ -20,8 +20,9 @@ _FEW: Final = 64
 _SHORT: Final = 20_000
 """The most bytes of its form."""
 _TEXT: Final = frozenset({str})
-_ENDS: Final = frozenset({str, bool, type(None)})
+_ENDS: Final = frozenset({str, int, bool, type(None)})
 _CONTAINERS: Final = frozenset({dict, list, tuple})
+_KNOWN: Final = _ENDS | _CONTAINERS
 _sorted: Final = msgspec.json.Encoder(order="sorted")
 
 
@@ -56,26 +57,24 @@ def _short_form(value: Any) -> bytes | None:
 
     The types of all parts of a container are looked at in one step, and the texts in their bytes.
     """
-    stack: list[Any] = [(value,)]
+    stack: list[Any] = [value if type(value) in _CONTAINERS else (value,)]
     left = _FEW
     while stack:
-        container = stack.pop()
-        left -= len(container)
+        parts = stack.pop()
+        left -= len(parts)
         if left < 0:
             return None
-        parts = container
-        if type(container) is dict:
-            if not _TEXT.issuperset(map(type, container)):
+        if type(parts) is dict:
+            if not _TEXT.issuperset(map(type, parts)):
                 return None
-            parts = container.values()
-        kinds = set(map(type, parts)) - _ENDS
+            parts = parts.values()
+        kinds = {*map(type, parts)}
         if int in kinds:
-            whole = [part for part in parts if type(part) is int]
-            if max(whole) > EXACT or min(whole) < -EXACT:
-                return None
-            kinds.discard(int)
-        if kinds:
-            if not kinds <= _CONTAINERS:
+            for part in parts:
+                if type(part) is int and not -EXACT <= part <= EXACT:
+                    return None
+        if not kinds <= _ENDS:
+            if not kinds <= _KNOWN:
                 return None
             stack += [part for part in parts if type(part) in _CONTAINERS and part]
     try:
