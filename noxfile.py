@@ -20,6 +20,8 @@ nox.options.download_python = "never"
 ROOT = Path(__file__).parent
 DIST = ROOT / "dist"
 WHEELHOUSE = ROOT / "wheelhouse"
+BILL = ROOT / "sbom.cdx.json"
+"""The bill of materials of a release: every package that all of ours bring along."""
 DEMO = ("kernel", "engine", "file", "local", "cli")
 """What it takes to run a Task on the local model."""
 PACKAGES = (
@@ -209,6 +211,40 @@ def build(session: nox.Session) -> None:
     built = sorted(path.name for path in DIST.iterdir())
     if len(built) != 2 * len(MEMBERS):
         session.error(f"expected a wheel and an sdist of each member, found {built}")
+
+
+@nox.session(name="release-check", requires=["build"], default=False)
+def release_check(session: nox.Session) -> None:
+    """Check what must hold before a release, and write sbom.cdx.json of all that it brings."""
+    session.install(*group("release"))
+    folder = Path(session.create_tmp()).resolve()
+    again, sdists = folder / "again", folder / "sdists"
+    for each in (again, sdists):
+        shutil.rmtree(each, ignore_errors=True)
+    env = {"UV_PYTHON": None, "HATCH_DATA_DIR": str(folder)}
+    session.run("hatch", "build", "--all", str(again), env=env, silent=True)
+    packed = sorted(map(str, DIST.glob("*.tar.gz")))
+    wheel = ("python", "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation")
+    session.run(*wheel, "--wheel-dir", str(sdists), *packed)
+    brought = folder / "brought" / "bin" / "python"
+    session.run("python", "-m", "venv", "--clear", "--without-pip", str(brought.parents[1]))
+    wheels = [str(_wheel(session, member)) for member in MEMBERS]
+    session.run("python", "-m", "pip", "--python", str(brought), "install", "--quiet", *wheels)
+    bill = ("cyclonedx-py", "environment", "--output-reproducible", "--output-file", str(BILL))
+    built = sorted(str(path) for path in DIST.iterdir())
+    failed = []
+    for command in (
+        (*bill, str(brought)),
+        ("twine", "check", "--strict", *built),
+        ("zizmor", "--offline", "--no-progress", "--persona", "pedantic", str(ROOT / ".github")),
+        ("python", "-m", "integration.release", str(DIST), str(again), str(sdists)),
+    ):
+        try:
+            session.run(*command)
+        except nox.command.CommandFailed:
+            failed.append(command[0] if command[0] != "python" else "integration.release")
+    if failed:
+        session.error(f"not ready for a release: {', '.join(failed)}")
 
 
 @nox.session(requires=["build"], default=False)
