@@ -213,6 +213,15 @@ def build(session: nox.Session) -> None:
         session.error(f"expected a wheel and an sdist of each member, found {built}")
 
 
+@nox.session(name="install-matrix", requires=["build"], default=False)
+def install_matrix(session: nox.Session) -> None:
+    """Install each sibling, and some together, on each Python, and renew docs/install-matrix.md."""
+    session.install("uv")
+    found = [path for path in (shutil.which(f"python{each}") for each in PYTHONS) if path]
+    page = str(ROOT / "docs" / "install-matrix.md")
+    session.run("python", "-m", "integration.install_matrix", str(DIST), *found, "--page", page)
+
+
 @nox.session(name="release-check", requires=["build"], default=False)
 def release_check(session: nox.Session) -> None:
     """Check what must hold before a release, and write sbom.cdx.json of all that it brings."""

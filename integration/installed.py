@@ -1,11 +1,13 @@
 """Examines an environment in which one wheel was installed alone; run by `nox -s install`.
 
     python -I installed.py DISTRIBUTION OWN_DISTRIBUTION...
+    python -I installed.py --together DISTRIBUTION...
 
 Fails unless what is installed is what is declared, directly or further down, and nothing else; our
 own distributions come from our own wheels; every entry point loads; every module imports, or
-misses a package of a declared extra and says so; and the types are there. It uses the standard
-library only, because nothing else may be in that environment.
+misses a package of a declared extra and says so; and the types are there. Of distributions that
+were installed together only the second half is examined. It uses the standard library only,
+because nothing else may be in that environment.
 """
 
 from __future__ import annotations
@@ -60,18 +62,8 @@ def optional(distribution: Distribution) -> set[str]:
     return {normal(match[1]) for match in matches if match and "extra" in (match[4] or "")}
 
 
-def main(root: str, own: set[str]) -> None:
-    """Examine and print; the first thing that is wrong ends the process with its message."""
-    found = {normal(each.metadata["Name"]): each for each in distributions()}
-    may, must = declared(root, found)
-    installed = set(found) - ({"pip"} - may)
-    assert STRANGER not in found, f"{STRANGER} is installed, which is not ours"
-    assert installed <= may, f"not declared, yet installed: {sorted(installed - may)}"
-    assert must <= installed, f"declared, yet not installed: {sorted(must - installed)}"
-    for name in sorted(own & installed):
-        origin = json.loads(found[name].read_text("direct_url.json") or "{}").get("url", "an index")
-        assert origin.startswith("file:"), f"{name} came from {origin}, not from our wheel"
-
+def imported(root: str, found: dict[str, Distribution]) -> tuple[list[str], list[str]]:
+    """The modules that import, and those that wait for a package of an extra."""
     module_name = _module(found[root])
     package = importlib.import_module(module_name)
     assert package.__file__ is not None
@@ -92,7 +84,30 @@ def main(root: str, own: set[str]) -> None:
             waiting.append(f"{module.name}, for {error.name}")
         else:
             modules.append(module.name)
+    return modules, waiting
 
+
+def together(roots: list[str]) -> None:
+    """Examine what several distributions hold, whatever else is installed."""
+    found = {normal(each.metadata["Name"]): each for each in distributions()}
+    for root in roots:
+        modules, waiting = imported(root, found)
+        print(f"{root}: {len(modules)} modules import, {len(waiting)} wait for an extra")
+
+
+def main(root: str, own: set[str]) -> None:
+    """Examine and print; the first thing that is wrong ends the process with its message."""
+    found = {normal(each.metadata["Name"]): each for each in distributions()}
+    may, must = declared(root, found)
+    installed = set(found) - ({"pip"} - may)
+    assert STRANGER not in found, f"{STRANGER} is installed, which is not ours"
+    assert installed <= may, f"not declared, yet installed: {sorted(installed - may)}"
+    assert must <= installed, f"declared, yet not installed: {sorted(must - installed)}"
+    for name in sorted(own & installed):
+        origin = json.loads(found[name].read_text("direct_url.json") or "{}").get("url", "an index")
+        assert origin.startswith("file:"), f"{name} came from {origin}, not from our wheel"
+
+    modules, waiting = imported(root, found)
     company = sorted(f"{name} {found[name].version}" for name in installed - {root})
     print(f"{root} {found[root].version}: {len(modules)} modules import, typed; with it came")
     print("\n".join(f"    {each}" for each in company) or "    nothing")
@@ -112,4 +127,7 @@ def _module(distribution: Distribution) -> str:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], set(sys.argv[2:]))
+    if sys.argv[1] == "--together":
+        together(sys.argv[2:])
+    else:
+        main(sys.argv[1], set(sys.argv[2:]))
