@@ -15,7 +15,7 @@ from agentic_kernel_conformance.substrate_trial import Trial
 from agentic_kernel_conformance.substrate_verdict import Ledger
 from agentic_kernel_conformance.substrate_world import Worker
 from agentic_kernel_engine import Record
-from agentic_kernel_engine.events import RESULT_DROPPED, stored
+from agentic_kernel_engine.events import RESULT_DROPPED, TASK_PAUSED, stored
 
 BOUNDS = Bounds(after_crash="repeated")
 
@@ -47,3 +47,14 @@ def test_what_a_host_writes_after_it_lost_the_task_settles_no_mark() -> None:
 def test_a_commit_of_the_owner_settles_the_marks_before_it() -> None:
     with pytest.raises(RuleError, match="the mark one was made again, although commit 1 came"):
         Ledger(taken_over("script/done", step=6), BOUNDS)
+
+
+async def test_the_reason_of_a_pause_that_nobody_asked_for_is_told() -> None:
+    task = Task.new(summary="a mark", instructions="one", runtime_kind="kit")
+    trial = Trial((Mark("one"),), task, patience=0.0)
+    before = Record(task, version=7, owner="first:7", step=5)
+    event = {"type": TASK_PAUSED, "reason": "its session is gone"}
+    owner = Worker(cast(Any, None), 1, Path())
+    trial.landed(owner, before, before.changed(version=8), stored([event], datetime.now(UTC)))
+    with pytest.raises(RuleError, match=r"\(its session is gone\)"):
+        await trial.next()

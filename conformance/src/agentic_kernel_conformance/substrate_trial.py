@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from agentic_kernel import Task
 from agentic_kernel_engine import Record
-from agentic_kernel_engine.events import from_stored
+from agentic_kernel_engine.events import TASK_PAUSED, from_stored
 
 from .rules import RuleError, broken
 from .substrate_script import Script, described
@@ -85,6 +85,8 @@ class Trial:
         self._stops: asyncio.Queue[Stop] = asyncio.Queue()
         self._open: set[Stop] = set()
         self._claim: asyncio.Future[None] | None = None
+        self._why = ""
+        """The reason that the owner gave for the Task's present pause; "" if it gave none."""
 
     @property
     def task(self) -> Task:
@@ -108,10 +110,11 @@ class Trial:
             async with asyncio.timeout(self._patience):
                 stop = await self._stops.get()
         except TimeoutError:
+            why = f" ({self._why})" if self._why else ""
             raise broken(
                 rule,
                 f"the Task made no mark and no commit, and did not end, within "
-                f"{self._patience:g} s; it is {self.task.status}\n{self.story()}",
+                f"{self._patience:g} s; it is {self.task.status}{why}\n{self.story()}",
             ) from None
         if stop.what == "held":
             raise held(stop.name)
@@ -172,7 +175,10 @@ class Trial:
     ) -> None:
         """Note a commit of a worker that landed."""
         self.commits += 1
-        kinds = [from_stored(None, text).type for text in events]
+        read = [from_stored(None, text) for text in events]
+        kinds = [event.type for event in read]
+        paused = [event for event in read if event.type == TASK_PAUSED]
+        self._why = str(paused[-1].data.get("reason", ""))[:500] if paused else ""
         new = any(kind != "run.delta" and not kind.startswith("task.") for kind in kinds)
         # A Host that lost the Task writes events, too, such as `run.result_dropped`.
         settles = after.step > before.step and (new or before.state != after.state)
@@ -185,6 +191,7 @@ class Trial:
         self.record = record
         if status is before:
             return
+        self._why = ""
         if status.terminal:
             self.tell("ended", str(status))
             self._stops.put_nowait(Stop("ended", str(status)))

@@ -9,9 +9,10 @@ from typing import Any
 from copilot.session_events import SessionEvent
 
 from agentic_kernel import Task
-from agentic_kernel_copilot.forgotten import is_behind, reminders
+from agentic_kernel_copilot.forgotten import is_behind, is_stuck, reminders
 from agentic_kernel_copilot.reading import Reading
 from agentic_kernel_copilot.run import SessionRun
+from agentic_kernel_copilot.session import Pending
 from agentic_kernel_copilot.state import VERSION, Call, State
 from agentic_kernel_engine import Event, Host, Job, Limits
 from agentic_kernel_engine.loop import INDETERMINATE, SKIPPED, Observation, ToolCall
@@ -122,6 +123,63 @@ def test_a_session_that_waits_for_a_call_of_an_earlier_turn_is_behind() -> None:
     assert is_behind([asked("a")], [], [ID])
     assert not is_behind([asked("a"), over(), asked("b")], at_hand, [ID])
     assert not is_behind([asked("a")], at_hand, [])
+
+
+def requested(request: str) -> SessionEvent:
+    """The session waits for the outcome of a call."""
+    named = {"sessionId": "s", "toolCallId": ID, "toolName": "write"}
+    return logged("external_tool.requested", requestId=request, **named)
+
+
+def answered(request: str) -> SessionEvent:
+    return logged("external_tool.completed", requestId=request)
+
+
+def test_a_session_that_has_an_answer_and_not_the_end_of_its_call_is_stuck() -> None:
+    half = [asked("a"), requested("r1"), answered("r1")]
+    assert is_stuck(half, [])
+    assert not is_stuck([*half, over()], [])
+    assert is_stuck([*half, over(), asked("b"), requested("r2"), answered("r2")], [])
+    assert not is_stuck([asked("a"), requested("r1")], [ID])
+    assert not is_stuck([*half, logged("abort", reason="user_initiated")], [])
+
+
+class CatchesUp:
+    """A substrate that reads a log in which its cursor is not, and keeps what it knows then."""
+
+    def __init__(self, log: Sequence[SessionEvent], waiting: Sequence[Pending]) -> None:
+        self._log, self._waiting = log, waiting
+        self.requests: list[str] = []
+        self.cursor = ""
+
+    async def execute(self, job: Job) -> None:
+        state = State(VERSION, "a session", cursor=self.cursor)
+        reading = Reading(SessionRun(job, state, Limits()))
+        reading.catch_up(self._log, self._waiting, [])
+        self.requests, self.cursor = list(reading.requests), state.cursor
+
+
+async def caught_up(made: CatchesUp) -> CatchesUp:
+    async with Host(made) as host:
+        await host.run(Task.new(summary="", instructions="Read.", runtime_kind="copilot"))
+    return made
+
+
+async def test_a_request_of_the_log_that_the_session_no_longer_waits_for_is_not_answered() -> None:
+    log = [asked("a"), requested("r1")]
+    waits = await caught_up(CatchesUp(log, [Pending("r1", ID)]))
+    assert waits.requests == ["r1"]
+    over_with = await caught_up(CatchesUp(log, []))
+    assert over_with.requests == []
+    ended = await caught_up(CatchesUp([*log, answered("r1")], []))
+    assert ended.requests == []
+
+
+async def test_a_log_that_lost_the_cursor_is_read_from_its_present_end_next_time() -> None:
+    made = CatchesUp([asked("a"), over()], [])
+    made.cursor = "lost"
+    log = (await caught_up(made))._log
+    assert made.cursor == str(log[-1].id)
 
 
 class Reads:

@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from copilot.session_events import SessionEvent, SessionIdleData
 
 from agentic_kernel import CannotStart, TaskStatus
 from agentic_kernel_copilot import SESSION, CopilotRuntime, CopilotSubstrate, cli
+from agentic_kernel_copilot.reading import Reading
 from agentic_kernel_copilot.session import Session
 from agentic_kernel_copilot.turns import GO_ON, SessionTurns
 from agentic_kernel_engine import Event, Job, Limits, MemoryStore, tool
@@ -114,6 +116,67 @@ async def test_a_pause_waits_for_a_call_that_runs(
     assert done.result == "done"
     step = next(event for event in events if event.type == "step.observed")
     assert step.data["observations"][0]["output"] == "written"
+
+
+async def test_no_call_begins_after_a_pause_was_asked_for(
+    scripted: Mapping[str, Any], aimock: Aimock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The model asks for the next call before the turn is aborted: it is made after the resume."""
+    written: list[str] = []
+    begun, may_end = asyncio.Event(), asyncio.Event()
+
+    @tool(effect="write")
+    async def write(text: str) -> str:
+        """Write."""
+        written.append(text)
+        begun.set()
+        await may_end.wait()
+        return "written"
+
+    hear = SessionTurns._hear
+
+    async def hear_the_next_request(self: SessionTurns, patience: float | None) -> bool:
+        heard = await hear(self, patience)
+        while self._job.stopping and self._read.talking and not self._read.requests:
+            heard = await hear(self, patience)
+        return heard
+
+    first, second = (calls(("write", {"text": text})) for text in "ab")
+    aimock.load([after(0, first), after(1, second), after(2, second), after(3, says("done"))])
+    async with CopilotRuntime(**scripted, tools=[write]) as runtime:
+        task = (await runtime.dispatch(asked("Write."))).snapshot
+        async with asyncio.timeout(60):
+            await begun.wait()
+            monkeypatch.setattr(SessionTurns, "_hear", hear_the_next_request)
+            await runtime.pause(task.id)
+            may_end.set()
+            paused = await runtime.wait(task.id, TaskStatus.PAUSED)
+            assert (paused.status, written) == (TaskStatus.PAUSED, ["a"])
+            monkeypatch.undo()
+            await runtime.resume(task.id)
+            done = await runtime.wait(task.id)
+    assert (done.result, written) == ("done", ["a", "b"])
+
+
+@pytest.mark.torture
+async def test_an_aborted_turn_whose_end_no_event_tells_ends_without_a_new_cli(
+    scripted: Mapping[str, Any], aimock: Aimock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watching = Watching()
+    take = Reading.take
+
+    def take_no_end(self: Reading, event: SessionEvent) -> bool:
+        return take(self, event) if not isinstance(event.data, SessionIdleData) else True
+
+    monkeypatch.setattr(Reading, "take", take_no_end)
+    aimock.load([story()])
+    async with CopilotRuntime(**scripted, observer=watching) as runtime:
+        task = (await runtime.dispatch(asked("Tell a story."))).snapshot
+        await watching.saw("run.delta")
+        await runtime.pause(task.id)
+        async with asyncio.timeout(60):
+            paused = await runtime.wait(task.id, TaskStatus.PAUSED)
+        assert (paused.status, runtime.substrate.cli.starts) == (TaskStatus.PAUSED, 1)
 
 
 @pytest.mark.parametrize("on_kill", [pytest.param("keep", marks=pytest.mark.torture), "delete"])

@@ -35,6 +35,8 @@ PATIENCE: Final = 10.0
 """Seconds that the CLI may take to answer before it counts as hung."""
 BEAT: Final = 1.0
 """Seconds between two checks that the CLI is alive."""
+SESSIONS: Final = "session-state"
+"""The folder in its home in which the CLI keeps a folder for each session."""
 STOP_SECONDS: Final = 10.0
 """Seconds that the CLI may take to end by itself before it is killed."""
 _WITHHELD: Final = frozenset({"COPILOT_ALLOW_ALL"})
@@ -187,6 +189,13 @@ class Cli:
             if self._connection is None:
                 self._connection = await self._start()
             return self._connection
+
+    async def begun(self, session: str) -> bool:
+        """True if a session with this id was begun in the home, even if it left no log.
+
+        The CLI makes the session's folder at once, and writes the log a moment later.
+        """
+        return await asyncio.to_thread((self._home / SESSIONS / session).is_dir)
 
     async def close(self) -> None:
         """End the CLI if it runs; it cannot be started again."""

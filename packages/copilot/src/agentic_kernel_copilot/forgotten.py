@@ -14,6 +14,8 @@ import msgspec
 from copilot.session_events import (
     AbortData,
     AssistantMessageData,
+    ExternalToolCompletedData,
+    ExternalToolRequestedData,
     SessionEvent,
     ToolExecutionCompleteData,
     UserMessageData,
@@ -69,6 +71,31 @@ def is_behind(log: Sequence[SessionEvent], calls: Iterable[Call], waiting: Colle
     asked = _Known(log).asked
     at_hand = {_key(call.action) for call in calls}
     return any(id in asked and _key(asked[id]) not in at_hand for id in waiting)
+
+
+def is_stuck(log: Sequence[SessionEvent], waiting: Collection[str]) -> bool:
+    """True if a session has the answer to a call of ours, and not the call's end.
+
+    A CLI that is killed in between leaves this. It would wait for that end for ever after a resume,
+    and would keep every message back; an abort frees it.
+
+    Args:
+        log: All durable events of the session.
+        waiting: The ids of the calls that the session waits for.
+    """
+    asked: dict[str, str] = {}
+    answered: set[str] = set()
+    for event in log:
+        match event.data:
+            case ExternalToolRequestedData(request_id=request, tool_call_id=call):
+                asked[request] = call
+            case ExternalToolCompletedData(request_id=request) if request in asked:
+                answered.add(asked[request])
+            case ToolExecutionCompleteData(tool_call_id=call):
+                answered.discard(call)
+            case AbortData():
+                answered.clear()
+    return not answered <= set(waiting)
 
 
 class _Known:

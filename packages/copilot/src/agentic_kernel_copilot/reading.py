@@ -19,10 +19,12 @@ from copilot.session_events import (
     AssistantTurnEndData,
     AssistantTurnStartData,
     AssistantUsageData,
+    ExternalToolCompletedData,
     ExternalToolRequestedData,
     ModelCallFailureData,
     ModelCallFinishedData,
     ModelCallStartData,
+    PermissionCompletedData,
     PermissionRequestedData,
     RawSessionEventData,
     SessionErrorData,
@@ -45,7 +47,7 @@ from agentic_kernel_engine.loop import (
 from agentic_kernel_engine.providers import Redactor
 
 from . import failures
-from .forgotten import is_behind, reminders
+from .forgotten import is_behind, is_stuck, reminders
 from .run import SessionRun, ended
 from .session import Pending
 from .state import Call
@@ -65,6 +67,7 @@ class Reading:
         talking: True while a turn goes on, or while the session waits for answers to go on.
         aborting: True if the turn was told to end.
         behind: True if the session would go on with a turn that is over on record.
+        stuck: True if the session would wait for ever for the end of a call.
         asked: The number of requests to the provider that are on their way.
         answer: The last final answer; `NOTHING` while there is none.
         fault: The error of the last turn; None if it had none.
@@ -79,7 +82,7 @@ class Reading:
         self._state = entry.state
         self.talking = False
         self.aborting = False
-        self.behind = False
+        self.behind = self.stuck = False
         self.asked = 0
         self.answer: Any = NOTHING
         self.fault: TaskFailed | None = None
@@ -159,13 +162,19 @@ class Reading:
         first = ids.index(at) + 1 if at in ids else (0 if not at else len(ids))
         for event in log[first:]:
             self.take(event)
+        if at not in ids:
+            # The log has lost that event, and does not lose again what is in it now.
+            state.cursor = ids[-1] if ids else ""
+        self.requests.clear()  # Those in the log may be over: an event of their end may be lost.
         self._known = {event.id for event in log}
         state.offered = None
         logged = set(ids)
         while state.told and state.told[-1][0] not in logged:
             state.told.pop()
         waiting = list(waiting)
-        self.behind = is_behind(log, state.calls, {pending.call for pending in waiting})
+        asked = {pending.call for pending in waiting}
+        self.behind = is_behind(log, state.calls, asked)
+        self.stuck = is_stuck(log, asked)
         for pending in [] if self.behind else waiting:
             self._ask(pending)
         self.reminders = reminders(
@@ -200,6 +209,8 @@ class Reading:
             case ExternalToolRequestedData():
                 self._known_call(data.tool_call_id, data.tool_name, data.arguments)
                 self._ask(Pending(data.request_id, data.tool_call_id))
+            case ExternalToolCompletedData() | PermissionCompletedData():
+                self.requests.pop(data.request_id, None)
             case ToolExecutionCompleteData():
                 self._completed(data)
                 if self._answered and not event.agent_id:

@@ -104,7 +104,7 @@ class SessionTurns:
                 log, waiting = await session.log(), await session.pending()
                 self._read.catch_up(log, waiting, await self._entry.history())
                 self._read.talking = bool(self._read.requests) or await session.processing()
-                if self._read.behind:
+                if self._read.behind or self._read.stuck:
                     self._read.talking = True
                     await self._abort(session)
             while True:
@@ -139,7 +139,7 @@ class SessionTurns:
             try:
                 return await Session.resume(connection, id, self._options, told)
             except SessionMissing:
-                if self._state.step:
+                if self._state.step and not await self._cli.begun(id):
                     raise
         return await Session.create(connection, id, self._options, told)
 
@@ -164,11 +164,14 @@ class SessionTurns:
                 # With the last call's outcome the CLI would ask the model again, beyond the limit.
                 entry.settle_turn()
                 entry.check_spent()
-            if entry.stopping and not busy and not read.aborting:
+            if read.aborting:
+                await self._see_end(session)
+            elif entry.stopping and not busy:
                 await self._abort(session)
             elif not busy and read.waits:
                 return QUIET
-            return None
+            if read.talking:
+                return None
         entry.settle_turn()
         if read.fault is not None:
             raise ended(read.fault)
@@ -210,8 +213,12 @@ class SessionTurns:
         self._read.aborting = True
         self._deadline = asyncio.get_running_loop().time() + PATIENCE
         await session.abort()
+        await self._see_end(session)
+
+    async def _see_end(self, session: Session) -> None:
+        """Look for the end of an aborted turn; a turn that had ended before tells no other end."""
         if not await session.processing() and self._news.empty():
-            self._read.talking = False
+            self._read.talking = self._read.aborting = False
 
     async def _hear(self, patience: float | None) -> bool:
         """Wait for news, and handle all that have come.
@@ -279,10 +286,14 @@ class SessionTurns:
         """Begin to answer a request, unless that goes on already or has to wait.
 
         A call waits for a person's decision. Its outcome waits if the CLI, after it received the
-        outcome, would ask the model beyond a limit.
+        outcome, would ask the model beyond a limit. No call begins after a pause was asked for,
+        because the turn ends as soon as the calls that have begun are over.
         """
         call = self._read.call_of(id, pending)
-        held = call.observation is not None and self._entry.reached() is not None
+        if call.observation is not None:
+            held = self._entry.reached() is not None
+        else:
+            held = not call.begun and (self._entry.stopping or self._read.aborting)
         if id in self._workers or call.waits or held:
             return
         worker = asyncio.create_task(self._calls.answer(session, pending, call))
