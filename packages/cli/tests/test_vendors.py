@@ -111,7 +111,7 @@ def test_what_is_missing_is_named_and_nothing_is_left(
 
 def test_an_unknown_runtime_is_a_usage_error(terminals: Terminals) -> None:
     refused = terminals.call("run", "--runtime", "abacus", "text", code=2)
-    assert "local, openai" in refused.err
+    assert "use local, claude, copilot" in refused.err
 
 
 def test_a_failure_has_its_code_and_no_key(scripted: Terminals, aimock: Aimock) -> None:

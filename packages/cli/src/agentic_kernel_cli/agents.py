@@ -7,27 +7,33 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from agentic_kernel import CannotStart, Task
-from agentic_kernel_engine import CompositeObserver, Host, Job, Observer, Store
+from agentic_kernel_engine import CompositeObserver, Event, Host, Job, Observer, Store
 
 from . import telemetry
-from .copilot import CopilotWork
-from .grants import Grants, Wish
-from .kinds import COPILOT, KINDS, LOCAL, LOCAL_TOOLS
+from .grants import Grants, Options, Wish
+from .kinds import LOCAL, LOCAL_TOOLS
 from .local import LocalWork, find_model
 from .mcp_servers import with_servers
+from .observers import Named
 from .place import Place
 from .toolbox import Toolbox
 from .user import acts_for
-from .vendors import VendorWork
-
-AnyWork = LocalWork | VendorWork | CopilotWork
+from .works import Work as AnyWork
+from .works import work_of
 
 
 @asynccontextmanager
 async def open_runtime(
-    place: Place, grants: Grants, observer: Observer, kinds: Collection[str] = (LOCAL,)
+    place: Place,
+    grants: Grants,
+    observer: Observer,
+    kinds: Collection[str] = (LOCAL,),
+    named: Sequence[str] = (),
 ) -> AsyncIterator[Host]:
     """Open a Host that runs the Tasks in ``grants`` and no others.
+
+    Args:
+        named: Further observers, as ``--observer`` names them.
 
     Raises:
         CannotStart: One of ``kinds`` needs the local model, and its package or its file is
@@ -38,17 +44,25 @@ async def open_runtime(
     if not {LOCAL, LOCAL_TOOLS}.isdisjoint(kinds):
         for model in {each.model for each in grants.values() if each.runtime == LOCAL} or {None}:
             find_model(model)
+    further = Named(named)
     exported = telemetry.opened()
     try:
         async with (
             with_servers(grants) as served,
             place.opened() as store,
-            AgentHost(store, served, observer, exported) as host,
+            AgentHost(store, served, _all(observer, further), exported) as host,
         ):
             yield host
     finally:
-        if exported is not None:
-            exported.close()
+        try:
+            await further.close()
+        finally:
+            if exported is not None:
+                exported.close()
+
+
+def _all(observer: Observer, further: Named) -> Observer:
+    return CompositeObserver(observer, *further.observers) if further.observers else observer
 
 
 class Work:
@@ -63,7 +77,7 @@ class Work:
     def __init__(self, grants: Grants, middleware: Sequence[Any] = ()) -> None:
         self._grants = grants
         self._middleware = middleware
-        self._works: dict[tuple[str, str | None], AnyWork] = {}
+        self._works: dict[tuple[str, str | None, Options], AnyWork | LocalWork] = {}
 
     async def accept(self, task: Task) -> None:
         work, box = self._granted(task)
@@ -78,12 +92,21 @@ class Work:
             await job.pause(job.state, reason=str(error))
         return await work.execute(job, box)
 
+    async def on_killed(self, task: Task, state: Any, events: Sequence[Event]) -> None:
+        """See `Cleaning`; a Task without a grant did not run here."""
+        try:
+            work, box = self._granted(task)
+        except CannotStart:
+            return
+        if not isinstance(work, LocalWork):
+            await work.on_killed(task, box, state, events)
+
     async def close(self) -> None:
         """Close all substrates that were opened."""
         for work in self._works.values():
             await work.close()
 
-    def _granted(self, task: Task) -> tuple[AnyWork, Toolbox | None]:
+    def _granted(self, task: Task) -> tuple[AnyWork | LocalWork, Toolbox | None]:
         """Return the substrate for a Task, and its tools if it asks for any.
 
         Raises:
@@ -93,7 +116,7 @@ class Work:
         if grant is None:
             raise CannotStart("this command was not told to run it", task.id)
         box, wish = grant.box_of(task), Wish.of(task)
-        key = wish.runtime, grant.model_of(wish)
+        key = wish.runtime, grant.model_of(wish), grant.options_of(wish)
         work = self._works.get(key)
         if work is None:
             work = self._works[key] = _new(*key, self._middleware)
@@ -119,7 +142,6 @@ class AgentHost(Host):
         super().__init__(
             self._work if exported is None else exported.traced(self._work),
             store,
-            runtime_kinds=KINDS,
             observer=observer
             if exported is None
             else CompositeObserver(observer, exported.observer),
@@ -134,10 +156,12 @@ class AgentHost(Host):
             await self._work.close()
 
 
-def _new(runtime: str, model: str | None, middleware: Sequence[Any]) -> AnyWork:
+def _new(
+    runtime: str, model: str | None, options: Options, middleware: Sequence[Any]
+) -> AnyWork | LocalWork:
     if runtime == LOCAL:
         return LocalWork(model, middleware)
-    return CopilotWork(model) if runtime == COPILOT else VendorWork(runtime, model, middleware)
+    return work_of(runtime, model, options, middleware)
 
 
 def _check_consent(job: Job, box: Toolbox | None) -> None:

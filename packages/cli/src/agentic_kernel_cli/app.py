@@ -56,9 +56,9 @@ def parted(words: Iterable[str]) -> tuple[list[str], list[str]]:
     for word in ahead:
         if word == "--":
             rest += [word, *ahead]
-        elif word == "--state":
+        elif word in ("--state", "--observer"):
             options += [word, *islice(ahead, 1)]
-        elif word in ("--json", "--debug") or word.startswith("--state="):
+        elif word in ("--json", "--debug") or word.startswith(("--state=", "--observer=")):
             options.append(word)
         else:
             rest.append(word)

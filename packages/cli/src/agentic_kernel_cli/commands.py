@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import timedelta
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 from typer.core import TyperGroup
@@ -22,10 +22,10 @@ from agentic_kernel_engine import rerun as again
 
 from . import control, deciding, listing, rendering
 from .database import Database
-from .grants import API_KEY, LEFT, MODEL_KEY, Grant, NotGranted, grant_of
+from .grants import API_KEY, LEFT, MODEL_KEY, OPTIONS_KEY, Grant, NotGranted, grant_of
 from .guard_proxy import commands as guard
 from .invocation import Invocation, place_of
-from .kinds import COPILOT, LOCAL, LOCAL_TOOLS, VENDORS
+from .kinds import LOCAL, LOCAL_TOOLS, check_taken
 from .parameters import (
     LARGEST,
     AcceptTools,
@@ -34,6 +34,7 @@ from .parameters import (
     Last,
     Mcp,
     Model,
+    Option,
     Runtime,
     TaskOrLast,
     Tools,
@@ -51,6 +52,9 @@ from .stop import READER_GONE, Stop
 from .text import label, line, seconds
 from .user import check_mine
 
+RUNNING: Final = ("run", "resume", "recover", "rerun", "approve", "deny", "answer")
+"""The commands that run Tasks."""
+
 
 class Commands(TyperGroup):
     """The group of the commands; a closed output ends a command with the exit code of SIGPIPE."""
@@ -65,7 +69,7 @@ class Commands(TyperGroup):
 app = typer.Typer(
     cls=Commands,
     help="Run Tasks on this machine; watch, pause, resume and kill them from any terminal.",
-    epilog="--state, --json and --debug may stand before or after the command.",
+    epilog="--state, --observer, --json and --debug may stand before or after the command.",
     context_settings={"help_option_names": ["-h", "--help"]},
     invoke_without_command=True,
 )
@@ -85,7 +89,15 @@ def options(
         typer.Option(
             metavar="PLACE",
             envvar=STATE_VARIABLE,
-            help="Where the Tasks are kept: a folder, or a postgresql:// URL.",
+            help="Where the Tasks are kept: a folder, or a URL, e.g. postgresql://…",
+        ),
+    ] = None,
+    observer: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="An observer of the Tasks that the command runs, with its options: "
+            "NAME?OPTION=VALUE. `doctor` lists those that are installed.",
         ),
     ] = None,
     as_json: Annotated[
@@ -105,7 +117,9 @@ def options(
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
         raise typer.Exit(2)
-    context.obj = Invocation(place_of(state), as_json)
+    if observer and context.invoked_subcommand not in RUNNING:
+        raise typer.BadParameter(f"--observer works only with {', '.join(RUNNING)}")
+    context.obj = Invocation(place_of(state), as_json, tuple(observer or ()))
 
 
 @app.command()
@@ -124,6 +138,7 @@ def run(
     summary: Annotated[str, typer.Option(help="A short title, shown in lists.")] = "",
     runtime: Runtime = LOCAL,
     model: Model = None,
+    option: Option = None,
     api: Annotated[
         str | None,
         typer.Option(metavar="API", help="The API of openai: responses (default) or chat."),
@@ -144,16 +159,21 @@ def run(
     ] = None,
 ) -> int:
     """Run a new Task and stream its answer. Ctrl-C pauses it."""
-    if runtime == COPILOT and max_tokens is not None:
-        raise typer.BadParameter("--max-tokens does not work with --runtime copilot; remove it")
     if runtime == LOCAL and api is not None:
         raise typer.BadParameter("--api works only with --runtime openai; remove it")
-    grant = grant_of(runtime, model, tools, workspace, yes, mcp, accept_tools)
+    grant = grant_of(runtime, model, tools, workspace, yes, mcp, accept_tools, option)
     box = grant.box
-    if session is not None and (runtime == COPILOT or (runtime == LOCAL and box is None)):
+    check_taken(
+        runtime,
+        model=model is not None,
+        tools=box is not None,
+        system=system is not None,
+        max_tokens=max_tokens is not None,
+        session=session is not None,
+    )
+    if session is not None and runtime == LOCAL and box is None:
         raise typer.BadParameter(
-            f"--session works with --runtime {', '.join(VENDORS)}, or with local and --tools or "
-            "--mcp"
+            "--session works with the local runtime only with --tools or --mcp"
         )
     before = {}
     if session is not None:
@@ -167,6 +187,7 @@ def run(
         runtime_kind=LOCAL_TOOLS if runtime == LOCAL and box is not None else runtime,
         metadata={
             **_options(runtime, max_tokens, system, model, api),
+            **({OPTIONS_KEY: dict(grant.options)} if grant.options else {}),
             **({} if box is None else box.metadata()),
             **before,
         },
@@ -268,6 +289,7 @@ def resume(
     extra: Annotated[str | None, typer.Option(help="A further instruction for the Task.")] = None,
     runtime: Granted = LOCAL,
     model: Model = None,
+    option: Option = None,
     tools: Tools = None,
     workspace: Workspace = None,
     yes: Yes = False,
@@ -277,7 +299,7 @@ def resume(
     """Resume a paused Task here, in the foreground, with what these flags grant."""
     called, grant = (
         invocation(context),
-        grant_of(runtime, model, tools, workspace, yes, mcp, accept_tools),
+        grant_of(runtime, model, tools, workspace, yes, mcp, accept_tools, option),
     )
     record = called.controlled(lambda host: find_task(host, wanted(given, last)))
     if record.task.status is not TaskStatus.PAUSED:
@@ -320,6 +342,7 @@ def recover(
     ] = None,
     runtime: Granted = LOCAL,
     model: Model = None,
+    option: Option = None,
     tools: Tools = None,
     workspace: Workspace = None,
     yes: Yes = False,
@@ -329,7 +352,7 @@ def recover(
     """Run Tasks whose process died, if these flags grant what the Tasks ask for."""
     called, grant = (
         invocation(context),
-        grant_of(runtime, model, tools, workspace, yes, mcp, accept_tools),
+        grant_of(runtime, model, tools, workspace, yes, mcp, accept_tools, option),
     )
     lease = called.place.lease
 
@@ -363,6 +386,7 @@ def rerun(
     last: Last = False,
     runtime: Granted = LOCAL,
     model: Model = None,
+    option: Option = None,
     tools: Tools = None,
     workspace: Workspace = None,
     yes: Yes = False,
@@ -372,7 +396,7 @@ def rerun(
     """Run the work of a Task again, as a new Task that names the old one."""
     called, grant = (
         invocation(context),
-        grant_of(runtime, model, tools, workspace, yes, mcp, accept_tools),
+        grant_of(runtime, model, tools, workspace, yes, mcp, accept_tools, option),
     )
     record = called.controlled(lambda host: find_task(host, wanted(given, last)))
     task = again(record.task, "cli")

@@ -33,6 +33,11 @@ _SECRETS: Final = {
 """Parameters of a URL that are secrets and never shown."""
 
 
+def is_postgres(state: str) -> bool:
+    """True if ``state`` is a URL of Postgres, or looks like one with a slip of the pen."""
+    return re.match(r"postgres(ql)?(:/|//)", state, re.IGNORECASE) is not None
+
+
 def is_address(state: str) -> bool:
     """True if ``state`` names a server. A folder with such a name is written as ``./…``."""
     return _ADDRESS.match(state) is not None
@@ -74,8 +79,13 @@ class Database:
                 install it.
             StoreError: The database cannot be reached, or is not suitable.
         """
-        made = installed().PostgresStore(self.url, schema=SCHEMA, lease=self.lease)
-        async with made as store:
+        from agentic_kernel_engine.discovery import STORES, NoOptions, StoreEntry, find
+
+        entry = find("postgresql", STORES)
+        if entry is None:
+            installed()  # Raises, unless the package is there without its metadata.
+        assert isinstance(entry, StoreEntry)
+        async with entry.open(self.url, NoOptions()) as store:
             yield store
 
 

@@ -23,6 +23,7 @@ from .parameters import (
     Granted,
     Mcp,
     Model,
+    Option,
     TaskId,
     Tools,
     Workspace,
@@ -69,6 +70,7 @@ def approve(
     why: Annotated[str, typer.Option(metavar="TEXT", help="Why you approve it.")] = "",
     runtime: Granted = LOCAL,
     model: Model = None,
+    option: Option = None,
     tools: Tools = None,
     workspace: Workspace = None,
     mcp: Mcp = None,
@@ -77,7 +79,7 @@ def approve(
     """Approve what a paused Task asks for, and let it go on."""
     called, grant = (
         invocation(context),
-        grant_of(runtime, model, tools, workspace, False, mcp, accept_tools),
+        grant_of(runtime, model, tools, workspace, False, mcp, accept_tools, option),
     )
     record, wanted = _seen(called, "approve", given, [*(digests or ()), *(digest or ())])
     decisions = _approvals(wanted, True, by, why)
@@ -95,6 +97,7 @@ def deny(
     by: _By = None,
     runtime: Granted = LOCAL,
     model: Model = None,
+    option: Option = None,
     tools: Tools = None,
     workspace: Workspace = None,
     mcp: Mcp = None,
@@ -103,7 +106,7 @@ def deny(
     """Refuse what a paused Task asks for, and let it go on without it."""
     called, grant = (
         invocation(context),
-        grant_of(runtime, model, tools, workspace, False, mcp, accept_tools),
+        grant_of(runtime, model, tools, workspace, False, mcp, accept_tools, option),
     )
     record, refused = _seen(called, "deny", given, [*(digests or ()), *(digest or ())])
     decisions = _approvals(refused, False, by, reason)
@@ -123,6 +126,7 @@ def answer(
     by: _By = None,
     runtime: Granted = LOCAL,
     model: Model = None,
+    option: Option = None,
     tools: Tools = None,
     workspace: Workspace = None,
     yes: Yes = False,
@@ -132,7 +136,7 @@ def answer(
     """Answer the question of a paused Task, and let it go on."""
     called, grant = (
         invocation(context),
-        grant_of(runtime, model, tools, workspace, yes, mcp, accept_tools),
+        grant_of(runtime, model, tools, workspace, yes, mcp, accept_tools, option),
     )
     record = _found(called, given)
     waiting.check(record.task, "question")

@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import platform
 import shutil
 import sys
-from contextlib import suppress
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import astuple, replace
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from agentic_kernel import KernelError
+from agentic_kernel_engine.discovery import OBSERVERS, STORES, Found, Unusable, options_of
+from agentic_kernel_engine.discovery import found as found_in
+from agentic_kernel_engine.faults import said
 
 from .database import Database
 from .finding import Finding, package
-from .kinds import COPILOT, LOCAL, install
+from .kinds import EXTRAS, LOCAL, install, offered
 from .local import find_model
 from .place import Folder, Place, holds
 from .upkeep import examined
-from .vendors import VENDORS, address
 
 _PACKAGES = ("core", "engine", "file", "cli")
-_PATIENCE = 5.0
-"""Seconds to wait for the answer of a server."""
+_PATIENCE = 10.0
+"""Seconds to wait for all checks of one entry."""
+_REASON = 300
+"""The most characters of a foreign exception that are shown."""
 _ROOM = 200 * 1024 * 1024
 """Bytes of disk that must be free, so that answers can be kept."""
 
@@ -43,58 +45,49 @@ async def findings(place: Place, runtime: str, model: str | None) -> list[Findin
     ]
     if isinstance(place, Database):
         found += await examined(place)
-    elif isinstance(place, Folder):
-        found += [await _state(place), _room(place.path)]
+    else:
+        found.append(await _state(place))
+        if isinstance(place, Folder):
+            found.append(_room(place.path))
     local = [package("agentic-kernel-local"), package("xllamacpp"), _model(model)]
     found += [replace(finding, needed=runtime == LOCAL) for finding in local]
-    copilot = [package("agentic-kernel-copilot", install(COPILOT)), *_copilot()]
-    found += [replace(finding, needed=runtime == COPILOT) for finding in copilot]
-    for kind in VENDORS:
-        found += [replace(each, needed=runtime == kind) for each in await _vendor(kind)]
-    return found
+    runtimes = {name: each for name, each in offered().items() if name != LOCAL or each.problem}
+    missing = [kind for kind in EXTRAS if kind not in offered() and kind != LOCAL]
+    checked = await asyncio.gather(*(_entry("runtime", each) for each in runtimes.values()))
+    for name, findings in zip(runtimes, checked, strict=True):
+        found += [replace(each, needed=runtime == name) for each in findings]
+    for kind in missing:
+        lacks = package(f"agentic-kernel-{kind}", install(kind))
+        found.append(replace(lacks, needed=runtime == kind))
+    for word, group in (("store", STORES), ("observer", OBSERVERS)):
+        for each in await asyncio.gather(*(_entry(word, one) for one in _of(group))):
+            found += [replace(one, needed=False) for one in each]
+    return list({(each.name, each.detail): each for each in found}.values())
 
 
-def _copilot() -> list[Finding]:
-    """Check for the Copilot CLI; no finding if the package that uses it is not installed."""
+def _of(group: str) -> Sequence[Found]:
+    return list(found_in(group).values())
+
+
+async def _entry(word: str, there: Found) -> list[Finding]:
+    """Load an entry of a package and run its checks; a broken one is a finding."""
+    head, target = there.distribution, f"{word} {there.name}" if there.group else there.name
     try:
-        from agentic_kernel_copilot import find_cli
-    except ImportError:
-        return []
+        entry = there.load()
+        options = ", ".join(map(str, options_of(entry)))
+    except Unusable as error:
+        return [Finding(target, False, f"{head} {there.version}", error.reason)]
+    detail = f"{there.version}: {target}" + (f", {entry.summary}" if entry.summary else "")
+    told = [Finding(head, True, detail + (f"; options: {options}" if options else ""))]
+    if entry.checks is None:
+        return told
     try:
-        return [Finding("copilot CLI", True, str(find_cli()))]
-    except KernelError as error:
-        return [Finding("copilot CLI", False, "none found", str(error))]
-
-
-async def _vendor(kind: str) -> list[Finding]:
-    """Check that a vendor's package is installed, its key is set, and its server answers."""
-    installed = package(f"agentic-kernel-{kind}", install(kind))
-    if not installed.ok:
-        return [installed]
-    vendor, found = VENDORS[kind], [installed]
-    if vendor.key:
-        key = bool(os.environ.get(vendor.key))
-        told = "is set" if key else "is not set"
-        found.append(Finding(f"{kind} key", key, f"{vendor.key} {told}", f"set {vendor.key}"))
-    found.append(await _server(kind))
-    return found
-
-
-async def _server(kind: str) -> Finding:
-    """Connect to the server and send nothing, so that no key leaves this machine."""
-    name, where = f"{kind} server", urlsplit(address(kind))
-    advice = f"check the network, or the address in {VENDORS[kind].base}"
-    try:
-        port = where.port or {"https": 443, "http": 80}[where.scheme]
         async with asyncio.timeout(_PATIENCE):
-            _, writer = await asyncio.open_connection(where.hostname, port)
-        writer.close()
-        with suppress(OSError):
-            await writer.wait_closed()
-    except (OSError, ValueError, KeyError) as error:
-        why = str(error) or "no answer"
-        return Finding(name, False, f"{where.hostname}: {why}", advice)
-    return Finding(name, True, f"{where.hostname}:{port} answers")
+            return [*told, *(Finding(*astuple(each)) for each in await entry.checks())]
+    except Exception as error:
+        why = f"{type(error).__name__}: {said(error)[:_REASON]}"
+        advice = f"repair or uninstall {head}: its checks must return and not raise"
+        return [*told, Finding(target, False, f"its checks failed: {why}", advice)]
 
 
 def _python() -> Finding:
@@ -102,8 +95,8 @@ def _python() -> Finding:
     return Finding("python", sys.version_info >= (3, 11), detail, "install Python 3.11 or later")
 
 
-async def _state(folder: Folder) -> Finding:
-    """Open the folder as a run would; joining tests the locks, the schema and write access."""
+async def _state(folder: Place) -> Finding:
+    """Open the place as a run would; joining tests the locks, the schema and write access."""
     try:
         alive = await holds(folder)
     except (KernelError, OSError) as error:

@@ -5,18 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 
+from agentic_kernel_engine.checks import Check
+
 from .kinds import install
 
 
 @dataclass(frozen=True)
-class Finding:
-    """The result of one check."""
+class Finding(Check):
+    """The result of one check, and if the chosen runtime needs it."""
 
-    name: str
-    ok: bool
-    detail: str
-    advice: str = ""
-    """The remedy if the check failed."""
     needed: bool = True
     """True if the chosen runtime needs it; the doctor fails only if such a check fails."""
 

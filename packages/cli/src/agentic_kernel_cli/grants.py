@@ -7,7 +7,7 @@ terminal:
 
 - The local model without tools needs no grant.
 - Another runtime needs ``--runtime NAME``, because the person's account pays for it; a model that
-  the Task names needs ``--model``.
+  the Task names needs ``--model``, and an option ``--option`` with the same name.
 - Tools need ``--tools`` with all their names; ``write`` needs ``--workspace`` with the same folder.
 - MCP servers need ``--mcp`` with the same file, because the file says which programs are started.
 - Changes without approvals need ``--yes``. This permission never comes from the Task or from a
@@ -16,19 +16,23 @@ terminal:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
 from agentic_kernel import CannotStart, InvalidValue, Task
 
-from .kinds import LOCAL, LOCAL_TOOLS
+from .kinds import LOCAL, LOCAL_TOOLS, entry_of, runtime_of
 from .text import command_line, label
 from .toolbox import MCP_KEY, TOOLS_KEY, WORKSPACE_KEY, YES_KEY, Toolbox
 
 MODEL_KEY: Final = "cli/model"
 API_KEY: Final = "cli/api"
+OPTIONS_KEY: Final = "cli/options"
+
+Options = tuple[tuple[str, str], ...]
+"""Options of a runtime: names and values, as texts, in the order of names."""
 
 
 LEFT: Final = 5
@@ -66,6 +70,7 @@ class Wish:
     workspace: str | None = None
     yes: bool = False
     mcp: str | None = None
+    options: Options = ()
 
     @classmethod
     def of(cls, task: Task) -> Wish:
@@ -75,24 +80,27 @@ class Wish:
             CannotStart: The Task's metadata does not have the form that this command writes.
         """
         kind = task.runtime_kind
-        runtime = LOCAL if kind == LOCAL_TOOLS else kind
+        runtime = runtime_of(kind)
         model = None if runtime == LOCAL else _text(task, MODEL_KEY)
+        options = () if runtime == LOCAL else _options(task)
         names: Any = task.metadata.get(TOOLS_KEY)
         if kind == LOCAL or (names is None and kind != LOCAL_TOOLS):
-            return cls(runtime, model)
+            return cls(runtime, model, options=options)
         if not isinstance(names, (list, tuple)) or not all(isinstance(each, str) for each in names):
             raise _malformed(task, TOOLS_KEY, "must be a list of the names of tools")
         workspace = _text(task, WORKSPACE_KEY) if "write" in names else None
         if "write" in names and workspace is None:
             raise _malformed(task, WORKSPACE_KEY, "must be a folder; the tool write needs one")
         yes, mcp = task.metadata.get(YES_KEY) is True, _text(task, MCP_KEY)
-        return cls(runtime, model, tuple(names), workspace, yes, mcp)
+        return cls(runtime, model, tuple(names), workspace, yes, mcp, options)
 
     def words(self) -> list[str]:
         """The flags that grant the wish, except ``--yes``, which the command never proposes."""
         found = [] if self.runtime == LOCAL else ["--runtime", self.runtime]
         if self.model is not None:
             found += ["--model", self.model]
+        for name, value in self.options:
+            found += ["--option", f"{name}={value}"]
         if self.tools:
             found += ["--tools", ",".join(self.tools)]
         if self.workspace is not None:
@@ -106,6 +114,7 @@ class Wish:
         found = [] if self.runtime == LOCAL else [f"the runtime {label(self.runtime)}"]
         if self.model is not None:
             found.append(f"the model {label(self.model)}")
+        found += [f"the option {label(name)}={label(value)}" for name, value in self.options]
         if self.tools:
             found.append(f"the tools {', '.join(map(label, self.tools))}")
         if self.workspace is not None:
@@ -126,12 +135,16 @@ class Grant:
     model: str | None = None
     """The name of a model of that runtime, or the file of the local model."""
     box: Toolbox | None = None
+    options: Options = ()
+    """The options of that runtime."""
 
     def covers(self, wish: Wish) -> bool:
         """True if the grant allows the whole wish; ``yes`` is not compared."""
         if wish.runtime not in (LOCAL, self.runtime):
             return False
         if wish.model is not None and self.model is None:
+            return False
+        if not {name for name, _ in wish.options} <= {name for name, _ in self.options}:
             return False
         if not wish.tools and wish.mcp is None:
             return True
@@ -141,11 +154,16 @@ class Grant:
             return False
         return wish.workspace is None or wish.workspace == str(self.box.workspace)
 
+    def matches(self, wish: Wish) -> bool:
+        """True if the model and the options are those of the wish, or the wish names none."""
+        granted = self.options_of(wish)
+        return wish.model in (None, self.model_of(wish)) and set(wish.options) <= set(granted)
+
     def confirmed(self, wish: Wish) -> Grant:
         """Return a grant for this wish, which a person has seen and confirmed.
 
-        ``yes`` comes from this grant alone. So does the model, if this grant names one for the
-        runtime of the wish.
+        ``yes`` comes from this grant alone. So do the model and each option, if this grant names
+        one for the runtime of the wish.
 
         Raises:
             InvalidValue: A tool of the wish does not exist, or its folder or file does not exist.
@@ -157,11 +175,18 @@ class Grant:
             own = self.box
             yes, accept = (False, False) if own is None else (own.yes, own.accept_tools)
             box = Toolbox(wish.tools, folder, yes, mcp=file, accept_tools=accept)
-        return Grant(wish.runtime, self.model_of(wish) or wish.model, box)
+        options = dict(wish.options) | dict(self.options_of(wish))
+        return Grant(
+            wish.runtime, self.model_of(wish) or wish.model, box, tuple(sorted(options.items()))
+        )
 
     def model_of(self, wish: Wish) -> str | None:
         """The model for a Task with this wish; None if this grant names none for its runtime."""
         return self.model if wish.runtime == self.runtime else None
+
+    def options_of(self, wish: Wish) -> Options:
+        """The options for a Task with this wish."""
+        return self.options if wish.runtime == self.runtime else ()
 
     def box_of(self, task: Task) -> Toolbox | None:
         """Return the tools that a Task asks for, if this grant covers them; None without tools.
@@ -193,8 +218,12 @@ def grant_of(
     yes: bool = False,
     mcp: Path | None = None,
     accept_tools: bool = False,
+    options: Sequence[str] | None = None,
 ) -> Grant:
     """Return what these flags grant.
+
+    Args:
+        options: Texts of the form ``NAME=VALUE``.
 
     Raises:
         InvalidValue: A flag is not valid, or is without the flag that it belongs to.
@@ -211,7 +240,37 @@ def grant_of(
         raise InvalidValue(
             "--workspace and --yes", "work only with --tools; add it, or remove them"
         )
-    return Grant(LOCAL if runtime is None else runtime, model, box)
+    runtime = LOCAL if runtime is None else runtime
+    return Grant(runtime, model, box, _given(runtime, options or ()))
+
+
+def _given(runtime: str, texts: Sequence[str]) -> Options:
+    """The options that ``--option`` gives, held against the types that the runtime declares.
+
+    Raises:
+        InvalidValue: The runtime has no such option, or the value has another type.
+    """
+    if not texts:
+        return ()
+    from agentic_kernel_engine.discovery import read_options
+
+    pairs = []
+    for text in texts:
+        name, mark, value = text.partition("=")
+        if not mark:
+            raise InvalidValue("--option", f"is {label(text, 60)}; give NAME=VALUE")
+        pairs.append((name, value))
+    read_options(entry_of(runtime), pairs, f"--option of {runtime}")
+    return tuple(sorted(pairs))
+
+
+def _options(task: Task) -> Options:
+    found: Any = task.metadata.get(OPTIONS_KEY)
+    if found is None:
+        return ()
+    if not isinstance(found, Mapping) or not all(isinstance(each, str) for each in found.values()):
+        raise _malformed(task, OPTIONS_KEY, "must be an object of texts")
+    return tuple(sorted(found.items()))
 
 
 def _text(task: Task, key: str) -> str | None:

@@ -17,7 +17,7 @@ from agentic_kernel import InvalidValue, Task
 from agentic_kernel_engine import Host
 
 from . import rendering
-from .database import Database, is_address
+from .database import Database, is_address, is_postgres
 from .grants import Grant, Grants, NotGranted, Wish
 from .mcp_servers import NotAccepted
 from .place import Folder, Place
@@ -30,17 +30,26 @@ T = TypeVar("T")
 
 
 def place_of(state: str | None) -> Place:
-    """The place that ``--state`` names: a database or a folder; by default, the user's data folder.
+    """The place that ``--state`` names: a folder or a URL; by default, the user's data folder.
 
     Raises:
-        InvalidValue: ``state`` is empty, or is a URL that is not valid.
+        InvalidValue: ``state`` is empty, or is a URL that is not valid or has no store here.
+        Unusable: The package that offers the store for the URL cannot be used.
     """
     if state is None:
         return Folder(Path(platformdirs.user_data_dir("agentic-kernel")))
-    if is_address(state):
-        return Database(state)
     if not state:
-        raise InvalidValue("--state", "is empty; name a folder or a postgresql:// URL")
+        raise InvalidValue("--state", "is empty; name a folder or a URL, e.g. postgresql://…")
+    if is_postgres(state):
+        return Database(state)
+    if state.startswith("file:/"):
+        from agentic_kernel_file.entry import folder_of
+
+        return Folder(folder_of(state), named=True)
+    if is_address(state):
+        from .address import Address
+
+        return Address.of(state)
     return Folder(Path(state), named=True)
 
 
@@ -50,6 +59,8 @@ class Invocation:
 
     place: Place
     as_json: bool
+    observers: tuple[str, ...] = ()
+    """The observers that ``--observer`` names."""
 
     def screen(self, stop: Stop) -> Screen:
         """Return the screen that shows Tasks; it requests a stop if the output is closed."""
@@ -60,7 +71,9 @@ class Invocation:
         """Return the object that runs Tasks in this process, each with its grant."""
         from .agents import open_runtime  # Loads the runtimes, which only this needs.
 
-        return Foreground(self.screen, partial(open_runtime, self.place, grants))
+        return Foreground(
+            self.screen, partial(open_runtime, self.place, grants, named=self.observers)
+        )
 
     def run(self, grants: Grants, work: Callable[[Foreground], Coroutine[Any, Any, int]]) -> int:
         """Run Tasks in this process; a person at the terminal may accept tools of MCP servers.
@@ -85,8 +98,8 @@ class Invocation:
 
         Args:
             named: True if the person named this Task. The command then asks the person about what
-                the flags do not grant, and ``--model`` may differ from the model that the Task
-                asks for.
+                the flags do not grant, and ``--model`` and ``--option`` may differ from those that
+                the Task asks for.
 
         Raises:
             NotGranted: The Task asks for more than the flags grant, and no person confirms it.
@@ -94,7 +107,7 @@ class Invocation:
         """
         check_served(task)
         wish = Wish.of(task)
-        if grant.covers(wish) and (named or wish.model in (None, grant.model_of(wish))):
+        if grant.covers(wish) and (named or grant.matches(wish)):
             return {task.id: grant}
         if named and sys.stdin.isatty():
             for line in wish.lines():

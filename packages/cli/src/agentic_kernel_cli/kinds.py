@@ -1,21 +1,45 @@
-"""The runtime kinds that this command runs. It only controls Tasks of other kinds."""
+"""The runtime kinds that this command runs. It only controls Tasks of other kinds.
+
+They are the runtimes and providers that the installed packages offer; see
+`agentic_kernel_engine.discovery`.
+"""
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from functools import cache
+from typing import TYPE_CHECKING, Final
+
+from agentic_kernel import CannotStart, InvalidValue
+
+if TYPE_CHECKING:
+    from agentic_kernel_engine.discovery import Found, ProviderEntry, RuntimeEntry
 
 LOCAL: Final = "local"
 """The runtime kind of a conversation with the local model."""
 LOCAL_TOOLS: Final = "local-tools"
 """The runtime kind of Tasks in which the local model calls tools."""
-VENDORS: Final = ("openai", "claude", "ollama", "gemini")
-"""The runtime kinds of models that a server offers."""
-COPILOT: Final = "copilot"
-"""The runtime kind of sessions of the Copilot CLI."""
-KINDS: Final = (LOCAL, LOCAL_TOOLS, *VENDORS, COPILOT)
-"""The runtime kinds that this command runs."""
-RUNTIMES: Final = (LOCAL, *VENDORS, COPILOT)
-"""The values of ``--runtime``."""
+EXTRAS: Final = ("claude", "copilot", "gemini", LOCAL, "ollama", "openai")
+"""The extras of this command that bring a runtime, for the remedy if one is not installed."""
+
+
+@cache
+def offered() -> Mapping[str, Found]:
+    """The runtimes and providers of the installed packages, by name; nothing is imported."""
+    from agentic_kernel_engine.discovery import PROVIDERS, RUNTIMES, found
+
+    return found(RUNTIMES, PROVIDERS)
+
+
+def names() -> list[str]:
+    """The values of ``--runtime`` that work here, the default first."""
+    usable = {name for name, each in offered().items() if not each.problem}
+    return [LOCAL, *sorted(usable - {LOCAL})]
+
+
+def runtime_of(kind: str) -> str:
+    """The value of ``--runtime`` for Tasks of this kind."""
+    return LOCAL if kind == LOCAL_TOOLS else kind
 
 
 def taker(kind: str) -> str:
@@ -24,8 +48,47 @@ def taker(kind: str) -> str:
 
 
 def serves(kind: str) -> bool:
-    """True if this command runs Tasks of this runtime kind."""
-    return kind in KINDS
+    """True if this command runs Tasks of this runtime kind, maybe after an installation."""
+    return runtime_of(kind) in EXTRAS or runtime_of(kind) in offered()
+
+
+def entry_of(runtime: str) -> RuntimeEntry[object] | ProviderEntry[object]:
+    """Load what an installed package offers as this runtime.
+
+    Raises:
+        CannotStart: No package offers it; the message says how to install it.
+        Unusable: A package offers it, and it cannot be used.
+    """
+    from agentic_kernel_engine.discovery import ProviderEntry, RuntimeEntry
+
+    there = offered().get(runtime)
+    if there is None:
+        remedy = f": {install(runtime)}" if runtime in EXTRAS else ""
+        raise CannotStart(f"the {runtime} runtime is not installed{remedy}")
+    entry = there.load()
+    assert isinstance(entry, (ProviderEntry, RuntimeEntry))  # The groups have no others.
+    return entry
+
+
+def check_taken(runtime: str, **given: bool) -> None:
+    """Refuse a flag that this runtime does not take.
+
+    Args:
+        given: The flags by their names, True if the person gave one.
+
+    Raises:
+        InvalidValue: The runtime does not take it.
+        As `entry_of`.
+    """
+    wanted = [name for name, there in given.items() if there]
+    if runtime == LOCAL or not wanted or (runtime in EXTRAS and runtime not in offered()):
+        return
+    takes = getattr(entry_of(runtime), "takes", wanted)  # A provider's Loop takes everything.
+    for name in wanted:
+        if name not in takes:
+            raise InvalidValue(
+                f"--{name.replace('_', '-')}", f"does not work with --runtime {runtime}; remove it"
+            )
 
 
 def install(kind: str) -> str:

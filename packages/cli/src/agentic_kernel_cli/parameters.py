@@ -12,7 +12,7 @@ from agentic_kernel import InvalidValue
 from agentic_kernel_engine import EventId
 
 from .invocation import Invocation
-from .kinds import LOCAL, RUNTIMES
+from .kinds import EXTRAS, LOCAL, names, offered
 from .place import LAST, MIN_PART
 
 LARGEST = 2**53 - 1
@@ -49,8 +49,13 @@ def wanted(given: str | None, last: bool) -> str:
 
 
 def _served(given: str) -> str:
-    if given not in RUNTIMES:
-        raise typer.BadParameter(f"{given!r} is not a runtime; use {', '.join(RUNTIMES)}")
+    there = offered().get(given)
+    if there is None and given not in EXTRAS:
+        raise typer.BadParameter(
+            f"{given!r} is not a runtime that is installed here; use {', '.join(names())}"
+        )
+    if there is not None and there.problem:
+        raise typer.BadParameter(f"{given!r} cannot be used: {there.problem}")
     return given
 
 
@@ -63,21 +68,36 @@ def finite(given: float | None) -> float | None:
 
 Runtime = Annotated[
     str,
-    typer.Option(metavar="NAME", help=f"The runtime: {', '.join(RUNTIMES)}.", callback=_served),
+    typer.Option(
+        metavar="NAME",
+        help="The runtime: local, openai, …; `doctor` lists those that are installed.",
+        callback=_served,
+        autocompletion=names,
+    ),
 ]
 Granted = Annotated[
     str,
     typer.Option(
         "--runtime",
         metavar="NAME",
-        help=f"A runtime that a Task may use: {', '.join(RUNTIMES)}. `{LOCAL}` is always allowed.",
+        help=f"A runtime that a Task may use, besides `{LOCAL}`, which is always allowed.",
         callback=_served,
+        autocompletion=names,
     ),
 ]
 Model = Annotated[
     str | None,
     typer.Option(
         "--model", metavar="MODEL", help="For local, a GGUF file; else the name of a model."
+    ),
+]
+Option = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--option",
+        "-o",
+        metavar="NAME=VALUE",
+        help="An option of the runtime, as `doctor` lists them; give it again for more.",
     ),
 ]
 Tools = Annotated[

@@ -12,7 +12,7 @@ from agentic_kernel import CannotStart, IllegalTransition, Task, TaskStatus
 from agentic_kernel_engine import Event, Host, Observer, Record
 
 from .grants import LeftAlone
-from .kinds import KINDS, serves, taker
+from .kinds import names, serves, taker
 from .place import history
 from .stop import Stop
 from .streaming import Screen
@@ -166,8 +166,7 @@ def check_served(task: Task) -> None:
     """
     if not serves(task.runtime_kind):
         raise LeftAlone(
-            f"{taker(task.runtime_kind)}; this command runs only "
-            + ", ".join(repr(kind) for kind in KINDS),
+            f"{taker(task.runtime_kind)}; this command runs only {', '.join(map(repr, names()))}",
             task.id,
         )
 

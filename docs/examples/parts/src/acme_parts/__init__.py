@@ -1,0 +1,1 @@
+"""A runtime that runs shell commands, and an observer that writes JSON lines."""
