@@ -10,8 +10,10 @@ import importlib
 import pkgutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
+
+from agentic_kernel_engine import Store
 
 from . import runtimes
 from .pages import DOCS, table
@@ -171,13 +173,16 @@ class Played:
     """What the model was shown, request by request."""
 
 
-async def played(scenario: Scenario, on: Subject) -> Played:
+async def played(scenario: Scenario, on: Subject, store: Store | None = None) -> Played:
     """Play a scenario.
+
+    Args:
+        store: Keeps the Tasks; None for memory.
 
     Raises:
         TimeoutError: It took too long.
     """
-    setting = scenario.setting()
+    setting = replace(scenario.setting(), store=store)
     traces = []
     async with asyncio.timeout(SECONDS), on.runtime(setting) as host:
         stage = Stage(host, on.kind, Reference("elsewhere"), setting)

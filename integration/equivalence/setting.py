@@ -8,7 +8,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from agentic_kernel_engine import Event, Host
+from agentic_kernel_engine import Event, Host, Store
 from agentic_kernel_engine.events import RUN_DELTA
 from agentic_kernel_engine.seams import Tool
 
@@ -39,9 +39,15 @@ class Setting:
     """Actions that the model is offered as functions."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """Of the `Loop`, by name."""
+    store: Store | None = None
+    """Of the Host; None for a `MemoryStore` of its own."""
+    interval: float = 0.02
+    """Of the Host."""
     observer: FirstPiece = field(default_factory=FirstPiece)
     shown: list[Sequence[Line]] = field(default_factory=list)
     """What the model was shown, request by request; left by the runtime, if it can tell."""
+    spent: list[float] = field(default_factory=list)
+    """Seconds of the model itself, request by request; left by the runtime, if it can tell."""
 
 
 class Subject(Protocol):

@@ -76,6 +76,7 @@ def options(setting: Setting) -> dict[str, Any]:
     return {
         "offers": setting.offers,
         "observer": setting.observer,
-        "interval": 0.02,
+        "interval": setting.interval,
+        "store": setting.store,
         **setting.options,
     }

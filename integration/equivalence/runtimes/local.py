@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import replace
 from typing import Any, cast
 
@@ -52,11 +53,15 @@ class Runtime:
 
     @asynccontextmanager
     async def runtime(self, setting: Setting) -> AsyncIterator[Host]:
-        planner = Held(setting.script)
+        planner = Held(setting.script, setting.spent)
         loop = Loop(planner, setting.tools, **setting.options)
         try:
             async with Host(
-                loop, runtime_kinds=[self.kind], observer=setting.observer, interval=0.02
+                loop,
+                setting.store,
+                runtime_kinds=[self.kind],
+                observer=setting.observer,
+                interval=setting.interval,
             ) as host:
                 yield host
         finally:
@@ -66,13 +71,14 @@ class Runtime:
 class Held(LocalPlanner):
     """A LocalPlanner whose model can say nothing but the next answer of a script."""
 
-    def __init__(self, script: Sequence[Answer]) -> None:
+    def __init__(self, script: Sequence[Answer], spent: list[float]) -> None:
         super().__init__(
             answer=AnswerOptions(max_tokens=3_000),
             slots=SLOTS,
             context_tokens=CONTEXT_TOKENS,
         )
         self._script: Iterator[Answer] = iter(script)
+        self.spent = spent
 
     async def open(self) -> Engine:
         return cast("Engine", OneAnswer(await super().open(), self))
@@ -90,11 +96,15 @@ class OneAnswer:
         self._planner = planner
         self.options = engine.options
 
-    def generate(self, request: Request) -> AbstractAsyncContextManager[Generation]:
+    @asynccontextmanager
+    async def generate(self, request: Request) -> AsyncIterator[Generation]:
         answer = self._planner.answer
         if not isinstance(answer, Overflows):
             request = replace(request, schema=_only(answer))
-        return self._engine.generate(request)
+        began = time.perf_counter()
+        async with self._engine.generate(request) as generation:
+            yield generation
+        self._planner.spent.append(time.perf_counter() - began)
 
 
 def _only(answer: Answer) -> dict[str, Any]:

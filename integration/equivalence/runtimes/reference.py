@@ -23,7 +23,7 @@ PACE: Final = 0.005
 """Seconds between two pieces of an answer that comes slowly."""
 WORST: Final = Usage(1_000, 1_000)
 """What a call may use up at most."""
-STEPS: Final = 20
+STEPS: Final = 100
 """How many steps the script is good for."""
 
 
@@ -52,7 +52,11 @@ class Runtime:
 
         loop = Loop(ScriptedPlanner(*[say] * STEPS, worst=WORST), setting.tools, **setting.options)
         async with Host(
-            loop, runtime_kinds=[self.kind], observer=setting.observer, interval=0.02
+            loop,
+            setting.store,
+            runtime_kinds=[self.kind],
+            observer=setting.observer,
+            interval=setting.interval,
         ) as host:
             yield host
 

@@ -1,0 +1,103 @@
+"""Stores: every store on which the scenarios are played, and what is left on its medium."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import psycopg
+
+from agentic_kernel_engine import MemoryStore, Store
+from agentic_kernel_file import FileStore
+from agentic_kernel_postgres import PostgresStore
+
+from ..postgres_server import Server, named_schema
+from ..sqlite_store import SQLiteStore
+
+STORES: Final = ("memory", "file", "SQLite", "Postgres")
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """One new store, and a look at its medium."""
+
+    store: Store
+    size: Callable[[], int] | None
+    """Bytes on the medium now; None if there is none."""
+
+
+Opening = Callable[[], AbstractAsyncContextManager[Kept]]
+"""Opens a new store, which is closed at the end of the block."""
+
+
+@contextmanager
+def stores(folder: Path, *names: str) -> Iterator[Mapping[str, Opening]]:
+    """How to open each of the named stores; a Postgres server runs while the block lasts.
+
+    Args:
+        folder: Where the files are; the server has a folder of its own, in memory if it can.
+        names: Of `STORES`.
+    """
+    ways: dict[str, Opening] = {
+        "memory": _memory,
+        "file": partial(_file, folder, "files"),
+        "SQLite": partial(_sqlite, folder, "state"),
+    }
+    wanted = {name: way for name, way in ways.items() if name in names}
+    if "Postgres" not in names:
+        yield wanted
+        return
+    with Server() as server:
+        yield {**wanted, "Postgres": partial(_postgres, server.place)}
+
+
+@asynccontextmanager
+async def _memory() -> AsyncIterator[Kept]:
+    yield Kept(MemoryStore(), None)
+
+
+@asynccontextmanager
+async def _file(folder: Path, name: str) -> AsyncIterator[Kept]:
+    place = _new(folder, name)
+    with closing(FileStore(place)) as store:
+        yield Kept(store, partial(_bytes, place))
+
+
+@asynccontextmanager
+async def _sqlite(folder: Path, name: str) -> AsyncIterator[Kept]:
+    place = _new(folder, name)
+    place.mkdir()
+    with closing(SQLiteStore(place / "state.db", lease=30.0)) as store:
+        yield Kept(store, partial(_bytes, place))
+
+
+@asynccontextmanager
+async def _postgres(place: str) -> AsyncIterator[Kept]:
+    with named_schema(place) as schema:
+        async with PostgresStore(place, schema=schema) as store:
+            yield Kept(store, partial(_relations, place, schema))
+
+
+def _new(folder: Path, name: str) -> Path:
+    """A path in the folder that is not taken yet."""
+    number = sum(path.name.startswith(f"{name}-") for path in folder.iterdir())
+    return folder / f"{name}-{number}"
+
+
+def _bytes(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def _relations(place: str, schema: str) -> int:
+    """Bytes of the tables and indexes of a schema, in whole pages."""
+    found = """SELECT sum(pg_total_relation_size(c.oid))::bigint
+        FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
+        WHERE c.relkind = 'r' AND n.nspname = %s"""
+    with psycopg.connect(place, autocommit=True) as connection:
+        row = connection.execute(found, [schema]).fetchone()
+    assert row is not None
+    return int(row[0] or 0)
