@@ -270,8 +270,12 @@ async def test_a_server_without_keys_serves_the_machine_itself(host: str) -> Non
     caller = await LoopbackCredentials()(connection(("Host", host)))
     assert (caller.name, caller.tenant) == ("", "")
     caller.require("admin")
-    same = connection(("Host", host), ("Origin", f"http://{host}"))
-    assert await LoopbackCredentials()(same) == caller
+    for more in (
+        [("Origin", f"http://{host}")],
+        [("Referer", f"http://{host}/docs"), ("Sec-Fetch-Site", "same-origin")],
+        [("Sec-Fetch-Site", "none")],
+    ):
+        assert await LoopbackCredentials()(connection(("Host", host), *more)) == caller
 
 
 @pytest.mark.parametrize(
@@ -286,6 +290,10 @@ async def test_a_server_without_keys_serves_the_machine_itself(host: str) -> Non
         [("Host", "localhost"), ("Origin", "http://evil.example")],
         [("Host", "localhost"), ("Origin", "null")],
         [("Host", "localhost:1"), ("Origin", "http://localhost:2")],
+        [("Host", "localhost"), ("Sec-Fetch-Site", "cross-site")],
+        [("Host", "localhost"), ("Sec-Fetch-Site", "same-site")],
+        [("Host", "localhost"), ("Referer", "http://evil.example/")],
+        [("Host", "localhost:1"), ("Referer", "http://localhost:12/")],
     ],
 )  # fmt: skip
 async def test_a_page_of_another_site_cannot_use_a_server_without_keys(

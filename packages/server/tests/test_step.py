@@ -152,10 +152,45 @@ def test_a_timed_out_step_is_pushed_as_failed() -> None:
     world = World().assigned()
     world.do(call(remote=True))
     world.now = 102.0
-    world.do(r.Tick())
+    before = len(world.told)
+    assert world.do(r.Tick()).late == ["x.1"]
+    assert len(world.told) == before  # Only the step's Task knows how it has ended.
+    world.do(r.ChildEnded("x.1", "time_out", error="the step reached its deadline"))
     assert world.told[-1] == e.STEP_TIMED_OUT
     ((kind, data),) = world.pushed
     assert (kind, data["status"]) == ("tool.result", "failed")
+
+
+def test_a_local_step_times_out_by_the_clock() -> None:
+    world = World().assigned()
+    world.do(call())
+    world.now = 100.0
+    assert world.do(r.Tick()).late == []
+    assert world.told[-1] == e.STEP_TIMED_OUT
+
+
+@pytest.mark.parametrize("closed", [False, True])
+@pytest.mark.parametrize(
+    "other",
+    [
+        r.Invoke("s1", "pay", {"n": 1}, "k"),
+        r.Invoke("s1", "t", {"n": 1_000_000}, "k"),
+        r.Invoke("s1", "t", {"n": True}, "k"),
+        r.Invoke("s1", "t", {"n": 1}, "k", remote=True),
+    ],
+    ids=["tool", "arguments", "type", "remote"],
+)
+def test_a_key_of_another_call_is_no_way_past_the_policy(other: r.Invoke, closed: bool) -> None:
+    world = World().assigned()
+    world.do(call(key="k"))
+    if closed:
+        world.do(r.StepResult("s1", "x.1", True, 1))
+    before = len(world.told)
+    done = world.do(other, None)
+    assert done.reply.status == 409
+    assert "is another call" in done.reply.body["error"]
+    assert len(world.told) == before
+    assert world.do(call(key="k"), None).reply.body["step_id"] == "x.1"
 
 
 def test_nothing_is_pushed_before_the_first_intent_of_a_session() -> None:

@@ -2,10 +2,50 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from msgspec import UNSET, UnsetType
+
+from agentic_kernel import InvalidValue
+from agentic_kernel_engine.values import check
+
+LEVELS: Final = 120
+"""The most levels of lists and objects in a value; the events that hold it add some."""
+
+
+def check_body(body: msgspec.Struct) -> None:
+    """Refuse a body with a value that cannot be stored and read back unchanged.
+
+    Raises:
+        InvalidValue: A text holds NUL, a whole number has over 64 bits, or a value is nested deeper
+            than `LEVELS`; the message names the field.
+    """
+    for name in body.__struct_fields__:
+        value = getattr(body, name)
+        parts = value if isinstance(value, list) else [value]
+        if parts and isinstance(parts[0], msgspec.Struct):
+            for part in parts:
+                check_body(part)
+            continue
+        check(value, name)
+        if _levels(value) > LEVELS:
+            raise InvalidValue(name, f"is nested deeper than {LEVELS} levels; make it flatter")
+
+
+def _levels(value: Any) -> int:
+    levels, layer = 0, [value]
+    while containers := [each for each in layer if type(each) in (list, dict)]:
+        levels += 1
+        layer = [
+            part for each in containers for part in (each if type(each) is list else each.values())
+        ]
+    return levels
+
+
+def _readable(error: str | None) -> str | None:
+    """The text of a failure without NUL: a failure is recorded whatever its text holds."""
+    return error.replace("\0", "\N{REPLACEMENT CHARACTER}") if error else error
 
 
 class CreateExecution(msgspec.Struct):
@@ -40,6 +80,9 @@ class IntentBody(msgspec.Struct):
     error: str | None = ""
     remote: bool = False
 
+    def __post_init__(self) -> None:
+        self.error = _readable(self.error)
+
 
 class SubmitIntent(msgspec.Struct):
     """The body of ``POST /v0/agents/intent``."""
@@ -59,6 +102,9 @@ class StepResultBody(msgspec.Struct):
     data: Any = None
     error: str | None = ""
 
+    def __post_init__(self) -> None:
+        self.error = _readable(self.error)
+
 
 class JobResultBody(msgspec.Struct):
     """The body of ``POST /v0/runners/{id}/results``."""
@@ -73,6 +119,9 @@ class JobResultBody(msgspec.Struct):
     retryable: bool = False
     started_at: str | None = None
     completed_at: str | None = None
+
+    def __post_init__(self) -> None:
+        self.error = _readable(self.error)
 
 
 class StepStartedBody(msgspec.Struct):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 from agentic_kernel import CannotStart, KernelError, Task, TaskExists, TaskNotFound, TaskStatus
@@ -18,6 +18,7 @@ from ..tools.jobs import ASSIGNED, RETRIED, STARTED, TIMED_OUT
 from .encoding import TOOL_KIND, text_of
 from .requests import ChildEnded, ChildMoved, Request
 from .state import Step
+from .step import OVER
 
 _log = logging.getLogger(__name__)
 _TRIGGERS: Final = {ASSIGNED: "dispatch", STARTED: "start", RETRIED: "retry"}
@@ -46,11 +47,52 @@ class Following:
         self._principal = principal
         self._box = box
         self._tasks: dict[str, asyncio.Task[Any]] = {}
+        self.ending: set[str] = set()
+        """The steps whose time is over, and whose Tasks are being ended."""
+
+    async def ended(self, step_ids: Collection[str]) -> list[ChildEnded]:
+        """The ends of those steps whose Tasks have ended.
+
+        Raises:
+            StoreError: The store failed.
+        """
+        found = await self._parts.tools.get_many(list(step_ids))
+        return [end_of(task) for task in found.values() if task.status.terminal]
 
     def begin(self, step: Step) -> None:
         """Dispatch the Task of a step, unless it is stored, and follow it to its end."""
         if step.id not in self._tasks:
             self._tasks[step.id] = self._parts.start(self._follow(self._child(step)))
+
+    def time_out(self, step_id: str) -> None:
+        """End the Task of a step whose time is over, and tell the run how the Task has ended.
+
+        If its result was stored before, that is its end.
+        """
+        if step_id not in self.ending:
+            self.ending.add(step_id)
+            followed = self._tasks.get(step_id)
+            self._tasks[step_id] = self._parts.start(self._time_out(step_id, followed))
+
+    async def _time_out(self, step_id: str, followed: asyncio.Task[Any] | None) -> None:
+        if followed is not None and not followed.done():
+            followed.cancel()  # It would tell of the kill.
+            await asyncio.wait({followed})
+        tools = self._parts.tools
+        late = ChildEnded(step_id, "time_out", error=OVER)
+        while True:
+            try:
+                if not (task := await tools.get(step_id)).status.terminal:
+                    task = (await tools.kill(step_id)).snapshot
+                ended = end_of(task)
+            except TaskNotFound:
+                ended = late
+            except KernelError as fault:
+                _log.warning("step %s cannot be ended yet: %s", step_id, said(fault))
+                await asyncio.sleep(_AGAIN)
+                continue
+            self._box.put(late if ended.trigger == "cancel" else ended)
+            return
 
     def end(self, step_id: str, *, cancel: bool) -> None:
         """Follow a Task no more.
@@ -58,6 +100,7 @@ class Following:
         Args:
             cancel: True to kill it, because its step has ended without it.
         """
+        self.ending.discard(step_id)
         task = self._tasks.pop(step_id, None)
         if task is None:
             return

@@ -153,11 +153,10 @@ class ExecutionRun:
         runs = self._parts.runs
         runs[self._task.id] = self
         try:
-            await self._enter()
-            while True:
+            end = await self._enter()
+            while end is None:
                 end = await self._turn()
-                if end is not None:
-                    return self._ended(end)
+            return self._ended(end)
         except RunEnded as ended:
             if ended.reason == "paused":
                 self._keep_vigil()
@@ -168,12 +167,23 @@ class ExecutionRun:
             self.box.close()
             self._following.stop()
 
-    async def _enter(self) -> None:
+    async def _enter(self) -> End | None:
         if not self._job.fresh:
             self._past = Past(await self._job.history())
-        for each in self.state.steps.values():
-            if each.remote and each.approval is None:
+        remote = [each for each in self.state.steps.values() if each.remote and not each.approval]
+        # Before anything times out: a result that was stored while the execution had no process.
+        for ended in await self._following.ended([each.id for each in remote]) if remote else ():
+            end = await self._carry_out(Letter(ended))
+            if end is not None:
+                return end
+        for each in remote:
+            if each.id in self.state.steps:
                 self._following.begin(each)
+        self._greet()
+        return None
+
+    def _greet(self) -> None:
+        """See to it that the agent hears of what it may have missed, or that its grace begins."""
         key = self.key
         agents = self._parts.agents
         if key is None:
@@ -238,7 +248,7 @@ class ExecutionRun:
         return None
 
     def _soonest(self) -> float:
-        return self.state.next_deadline()
+        return self.state.next_deadline(self._following.ending)
 
     async def _rest(self, now: float) -> None:
         news = self._job.news()
@@ -391,6 +401,8 @@ class ExecutionRun:
         for name, data in done.pushes:
             more = self._assignment() if name == "execution.assigned" else {}
             told(self._parts, self._task, self.state, name, {**data, **more})
+        for step_id in done.late:
+            self._following.time_out(step_id)
         for step_id in done.spawned:
             made = self.state.steps.get(step_id)
             if made is not None:

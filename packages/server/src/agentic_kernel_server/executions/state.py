@@ -6,7 +6,7 @@ signals are in the events; `Past` folds them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from datetime import datetime
 from typing import Any, Final
 
@@ -27,7 +27,7 @@ MOST_SIGNALS: Final = 10_000
 MOST_REPLIES: Final = 1_000
 """The most answers to requests of other processes that are remembered; more do not wait at once."""
 LATE: Final = 2.0
-"""Seconds after its deadline at which a remote step ends here, if its Task has not ended it."""
+"""Seconds after its deadline at which the Task of a remote step is ended from here."""
 
 
 class Session(msgspec.Struct, omit_defaults=True):
@@ -109,19 +109,29 @@ class State(msgspec.Struct, omit_defaults=True):
             return False
         return all(step.approval is not None for step in self.steps.values())
 
-    def next_deadline(self) -> float:
+    def next_deadline(self, ending: Container[str] = ()) -> float:
         """The first moment at which something times out.
 
-        A remote step is ended by its own Task; here only if that Task is `LATE`.
+        Args:
+            ending: The remote steps whose Tasks are being ended; their time is over.
         """
         moments = [self.deadline]
         for step in self.steps.values():
             if step.approval is not None:
                 if step.approval.deadline is not None:
                     moments.append(step.approval.deadline)
-            elif step.deadline is not None:
-                moments.append(step.deadline + (LATE if step.remote else 0.0))
+            elif step.deadline is not None and step.id not in ending:
+                moments.append(due(step))
         return min(moments)
+
+
+def due(step: Step) -> float:
+    """The moment at which a step that began times out here.
+
+    A remote step ends by its own Task, which ends by its own deadline; here only if it is `LATE`.
+    """
+    assert step.deadline is not None
+    return step.deadline + (LATE if step.remote else 0.0)
 
 
 _from_text = msgspec.json.Decoder(State).decode

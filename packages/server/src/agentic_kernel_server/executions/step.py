@@ -33,7 +33,7 @@ from .requests import (
     Tick,
     Wait,
 )
-from .state import LATE, MOST_FORMER, MOST_SIGNALS, Approval, Closed, Past, Session, State, Step
+from .state import MOST_FORMER, MOST_SIGNALS, Approval, Closed, Past, Session, State, Step, due
 from .tables import STEPS, StepStatus, advance
 
 SETTLED_BY: Final = {
@@ -44,6 +44,7 @@ SETTLED_BY: Final = {
     "deny": e.STEP_CANCELLED,
 }
 """The event of each trigger that ends a step."""
+OVER: Final = "the step reached its deadline"
 MOVED_BY: Final = {
     "dispatch": e.STEP_DISPATCHED,
     "start": e.STEP_STARTED,
@@ -80,6 +81,8 @@ class Stepped:
     """True if a call needs the decision of the policy; nothing has changed."""
     let_go: bool = False
     """True if another process is to take the execution."""
+    late: list[str] = field(default_factory=list)
+    """The remote steps whose Tasks are to be ended now; a Task may have its result already."""
 
 
 def step(
@@ -223,9 +226,9 @@ class _Transition:
         session = self._session(request.session)
         if not request.tool:
             raise Refused("VALIDATION_ERROR", "intent.tool_id is missing; name the tool")
-        if request.key and self._asked_before(request.key):
-            return
         call = digest(request.tool, request.arguments)
+        if request.key and self._asked_before(request, call):
+            return
         occurrence = session.asked.get(call, 0)
         if request.remote and self._replays(session, call, occurrence):
             return
@@ -284,17 +287,31 @@ class _Transition:
         self._move(made, "dispatch", {"attempt": made.attempt})
         self._move(made, "start", {"attempt": made.attempt})
 
-    def _asked_before(self, key: str) -> bool:
-        """Answer a repeated call like the first; return False if it is none."""
+    def _asked_before(self, request: Invoke, call: str) -> bool:
+        """Answer a repeated call like the first; return False if its key is new.
+
+        Raises:
+            Refused: The key is another call's, about which the policy was asked.
+        """
         for each in self.state.steps.values():
-            if each.key == key:
+            if each.key == request.key:
+                self._check_same(each, request, call)
                 self._accept(each.id, pending=each.approval is not None)
                 return True
-        closed = self.past.closed.get(self.past.keys.get(key, ""))
+        closed = self.past.closed.get(self.past.keys.get(request.key, ""))
         if closed is None:
             return False
+        self._check_same(closed, request, call)
         self._answer_closed(closed)
         return True
+
+    def _check_same(self, first: Step | Closed, request: Invoke, call: str) -> None:
+        if (first.digest, first.remote) != (call, request.remote):
+            raise Refused(
+                "CONFLICT",
+                f"the idempotency key {request.key[:200]!r} is that of step {first.id!r}, which "
+                "is another call; repeat that call unchanged, or use a new key",
+            )
 
     def _replays(self, session: Session, call: str, occurrence: int) -> bool:
         """Give a later session the remote step that an earlier one began for the same call."""
@@ -453,10 +470,12 @@ class _Transition:
                 limit = each.approval.deadline
                 if limit is not None and self.now >= limit:
                     self._resolve(each, False, "", "the approval did not come in time")
-            elif each.deadline is not None:
-                late = LATE if each.remote else 0.0
-                if self.now >= each.deadline + late:
-                    self._settle(each, "time_out", error="the step reached its deadline")
+            elif each.deadline is not None and self.now >= due(each):
+                if each.remote:
+                    # Its runner's result may be stored, and only its Task knows.
+                    self.done.late.append(each.id)
+                else:
+                    self._settle(each, "time_out", error=OVER)
 
     def _child_moved(self, request: ChildMoved) -> None:
         made = self.state.steps.get(request.step)

@@ -9,8 +9,11 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from agentic_kernel import InvalidValue
+
 from ..caller import Caller
 from ..errors import Refused
+from ..wire import check_body
 
 if TYPE_CHECKING:
     from ..server import Server
@@ -69,9 +72,14 @@ class Operation(msgspec.Struct, frozen=True):
 
 def _body(text: bytes, type: type[Any]) -> Any:
     try:
-        return msgspec.json.decode(text, type=type)
+        body = msgspec.json.decode(text, type=type)
     except (msgspec.MsgspecError, ValueError, RecursionError) as wrong:
         raise Refused("VALIDATION_ERROR", f"the body does not fit: {wrong}") from None
+    try:
+        check_body(body)
+    except InvalidValue as wrong:
+        raise Refused("VALIDATION_ERROR", str(wrong)) from None
+    return body
 
 
 def _query(request: Request, type: type[Any]) -> Any:

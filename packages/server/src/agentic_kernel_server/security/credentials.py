@@ -70,7 +70,9 @@ class LoopbackCredentials:
     """The caller of a server without keys, which listens on a loopback address only.
 
     A page in a browser on the same machine can reach such an address too. So a request that a page
-    of another site sent is refused, by its ``Origin`` and by the name in its ``Host``.
+    of another origin sent is refused: by its ``Origin``, by its ``Referer``, by ``Sec-Fetch-Site``
+    (https://www.w3.org/TR/fetch-metadata/), which browsers send where they send no ``Origin``, and
+    by the name in its ``Host``.
     """
 
     async def __call__(self, connection: HTTPConnection) -> Caller:
@@ -85,8 +87,14 @@ class LoopbackCredentials:
                 "FORBIDDEN",
                 "a server without API keys answers only under localhost, 127.0.0.1 or [::1]",
             )
-        origin = connection.headers.get("origin")
-        if origin is not None and origin not in (f"http://{host}", f"https://{host}"):
+        headers = connection.headers
+        own = (f"http://{host}", f"https://{host}")
+        origin, referer = headers.get("origin"), headers.get("referer")
+        if (
+            (origin is not None and origin not in own)
+            or headers.get("sec-fetch-site", "none") not in ("none", "same-origin")
+            or (referer is not None and not referer.startswith(tuple(f"{each}/" for each in own)))
+        ):
             raise Refused("FORBIDDEN", "a page of another site sent this request; call it directly")
         return Caller(scopes=_EVERYTHING, trace=trace_of(connection))
 
