@@ -210,6 +210,20 @@ Grants = Mapping[str, Grant]
 """The grant of each Task, by its id. A Task without an entry is not run."""
 
 
+def check_no_flags(grant: Grant, app: str) -> None:
+    """Refuse the flags of the command's own runtimes for a Task that an app runs.
+
+    Raises:
+        InvalidValue: There is one.
+    """
+    if grant != Grant():
+        raise InvalidValue(
+            "--app",
+            f"{label(app, 80)} runs this Task, and it has its own model, tools and consent; leave "
+            "--runtime, --model, --option, --tools, --workspace, --mcp and --yes out",
+        )
+
+
 def grant_of(
     runtime: str | None = None,
     model: str | None = None,
