@@ -174,6 +174,8 @@ def test_without_the_app_a_task_is_handed_over_and_the_command_says_to_whom(
 ) -> None:
     asked = crew.call("--app", "crew:crew", "run", "--id", "it", "Write it.", code=3)
     approve = proposed(asked.err)[2:]
+    refused = crew.call(*approve, "--tools", "calculator", code=2)
+    assert "a Host that serves crew runs this Task" in refused.err
     told = crew.call(*approve).out
     assert told == "it: approved; it goes on in a Host that serves crew; start one if none runs\n"
     assert not (folder(crew) / "notes").exists()
@@ -274,6 +276,9 @@ def test_an_app_decides_itself_for_whom_it_acts(crew: Terminals) -> None:
         command.end()
     told = crew.call("--app", "crew:guarded", "resume", "it")
     assert "the app did not take it" in told.err
+    assert crew.call("--json", "show", "it").lines[0]["orphaned"]
+    refused = crew.call("--app", "crew:guarded", "recover", code=1)
+    assert "it" in refused.err
     assert crew.call("--json", "show", "it").lines[0]["orphaned"]
 
 

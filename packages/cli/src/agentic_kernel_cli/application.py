@@ -141,6 +141,9 @@ class Application:
         else:
             raise self._wrong(made)
 
+    def __str__(self) -> str:
+        return f"the app {label(self.name, 80)}"
+
     def serves(self, kind: str) -> bool:
         """True if it serves this kind; only after it was opened."""
         return self.known and (self.kinds is None or kind in self.kinds)

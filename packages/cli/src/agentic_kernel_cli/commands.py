@@ -194,7 +194,7 @@ def run(
     if app_kind is not None:
         check_no_flags(
             grant_of(None, model, tools, workspace, yes, mcp, accept_tools, option),
-            called.app.name if called.app else "",
+            str(called.app),
         )
         if api is not None or system is not None or max_tokens is not None:
             raise typer.BadParameter("--api, --system and --max-tokens do not work with an app")
@@ -353,9 +353,10 @@ def resume(
         raise IllegalTransition(record.task.id, record.task.status, "resume")
     kind = record.task.runtime_kind
     if called.app is not None and called.app_serves(kind):
-        check_no_flags(grant, called.app.name)
+        check_no_flags(grant, str(called.app))
         return called.run_app(lambda here: here.resume(record, extra))
     if not serves(kind):
+        check_no_flags(grant, f"a Host that serves {label(kind)}")
         called.report(*called.controlled(lambda host: control.resume(host, record, extra)))
         return 0
     grants = called.granted(record.task, grant)
@@ -434,8 +435,11 @@ def recover(
     codes = []
     if own:
         if called.app is not None and not grants:
-            check_no_flags(grant, called.app.name)
-        codes.append(called.run_app(lambda here: here.take_up(own)))
+            check_no_flags(grant, str(called.app))
+        refused: list[CannotStart] = []
+        codes.append(called.run_app(lambda here: here.take_up(own, refused)))
+        for each in refused:
+            _leave(called, each)
     if grants:
         taken = [record.task for record in found if record.task.id in grants]
         codes.append(called.run(grants, lambda here: here.take_up(taken)))
@@ -464,7 +468,7 @@ def rerun(
     record = called.controlled(lambda host: find_task(host, wanted(given, last)))
     task = again(record.task, "cli")
     if called.app is not None and called.app_serves(task.runtime_kind):
-        check_no_flags(grant, called.app.name)
+        check_no_flags(grant, str(called.app))
         return called.run_app(lambda here: here.launch(task))
     return called.run(called.granted(task, grant), lambda here: here.launch(task))
 

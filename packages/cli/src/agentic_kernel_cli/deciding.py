@@ -33,7 +33,7 @@ from .parameters import (
 )
 from .place import find_task
 from .running import settle
-from .text import visible
+from .text import label, visible
 from .user import process_user
 
 LONGEST_NAME: Final = 100
@@ -243,11 +243,13 @@ def _decide(
     """Record the decisions and let the Task go on: here, or on a Host that serves its runtime."""
     task = record.task
     if called.app is not None and called.app_serves(task.runtime_kind):
-        check_no_flags(grant, called.app.name)
+        check_no_flags(grant, str(called.app))
         return called.run_app(lambda here: here.decide(record, decisions))
     if serves(task.runtime_kind):
         grants = called.granted(task, grant)
         return called.run(grants, lambda here: here.decide(record, decisions))
+
+    check_no_flags(grant, f"a Host that serves {label(task.runtime_kind)}")
 
     async def deciding(host: Host) -> Task:
         return await settle(host, record, decisions)

@@ -106,17 +106,34 @@ class Foreground:
 
         return await self._stay([record.task], begin)
 
-    async def take_up(self, tasks: Sequence[Task]) -> int:
+    async def take_up(self, tasks: Sequence[Task], refused: list[CannotStart] | None = None) -> int:
         """Claim Tasks that no live process runs, and wait for them; return the exit code.
 
         A Task that cannot be claimed any more is left out: another Host claimed it, or it ended.
+
+        Args:
+            refused: Takes the refusals of the Host, if it runs at least one of the Tasks; None to
+                raise the first one.
 
         Raises:
             CannotStart: None of the Tasks could be claimed.
         """
 
         async def begin(host: Host) -> Sequence[str]:
-            taken = [task.id for task in tasks if (await host.claim(task.id)).effect == "claimed"]
+            taken: list[str] = []
+            left: list[CannotStart] = []
+            for task in tasks:
+                try:
+                    if (await host.claim(task.id)).effect == "claimed":
+                        taken.append(task.id)
+                except CannotStart as error:
+                    if refused is None:
+                        raise
+                    left.append(error)
+            if left and not taken:
+                raise left[0]
+            if refused is not None:
+                refused.extend(left)
             if not taken:
                 raise CannotStart(
                     "another process claimed it or it ended meanwhile; see it with show",
