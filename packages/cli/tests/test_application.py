@@ -81,6 +81,11 @@ def failing():
 def wrong():
     return 7
 
+def routed(store):
+    return Router({"steps": Host(Steps(), store, runtime_kinds=["steps"], claims=False)})
+
+router = routed(MemoryStore())
+
 class Guarded:
     async def execute(self, job):
         return job.principal.name
@@ -238,6 +243,7 @@ def test_the_flags_of_the_commands_own_runtimes_do_not_work_with_an_app(
         ("crew:needy", 2, "needs the arguments model"),
         ("crew:failing", 1, "cannot be made: RuntimeError: no database"),
         ("crew:memory", 2, "has a store of its own"),
+        ("crew:router", 2, "is a Runtime, whose store the command cannot see"),
     ],
 )
 def test_what_is_no_app_is_one_line_that_says_why(
@@ -245,6 +251,19 @@ def test_what_is_no_app_is_one_line_that_says_why(
 ) -> None:
     place = [] if name in ("crew:wrong", "crew:plane", "crew:failing") else ["--state", "tasks"]
     refuse([*place, "--app", name, "run", "x"], code, told)
+
+
+@pytest.mark.torture
+def test_a_runtime_that_is_no_host_runs_pauses_and_resumes(crew: Terminals) -> None:
+    app = ("--app", "crew:routed")
+    running = crew.start(*app, "run", "--runtime", "steps", "--id", "it", "Go.")
+    running.until(out=4)
+    running.process.send_signal(signal.SIGINT)
+    running.ended(130)
+    (folder(crew) / "open").touch()
+    resumed = crew.call(*app, "resume", "it")
+    assert resumed.out.split() == ["0", "1", "2", "3"]
+    assert crew.call("--json", "show", "it").lines[0]["status"] == "success"
 
 
 @pytest.mark.torture

@@ -15,6 +15,7 @@ from agentic_kernel import CannotStart, InvalidValue, KernelError
 from agentic_kernel_engine import Host, Store
 
 from .place import Place
+from .plain_runtime import PlainRuntime, is_runtime
 from .text import label
 
 WHERE: Final = "--app"
@@ -27,7 +28,8 @@ class Application:
     """The Host that an object of a module is or makes.
 
     The object is a `Host`, or a function that makes one: plain, async, or an async context manager.
-    The function takes no argument, or only ``store``. Otherwise the Host brings its own store.
+    The function takes no argument, or only ``store``. Otherwise the Host brings its own store. A
+    function with ``store`` may also make a Runtime that is no Host.
     """
 
     name: str
@@ -76,6 +78,8 @@ class Application:
         found = self.load()
         if isinstance(found, Host):
             return False
+        if is_runtime(found) and not isinstance(found, type):
+            self._plain(found, None)
         if not callable(found):
             raise self._wrong(found)
         try:
@@ -128,6 +132,8 @@ class Application:
             raise
         except Exception as error:
             raise self._failed(error) from error
+        if is_runtime(made) and not isinstance(made, Host):
+            made = self._plain(made, store)
         if isinstance(made, Host):
             self._check(made)
             try:
@@ -135,9 +141,11 @@ class Application:
             finally:
                 await made.close()
         elif isinstance(made, AbstractAsyncContextManager):
-            async with made as host:
-                self._check(host)
-                yield host
+            async with made as entered:
+                if is_runtime(entered) and not isinstance(entered, Host):
+                    entered = self._plain(entered, store)
+                self._check(entered)
+                yield entered
         else:
             raise self._wrong(made)
 
@@ -147,6 +155,15 @@ class Application:
     def serves(self, kind: str) -> bool:
         """True if it serves this kind; only after it was opened."""
         return self.known and (self.kinds is None or kind in self.kinds)
+
+    def _plain(self, runtime: Any, store: Store | None) -> Host:
+        if store is None:
+            raise InvalidValue(
+                WHERE,
+                f"{label(self.name, 80)} is a Runtime, whose store the command cannot see; name a "
+                f"function with the parameter {STORE}, or a Host",
+            )
+        return PlainRuntime(runtime, store)
 
     def _check(self, host: object) -> None:
         if not isinstance(host, Host):

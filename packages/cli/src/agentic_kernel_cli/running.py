@@ -23,6 +23,7 @@ from agentic_kernel_engine.events import TASK_PAUSED
 from .grants import LeftAlone
 from .kinds import names, serves, taker
 from .place import history
+from .plain_runtime import PlainRuntime
 from .stop import Stop
 from .streaming import Screen
 from .text import label
@@ -179,9 +180,10 @@ class Foreground:
         for task_id in begun:
             record = await host.record(task_id)
             owner = record.owner
-            if record.task.status is TaskStatus.RUNNING and (
-                owner is None or host_of(owner) != host.name
-            ):
+            mine = owner is not None and (
+                isinstance(host, PlainRuntime) or host_of(owner) == host.name
+            )
+            if record.task.status is TaskStatus.RUNNING and not mine:
                 if owner is None:
                     screen.tell(
                         f"{label(task_id)}: the app did not take it; it goes on in a Host that "
