@@ -7,7 +7,7 @@ import platform
 import shutil
 import sys
 from collections.abc import Sequence
-from dataclasses import astuple, replace
+from dataclasses import replace
 from pathlib import Path
 
 from agentic_kernel import KernelError
@@ -105,11 +105,14 @@ async def _entry(word: str, there: Found) -> list[Finding]:
         return told
     try:
         async with asyncio.timeout(_PATIENCE):
-            return [*told, *(Finding(*astuple(each)) for each in await entry.checks())]
-    except Exception as error:
+            checks = await entry.checks()
+        for each in checks:
+            told.append(Finding(str(each.name), bool(each.ok), str(each.detail), str(each.advice)))
+    except (Exception, SystemExit) as error:
         why = f"{type(error).__name__}: {said(error)[:_REASON]}"
-        advice = f"repair or uninstall {head}: its checks must return and not raise"
-        return [*told, Finding(target, False, f"its checks failed: {why}", advice)]
+        advice = f"repair or uninstall {head}: its checks must return a list of Check"
+        told.append(Finding(target, False, f"its checks failed: {why}", advice))
+    return told
 
 
 def _python() -> Finding:
