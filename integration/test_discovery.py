@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import venv
@@ -250,6 +251,22 @@ def test_listing_imports_no_package(parts: Path) -> None:
         check=True,
     )
     assert done.stdout.splitlines() == ["['agentic_kernel_engine']", "[]"]
+
+
+@pytest.mark.torture
+def test_the_installed_wheel_passes_the_contract(parts: Path, tmp_path: Path) -> None:
+    tests = shutil.copytree(PARTS / "tests", tmp_path / "tests")
+    (tmp_path / "pytest.toml").write_text(
+        '[pytest]\nasyncio_default_fixture_loop_scope = "function"\n'
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider",
+         "--conformance-level=brief", str(tests)],
+        cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(parts)},
+        capture_output=True, text=True, timeout=500, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr
+    assert "Shell (SubstrateContract): passed 23 of 23" in done.stdout
 
 
 @pytest.mark.torture

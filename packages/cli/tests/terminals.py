@@ -31,7 +31,9 @@ PATIENCE = 120.0
 class Command:
     """One running command, its output read as it comes."""
 
-    def __init__(self, words: Sequence[str], env: Mapping[str, str], stdin: str) -> None:
+    def __init__(
+        self, words: Sequence[str], env: Mapping[str, str], stdin: str, cwd: Path | None = None
+    ) -> None:
         self._text = {"stdout": "", "stderr": ""}
         self._open = {"stdout": True, "stderr": True}
         self._news = threading.Condition()
@@ -42,6 +44,7 @@ class Command:
             stderr=subprocess.PIPE,
             encoding="utf-8",
             env=env,
+            cwd=cwd,
         )
         assert self.process.stdin is not None
         assert self.process.stdout is not None
@@ -119,21 +122,25 @@ class Terminals:
 
     Attributes:
         state: The folder, unless a URL is named.
+        cwd: The current folder of the commands.
+        chosen: False if the commands are not told where the Tasks are.
     """
 
     state: Path
     url: str = ""
     env: dict[str, str] = field(default_factory=lambda: dict(os.environ))
     started: list[Command] = field(default_factory=list)
+    cwd: Path | None = None
+    chosen: bool = True
 
     def start(self, *words: str, stdin: str = "") -> Command:
         """``agentic-kernel WORDS`` in a terminal of its own."""
-        command = ("-m", "agentic_kernel_cli", "--state", self.url or str(self.state), *words)
-        return self.program(*command, stdin=stdin)
+        where = ("--state", self.url or str(self.state)) if self.chosen else ()
+        return self.program("-m", "agentic_kernel_cli", *where, *words, stdin=stdin)
 
     def program(self, *words: str, stdin: str = "") -> Command:
         """``python WORDS`` in a terminal of its own."""
-        self.started.append(Command([sys.executable, *words], self.env, stdin))
+        self.started.append(Command([sys.executable, *words], self.env, stdin, self.cwd))
         return self.started[-1]
 
     def call(self, *words: str, code: int = 0) -> Command:

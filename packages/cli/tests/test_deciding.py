@@ -133,7 +133,10 @@ async def test_one_request_is_listed_approved_and_carried_out(elsewhere: Elsewhe
     assert f"go on with: agentic-kernel {place} approve it {digest}\n" in shown.out
     said_so = ("--by", "ada", "--why", "I read it")
     approved = await elsewhere.call("approve", "it", digest[:8], *said_so)
-    assert approved.out == "it: approved; it goes on in a Host that serves scripted\n"
+    assert (
+        approved.out
+        == "it: approved; it goes on in a Host that serves scripted; start one if none runs\n"
+    )
     assert approved.err.rstrip("\n") == said.removeprefix("waits for: approval of ")
     assert (await elsewhere.ended()).result == "done"
     assert elsewhere.written == [HOSTILE]

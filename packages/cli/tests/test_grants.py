@@ -186,7 +186,7 @@ async def test_a_task_of_a_kind_that_this_command_does_not_run_is_left_with_the_
     terminals: Terminals,
 ) -> None:
     await leave(terminals.state, a_task("triage", "it"), a_task("tri\x1b[2Jage", "odd"))
-    reason = "only a Host that serves 'triage' can run it; this command runs only 'local', "
+    reason = "only a Host that serves 'triage' can run it; start one, or name yours with --app; "
     for ids in ((), ("it",)):
         left = await call(terminals, "recover", *ids)
         assert left.err.startswith(f"left: task it: {reason}")
@@ -195,9 +195,8 @@ async def test_a_task_of_a_kind_that_this_command_does_not_run_is_left_with_the_
         "it", "odd",
     ]  # fmt: skip
     shown = await call(terminals, "show", "it", code=0)
-    assert "status: running (no process runs it; only a Host that serves 'triage' can run it)" in (
-        shown.out.splitlines()
-    )
+    told = "no process runs it; only a Host that serves 'triage' can run it; start one, or name "
+    assert f"status: running ({told}yours with --app)" in shown.out.splitlines()
     assert "go on with" not in shown.out
     odd = await call(terminals, "show", "odd", code=0)
     assert all(line.isprintable() for line in odd.out.splitlines())
@@ -205,11 +204,22 @@ async def test_a_task_of_a_kind_that_this_command_does_not_run_is_left_with_the_
     assert (told["status"], told["orphaned"]) == ("running", True)
 
 
-async def test_no_command_is_proposed_that_would_refuse_the_kind(terminals: Terminals) -> None:
+async def test_a_task_of_another_kind_is_resumed_for_the_host_that_serves_it(
+    terminals: Terminals,
+) -> None:
     await leave(terminals.state, a_task("triage", "it"), paused=True)
+    shown = await call(terminals, "show", "it", code=0)
+    assert f"--state {terminals.state} resume it\n" in shown.out
+    resumed = await call(terminals, "resume", "it", "--extra", "And hurry.", code=0)
+    assert resumed.out == (
+        "it: resumed; it goes on in a Host that serves triage; start one if none runs\n"
+    )
+    [task] = (await call(terminals, "--json", "show", "it", code=0)).lines
+    assert (task["status"], task["orphaned"]) == ("running", True)
+    assert task["supplements"] == ["And hurry."]
     assert "go on with" not in (await call(terminals, "show", "it", code=0)).out
-    refused = await call(terminals, "resume", "it", code=5)
-    assert "only a Host that serves 'triage' can run it" in refused.err
+    again = await call(terminals, "resume", "it", code=1)
+    assert "running" in again.err
 
 
 @pytest.mark.slow

@@ -7,11 +7,20 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from agentic_kernel import CannotStart, Task
-from agentic_kernel_engine import CompositeObserver, Event, Host, Job, Observer, Store
+from agentic_kernel_engine import (
+    CompositeObserver,
+    Event,
+    Host,
+    Job,
+    Limits,
+    Observer,
+    Store,
+)
+from agentic_kernel_engine.discovery import Unusable
 
 from . import telemetry
 from .grants import Grants, Options, Wish
-from .kinds import LOCAL, LOCAL_TOOLS
+from .kinds import LOCAL, LOCAL_TOOLS, entry_of
 from .local import LocalWork, find_model
 from .mcp_servers import with_servers
 from .observers import Named
@@ -77,7 +86,18 @@ class Work:
     def __init__(self, grants: Grants, middleware: Sequence[Any] = ()) -> None:
         self._grants = grants
         self._middleware = middleware
+        self._reads = _forms(grants)
         self._works: dict[tuple[str, str | None, Options], AnyWork | LocalWork] = {}
+
+    @property
+    def reads(self) -> Collection[str]:
+        """See `Reading`."""
+        return self._reads
+
+    @property
+    def limit_names(self) -> Collection[str]:
+        """See `Limiting`; `check_limits` refuses those that the Task's runtime does not keep."""
+        return Limits.__struct_fields__
 
     async def accept(self, task: Task) -> None:
         work, box = self._granted(task)
@@ -162,6 +182,17 @@ def _new(
     if runtime == LOCAL:
         return LocalWork(model, middleware)
     return work_of(runtime, model, options, middleware)
+
+
+def _forms(grants: Grants) -> Collection[str]:
+    """The forms of state that the granted runtimes read."""
+    found: set[str] = set()
+    for runtime in {grant.runtime for grant in grants.values()} - {LOCAL}:
+        try:
+            found.update(getattr(entry_of(runtime), "reads", ()))
+        except (CannotStart, Unusable):
+            continue  # Its Tasks are refused with the reason.
+    return frozenset(found)
 
 
 def _check_consent(job: Job, box: Toolbox | None) -> None:

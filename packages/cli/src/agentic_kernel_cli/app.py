@@ -28,6 +28,8 @@ from .stop import READER_GONE
 from .text import label, line
 
 INTERRUPTED = 130
+_VALUED = ("--state=", "--observer=", "--app=")
+"""The global options that have a value."""
 
 
 def main() -> None:
@@ -56,9 +58,9 @@ def parted(words: Iterable[str]) -> tuple[list[str], list[str]]:
     for word in ahead:
         if word == "--":
             rest += [word, *ahead]
-        elif word in ("--state", "--observer"):
+        elif f"{word}=" in _VALUED:
             options += [word, *islice(ahead, 1)]
-        elif word in ("--json", "--debug") or word.startswith(("--state=", "--observer=")):
+        elif word in ("--json", "--debug") or word.startswith(_VALUED):
             options.append(word)
         else:
             rest.append(word)

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import timedelta
+from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
@@ -21,11 +22,21 @@ from agentic_kernel_engine import Host, Record
 from agentic_kernel_engine import rerun as again
 
 from . import control, deciding, listing, rendering
+from .application import Application, AppPlace
 from .database import Database
-from .grants import API_KEY, LEFT, MODEL_KEY, OPTIONS_KEY, Grant, NotGranted, grant_of
+from .grants import (
+    API_KEY,
+    LEFT,
+    MODEL_KEY,
+    OPTIONS_KEY,
+    Grant,
+    NotGranted,
+    check_no_flags,
+    grant_of,
+)
 from .guard_proxy import commands as guard
 from .invocation import Invocation, place_of
-from .kinds import LOCAL, LOCAL_TOOLS, check_taken
+from .kinds import LOCAL, LOCAL_TOOLS, check_limits, check_taken, serves
 from .parameters import (
     LARGEST,
     AcceptTools,
@@ -40,6 +51,7 @@ from .parameters import (
     Tools,
     Workspace,
     Yes,
+    check_runtime,
     cursor,
     finite,
     invocation,
@@ -48,6 +60,7 @@ from .parameters import (
 from .place import STATE_VARIABLE, find_task, history, orphaned, text_of
 from .proposals import proposal
 from .serving import keys, runner, serve
+from .settings import Settings
 from .stop import READER_GONE, Stop
 from .text import label, line, seconds
 from .user import check_mine
@@ -69,7 +82,7 @@ class Commands(TyperGroup):
 app = typer.Typer(
     cls=Commands,
     help="Run Tasks on this machine; watch, pause, resume and kill them from any terminal.",
-    epilog="--state, --observer, --json and --debug may stand before or after the command.",
+    epilog="--state, --app, --observer, --json and --debug may stand before or after the command.",
     context_settings={"help_option_names": ["-h", "--help"]},
     invoke_without_command=True,
 )
@@ -90,6 +103,13 @@ def options(
             metavar="PLACE",
             envvar=STATE_VARIABLE,
             help="Where the Tasks are kept: a folder, or a URL, e.g. postgresql://…",
+        ),
+    ] = None,
+    app: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODULE:OBJECT",
+            help="Your own Host, or a function that makes it; it runs the Tasks of its kinds.",
         ),
     ] = None,
     observer: Annotated[
@@ -117,9 +137,18 @@ def options(
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
         raise typer.Exit(2)
+    settings = Settings.of(Path.cwd())
+    if app is None and settings.app is not None:
+        chosen: Application | None = Application(settings.app, named=False)
+    else:
+        chosen = Application(app) if app else None
     if observer and context.invoked_subcommand not in RUNNING:
         raise typer.BadParameter(f"--observer works only with {', '.join(RUNNING)}")
-    context.obj = Invocation(place_of(state), as_json, tuple(observer or ()))
+    given = state if state is not None else settings.state
+    place = place_of(given)
+    if chosen is not None and given is None:
+        place = AppPlace(chosen, place)
+    context.obj = Invocation(place, as_json, tuple(observer or ()), chosen, settings)
 
 
 @app.command()
@@ -136,7 +165,7 @@ def run(
         str | None, typer.Option(help="The system prompt: how the model must behave.")
     ] = None,
     summary: Annotated[str, typer.Option(help="A short title, shown in lists.")] = "",
-    runtime: Runtime = LOCAL,
+    runtime: Runtime = None,
     model: Model = None,
     option: Option = None,
     api: Annotated[
@@ -159,6 +188,26 @@ def run(
     ] = None,
 ) -> int:
     """Run a new Task and stream its answer. Ctrl-C pauses it."""
+    called = invocation(context)
+    told = sys.stdin.read() if text == "-" else text
+    app_kind = _app_kind(called, runtime)
+    if app_kind is not None:
+        check_no_flags(
+            grant_of(None, model, tools, workspace, yes, mcp, accept_tools, option),
+            str(called.app),
+        )
+        if api is not None or system is not None or max_tokens is not None:
+            raise typer.BadParameter("--api, --system and --max-tokens do not work with an app")
+        own = Task.new(
+            summary=summary, instructions=told, runtime_kind=app_kind, id=task_id,
+            metadata=_before(called, session),
+        )  # fmt: skip
+        return called.run_app(lambda here: here.launch(own, called.settings.limits))
+    settings = called.settings
+    if runtime is None:
+        model = settings.model if model is None else model
+        runtime = settings.runtime or LOCAL
+    check_runtime(runtime)
     if runtime == LOCAL and api is not None:
         raise typer.BadParameter("--api works only with --runtime openai; remove it")
     grant = grant_of(runtime, model, tools, workspace, yes, mcp, accept_tools, option)
@@ -175,25 +224,20 @@ def run(
         raise typer.BadParameter(
             "--session works with the local runtime only with --tools or --mcp"
         )
-    before = {}
-    if session is not None:
-        from agentic_kernel_engine.loop import lineage
-
-        earlier = invocation(context).controlled(lambda host: find_task(host, session))
-        before = lineage(earlier.task)
+    check_limits(runtime, settings.limits, tools=box is not None, file=settings.file)
     task = Task.new(
         summary=summary,
-        instructions=sys.stdin.read() if text == "-" else text,
+        instructions=told,
         runtime_kind=LOCAL_TOOLS if runtime == LOCAL and box is not None else runtime,
         metadata={
             **_options(runtime, max_tokens, system, model, api),
             **({OPTIONS_KEY: dict(grant.options)} if grant.options else {}),
             **({} if box is None else box.metadata()),
-            **before,
+            **_before(called, session),
         },
         id=task_id,
     )
-    return invocation(context).run({task.id: grant}, lambda here: here.launch(task))
+    return called.run({task.id: grant}, lambda here: here.launch(task, settings.limits))
 
 
 app.command("list")(listing.list_tasks)
@@ -229,7 +273,7 @@ def show(
                 said=said,
                 orphaned=gone,
                 decisions=list(rendering.decision_lines(happened)),
-                way_on=proposal(called.place, task)
+                way_on=proposal(called.ways, task)
                 if gone or task.status is TaskStatus.PAUSED
                 else None,
             )
@@ -296,7 +340,10 @@ def resume(
     mcp: Mcp = None,
     accept_tools: AcceptTools = False,
 ) -> int:
-    """Resume a paused Task here, in the foreground, with what these flags grant."""
+    """Resume a paused Task here, in the foreground, with what these flags grant.
+
+    A Task of a kind that neither this command nor the app runs goes on in a Host that serves it.
+    """
     called, grant = (
         invocation(context),
         grant_of(runtime, model, tools, workspace, yes, mcp, accept_tools, option),
@@ -304,6 +351,14 @@ def resume(
     record = called.controlled(lambda host: find_task(host, wanted(given, last)))
     if record.task.status is not TaskStatus.PAUSED:
         raise IllegalTransition(record.task.id, record.task.status, "resume")
+    kind = record.task.runtime_kind
+    if called.app is not None and called.app_serves(kind):
+        check_no_flags(grant, str(called.app))
+        return called.run_app(lambda here: here.resume(record, extra))
+    if not serves(kind):
+        check_no_flags(grant, f"a Host that serves {label(kind)}")
+        called.report(*called.controlled(lambda host: control.resume(host, record, extra)))
+        return 0
     grants = called.granted(record.task, grant)
     return called.run(grants, lambda here: here.resume(record, extra))
 
@@ -367,16 +422,28 @@ def recover(
         _note(f"nothing to recover{late}")
         return 0
     grants: dict[str, Grant] = {}
+    own: list[Task] = []
     for record in found:
+        if called.app is not None and called.app_serves(record.task.runtime_kind):
+            own.append(record.task)
+            continue
         try:
             check_mine(record)
             grants |= called.granted(record.task, grant, named=bool(given))
         except CannotStart as left:
             _leave(called, left)
-    if not grants:
-        return LEFT
-    taken = [record.task for record in found if record.task.id in grants]
-    return called.run(grants, lambda here: here.take_up(taken))
+    codes = []
+    if own:
+        if called.app is not None and not grants:
+            check_no_flags(grant, str(called.app))
+        refused: list[CannotStart] = []
+        codes.append(called.run_app(lambda here: here.take_up(own, refused)))
+        for each in refused:
+            _leave(called, each)
+    if grants:
+        taken = [record.task for record in found if record.task.id in grants]
+        codes.append(called.run(grants, lambda here: here.take_up(taken)))
+    return next((code for code in codes if code), 0) if codes else LEFT
 
 
 @app.command()
@@ -400,6 +467,9 @@ def rerun(
     )
     record = called.controlled(lambda host: find_task(host, wanted(given, last)))
     task = again(record.task, "cli")
+    if called.app is not None and called.app_serves(task.runtime_kind):
+        check_no_flags(grant, str(called.app))
+        return called.run_app(lambda here: here.launch(task))
     return called.run(called.granted(task, grant), lambda here: here.launch(task))
 
 
@@ -454,20 +524,51 @@ def migrate(context: typer.Context) -> int:
 @app.command("doctor")
 def examine(
     context: typer.Context,
-    runtime: Runtime = LOCAL,
+    runtime: Runtime = None,
     model: Model = None,
 ) -> int:
     """Check that this machine can run Tasks, and say how to repair what fails."""
     from . import doctor
 
     called = invocation(context)
-    found = asyncio.run(doctor.findings(called.place, runtime, model))
+    if runtime is None:
+        model = called.settings.model if model is None else model
+        runtime = called.settings.runtime or ("" if called.app else LOCAL)
+    found = asyncio.run(doctor.findings(called.place, runtime, model, called.app))
     for finding in found:
         if called.as_json:
             rendering.json_line("finding", asdict(finding))
         else:
             rendering.finding_line(rendering.Paper(highlight=False), **asdict(finding))
     return 0 if all(finding.ok for finding in found if finding.needed) else 1
+
+
+def _app_kind(called: Invocation, runtime: str | None) -> str | None:
+    """The kind of a new Task that the app runs; None if the app does not run it.
+
+    Raises:
+        BadParameter: The app serves several kinds, and none is named.
+    """
+    app = called.app
+    if app is None:
+        return None
+    if runtime is not None:
+        return runtime if called.app_serves(runtime) else None
+    called.app_serves("")
+    if app.kinds is not None and len(app.kinds) == 1:
+        return next(iter(app.kinds))
+    have = "every kind" if app.kinds is None else ", ".join(map(label, sorted(app.kinds)))
+    raise typer.BadParameter(f"the app {label(app.name)} serves {have}; name one with --runtime")
+
+
+def _before(called: Invocation, session: str | None) -> Mapping[str, Any]:
+    """The metadata of a Task that continues the conversation of an earlier one."""
+    if session is None:
+        return {}
+    from agentic_kernel_engine.loop import lineage
+
+    earlier = called.controlled(lambda host: find_task(host, session))
+    return lineage(earlier.task)
 
 
 def _options(

@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 
-from agentic_kernel import CannotStart, Task, TaskStatus
+from agentic_kernel import CannotStart, IllegalTransition, Task, TaskStatus
 from agentic_kernel_engine import Event, EventId, Host, Record, Unreadable
 from agentic_kernel_engine.events import TASK_PAUSED
 
-from .kinds import taker
+from .kinds import elsewhere, taker
 from .place import find_task, orphaned
 from .running import CODES
 from .stop import Stop
@@ -37,6 +37,19 @@ async def pause(host: Host, task_id: str, patience: float) -> tuple[Task, str]:
     if task.status is TaskStatus.PAUSED:
         return task, "paused"
     return task, f"it ended first: {task.status.value}"
+
+
+async def resume(host: Host, record: Record, extra: str | None) -> tuple[Task, str]:
+    """Let a paused Task go on elsewhere; return the Task and the outcome.
+
+    Raises:
+        IllegalTransition: Another caller resumed it first.
+    """
+    task = record.task
+    receipt = await host.resume(task.id, extra, at_version=record.version)
+    if not receipt.changed:
+        raise IllegalTransition(task.id, receipt.snapshot.status, "resume")
+    return receipt.snapshot, f"resumed; {elsewhere(task.runtime_kind)}"
 
 
 async def kill(host: Host, given: str, *, force: bool) -> tuple[Task, str]:

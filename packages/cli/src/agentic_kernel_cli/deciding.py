@@ -14,9 +14,9 @@ from agentic_kernel_engine import Host, Limits, Record
 from agentic_kernel_engine.plans import vocabulary
 
 from . import rendering, waiting
-from .grants import Grant, grant_of
+from .grants import Grant, check_no_flags, grant_of
 from .invocation import Invocation
-from .kinds import LOCAL, serves
+from .kinds import LOCAL, elsewhere, serves
 from .parameters import (
     LARGEST,
     AcceptTools,
@@ -218,7 +218,7 @@ def _seen(
     if digests:
         return record, wanted
     if not sys.stdin.isatty():
-        words = called.place.command(verb, record.task.id, *(each.digest for each in wanted))
+        words = called.ways.command(verb, record.task.id, *(each.digest for each in wanted))
         raise typer.BadParameter(
             f"there is no terminal to ask on; read the request and name its digest: {words}"
         )
@@ -242,15 +242,20 @@ def _decide(
 ) -> int:
     """Record the decisions and let the Task go on: here, or on a Host that serves its runtime."""
     task = record.task
+    if called.app is not None and called.app_serves(task.runtime_kind):
+        check_no_flags(grant, str(called.app))
+        return called.run_app(lambda here: here.decide(record, decisions))
     if serves(task.runtime_kind):
         grants = called.granted(task, grant)
         return called.run(grants, lambda here: here.decide(record, decisions))
+
+    check_no_flags(grant, f"a Host that serves {label(task.runtime_kind)}")
 
     async def deciding(host: Host) -> Task:
         return await settle(host, record, decisions)
 
     after = called.controlled(deciding)
-    called.report(after, f"{outcome}; it goes on in a Host that serves {label(task.runtime_kind)}")
+    called.report(after, f"{outcome}; {elsewhere(task.runtime_kind)}")
     return 0
 
 

@@ -7,7 +7,7 @@ import platform
 import shutil
 import sys
 from collections.abc import Sequence
-from dataclasses import astuple, replace
+from dataclasses import replace
 from pathlib import Path
 
 from agentic_kernel import KernelError
@@ -15,6 +15,7 @@ from agentic_kernel_engine.discovery import OBSERVERS, STORES, Found, Unusable, 
 from agentic_kernel_engine.discovery import found as found_in
 from agentic_kernel_engine.faults import said
 
+from .application import Application
 from .database import Database
 from .finding import Finding, package
 from .kinds import EXTRAS, LOCAL, install, offered
@@ -31,18 +32,23 @@ _ROOM = 200 * 1024 * 1024
 """Bytes of disk that must be free, so that answers can be kept."""
 
 
-async def findings(place: Place, runtime: str, model: str | None) -> list[Finding]:
+async def findings(
+    place: Place, runtime: str, model: str | None, app: Application | None = None
+) -> list[Finding]:
     """Check everything and return the findings, the most basic first.
 
     Args:
         place: The state.
         runtime: The runtime that must work; the findings about the others are only information.
         model: The file of the local model; None for the default one.
+        app: The app of the command, which must work, too.
     """
     found = [
         _python(),
         *(package(f"agentic-kernel-{name}") for name in _PACKAGES),
     ]
+    if app is not None:
+        found.append(await _app(app, place))
     if isinstance(place, Database):
         found += await examined(place)
     else:
@@ -65,6 +71,22 @@ async def findings(place: Place, runtime: str, model: str | None) -> list[Findin
     return list({(each.name, each.detail): each for each in found}.values())
 
 
+async def _app(app: Application, place: Place) -> Finding:
+    """Open the app as a run would, and let it run nothing."""
+    try:
+        if app.takes_store:
+            async with place.opened() as store, app.opened(store, last=False):
+                pass
+        else:
+            async with app.opened(None, last=False):
+                pass
+    except Exception as error:
+        why = f"{type(error).__name__}: {said(error)[:_REASON]}"
+        return Finding("app", False, app.name, f"{why}; correct --app, or the module")
+    kinds = "every kind" if app.kinds is None else ", ".join(sorted(app.kinds))
+    return Finding("app", True, f"{app.name} serves {kinds}")
+
+
 def _of(group: str) -> Sequence[Found]:
     return list(found_in(group).values())
 
@@ -83,11 +105,14 @@ async def _entry(word: str, there: Found) -> list[Finding]:
         return told
     try:
         async with asyncio.timeout(_PATIENCE):
-            return [*told, *(Finding(*astuple(each)) for each in await entry.checks())]
-    except Exception as error:
+            checks = await entry.checks()
+        for each in checks:
+            told.append(Finding(str(each.name), bool(each.ok), str(each.detail), str(each.advice)))
+    except (Exception, SystemExit) as error:
         why = f"{type(error).__name__}: {said(error)[:_REASON]}"
-        advice = f"repair or uninstall {head}: its checks must return and not raise"
-        return [*told, Finding(target, False, f"its checks failed: {why}", advice)]
+        advice = f"repair or uninstall {head}: its checks must return a list of Check"
+        told.append(Finding(target, False, f"its checks failed: {why}", advice))
+    return told
 
 
 def _python() -> Finding:

@@ -210,6 +210,23 @@ Grants = Mapping[str, Grant]
 """The grant of each Task, by its id. A Task without an entry is not run."""
 
 
+def check_no_flags(grant: Grant, runner: str) -> None:
+    """Refuse the flags of the command's own runtimes for a Task that it does not run itself.
+
+    Args:
+        runner: The words for the Host that runs it.
+
+    Raises:
+        InvalidValue: There is such a flag.
+    """
+    if grant != Grant():
+        raise InvalidValue(
+            "the flags",
+            f"{runner} runs this Task, and it has its own model, tools and consent; leave "
+            "--runtime, --model, --option, --tools, --workspace, --mcp and --yes out",
+        )
+
+
 def grant_of(
     runtime: str | None = None,
     model: str | None = None,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,14 +15,16 @@ import platformdirs
 import typer
 
 from agentic_kernel import InvalidValue, Task
-from agentic_kernel_engine import Host
+from agentic_kernel_engine import Host, Observer
 
 from . import rendering
+from .application import Application, AppPlace, Ways
 from .database import Database, is_address, is_postgres
 from .grants import Grant, Grants, NotGranted, Wish
 from .mcp_servers import NotAccepted
-from .place import Folder, Place
+from .place import STATE_VARIABLE, Folder, Place
 from .running import Foreground, check_served
+from .settings import Settings
 from .stop import READER_GONE, Stop
 from .streaming import JsonScreen, Screen, TextScreen
 from .text import label
@@ -61,11 +64,65 @@ class Invocation:
     as_json: bool
     observers: tuple[str, ...] = ()
     """The observers that ``--observer`` names."""
+    app: Application | None = None
+    """The Host of the person's own code, by ``--app`` or by the settings."""
+    settings: Settings = field(default_factory=Settings)
+
+    @property
+    def ways(self) -> Place | Ways:
+        """Proposes commands for the place and the app."""
+        return self.place if self.app is None else Ways(self.place, self.app)
+
+    def app_serves(self, kind: str) -> bool:
+        """True if there is an app that serves Tasks of this kind; the app is opened once for this.
+
+        Raises:
+            InvalidValue: The app cannot be used, or has a store of its own beside ``--state``.
+            CannotStart: The app cannot be made.
+        """
+        app = self.app
+        if app is None:
+            return False
+        if not app.known:
+
+            async def looking() -> None:
+                async with self._opened(app, last=False):
+                    pass
+
+            asyncio.run(looking())
+        return app.serves(kind)
+
+    def run_app(self, work: Callable[[Foreground], Coroutine[Any, Any, int]]) -> int:
+        """Run Tasks in this process on the app."""
+        app = self.app
+        assert app is not None
+
+        def opened(observer: Observer, kinds: Collection[str]) -> AbstractAsyncContextManager[Host]:
+            return self._opened(app, last=True)
+
+        here = Foreground(self.screen, opened, app=app.name, observers=self.observers)
+        return asyncio.run(work(here))
+
+    @asynccontextmanager
+    async def _opened(self, app: Application, *, last: bool) -> AsyncIterator[Host]:
+        if not app.takes_store:
+            if not isinstance(self.place, AppPlace):
+                raise InvalidValue(
+                    "--app",
+                    f"{label(app.name, 80)} has a store of its own, so it cannot use "
+                    f"{label(str(self.place))}; leave --state out (and {STATE_VARIABLE}, and state "
+                    "in the settings), or let the function take the parameter store",
+                )
+            async with app.opened(None, last=last) as host:
+                yield host
+            return
+        async with self.place.opened() as store, app.opened(store, last=last) as host:
+            yield host
 
     def screen(self, stop: Stop) -> Screen:
         """Return the screen that shows Tasks; it requests a stop if the output is closed."""
         closed = partial(stop.wish, READER_GONE)
-        return JsonScreen(closed) if self.as_json else TextScreen(self.place, closed)
+        return JsonScreen(closed) if self.as_json else TextScreen(self.ways, closed)
 
     def foreground(self, grants: Grants) -> Foreground:
         """Return the object that runs Tasks in this process, each with its grant."""

@@ -6,11 +6,13 @@ They are the runtimes and providers that the installed packages offer; see
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from agentic_kernel import CannotStart, InvalidValue
+
+from .text import label
 
 if TYPE_CHECKING:
     from agentic_kernel_engine.discovery import Found, ProviderEntry, RuntimeEntry
@@ -44,7 +46,14 @@ def runtime_of(kind: str) -> str:
 
 def taker(kind: str) -> str:
     """The remedy for a Task of this runtime kind that no process runs now."""
-    return "recover it" if serves(kind) else f"only a Host that serves {kind!r} can run it"
+    if serves(kind):
+        return "recover it"
+    return f"only a Host that serves {kind!r} can run it; start one, or name yours with --app"
+
+
+def elsewhere(kind: str) -> str:
+    """The sentence that says which Host lets a Task of this kind go on."""
+    return f"it goes on in a Host that serves {label(kind)}; start one if none runs"
 
 
 def serves(kind: str) -> bool:
@@ -88,6 +97,29 @@ def check_taken(runtime: str, **given: bool) -> None:
         if name not in takes:
             raise InvalidValue(
                 f"--{name.replace('_', '-')}", f"does not work with --runtime {runtime}; remove it"
+            )
+
+
+def check_limits(runtime: str, limits: Mapping[str, object], *, tools: bool, file: str) -> None:
+    """Refuse limits of the settings that this runtime does not keep.
+
+    Raises:
+        InvalidValue: There is one.
+        As `entry_of`.
+    """
+    if not limits or (runtime in EXTRAS and runtime not in offered()):
+        return
+    if runtime == LOCAL:
+        kept: Collection[str] = limits if tools else ()
+    else:
+        kept = getattr(entry_of(runtime), "limits", limits)  # A provider's Loop keeps all.
+    for name in limits:
+        if name not in kept:
+            raise InvalidValue(
+                file,
+                f"limits.{name} is not kept by the runtime {runtime}"
+                + (" without --tools" if runtime == LOCAL else "")
+                + f"; it keeps {', '.join(kept) or 'none'}",
             )
 
 

@@ -48,7 +48,19 @@ def wanted(given: str | None, last: bool) -> str:
     return LAST if given is None else given
 
 
-def _served(given: str) -> str:
+def _served(context: typer.Context, given: str) -> str:
+    called = context.find_root().obj
+    if isinstance(called, Invocation) and called.app is not None:
+        return given  # The app may serve it; `check_runtime` comes later if it does not.
+    return check_runtime(given)
+
+
+def check_runtime(given: str) -> str:
+    """Return the name of a runtime of this command.
+
+    Raises:
+        BadParameter: No installed package offers it.
+    """
     there = offered().get(given)
     if there is None and given not in EXTRAS:
         raise typer.BadParameter(
@@ -66,12 +78,17 @@ def finite(given: float | None) -> float | None:
     return given
 
 
+def _served_or_none(context: typer.Context, given: str | None) -> str | None:
+    return None if given is None else _served(context, given)
+
+
 Runtime = Annotated[
-    str,
+    str | None,
     typer.Option(
         metavar="NAME",
-        help="The runtime: local, openai, …; `doctor` lists those that are installed.",
-        callback=_served,
+        help="The runtime: local, openai, …; `doctor` lists those that are installed. Or a "
+        "kind of the app.",
+        callback=_served_or_none,
         autocompletion=names,
     ),
 ]

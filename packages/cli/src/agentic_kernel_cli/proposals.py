@@ -5,16 +5,16 @@ from __future__ import annotations
 from agentic_kernel import CannotStart, Task, TaskStatus
 
 from . import waiting
+from .application import Ways
 from .grants import Wish
 from .kinds import serves
 from .place import Place
 
 
-def proposal(place: Place, task: Task) -> str | None:
+def proposal(place: Place | Ways, task: Task) -> str | None:
     """The command that lets this Task go on, ready to paste.
 
-    None if the Task is neither running nor paused, or if only a Host that serves its kind can let
-    it go on.
+    None if the Task is neither running nor paused, or if it waits for a Host that serves its kind.
 
     The command names each request by its digest, so that it decides about the request that was
     shown and never about a later one. It has the flags that grant what the Task asks for, except
@@ -31,9 +31,14 @@ def proposal(place: Place, task: Task) -> str | None:
         verb, then = "answer", ["TEXT", *(["--digest", asked] if asked else [])]
     else:
         verb, then = "resume", []
-    if verb in ("recover", "resume") and not serves(task.runtime_kind):
+    app = place.app if isinstance(place, Ways) else None
+    # An app that was not opened yet may serve any kind that this command does not run.
+    own = app is not None and (
+        app.serves(task.runtime_kind) if app.known else not serves(task.runtime_kind)
+    )
+    if verb == "recover" and not own and not serves(task.runtime_kind):
         return None
-    flags = _flags(task)
+    flags = [] if own else _flags(task)
     if task.id.startswith("-"):
         flags = [*then[1:], *flags] if verb == "answer" else flags
         return place.command(verb, *flags, "--", task.id, *(then[:1] if verb == "answer" else then))

@@ -16,6 +16,7 @@ from agentic_kernel_engine import events as vocabulary
 from agentic_kernel_engine.plans import vocabulary as loop
 
 from . import waiting
+from .application import Ways
 from .place import Place, Spoken, text_of
 from .proposals import proposal
 from .rendering import Paper, event_line, failure_text, plain, state_text, task_line, told
@@ -110,7 +111,7 @@ class TextScreen:
         on_closed: Called when stdout cannot be written any more.
     """
 
-    def __init__(self, place: Place, on_closed: Callable[[], None]) -> None:
+    def __init__(self, place: Place | Ways, on_closed: Callable[[], None]) -> None:
         self._place = place
         self._on_closed = on_closed
         self._out = sys.stdout

@@ -139,10 +139,11 @@ class ProviderWork:
             )
         except Exception as error:
             raise _refused(self._name, task, error) from error
-        if planner.impl != self._name:
+        impl = getattr(planner, "impl", None)
+        if impl != self._name:
             raise CannotStart(
-                f"the provider {self._name} makes a planner whose impl is {planner.impl!r}; the "
-                "package must give both the same name",
+                f"the provider {self._name} makes a planner whose impl is {impl!r}; the package "
+                "must give both the same name",
                 task.id,
             )
         return planner
@@ -225,6 +226,12 @@ class RuntimeWork:
                 found = self._entry.make(allowed, options)
             except Exception as error:
                 raise _refused(self._name, task, error) from error
+            if not callable(getattr(found, "execute", None)):
+                raise CannotStart(
+                    f"the runtime {self._name} makes an object of the type {type(found).__name__}, "
+                    "which has no execute; its package must make a Substrate",
+                    task.id,
+                )
             self._substrates[system, box] = found
         return found
 

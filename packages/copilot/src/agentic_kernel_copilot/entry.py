@@ -13,6 +13,12 @@ from agentic_kernel_engine.discovery import Allowed, NoOptions, RuntimeEntry
 
 from .program import find_cli
 
+LIMITS: Final = (
+    "max_iterations", "max_tool_calls", "max_failures", "max_seconds", "max_input_tokens",
+    "max_output_tokens", "max_total_tokens", "max_cost",
+)  # fmt: skip
+"""The limits that `CopilotSubstrate` keeps, named here because its module imports the SDK."""
+
 
 def _substrate(allowed: Allowed, _: NoOptions) -> Substrate:
     from .substrate import CopilotSubstrate  # Imports the SDK, which takes two seconds.
@@ -38,6 +44,7 @@ RUNTIME: Final = RuntimeEntry(
     make=_substrate,
     options=NoOptions,
     takes=frozenset({"model", "system", "tools"}),
+    limits=LIMITS,
     checks=_checks,
     summary="sessions of the GitHub Copilot CLI",
 )

@@ -110,6 +110,8 @@ class RuntimeEntry(Generic[OptionsT]):
     """A dataclass; see `read_options`. `NoOptions` for none."""
     takes: Collection[Takes] = frozenset()
     """The things that it takes; the others are refused before a Task is stored."""
+    limits: Collection[str] = ()
+    """The names of the fields of `Limits` that its substrate keeps; see `Limiting`."""
     reads: Collection[str] = ()
     """The forms of states that its substrate reads; see `Reading`."""
     checks: Checks | None = None

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
 from typing import Final
 
 from agentic_kernel_engine import Observer
+from agentic_kernel_engine.checks import Check
 from agentic_kernel_engine.discovery import ObserverEntry
 
 
@@ -23,9 +26,18 @@ def _observer(options: EntryOptions) -> Observer:
     return OTelObserver(capture_content=options.capture_content)
 
 
+async def _checks() -> Sequence[Check]:
+    try:
+        return [Check("otel SDK", True, version("opentelemetry-sdk"))]
+    except PackageNotFoundError:
+        advice = "pip install opentelemetry-sdk; without it nothing is exported"
+        return [Check("otel SDK", False, "not installed", advice)]
+
+
 OBSERVER: Final = ObserverEntry(
     make=_observer,
     options=EntryOptions,
+    checks=_checks,
     summary="OpenTelemetry, by the providers that the program has set up",
 )
 """The observer ``otel``."""

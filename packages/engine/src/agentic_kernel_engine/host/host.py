@@ -179,6 +179,17 @@ class Host(Decisions, Queries):
         """The store that this Host works on."""
         return self._parts.store
 
+    @property
+    def runtime_kinds(self) -> frozenset[str] | None:
+        """The kinds that this Host dispatches and claims; None for every kind."""
+        kinds = self._live.kinds
+        return None if kinds is None else frozenset(kinds)
+
+    @property
+    def runs_tasks(self) -> bool:
+        """True if this Host has a substrate; False for a control plane."""
+        return self._live.can_run
+
     async def __aenter__(self) -> Self:
         await self._join()
         return self

@@ -1,0 +1,441 @@
+"""The person's own Host behind the same commands: ``--app``, and the settings of a project."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from agentic_kernel import InvalidValue
+from agentic_kernel_cli.app import _run, parted
+from agentic_kernel_cli.settings import Settings
+from integration.peers.aimock import Aimock
+
+from .terminals import Terminals
+
+EXAMPLE = Path(__file__).parents[3] / "docs" / "examples" / "app" / "my_agents.py"
+
+CREW = """
+import asyncio
+from contextlib import asynccontextmanager
+from pathlib import Path
+from agentic_kernel_engine import *
+from agentic_kernel_engine.loop import ALLOW, AskUser, FinalAnswer, ToolCall, require_approval
+from agentic_kernel_engine.seams import ScriptedPlanner
+
+HERE = Path(__file__).parent
+
+class AskFirst:
+    async def authorize(self, action, context):
+        return require_approval("it writes") if isinstance(action, ToolCall) else ALLOW
+
+@tool(inline=True)
+def note(text: str) -> str:
+    with (HERE / "notes").open("a") as file:
+        file.write(text + "\\n")
+    return "noted"
+
+def crew(store):
+    script = ToolCall("note", {"text": "hello"}), AskUser("Which one?"), FinalAnswer("all done")
+    return Host(Loop(ScriptedPlanner(*script), [note], AskFirst()), store, runtime_kinds=["crew"],
+                claims=False)
+
+class Steps:
+    "Counts; beyond 2 only once the file `open` is there."
+    async def execute(self, job):
+        count = job.state or 0
+        while count < 4:
+            while count >= 2 and not (HERE / "open").exists() and not job.stopping:
+                await asyncio.sleep(0.01)
+            job.emit(Event("run.delta", {"text": f"{count} "}))
+            count += 1
+            await job.checkpoint(count)
+        return {"text": f"{count} steps, {list(job.task.supplements)}"}
+
+async def steps(store):
+    return Host(Steps(), store, runtime_kinds=["steps", "leaps"], claims=False)
+
+@asynccontextmanager
+async def entered(store):
+    async with Host(Steps(), store, runtime_kinds=["steps"], claims=False) as host:
+        (HERE / "entered").touch()
+        yield host
+    (HERE / "left").touch()
+
+memory = Host(Steps(), runtime_kinds=["steps"])
+plane = Host()
+number = 7
+
+def needy(store, model):
+    return None
+
+def failing():
+    raise RuntimeError("no database \x1b[2J here")
+
+def wrong():
+    return 7
+
+def routed(store):
+    return Router({"steps": Host(Steps(), store, runtime_kinds=["steps"], claims=False)})
+
+router = routed(MemoryStore())
+
+class Guarded:
+    async def execute(self, job):
+        return job.principal.name
+
+def guarded(store):
+    return Host(Guarded(), store, runtime_kinds=["steps"], claims=False,
+                acts_for=lambda name, tenant: None)
+"""
+
+
+@pytest.fixture
+def crew(terminals: Terminals, tmp_path: Path) -> Terminals:
+    """Terminals in a folder with the module ``crew``."""
+    terminals.cwd = tmp_path / "project"
+    terminals.cwd.mkdir()
+    (terminals.cwd / "crew.py").write_text(CREW.replace("\\\\n", "\\n"))
+    return terminals
+
+
+def folder(terminals: Terminals) -> Path:
+    assert terminals.cwd is not None
+    return terminals.cwd
+
+
+def proposed(err: str) -> list[str]:
+    """The words of the proposed command, without its program and place."""
+    return shlex.split(err.splitlines()[-1].partition("go on with: ")[2])[3:]
+
+
+def test_an_own_agent_runs_is_approved_and_answered_by_the_same_commands(
+    crew: Terminals,
+) -> None:
+    asked = crew.call("--app", "crew:crew", "run", "--id", "it", "Write it.", code=3)
+    assert "waits for approval of " in asked.err
+    words = proposed(asked.err)
+    assert words[:4] == ["--app", "crew:crew", "approve", "it"]
+    question = crew.call(*words, code=3)
+    assert (folder(crew) / "notes").read_text() == "hello\n"
+    answer = proposed(question.err)
+    assert answer[:4] == ["--app", "crew:crew", "answer", "it"]
+    done = crew.call(*[word.replace("TEXT", "The second.") for word in answer])
+    assert done.out == "all done\n"
+    [task] = crew.call("--json", "show", "it").lines
+    assert (task["status"], task["runtime_kind"]) == ("success", "crew")
+    assert (folder(crew) / "notes").read_text() == "hello\n"
+
+
+def test_its_text_streams_and_a_pause_a_resume_and_a_rerun_work(crew: Terminals) -> None:
+    app = ("--app", "crew:steps")
+    running = crew.start(*app, "run", "--runtime", "leaps", "--id", "it", "Go.")
+    running.until(out=4)
+    assert running.out == "0 1 "
+    crew.call("pause", "it")
+    running.ended(3)
+    assert proposed(running.err) == [*app, "resume", "it"]
+    (folder(crew) / "open").touch()
+    resumed = crew.call(*app, "resume", "it", "--extra", "And back.")
+    assert resumed.out.split() == ["0", "1", "2", "3"]
+    [task] = crew.call("--json", "show", "it").lines
+    assert task["result"] == {"text": "4 steps, ['And back.']"}
+    again = crew.call(*app, "--json", "rerun", "it").lines[-1]
+    assert (again["status"], again["runtime_kind"]) == ("success", "leaps")
+
+
+@pytest.mark.torture
+def test_ctrl_c_pauses_it(crew: Terminals) -> None:
+    running = crew.start("--app", "crew:steps", "run", "--runtime", "steps", "--id", "it", "Go.")
+    running.until(out=4)
+    running.process.send_signal(signal.SIGINT)
+    running.ended(130)
+    assert crew.call("--json", "show", "it").lines[0]["status"] == "paused"
+
+
+def test_what_a_killed_process_left_is_shown_and_recovered_by_the_app(crew: Terminals) -> None:
+    running = crew.start("--app", "crew:steps", "run", "--runtime", "steps", "--id", "it", "Go.")
+    running.until(out=4)
+    running.process.kill()
+    running.end()
+    listed = crew.call("list").out
+    assert "no process runs it; only a Host that serves 'steps' can run it" in listed
+    left = crew.call("recover", code=5).err
+    assert "left: task it: only a Host that serves 'steps' can run it; start one, or name" in left
+    assert "recover it" in crew.call("--app", "crew:steps", "show", "it").out
+    (folder(crew) / "open").touch()
+    crew.call("--app", "crew:steps", "recover")
+    assert crew.call("--json", "show", "it").lines[0]["status"] == "success"
+
+
+def test_without_the_app_a_task_is_handed_over_and_the_command_says_to_whom(
+    crew: Terminals,
+) -> None:
+    asked = crew.call("--app", "crew:crew", "run", "--id", "it", "Write it.", code=3)
+    approve = proposed(asked.err)[2:]
+    refused = crew.call(*approve, "--tools", "calculator", code=2)
+    assert "a Host that serves crew runs this Task" in refused.err
+    told = crew.call(*approve).out
+    assert told == "it: approved; it goes on in a Host that serves crew; start one if none runs\n"
+    assert not (folder(crew) / "notes").exists()
+    refused = crew.call("--app", "crew:crew", "recover", "it", "--tools", "calculator", code=2)
+    assert "it has its own model, tools and consent" in refused.err
+    crew.call("--app", "crew:crew", "recover", "it", code=3)
+    assert (folder(crew) / "notes").read_text() == "hello\n"
+
+
+Refuse = Callable[..., None]
+
+
+@pytest.fixture
+def refuse(
+    crew: Terminals, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> Refuse:
+    """Runs a command in this process, which must end with this code and one line on stderr."""
+
+    def refusing(words: Sequence[str], code: int, told: str) -> None:
+        monkeypatch.chdir(folder(crew))
+        monkeypatch.setenv("XDG_DATA_HOME", str(crew.state))
+        monkeypatch.delitem(sys.modules, "crew", raising=False)
+        monkeypatch.setattr(sys, "path", [*sys.path])
+        assert _run(*parted(words)) == code
+        out, err = capfd.readouterr()
+        assert out == ""
+        assert told in err
+        assert err.count("\n") == 1
+        assert err.rstrip("\n").isprintable()
+
+    return refusing
+
+
+@pytest.mark.parametrize(
+    ("app", "words", "told"),
+    [
+        ("crew:crew", ["--tools", "calculator"], "it has its own model, tools and consent"),
+        ("crew:crew", ["--model", "m"], "it has its own model, tools and consent"),
+        ("crew:crew", ["--system", "s"], "do not work with an app"),
+        ("crew:steps", [], "serves leaps, steps; name one with --runtime"),
+        ("crew:steps", ["--runtime", "abacus"], "'abacus' is not a runtime"),
+    ],
+)
+def test_the_flags_of_the_commands_own_runtimes_do_not_work_with_an_app(
+    refuse: Refuse, app: str, words: list[str], told: str
+) -> None:
+    refuse(["--state", "tasks", "--app", app, "run", *words, "x"], 2, told)
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "told"),
+    [
+        ("crew", 2, "use MODULE:OBJECT"),
+        ("crew:", 2, "use MODULE:OBJECT"),
+        ("nowhere:make", 2, "cannot be imported: ModuleNotFoundError"),
+        ("crew:nothing", 2, "has no attribute 'nothing'"),
+        ("crew:number", 2, "of the type int; it must be a Host"),
+        ("crew:wrong", 2, "of the type int; it must be a Host"),
+        ("crew:plane", 2, "is a Host without a substrate"),
+        ("crew:needy", 2, "needs the arguments model"),
+        ("crew:failing", 1, "cannot be made: RuntimeError: no database"),
+        ("crew:memory", 2, "has a store of its own"),
+        ("crew:router", 2, "is a Runtime, whose store the command cannot see"),
+    ],
+)
+def test_what_is_no_app_is_one_line_that_says_why(
+    refuse: Refuse, name: str, code: int, told: str
+) -> None:
+    place = [] if name in ("crew:wrong", "crew:plane", "crew:failing") else ["--state", "tasks"]
+    refuse([*place, "--app", name, "run", "x"], code, told)
+
+
+@pytest.mark.torture
+def test_a_runtime_that_is_no_host_runs_pauses_and_resumes(crew: Terminals) -> None:
+    app = ("--app", "crew:routed")
+    running = crew.start(*app, "run", "--runtime", "steps", "--id", "it", "Go.")
+    running.until(out=4)
+    running.process.send_signal(signal.SIGINT)
+    running.ended(130)
+    (folder(crew) / "open").touch()
+    resumed = crew.call(*app, "resume", "it")
+    assert resumed.out.split() == ["0", "1", "2", "3"]
+    assert crew.call("--json", "show", "it").lines[0]["status"] == "success"
+
+
+@pytest.mark.torture
+def test_a_context_manager_is_entered_and_left(crew: Terminals) -> None:
+    (folder(crew) / "open").touch()
+    done = crew.call("--app", "crew:entered", "run", "Go.")
+    assert done.out.split() == ["0", "1", "2", "3"]
+    assert (folder(crew) / "entered").exists()
+    assert (folder(crew) / "left").exists()
+
+
+@pytest.mark.torture
+def test_a_host_with_a_store_of_its_own_needs_no_state(crew: Terminals) -> None:
+    crew.chosen = False
+    crew.env["XDG_DATA_HOME"] = str(crew.state)
+    (folder(crew) / "open").touch()
+    done = crew.call("--app", "crew:memory", "--json", "run", "Go.").lines[-1]
+    assert done["status"] == "success"
+    assert not crew.state.exists()
+
+
+@pytest.mark.torture
+def test_an_app_decides_itself_for_whom_it_acts(crew: Terminals) -> None:
+    refused = crew.call("--app", "crew:guarded", "run", "Go.", code=1)
+    assert "names no principal" in refused.err
+    crew.start("--app", "crew:steps", "run", "--runtime", "steps", "--id", "it", "x").until(out=4)
+    crew.call("pause", "it")
+    for command in crew.started:
+        command.end()
+    told = crew.call("--app", "crew:guarded", "resume", "it")
+    assert "the app did not take it" in told.err
+    assert crew.call("--json", "show", "it").lines[0]["orphaned"]
+    refused = crew.call("--app", "crew:guarded", "recover", code=1)
+    assert "it" in refused.err
+    assert crew.call("--json", "show", "it").lines[0]["orphaned"]
+
+
+@pytest.mark.torture
+def test_the_doctor_examines_the_app(crew: Terminals) -> None:
+    looked = crew.call("--app", "crew:steps", "--json", "doctor").lines
+    assert {line["name"]: line["detail"] for line in looked}[
+        "app"
+    ] == "crew:steps serves leaps, steps"
+    crew.chosen = False
+    crew.env["XDG_DATA_HOME"] = str(crew.state)
+    looked = crew.call("--app", "crew:failing", "--json", "doctor", code=1).lines
+    assert "RuntimeError" in {line["name"]: line["advice"] for line in looked}["app"]
+
+
+def test_the_app_of_the_page_runs_as_the_page_says(crew: Terminals, aimock: Aimock) -> None:
+    shutil.copy(EXAMPLE, folder(crew))
+    crew.env |= {"OPENAI_API_KEY": "none", "OPENAI_BASE_URL": f"{aimock.url}/v1"}
+    call = {"name": "umbrellas", "arguments": '{"city": "Bonn"}'}
+    aimock.script({"toolCalls": [call]}, {"content": "Yes, twelve."})
+    app = ("--app", "my_agents:shop")
+    assert crew.call(*app, "run", "Do we have umbrellas in Bonn?").out == "Yes, twelve.\n"
+    assert "nothing to recover" in crew.call(*app, "recover").err
+
+
+# Settings
+
+
+@pytest.mark.torture
+def test_the_settings_name_the_app_and_the_state(crew: Terminals) -> None:
+    crew.chosen = False
+    (folder(crew) / "pyproject.toml").write_text(
+        '[tool.agentic-kernel]\napp = "crew:crew"\nstate = "tasks"\n'
+    )
+    asked = crew.call("run", "--id", "it", "Write it.", code=3)
+    assert (folder(crew) / "tasks").is_dir()
+    words = shlex.split(asked.err.splitlines()[-1].partition("go on with: ")[2])
+    assert words[:5] == ["agentic-kernel", "--state", "tasks", "approve", "it"]
+    assert crew.call(*words[1:], code=3).err.count("Which one?") >= 1
+    assert [task["id"] for task in crew.call("--json", "list").lines] == ["it"]
+
+
+def test_verbs_that_run_nothing_do_not_load_an_app_of_the_settings(crew: Terminals) -> None:
+    crew.chosen = False
+    (folder(crew) / "agentic-kernel.toml").write_text('app = "trap:make"\nstate = "tasks"\n')
+    (folder(crew) / "trap.py").write_text("open('sprung', 'w')\nmake = None\n")
+    crew.call("list")
+    crew.call("show", "nobody1", code=1)
+    crew.call("kill", "nobody1", code=1)
+    assert not (folder(crew) / "sprung").exists()
+    crew.call("run", "x", code=2)
+    assert (folder(crew) / "sprung").exists()
+
+
+@pytest.mark.torture
+def test_limits_of_the_settings_bind_new_tasks_and_are_never_ignored(crew: Terminals) -> None:
+    crew.chosen = False
+    settings = folder(crew) / "agentic-kernel.toml"
+    settings.write_text('app = "crew:crew"\nstate = "tasks"\n[limits]\nmax_tool_calls = 0\n')
+    events = crew.call("--json", "run", "Write it.", code=3).lines
+    (begun,) = [line["data"] for line in events if line.get("type") == "run.started"]
+    assert begun["limits"] == {"max_tool_calls": 0}
+    settings.write_text('app = "crew:steps"\nstate = "tasks"\n[limits]\nmax_tool_calls = 0\n')
+    assert "limit" in crew.call("run", "--runtime", "steps", "x", code=1).err
+    settings.write_text('state = "tasks"\n[limits]\nmax_cost = 1\n')
+    refused = crew.call("run", "x", code=2)
+    assert "limits.max_cost is not kept by the runtime local without --tools" in refused.err
+
+
+@pytest.mark.torture
+def test_a_runtime_and_a_model_of_the_settings_are_for_new_tasks_and_grant_nothing(
+    crew: Terminals,
+) -> None:
+    crew.chosen = False
+    crew.env |= {"OPENAI_API_KEY": "none", "OPENAI_BASE_URL": "http://127.0.0.1:1/v1"}
+    settings = folder(crew) / "agentic-kernel.toml"
+    settings.write_text('runtime = "openai"\nmodel = "m"\nstate = "tasks"\n')
+    crew.call("run", "--id", "it", "x", code=1)
+    [task] = crew.call("--json", "show", "it").lines
+    assert (task["runtime_kind"], task["metadata"]["cli/model"]) == ("openai", "m")
+    refused = crew.call("rerun", "it", code=5)
+    assert "add: --runtime openai --model m" in refused.err
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("app = 7", "app must be a text"),
+        ("app = ''", "app must be a text"),
+        ("tools = 'write'", "'tools' is no setting; use app, runtime, model, state, limits"),
+        ("yes = true", "'yes' is no setting"),
+        ("limits = 3", "limits must be a table"),
+        ("[limits]\nmax_fun = 3", "'max_fun' is no limit; use max_iterations"),
+        ("[limits]\nmax_cost = -1", "limits.max_cost must be a number"),
+        ("[limits]\nmax_cost = nan", "limits.max_cost must be a number"),
+        ("[limits]\nmax_cost = true", "limits.max_cost must be a number"),
+        ("app = ", "is no TOML"),
+        ("\udcff", "is no TOML"),
+        ("x = " + "[" * 100_000, "is no TOML"),
+        ("#" * (1 << 20), "has more than 1,048,576 bytes"),
+    ],
+)
+def test_settings_that_are_not_understood_are_refused(tmp_path: Path, text: str, told: str) -> None:
+    (tmp_path / "agentic-kernel.toml").write_bytes(text.encode(errors="surrogateescape") + b"\n")
+    with pytest.raises(InvalidValue) as refused:
+        Settings.of(tmp_path)
+    assert refused.value.path == "agentic-kernel.toml"
+    assert told in refused.value.reason
+
+
+def test_one_file_has_the_settings(tmp_path: Path) -> None:
+    assert Settings.of(tmp_path) == Settings()
+    shared = tmp_path / "pyproject.toml"
+    shared.write_text("[tool.other]\nx = 1\n")
+    assert Settings.of(tmp_path) == Settings()
+    shared.write_text("tool = 'agentic-kernel'\n")
+    assert Settings.of(tmp_path) == Settings()
+    shared.write_text("[tool]\nagentic-kernel = 3\n")
+    with pytest.raises(InvalidValue, match="make it a table"):
+        Settings.of(tmp_path)
+    shared.write_text("[tool.agentic-kernel]\nmodel = 'shared'\n")
+    assert Settings.of(tmp_path).model == "shared"
+    (tmp_path / "agentic-kernel.toml").write_text("runtime = 'openai'\n")
+    assert Settings.of(tmp_path) == Settings("agentic-kernel.toml", runtime="openai")
+
+
+def test_a_file_that_every_user_may_write_is_refused(tmp_path: Path) -> None:
+    own = tmp_path / "agentic-kernel.toml"
+    own.write_text("app = 'crew:make'\n")
+    own.chmod(0o666)
+    with pytest.raises(InvalidValue, match="every user may write it"):
+        Settings.of(tmp_path)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a file away")
+def test_a_file_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = tmp_path / "agentic-kernel.toml"
+    own.write_text("app = 'crew:make'\n")
+    os.chown(own, 12345, -1)
+    with pytest.raises(InvalidValue, match="belongs to another user"):
+        Settings.of(tmp_path)
