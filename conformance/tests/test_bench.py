@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -22,7 +23,8 @@ from agentic_kernel_engine import Host, MemoryStore, Record, Store
 from .dict_runtime import DictRuntime
 from .dict_work import DictWork
 
-ACME = Path(__file__).parents[2] / "docs" / "examples" / "acme" / "src"
+DOCS = Path(__file__).parents[2] / "docs"
+ACME = DOCS / "examples" / "acme" / "src"
 HERE = __name__
 
 
@@ -141,6 +143,19 @@ def test_the_command_measures_the_store_of_the_example(tmp_path: Path) -> None:
         "ours on acme_store:AcmeStore",
     ]
     assert {"python", "machine", "load"} <= set(recorded)
+
+
+def test_the_factory_on_the_page_is_measured(tmp_path: Path) -> None:
+    page = (DOCS / "benchmarks.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    (tmp_path / "acme_bench.py").write_text(code)
+    command = [sys.executable, "-m", "agentic_kernel_conformance", "bench", "--rounds", "1"]
+    done = subprocess.run(
+        [*command, "--runtime", "acme_bench:make"],
+        cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "| acme_bench:make | memory | 5 of 5 |" in done.stdout
 
 
 def test_the_exit_status_says_if_a_trace_differs(capsys: pytest.CaptureFixture[str]) -> None:
