@@ -206,8 +206,18 @@ def _figures(
         yield Compared(benchmark, name, sides[0].get(name), sides[1].get(name))
 
 
-def table(found: Sequence[Compared]) -> str:
-    """What moved, as Markdown for a comment; what stayed the same is below, folded."""
+def left_out(place: Path) -> int:
+    """How many findings have neither a limit, nor a peer, nor counts, such as lines to be drawn."""
+    records = (each for found in results(place).values() for each in found["figures"])
+    return sum(not any(readings(each)) for each in records)
+
+
+def table(found: Sequence[Compared], left: int = 0) -> str:
+    """What moved, as Markdown for a comment; what stayed the same is below, folded.
+
+    Args:
+        left: The number of findings that are not compared.
+    """
     moved = [each for each in found if each.verdict != "same"]
     same = [each for each in found if each.verdict == "same"]
     failing = [each for each in found if each.fails]
@@ -226,7 +236,8 @@ def table(found: Sequence[Compared]) -> str:
         parts += [folded, _rows(same), "</details>"]
     parts.append(
         f"A time is worse if its ratio to its limit grew by more than {MARGIN - 1:.0%} and by more "
-        f"than the noise: the spread of its readings, or {NOISE:.0%} if there is one reading only."
+        f"than the noise: the spread of its readings, or {NOISE:.0%} if there is one reading only. "
+        f"{left} findings without a limit are not compared."
     )
     return "\n\n".join(parts) + "\n"
 
@@ -262,8 +273,9 @@ def compare(arguments: Sequence[str]) -> int:
     given = parser.parse_args(arguments)
     try:
         found = compared(given.before, given.after)
+        left = left_out(given.after)
     except (NoResults, OSError) as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return 2
-    print(table(found))
+    print(table(found, left))
     return 1 if any(each.fails for each in found) else 0

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from agentic_kernel_conformance.bench_row import Row
-from benchmarks.compare import Compared, NoResults, compared, table
+from benchmarks.compare import Compared, NoResults, compared, left_out, table
 from benchmarks.repeated import repeated
 
 ROOT = Path(__file__).parents[1]
@@ -113,6 +113,10 @@ def test_what_is_recorded_today_can_be_compared_and_is_the_same_as_itself() -> N
     assert {each.verdict for each in found} == {"same"}
     assert {"kernel", "loop", "openai_runtime"} <= {each.benchmark for each in found}
     assert "No count got worse." in table(found)
+    drawn = sum(
+        "series" in each for each in json.loads((RESULTS / "postgres.json").read_text())["figures"]
+    )
+    assert left_out(RESULTS / "postgres.json") >= drawn > 0
 
 
 def test_several_runs_keep_every_reading_and_show_the_median() -> None:
