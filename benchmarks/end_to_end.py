@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -58,11 +58,14 @@ QUICK: Final = ("answer", "one tool", "approval", "pause and resume", "kill")
 """The scenarios that the quick mode compares."""
 
 
+LAST: Final = "local"
+"""The real model: it takes as long as all the others together."""
+
+
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """How much is measured."""
+    """How much of a runtime is measured."""
 
-    runtimes: Sequence[str]
     scenarios: Sequence[Scenario]
     rounds: int
     """Timed Tasks of each cell."""
@@ -86,14 +89,23 @@ class Panels:
 
 
 def measure() -> list[Row | Panels]:
-    """Every runtime on every store, every scenario."""
-    return _measured(Extent(("reference", *NAMES), SCENARIOS, rounds=5, stops=10))
+    """Every runtime on every store, every scenario; of the real model as much as in the quick mode.
+
+    `integration/equivalence` compares all of its scenarios.
+    """
+    whole = Extent(SCENARIOS, rounds=5, stops=10)
+    extents = {name: whole for name in ("reference", *NAMES) if name != LAST}
+    return _measured({**extents, LAST: _quickly()})
 
 
 def quick() -> list[Row | Panels]:
     """The runtimes that start at once, and the scenarios that differ most."""
+    return _measured(dict.fromkeys(("reference", *HTTP), _quickly()))
+
+
+def _quickly() -> Extent:
     chosen = [scenario for scenario in SCENARIOS if scenario.name in QUICK]
-    return _measured(Extent(("reference", *HTTP), chosen, rounds=3, stops=3))
+    return Extent(chosen, rounds=3, stops=3)
 
 
 def table(findings: Sequence[dict[str, Any]]) -> str:
@@ -101,7 +113,7 @@ def table(findings: Sequence[dict[str, Any]]) -> str:
     return table_of_rows([each for each in findings if "row" in each])
 
 
-def _measured(extent: Extent) -> list[Row | Panels]:
+def _measured(extents: Mapping[str, Extent]) -> list[Row | Panels]:
     rows: list[Row] = []
     with (
         warnings.catch_warnings(),
@@ -112,13 +124,16 @@ def _measured(extent: Extent) -> list[Row | Panels]:
     ):
         # A word of aimock's for the end of an answer with calls, which Google's SDK does not know.
         warnings.filterwarnings("ignore", "FUNCTION_CALL is not a valid FinishReason")
-        wanted = {each.name: asyncio.run(reference(each)) for each in extent.scenarios}
-        for name in extent.runtimes:
+        wanted: dict[str, Played] = {}
+        for name, extent in extents.items():
+            for each in extent.scenarios:
+                if each.name not in wanted:
+                    wanted[each.name] = asyncio.run(reference(each))
             on = Reference() if name == "reference" else keep.enter_context(subject(name))
             cell = Cell(name, on, extent, wanted)
             for store, opening in openings.items():
                 rows.append(asyncio.run(_row(cell, store, opening)))
-                print(rows[-1].record()["row"], file=sys.stderr)
+                print(json.dumps(rows[-1].record()), file=sys.stderr, flush=True)
     return [*rows, drawn(rows)]
 
 
@@ -192,7 +207,7 @@ class Cell:
         """The cell on one store."""
         differs = [each async for each in self._differing(kept)]
         played = sum(each.name not in self._on.closed for each in self._extent.scenarios)
-        counted = await counts(self._on, kept.store)
+        counted = await counts(self._on, kept.store, PATIENCE)
         before = kept.size() if kept.size else 0
         paces, turns = [pace()], []
         for _ in range(self._extent.rounds):
@@ -216,7 +231,7 @@ class Cell:
         for scenario in self._extent.scenarios:
             if scenario.name in self._on.closed:
                 continue
-            found = await played(scenario, self._on, kept.store)
+            found = await played(scenario, self._on, kept.store, PATIENCE)
             wanted = self._wanted[scenario.name]
             if comparable(found, scenario, self._on) != comparable(wanted, scenario, self._on):
                 yield scenario.name

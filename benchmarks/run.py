@@ -1,7 +1,7 @@
 """Runs the benchmarks, writes what they found, and compares what two runs found.
 
     python benchmarks/run.py                    the quick ones, into benchmarks/quick/
-    python benchmarks/run.py --full             all of ours, into benchmarks/results/
+    python benchmarks/run.py --full             all, into benchmarks/results/
     python benchmarks/run.py NAME...            these, into benchmarks/results/
     python benchmarks/run.py compare A B        two folders or files of results, by name
 
@@ -12,9 +12,8 @@ Every other module of this folder is a benchmark if it has a function
 which measures ours and the limit in turns within one run (`figure.interleaved`, or likewise) and
 returns a `Figure` for each thing measured. Its first docstring line is the heading of its table.
 `QUICK` names those that the quick mode runs; a module with a function `quick` measures less there.
-`peers` and `injection` are as well, with tables of their own; they need a package index and run
-when they are named. `guard` and `postgres` ask for one too, and say in their tables whom they could
-not install.
+`peers` and `injection` are as well, with tables of their own; they need a package index. `guard`
+and `postgres` ask for one too, and say in their tables whom they could not install.
 Nothing here is a test and nothing fails because it was slow; the table says which bars held.
 """
 
@@ -42,7 +41,8 @@ from integration.guard import guard
 FOLDER = Path(__file__).parent
 RESULTS = FOLDER / "results"
 QUICKLY = FOLDER / "quick"
-ON_REQUEST = ("injection", "peers")
+ELSEWHERE = ("injection", "peers")
+"""Those whose contestants are in environments of their own; importing them needs more than ours."""
 QUICK = ("kernel", "host", "end_to_end")
 """The benchmarks of the quick mode: all of it takes at most three minutes."""
 TIMES = 3
@@ -68,13 +68,13 @@ def main(arguments: list[str]) -> int:
     modules = [path.stem for path in sorted(FOLDER.glob("*.py")) if path.stem != "run"]
     own = [
         name for name in modules
-        if name not in ON_REQUEST and hasattr(importlib.import_module(name), "measure")
+        if name not in ELSEWHERE and hasattr(importlib.import_module(name), "measure")
     ]  # fmt: skip
-    known = (*own, *ON_REQUEST)
+    known = (*own, *ELSEWHERE)
     unknown = set(given.names) - set(known)
     if unknown:
         sys.exit(f"no benchmark is called {', '.join(sorted(unknown))}; there are {_list(known)}")
-    for name in given.names or (QUICK if quick else own):
+    for name in given.names or (QUICK if quick else known):
         load, began = os.getloadavg()[0], time.perf_counter()
         figures = _measure(name, quick=quick, times=given.times)
         result: dict[str, Any] = {
@@ -100,7 +100,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="benchmarks/run.py", description="Measure; or `compare A B` two folders of results."
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help="the benchmarks to run")
-    parser.add_argument("--full", action="store_true", help="run all of ours, as long as they take")
+    parser.add_argument("--full", action="store_true", help="run all, as long as they take")
     parser.add_argument("--into", metavar="DIR", help="write the results there")
     parser.add_argument(
         "--times", type=int, choices=range(1, 10), metavar="N",

@@ -64,8 +64,11 @@ def settled(scenario: Scenario, store: Store) -> Setting:
     return replace(scenario.setting(), store=store, interval=NEVER)
 
 
-async def counts(on: Subject, store: Store) -> dict[str, int]:
+async def counts(on: Subject, store: Store, seconds: float = SECONDS) -> dict[str, int]:
     """Count one Task of `TURNS` turns.
+
+    Args:
+        seconds: How long it may take.
 
     Raises:
         TimeoutError: It took too long.
@@ -73,7 +76,7 @@ async def counts(on: Subject, store: Store) -> dict[str, int]:
     """
     scenario, seen = turning(TURNS, on=on), CountedStore(store)
     setting = settled(scenario, seen)
-    async with asyncio.timeout(SECONDS), on.runtime(setting) as host:
+    async with asyncio.timeout(seconds), on.runtime(setting) as host:
         (task,) = await scenario.play(Stage(host, on.kind, Reference("elsewhere"), setting))
         assert task.status is TaskStatus.SUCCESS, task
         found = cost(seen)
