@@ -133,7 +133,7 @@ def _measured(extents: Mapping[str, Extent]) -> list[Row | Panels]:
             cell = Cell(name, on, extent, wanted)
             for store, opening in openings.items():
                 rows.append(asyncio.run(_row(cell, store, opening)))
-                print(json.dumps(rows[-1].record()), file=sys.stderr, flush=True)
+                print(rows[-1].record()["row"], file=sys.stderr, flush=True)
     return [*rows, drawn(rows)]
 
 

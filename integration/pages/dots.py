@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from .plots import COLOURS, GREY, text
 
-_NAMES, _PANEL, _GAP = 130, 240, 24
+_NAMES, _PANEL, _GAP = 130, 230, 46
 _ROW, _TOP, _BOTTOM = 26, 78, 34
 _RADIUS: Final = 4.5
 _APART: Final = 2.4
