@@ -252,6 +252,7 @@ class Cell:
             assert isinstance(times, Times)
             took = times.turns[between] - times.turns[0]
             model = sum(setting.spent[1 : self._length])
+            assert model or self._name != LAST, "the local model told nothing of its time"
             if isinstance(self._on, Vendor):
                 model = await asyncio.to_thread(_alone, self._on, scenario, self._length)
         above = took - model
