@@ -332,7 +332,7 @@ def schemathesis(session: nox.Session) -> None:
 
 @nox.session
 def benchmarks(session: nox.Session) -> None:
-    """Measure, each figure beside its limit; `-- peers` measures other libraries beside ours."""
+    """Measure quickly; `-- --full`, `-- NAME` and `-- compare A B` as benchmarks/run.py says."""
     workspace(session, *group("test"), model=True)
     session.run("python", "benchmarks/run.py", *session.posargs)
 

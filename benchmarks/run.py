@@ -1,4 +1,9 @@
-"""Runs the benchmarks and writes what they found: `python benchmarks/run.py [NAME...]`.
+"""Runs the benchmarks, writes what they found, and compares what two runs found.
+
+    python benchmarks/run.py                    the quick ones, into benchmarks/quick/
+    python benchmarks/run.py --full             all, into benchmarks/results/
+    python benchmarks/run.py NAME...            these, into benchmarks/results/
+    python benchmarks/run.py compare A B        two folders or files of results, by name
 
 Every other module of this folder is a benchmark if it has a function
 
@@ -6,24 +11,28 @@ Every other module of this folder is a benchmark if it has a function
 
 which measures ours and the limit in turns within one run (`figure.interleaved`, or likewise) and
 returns a `Figure` for each thing measured. Its first docstring line is the heading of its table.
-`peers` and `injection` are as well, with tables of their own; they need a package index and run
-when they are named. `guard` and `postgres` ask for one too, and say in their tables whom they could
-not install.
+`QUICK` names those that the quick mode runs; a module with a function `quick` measures less there.
+`peers` and `injection` are as well, with tables of their own; they need a package index. `guard`
+and `postgres` ask for one too, and say in their tables whom they could not install.
 Nothing here is a test and nothing fails because it was slow; the table says which bars held.
 """
 
 from __future__ import annotations
 
+import argparse
 import importlib
 import json
 import os
 import platform
 import sys
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 from beside import table as table_of_figures
+from compare import compare
+from repeated import repeated
 
 sys.path.append(str(Path(__file__).parents[1]))
 
@@ -31,7 +40,13 @@ from integration.guard import guard
 
 FOLDER = Path(__file__).parent
 RESULTS = FOLDER / "results"
-ON_REQUEST = ("injection", "peers")
+QUICKLY = FOLDER / "quick"
+ELSEWHERE = ("injection", "peers")
+"""Those whose contestants are in environments of their own; importing them needs more than ours."""
+QUICK = ("kernel", "host", "end_to_end")
+"""The benchmarks of the quick mode: all of it takes at most three minutes."""
+TIMES = 3
+"""How often the quick mode measures a benchmark that has no `quick` of its own."""
 
 
 class Finding(Protocol):
@@ -41,43 +56,72 @@ class Finding(Protocol):
         """All of it as JSON."""
 
 
-def main(names: list[str]) -> None:
-    """Measure the named benchmarks, or our own, and write one JSON file each and a table of all."""
+def main(arguments: list[str]) -> int:
+    """Run the command; return its exit status."""
+    if arguments[:1] == ["compare"]:
+        return compare(arguments[1:])
+    given = _parser().parse_args(arguments)
+    quick = not (given.names or given.full)
+    into = Path(given.into) if given.into else QUICKLY if quick else RESULTS
     guard()
-    RESULTS.mkdir(exist_ok=True)
+    into.mkdir(exist_ok=True, parents=True)
     modules = [path.stem for path in sorted(FOLDER.glob("*.py")) if path.stem != "run"]
     own = [
         name for name in modules
-        if name not in ON_REQUEST and hasattr(importlib.import_module(name), "measure")
+        if name not in ELSEWHERE and hasattr(importlib.import_module(name), "measure")
     ]  # fmt: skip
-    found = {name: _measure(name) for name in (*own, *ON_REQUEST)}
-    unknown = set(names) - set(found)
+    known = (*own, *ELSEWHERE)
+    unknown = set(given.names) - set(known)
     if unknown:
-        sys.exit(
-            f"no benchmark is called {', '.join(sorted(unknown))}; there are {', '.join(found)}"
-        )
-    for name in names or own:
-        load = os.getloadavg()[0]
-        figures = found[name]()
+        sys.exit(f"no benchmark is called {', '.join(sorted(unknown))}; there are {_list(known)}")
+    for name in given.names or (QUICK if quick else known):
+        load, began = os.getloadavg()[0], time.perf_counter()
+        figures = _measure(name, quick=quick, times=given.times)
         result: dict[str, Any] = {
             "python": platform.python_version(),
             "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
             "load": [round(load, 2), round(os.getloadavg()[0], 2)],
-            "figures": [each.record() for each in figures],
+            "figures": figures,
         }
-        (RESULTS / f"{name}.json").write_text(
-            json.dumps(result, indent=2, ensure_ascii=False) + "\n"
-        )
+        text = json.dumps(result, indent=2, ensure_ascii=False)
+        (into / f"{name}.json").write_text(f"{text}\n", encoding="utf-8")
         print(table(name, result))
+        print(f"{name}: {time.perf_counter() - began:.0f} s\n", file=sys.stderr)
     sections = (
-        table(path.stem, json.loads(path.read_text())) for path in sorted(RESULTS.glob("*.json"))
+        table(path.stem, json.loads(path.read_text(encoding="utf-8")))
+        for path in sorted(into.glob("*.json"))
     )
-    (RESULTS / "README.md").write_text("# Figures\n\n" + "\n".join(sections))
+    (into / "README.md").write_text("# Figures\n\n" + "\n".join(sections), encoding="utf-8")
+    return 0
 
 
-def _measure(name: str) -> Callable[[], Sequence[Finding]]:
-    measure: Callable[[], Sequence[Finding]] = importlib.import_module(name).measure
-    return measure
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="benchmarks/run.py", description="Measure; or `compare A B` two folders of results."
+    )
+    parser.add_argument("names", nargs="*", metavar="NAME", help="the benchmarks to run")
+    parser.add_argument("--full", action="store_true", help="run all, as long as they take")
+    parser.add_argument("--into", metavar="DIR", help="write the results there")
+    parser.add_argument(
+        "--times", type=int, choices=range(1, 10), metavar="N",
+        help="measure each benchmark so often, and keep the readings (1 to 9)",
+    )  # fmt: skip
+    return parser
+
+
+def _measure(name: str, *, quick: bool, times: int | None) -> list[dict[str, Any]]:
+    """The records of one benchmark."""
+    module = importlib.import_module(name)
+    measure: Callable[[], Sequence[Finding]] = module.measure
+    if quick and hasattr(module, "quick"):
+        measure, usual = module.quick, 1  # It repeats within.
+    else:
+        usual = TIMES if quick else 1
+    return repeated([[each.record() for each in measure()] for _ in range(times or usual)])
+
+
+def _list(names: Sequence[str]) -> str:
+    return ", ".join(names)
 
 
 def table(name: str, result: dict[str, Any]) -> str:
@@ -93,4 +137,4 @@ def table(name: str, result: dict[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    sys.exit(main(sys.argv[1:]))

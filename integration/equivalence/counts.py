@@ -10,13 +10,13 @@ import asyncio
 import gc
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from agentic_kernel import TaskStatus
+from agentic_kernel import Task, TaskStatus
 from agentic_kernel_conformance.counted_store import CountedStore
 from agentic_kernel_engine import Limits, MemoryStore, Store
 
@@ -38,21 +38,24 @@ OURS: Final = "agentic_kernel"
 """How the names of our modules begin."""
 
 
-def turning(turns: int) -> Scenario:
-    """A scenario of so many turns with a call each, and an answer."""
+def turning(turns: int, *, on: Subject | None = None) -> Scenario:
+    """A scenario of so many turns with a call each, and an answer.
+
+    Args:
+        on: The runtime; a session of the Copilot CLI keeps no limit but that of its turns.
+    """
     calls = [Calls([Call("add", {"a": turn % 10, "b": 1})]) for turn in range(turns)]
     backstop = turns + 1
+    limits = Limits(max_iterations=backstop, max_repeats=backstop, max_non_progress=backstop)
+    if on is not None and on.kind == "copilot":
+        limits = Limits(max_iterations=backstop)
 
-    async def play(stage: Stage) -> Any:
+    async def play(stage: Stage) -> Sequence[Task]:
         return [await stage.host.run(stage.task("Add one, again and again."))]
 
     return Scenario(
         "turns", "a Task of many turns", [*calls, Says("Done.")], play, [add],
-        options=lambda: {
-            "limits": Limits(
-                max_iterations=backstop, max_repeats=backstop, max_non_progress=backstop
-            )
-        },
+        options=lambda: {"limits": limits},
     )  # fmt: skip
 
 
@@ -61,16 +64,19 @@ def settled(scenario: Scenario, store: Store) -> Setting:
     return replace(scenario.setting(), store=store, interval=NEVER)
 
 
-async def counts(on: Subject, store: Store) -> dict[str, int]:
+async def counts(on: Subject, store: Store, seconds: float = SECONDS) -> dict[str, int]:
     """Count one Task of `TURNS` turns.
+
+    Args:
+        seconds: How long it may take.
 
     Raises:
         TimeoutError: It took too long.
         AssertionError: It did not end well.
     """
-    scenario, seen = turning(TURNS), CountedStore(store)
+    scenario, seen = turning(TURNS, on=on), CountedStore(store)
     setting = settled(scenario, seen)
-    async with asyncio.timeout(SECONDS), on.runtime(setting) as host:
+    async with asyncio.timeout(seconds), on.runtime(setting) as host:
         (task,) = await scenario.play(Stage(host, on.kind, Reference("elsewhere"), setting))
         assert task.status is TaskStatus.SUCCESS, task
         found = cost(seen)

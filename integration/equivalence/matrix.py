@@ -173,18 +173,21 @@ class Played:
     """What the model was shown, request by request."""
 
 
-async def played(scenario: Scenario, on: Subject, store: Store | None = None) -> Played:
+async def played(
+    scenario: Scenario, on: Subject, store: Store | None = None, seconds: float = SECONDS
+) -> Played:
     """Play a scenario.
 
     Args:
         store: Keeps the Tasks; None for memory.
+        seconds: How long it may take.
 
     Raises:
         TimeoutError: It took too long.
     """
     setting = replace(scenario.setting(), store=store)
     traces = []
-    async with asyncio.timeout(SECONDS), on.runtime(setting) as host:
+    async with asyncio.timeout(seconds), on.runtime(setting) as host:
         stage = Stage(host, on.kind, Reference("elsewhere"), setting)
         for task in await scenario.play(stage):
             outcome = await host.outcome(task.id)

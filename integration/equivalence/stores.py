@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, closing, contextmanager
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ import psycopg
 
 from agentic_kernel_engine import MemoryStore, Store
 from agentic_kernel_file import FileStore
+from agentic_kernel_file.files import Files
 from agentic_kernel_postgres import PostgresStore
 
 from ..postgres_server import Server, named_schema
@@ -27,7 +29,7 @@ class Kept:
 
     store: Store
     size: Callable[[], int] | None
-    """Bytes on the medium now; None if there is none."""
+    """Bytes that are kept on the medium now; None if there is no medium."""
 
 
 Opening = Callable[[], AbstractAsyncContextManager[Kept]]
@@ -63,8 +65,9 @@ async def _memory() -> AsyncIterator[Kept]:
 @asynccontextmanager
 async def _file(folder: Path, name: str) -> AsyncIterator[Kept]:
     place = _new(folder, name)
-    with closing(FileStore(place)) as store:
-        yield Kept(store, partial(_bytes, place))
+    files = WeighedFiles()
+    with closing(FileStore(place, files=files)) as store:
+        yield Kept(store, lambda: files.bytes)
 
 
 @asynccontextmanager
@@ -72,7 +75,7 @@ async def _sqlite(folder: Path, name: str) -> AsyncIterator[Kept]:
     place = _new(folder, name)
     place.mkdir()
     with closing(SQLiteStore(place / "state.db", lease=30.0)) as store:
-        yield Kept(store, partial(_bytes, place))
+        yield Kept(store, partial(_database, place / "state.db"))
 
 
 @asynccontextmanager
@@ -88,8 +91,24 @@ def _new(folder: Path, name: str) -> Path:
     return folder / f"{name}-{number}"
 
 
-def _bytes(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+class WeighedFiles(Files):
+    """Files that know how many bytes were written; a log's own size says nothing of its content,
+    because it is made in advance."""
+
+    def __init__(self) -> None:
+        self.bytes = 0
+
+    def write(self, fd: int, data: bytes | memoryview, offset: int) -> int:
+        written = super().write(fd, data, offset)
+        self.bytes += written
+        return written
+
+
+def _database(path: Path) -> int:
+    """Bytes of an SQLite file, after its write-ahead log was brought into it."""
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    return path.stat().st_size
 
 
 def _relations(place: str, schema: str) -> int:

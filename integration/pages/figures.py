@@ -10,6 +10,7 @@ import json
 import sys
 from pathlib import Path
 
+from .dots import dots
 from .plots import plot
 from .sections import DOCS, renewed, settle
 
@@ -17,6 +18,7 @@ SCRIPT = "figures.py"
 RESULTS = DOCS.parent / "benchmarks" / "results"
 PLOTS = DOCS / "plots"
 PAGES = {
+    "benchmarks.md": "End to end",
     "claude.md": "ClaudeRuntime",
     "copilot.md": "CopilotRuntime",
     "injection.md": "AgentDojo",
@@ -49,6 +51,8 @@ def plots() -> dict[Path, str]:
         for drawn in json.loads(path.read_text(encoding="utf-8"))["figures"]:
             if "series" in drawn:
                 found[PLOTS / f"{path.stem}-{drawn['series']}.svg"] = plot(drawn)
+            if "panels" in drawn:
+                found[PLOTS / f"{path.stem}-{drawn['panels']}.svg"] = dots(drawn)
     return found
 
 

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 _WIDE, _HIGH = 640, 300
 _LEFT, _RIGHT, _TOP, _BOTTOM = 76, 150, 34, 44
-_GREY: Final = "#888888"
-_COLOURS: Final = ("#3f7fbf", "#c8642d", "#5a9a4a", "#9a5ab4")
+GREY: Final = "#888888"
+COLOURS: Final = ("#3f7fbf", "#c8642d", "#5a9a4a", "#9a5ab4")
 _DECADES: Final = 20
 """From this ratio of the largest to the smallest on, the other axis is logarithmic too."""
 _APART: Final = 14
@@ -53,33 +53,34 @@ def plot(drawn: Mapping[str, Any]) -> str:
     up = _Axis(ys, (_HIGH - _BOTTOM, _TOP), log=max(ys) > _DECADES * min(ys))
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDE} {_HIGH}" '
-        f'font-family="sans-serif" font-size="12" fill="{_GREY}" role="img">',
+        f'font-family="sans-serif" font-size="12" fill="{GREY}" role="img">',
         f"<title>{escape(drawn['title'])}</title>",
-        _text(_LEFT, 16, f"{drawn['title']}: {drawn['y']}", "start"),
-        _text((_LEFT + _WIDE - _RIGHT) / 2, _HIGH - 8, drawn["x"], "middle"),
+        text(_LEFT, 16, f"{drawn['title']}: {drawn['y']}", "start"),
+        text((_LEFT + _WIDE - _RIGHT) / 2, _HIGH - 8, drawn["x"], "middle"),
     ]
     for tick in across.ticks:
-        parts.append(_text(across.at(tick), _HIGH - _BOTTOM + 18, f"{tick:,.0f}", "middle"))
+        parts.append(text(across.at(tick), _HIGH - _BOTTOM + 18, f"{tick:,.0f}", "middle"))
     for tick in up.ticks:
         y = up.at(tick)
-        parts.append(_text(_LEFT - 8, y + 4, f"{tick:,.10g}", "end"))
+        parts.append(text(_LEFT - 8, y + 4, f"{tick:,.10g}", "end"))
         parts.append(
-            f'<path d="M{_LEFT} {y}H{_WIDE - _RIGHT}" stroke="{_GREY}" stroke-opacity="0.3"/>'
+            f'<path d="M{_LEFT} {y}H{_WIDE - _RIGHT}" stroke="{GREY}" stroke-opacity="0.3"/>'
         )
     names = _spread({name: up.at(points[-1][1]) for name, points in lines.items()})
-    for (name, points), colour in zip(lines.items(), _COLOURS, strict=False):
+    for (name, points), colour in zip(lines.items(), COLOURS, strict=False):
         path = " ".join(f"{across.at(x)},{up.at(y)}" for x, y in points)
         parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>')
         parts += [
             f'<circle cx="{across.at(x)}" cy="{up.at(y)}" r="3" fill="{colour}"/>'
             for x, y in points
         ]
-        parts.append(_text(_WIDE - _RIGHT + 10, names[name] + 4, name, "start", colour))
+        parts.append(text(_WIDE - _RIGHT + 10, names[name] + 4, name, "start", colour))
     return "\n".join([*parts, "</svg>\n"])
 
 
-def _text(x: float, y: float, text: str, anchor: str, colour: str = _GREY) -> str:
-    return f'<text x="{x:g}" y="{y:g}" text-anchor="{anchor}" fill="{colour}">{escape(text)}</text>'
+def text(x: float, y: float, said: str, anchor: str, colour: str = GREY) -> str:
+    """Words at a place; ``anchor`` says which end of them is there."""
+    return f'<text x="{x:g}" y="{y:g}" text-anchor="{anchor}" fill="{colour}">{escape(said)}</text>'
 
 
 def _spread(wanted: Mapping[str, float]) -> dict[str, float]:

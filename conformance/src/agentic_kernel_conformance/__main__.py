@@ -1,14 +1,20 @@
-"""The command of the kit: ``agentic-kernel-conformance explain | verify``.
+"""The command of the kit: ``agentic-kernel-conformance explain | verify | bench``.
 
-Exit codes: 0; 1 if a report is refused; 2 for a mistake on the command line.
+Exit codes: 0; 1 if a report is refused, or if a trace differs from ours; 2 for a mistake on the
+command line.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import os
+import platform
 import sys
 from pathlib import Path
 
+from .bench import MOST_ROUNDS, ROUNDS, NotBenchable, checked_rounds, measured
+from .bench_row import table
 from .explaining import UnknownRule, explain, overview
 from .verifying import NotAReport, ReportRefused, rerun, verify
 
@@ -18,12 +24,14 @@ def main(arguments: list[str] | None = None) -> int:
     given = _parser().parse_args(arguments)
     if given.command == "explain":
         return _explain(given.rule)
+    if given.command == "bench":
+        return _bench(given.runtime, given.store, given.rounds, given.json)
     return _verify(Path(given.report), Path(given.root), again=given.rerun)
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="agentic-kernel-conformance", description="Explain rules and verify reports."
+        prog="agentic-kernel-conformance", description="Explain rules, verify reports, and measure."
     )
     commands = parser.add_subparsers(dest="command", required=True)
     explaining = commands.add_parser("explain", help="print the page of a rule, or list the rules")
@@ -38,7 +46,41 @@ def _parser() -> argparse.ArgumentParser:
     verifying.add_argument(
         "--root", default=".", help="the root of the adapter's project (default: this folder)"
     )
+    benching = commands.add_parser(
+        "bench", help="print the row of a runtime or a store of yours beside ours"
+    )
+    benching.add_argument(
+        "--runtime", metavar="MODULE:NAME",
+        help="a callable that takes a store and returns a runtime and its Work",
+    )  # fmt: skip
+    benching.add_argument(
+        "--store", metavar="MODULE:NAME", help="a callable that returns an empty store"
+    )
+    benching.add_argument(
+        "--rounds", type=checked_rounds, default=ROUNDS, metavar="N",
+        help=f"how often each time is read, 1 to {MOST_ROUNDS} (default: {ROUNDS})",
+    )  # fmt: skip
+    benching.add_argument("--json", metavar="FILE", help="write the rows there as well")
     return parser
+
+
+def _bench(runtime: str | None, store: str | None, rounds: int, file: str | None) -> int:
+    try:
+        before = os.getloadavg()[0]
+        rows = [row.record() for row in measured(runtime, store, rounds)]
+        if file is not None:
+            document = {
+                "python": platform.python_version(),
+                "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
+                "load": [round(before, 2), round(os.getloadavg()[0], 2)],
+                "figures": rows,
+            }
+            text = json.dumps(document, indent=2, ensure_ascii=False)
+            Path(file).write_text(f"{text}\n", encoding="utf-8")
+    except (NotBenchable, OSError) as error:
+        return _refuse(error, 2)
+    sys.stdout.write(f"{table(rows)}\n")
+    return 1 if any(row["differs"] for row in rows) else 0
 
 
 def _explain(rule: str | None) -> int:

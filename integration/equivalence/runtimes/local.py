@@ -102,9 +102,11 @@ class OneAnswer:
         if not isinstance(answer, Overflows):
             request = replace(request, schema=_only(answer))
         began = time.perf_counter()
-        async with self._engine.generate(request) as generation:
-            yield generation
-        self._planner.spent.append(time.perf_counter() - began)
+        try:
+            async with self._engine.generate(request) as generation:
+                yield generation
+        finally:  # The planner leaves as soon as it has an answer.
+            self._planner.spent.append(time.perf_counter() - began)
 
 
 def _only(answer: Answer) -> dict[str, Any]:

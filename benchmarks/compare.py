@@ -1,0 +1,281 @@
+"""Compares what two runs of the benchmarks found: `python benchmarks/run.py compare A B`.
+
+A figure is compared by its ratio to the limit that was measured beside it, so that a slower machine
+makes no difference by itself. It is worse or better only if the ratio moved by more than a tenth
+and by more than the noise, which is the spread of the readings of either run. A count is compared
+exactly, because load does not touch it; only counts decide the exit status.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal
+
+MARGIN: Final = 1.1
+"""A ratio that moved by less is the same, however quiet the machine was."""
+NOISE: Final = 0.3
+"""The spread that is taken for a figure without readings: files of one run have none."""
+MOST_BYTES: Final = 64 * 2**20
+"""The largest file of results that is read."""
+
+Verdict = Literal["worse", "better", "same", "new", "gone"]
+_MARKS: Final[Mapping[Verdict, str]] = {
+    "worse": "**worse**", "better": "better", "same": "same", "new": "new", "gone": "**gone**",
+}  # fmt: skip
+
+
+class NoResults(Exception):
+    """Error for a path without results of a benchmark; the message names it and the remedy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One figure of one run."""
+
+    name: str
+    unit: str
+    values: tuple[float, ...]
+    """Its ratios to the limit, or its only value if it is a count."""
+    shown: float
+    """What a person reads, in ``unit``."""
+    better: Literal["lower", "higher"] = "lower"
+    count: bool = False
+    """True if load cannot touch it."""
+
+    @property
+    def middle(self) -> float:
+        """The median."""
+        return statistics.median(self.values)
+
+    @property
+    def noise(self) -> float:
+        """How far apart the readings are, as a part of the median."""
+        if self.count:
+            return 0.0
+        if len(self.values) < 2:
+            return NOISE
+        return (max(self.values) - min(self.values)) / self.middle
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """One figure of two runs."""
+
+    benchmark: str
+    name: str
+    before: Reading | None
+    after: Reading | None
+
+    @property
+    def count(self) -> bool:
+        """True if load cannot touch it."""
+        return any(each is not None and each.count for each in (self.before, self.after))
+
+    @property
+    def noise(self) -> float:
+        """The noise of the noisier side."""
+        return max(each.noise for each in (self.before, self.after) if each is not None)
+
+    @property
+    def factor(self) -> float | None:
+        """How many times worse it is after; below 1 it is better. None if there is no such."""
+        if self.before is None or self.after is None:
+            return None
+        one, other = self.before.middle, self.after.middle
+        if self.before.better == "higher":
+            one, other = other, one
+        return other / one if one else None
+
+    @property
+    def verdict(self) -> Verdict:
+        """What became of it."""
+        if self.before is None or self.after is None:
+            return "new" if self.before is None else "gone"
+        factor = self.factor
+        if self.count:
+            if self.before.middle == self.after.middle:
+                return "same"
+            return "better" if factor is not None and factor < 1 else "worse"
+        if factor is None:
+            return "same"
+        least = max(MARGIN, 1 + self.noise)
+        return "worse" if factor > least else "better" if factor < 1 / least else "same"
+
+    @property
+    def fails(self) -> bool:
+        """True if it decides the exit status: a count that is worse, or is not counted any more."""
+        return self.count and self.verdict in ("worse", "gone")
+
+
+def readings(record: Mapping[str, Any]) -> Iterator[Reading]:
+    """The figures of one record of a benchmark; none for a record that has no limit to go by."""
+    if "row" in record:
+        yield from _of_row(record)
+    elif record.get("limit"):
+        pairs = record.get("readings") or [[record["ours"], record["limit"]]]
+        ratios = tuple(ours / limit for ours, limit in pairs if limit)
+        better = record.get("better", "lower")
+        yield Reading(record["name"], record["unit"], ratios, record["ours"], better)
+    elif record.get("theirs"):
+        ratio = (record["ours"] / record["theirs"],)
+        name = f"{record['name']}, beside {record['peer']}"
+        yield Reading(name, record["unit"], ratio, record["ours"])
+
+
+def _of_row(row: Mapping[str, Any]) -> Iterator[Reading]:
+    """Of a row of the end-to-end benchmark; its times are divided by the pace beside it."""
+    name, pace = row["row"], row["pace"]
+    differing = float(len(row["differs"]))
+    yield Reading(f"{name}: traces that differ", "", (differing,), differing, count=True)
+    for count in ("commits", "bytes", "requests"):
+        value = row[count]
+        if value is not None:
+            yield Reading(f"{name}: {count} per turn", "", (value,), value, count=True)
+    seconds = {
+        "turn above the model's time": ("ms", [1e3 / each for each in row["turns"]]),
+        "pause": ("ms", row["pauses"]),
+        "kill": ("ms", row["kills"]),
+    }
+    for what, (unit, values) in seconds.items():
+        if values and pace:
+            ratios = tuple(value / pace for value in values)
+            yield Reading(f"{name}: {what}", unit, ratios, statistics.median(values))
+
+
+def results(place: Path) -> dict[str, dict[str, Any]]:
+    """What is recorded in a folder or a file, by the names of the benchmarks.
+
+    Raises:
+        NoResults: There is none, or a file is not one of them.
+    """
+    files = [place] if place.is_file() else sorted(place.glob("*.json"))
+    if not files:
+        raise NoResults(f"{place}: no results; run python benchmarks/run.py --into {place}")
+    return {path.stem: _read(path) for path in files}
+
+
+def _read(path: Path) -> dict[str, Any]:
+    size = path.stat().st_size
+    if size > MOST_BYTES:
+        raise NoResults(f"{path}: {size} bytes; results have at most {MOST_BYTES}")
+    remedy = "give a file or folder that benchmarks/run.py wrote"
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise NoResults(f"{path}: no JSON ({error}); {remedy}") from error
+    if not isinstance(found, dict) or not isinstance(found.get("figures"), list):
+        raise NoResults(f"{path}: has no list `figures`; {remedy}")
+    return found
+
+
+def compared(one: Path, other: Path) -> list[Compared]:
+    """Every figure of two places; two files are compared whatever they are called.
+
+    Raises:
+        NoResults: A place has none, or they have no benchmark in common.
+    """
+    before, after = results(one), results(other)
+    if one.is_file() and other.is_file():
+        before, after = ({other.stem: found} for found in (*before.values(), *after.values()))
+    names = [name for name in before if name in after]
+    if not names:
+        raise NoResults(f"{one} and {other}: no benchmark is in both")
+    return [each for name in names for each in _figures(name, before[name], after[name])]
+
+
+def _figures(
+    benchmark: str, before: Mapping[str, Any], after: Mapping[str, Any]
+) -> Iterator[Compared]:
+    sides = []
+    for side in (before, after):
+        try:
+            found = [each for record in side["figures"] for each in readings(record)]
+        except (AttributeError, KeyError, TypeError, ValueError, ZeroDivisionError) as error:
+            raise NoResults(
+                f"{benchmark}: a figure cannot be read ({type(error).__name__}: {error}); "
+                "give results that benchmarks/run.py wrote"
+            ) from error
+        sides.append({each.name: each for each in found})
+    for name in dict.fromkeys([*sides[0], *sides[1]]):
+        yield Compared(benchmark, name, sides[0].get(name), sides[1].get(name))
+
+
+def left_out(place: Path) -> int:
+    """How many findings have neither a limit, nor a peer, nor counts, such as lines to be drawn."""
+    records = (each for found in results(place).values() for each in found["figures"])
+    return sum(not any(readings(each)) for each in records)
+
+
+def table(found: Sequence[Compared], left: int = 0) -> str:
+    """What moved, as Markdown for a comment; what stayed the same is below, folded.
+
+    Args:
+        left: The number of findings that are not compared.
+    """
+    moved = [each for each in found if each.verdict != "same"]
+    same = [each for each in found if each.verdict == "same"]
+    failing = [each for each in found if each.fails]
+    said = (
+        f"**{len(failing)} of the counts got worse.** Load does not touch counts."
+        if failing
+        else "No count got worse."
+    )
+    parts = ["## Benchmarks", f"{said} {len(moved)} of {len(found)} figures moved."]
+    if moved:
+        order = ("worse", "gone", "better", "new")
+        moved.sort(key=lambda each: (not each.fails, order.index(each.verdict)))
+        parts.append(_rows(moved))
+    if same:
+        folded = f"<details><summary>{len(same)} stayed the same</summary>"
+        parts += [folded, _rows(same), "</details>"]
+    parts.append(
+        f"A time is worse if its ratio to its limit grew by more than {MARGIN - 1:.0%} and by more "
+        f"than the noise: the spread of its readings, or {NOISE:.0%} if there is one reading only. "
+        f"{left} findings without a limit are not compared."
+    )
+    return "\n\n".join(parts) + "\n"
+
+
+def _rows(found: Sequence[Compared]) -> str:
+    lines = ["| benchmark | figure | before | after | ratio | noise | verdict |", "|---" * 7 + "|"]
+    for each in found:
+        factor = "" if each.factor is None else f"{each.factor:.2f}×"
+        noise = "count" if each.count else f"±{each.noise:.0%}"
+        cells = [
+            each.benchmark, each.name.replace("|", "\\|"), _shown(each.before),
+            _shown(each.after), factor, noise, _MARKS[each.verdict],
+        ]  # fmt: skip
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _shown(reading: Reading | None) -> str:
+    if reading is None:
+        return "–"
+    value = reading.shown
+    number = f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+    return f"{number} {reading.unit}".strip()
+
+
+def compare(arguments: Sequence[str]) -> int:
+    """Run the command; 0, 1 if a count got worse, 2 if there is nothing to compare."""
+    parser = argparse.ArgumentParser(
+        prog="benchmarks/run.py compare", description="Compare two runs of the benchmarks."
+    )
+    parser.add_argument("before", metavar="A", type=Path, help="a folder or file of results")
+    parser.add_argument("after", metavar="B", type=Path, help="the same of the other run")
+    given = parser.parse_args(arguments)
+    try:
+        found = compared(given.before, given.after)
+        left = left_out(given.after)
+    except (NoResults, OSError) as error:
+        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        return 2
+    print(table(found, left))
+    return 1 if any(each.fails for each in found) else 0

@@ -1,0 +1,241 @@
+"""`bench` measures a stranger's runtime or store beside ours, and says what cannot be measured."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentic_kernel import Task
+from agentic_kernel_conformance import ScriptedSubstrate, ScriptedWork, bench
+from agentic_kernel_conformance.__main__ import main
+from agentic_kernel_conformance.bench_row import Row, table
+from agentic_kernel_conformance.counted_store import CountedStore
+from agentic_kernel_engine import Host, MemoryStore, Record, Store
+
+from .dict_runtime import DictRuntime
+from .dict_work import DictWork
+
+DOCS = Path(__file__).parents[2] / "docs"
+ACME = DOCS / "examples" / "acme" / "src"
+HERE = __name__
+
+
+def made(store: Store) -> tuple[Any, Any]:
+    """The kit's substrate, as a stranger makes it."""
+    work = ScriptedWork()
+    return Host(ScriptedSubstrate(work), store), work
+
+
+async def elsewhere(store: Store) -> tuple[Any, Any]:
+    """A runtime that keeps its Tasks in a dict, not in the store."""
+    work = DictWork()
+    return DictRuntime(work.perform), work
+
+
+class Lingering(ScriptedWork):
+    """A work that knows its turns, and a model that took almost all of the time."""
+
+    def turns(self, task: Task) -> int:
+        return 4
+
+    def model_seconds(self, task: Task) -> float:
+        return 1e9
+
+
+def lingering(store: Store) -> tuple[Any, Any]:
+    work = Lingering()
+    return Host(ScriptedSubstrate(work), store), work
+
+
+def failing(store: Store) -> tuple[Any, Any]:
+    """A runtime that fails what should succeed."""
+
+    class Failing(ScriptedWork):
+        def succeed(self) -> Task:
+            return self.fail()
+
+    work = Failing()
+    return Host(ScriptedSubstrate(work), store), work
+
+
+def workless(store: Store) -> Any:
+    return Host(None, store)
+
+
+def unworkable(store: Store) -> Any:
+    return Host(None, store), "no work"
+
+
+class Chatty(MemoryStore):
+    """A store that takes one event of a pause away."""
+
+    async def commit(self, before: Record, after: Record, events: Sequence[bytes] = ()) -> None:
+        kept = [text for text in events if b'"task.paused"' not in text]
+        await super().commit(before, after, kept)
+
+
+no_factory = 3
+
+
+def row(rows: Sequence[Row], runtime: str) -> Row:
+    return next(each for each in rows if each.runtime == runtime)
+
+
+async def test_a_strangers_runtime_stands_beside_ours_with_the_same_counts() -> None:
+    ours, theirs = await bench.bench(f"{HERE}:made", None, rounds=2)
+    assert (theirs.runtime, theirs.store) == (f"{HERE}:made", "memory")
+    assert (ours.same, theirs.same, theirs.differs) == (5, 5, ())
+    assert ours.commits == theirs.commits == 9 / 8
+    assert ours.bytes == theirs.bytes
+    assert [len(theirs.turns), len(theirs.pauses), len(theirs.kills)] == [2, 2, 2]
+
+
+async def test_a_runtime_with_a_store_of_its_own_has_times_and_no_counts() -> None:
+    theirs = row(await bench.bench(f"{HERE}:elsewhere", None, rounds=1), f"{HERE}:elsewhere")
+    assert (theirs.same, theirs.differs) == (5, ())
+    assert (theirs.commits, theirs.bytes, theirs.turns) == (None, None, ())
+    assert theirs.pauses
+    assert theirs.kills
+    assert "| – | – |" in table([theirs.record()])
+
+
+async def test_a_work_may_say_its_turns_and_the_time_of_its_model() -> None:
+    theirs = row(await bench.bench(f"{HERE}:lingering", None, rounds=1), f"{HERE}:lingering")
+    assert theirs.commits == 9 / 4
+    assert theirs.turns == ()
+
+
+async def test_a_runtime_that_does_otherwise_is_named_with_the_scenario() -> None:
+    rows = await bench.bench(f"{HERE}:failing", None, rounds=1)
+    assert row(rows, f"{HERE}:failing").differs == ("succeed",)
+    assert f"{HERE}:failing on memory differs in succeed" in table([each.record() for each in rows])
+
+
+async def test_a_store_that_loses_an_event_is_found_out() -> None:
+    _, theirs = await bench.bench(None, f"{HERE}:Chatty", rounds=1)
+    assert (theirs.runtime, theirs.store) == ("ours", f"{HERE}:Chatty")
+    assert theirs.differs == ("pause and resume",)
+
+
+def test_the_command_measures_the_store_of_the_example(tmp_path: Path) -> None:
+    """The package of docs/conformance.md, as its author would: from its folder."""
+    file = tmp_path / "acme.json"
+    command = [sys.executable, "-m", "agentic_kernel_conformance", "bench", "--rounds", "1"]
+    command += ["--store", "acme_store:AcmeStore", "--json", str(file)]
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run(
+        command, cwd=ACME, capture_output=True, text=True, timeout=100, env=environment, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    rows = [line for line in done.stdout.splitlines() if line.startswith("| ours")]
+    assert [line.split(" | ")[1] for line in rows] == ["memory", "acme_store:AcmeStore"]
+    recorded = json.loads(file.read_text(encoding="utf-8"))
+    assert [each["row"] for each in recorded["figures"]] == [
+        "ours on memory",
+        "ours on acme_store:AcmeStore",
+    ]
+    assert {"python", "machine", "load"} <= set(recorded)
+
+
+def test_the_factory_on_the_page_is_measured(tmp_path: Path) -> None:
+    page = (DOCS / "benchmarks.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    (tmp_path / "acme_bench.py").write_text(code)
+    command = [sys.executable, "-m", "agentic_kernel_conformance", "bench", "--rounds", "1"]
+    done = subprocess.run(
+        [*command, "--runtime", "acme_bench:make"],
+        cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "| acme_bench:make | memory | 5 of 5 |" in done.stdout
+
+
+def test_the_exit_status_says_if_a_trace_differs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "--runtime", f"{HERE}:failing", "--rounds", "1"]) == 1
+    assert "**4 of 5**" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "nothing to measure; give --runtime module:name or --store module:name"),
+        (["--runtime", "acme"], "'acme' names no factory; give module:name"),
+        (["--runtime", ":make"], "':make' names no factory"),
+        (["--store", "no_such_module:Store"], "No module named 'no_such_module'"),
+        (["--store", f"{HERE}:Missing"], "Missing"),
+        (["--store", f"{HERE}:no_factory"], "is int, and must be callable"),
+        (["--store", "builtins:dict"], "gave dict, which is no Store: it lacks"),
+        (["--runtime", f"{HERE}:workless"], "gave Host; return a pair"),
+        (["--runtime", f"{HERE}:unworkable"], "str is no Work"),
+    ],
+)
+def test_what_cannot_be_measured_is_named(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["bench", *arguments]) == 2
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("rounds", ["0", "10001", "many"])
+def test_the_number_of_rounds_is_bounded(rounds: str) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        main(["bench", "--store", f"{HERE}:Chatty", "--rounds", rounds])
+    assert stopped.value.code == 2
+
+
+async def test_a_pause_that_never_comes_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bench, "PATIENCE", 2.0)
+    theirs = row(await bench.bench(f"{HERE}:deaf", None, rounds=1), f"{HERE}:deaf")
+    assert "pause and resume (no answer for 2 s)" in theirs.differs
+    assert theirs.pauses == ()
+    assert theirs.kills
+
+
+async def test_a_task_that_does_not_end_cannot_be_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bench, "PATIENCE", 1.0)
+    with pytest.raises(bench.NotBenchable, match="did not reach its status within 1 s"):
+        await bench.bench(f"{HERE}:endless", None, rounds=1)
+
+
+def endless(store: Store) -> tuple[Any, Any]:
+    """A runtime whose Tasks with safe points go on for ever."""
+
+    class Endless(ScriptedWork):
+        def pass_safe_points(self) -> Task:
+            return self.run_until_stopped()
+
+    work = Endless()
+    return Host(ScriptedSubstrate(work), store), work
+
+
+def deaf(store: Store) -> tuple[Any, Any]:
+    """A runtime that is asked to pause and goes on."""
+
+    class Deaf(Host):
+        async def pause(self, task_id: str, *given: Any, **options: Any) -> Any:
+            return await self.get(task_id)
+
+    work = ScriptedWork()
+    return Deaf(ScriptedSubstrate(work), store), work
+
+
+async def test_a_counted_store_counts_what_is_written_and_flushes_apart() -> None:
+    store = CountedStore(MemoryStore())
+    work = ScriptedWork()
+    async with Host(ScriptedSubstrate(work), store) as host:
+        task = work.pass_safe_points()
+        await host.run(task)
+    record = await store.load(task.id)
+    assert store.calls["load"] == 1
+    assert [each.last for each in store.writes] == [False] * 9 + [True]
+    assert not any(each.flush for each in store.writes)
+    assert all(each.bytes > 0 for each in store.writes)
+    assert record.task.status == "success"

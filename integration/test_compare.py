@@ -1,0 +1,175 @@
+"""Two runs of the benchmarks are compared: times with their noise, counts exactly."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentic_kernel_conformance.bench_row import Row
+from benchmarks.compare import Compared, NoResults, compared, left_out, table
+from benchmarks.repeated import repeated
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "benchmarks" / "results"
+
+
+def figure(ours: float, limit: float = 10.0, **fields: Any) -> dict[str, Any]:
+    return {
+        "name": "one turn", "ours": ours, "unit": "ms", "limit": limit, "limit_is": "a bare call",
+        "bar": 1.0, "better": "lower", "held": True, **fields,
+    }  # fmt: skip
+
+
+def several(ours: Sequence[float], limit: float = 10.0, **fields: Any) -> dict[str, Any]:
+    """A figure that was measured as often."""
+    return repeated([[figure(each, limit, **fields)] for each in ours])[0]
+
+
+def row(**fields: Any) -> dict[str, Any]:
+    usual: dict[str, Any] = {
+        "runtime": "mine", "store": "memory", "same": 5, "differs": (), "turns": (100.0, 101.0),
+        "pauses": (20.0, 21.0), "kills": (5.0, 5.1), "commits": 1.25, "bytes": 600.0, "pace": 10.0,
+    }  # fmt: skip
+    return Row(**{**usual, **fields}).record()
+
+
+def results(place: Path, *records: dict[str, Any]) -> Path:
+    """A folder with the results of one benchmark."""
+    place.mkdir()
+    text = json.dumps({"python": "3.11", "machine": "m", "load": [1, 1], "figures": records})
+    (place / "bench.json").write_text(text)
+    return place
+
+
+@pytest.fixture
+def verdicts(tmp_path: Path) -> Any:
+    """The figures of two records, by name."""
+
+    def found(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Compared]:
+        return {
+            each.name: each
+            for each in compared(results(tmp_path / "a", one), results(tmp_path / "b", other))
+        }
+
+    return found
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "verdict"),
+    [
+        pytest.param(several([10, 10.1, 10]), several([12, 12.1, 12]), "worse", id="slower"),
+        pytest.param(several([12, 12.1, 12]), several([10, 10.1, 10]), "better", id="faster"),
+        pytest.param(several([10, 10.1, 10]), several([10.8, 10.9, 10.8]), "same", id="a-little"),
+        pytest.param(several([10, 13, 10]), several([12, 12.1, 12]), "same", id="noise-before"),
+        pytest.param(several([10, 10, 10]), several([12, 9, 12.1]), "same", id="noise-after"),
+        pytest.param(figure(10), figure(12.9), "same", id="without-readings"),
+        pytest.param(figure(10), figure(13.1), "worse", id="beyond-the-default-noise"),
+        pytest.param(several([10, 10]), several([20, 20], 20.0), "same", id="slower-machine"),
+        pytest.param(
+            several([12, 12], better="higher"), several([10, 10], better="higher"), "worse",
+            id="fewer-of-what-should-be-many",
+        ),
+    ],
+)  # fmt: skip
+def test_a_time_is_judged_by_its_ratio_beyond_the_noise(
+    verdicts: Any, before: dict[str, Any], after: dict[str, Any], verdict: str
+) -> None:
+    (found,) = verdicts(before, after).values()
+    assert found.verdict == verdict
+    assert not found.fails
+
+
+@pytest.mark.parametrize(
+    ("fields", "name", "verdict", "fails"),
+    [
+        ({"bytes": 600.125}, "mine on memory: bytes per turn", "worse", True),
+        ({"bytes": 599.0}, "mine on memory: bytes per turn", "better", False),
+        ({"commits": 1.375}, "mine on memory: commits per turn", "worse", True),
+        ({"commits": None}, "mine on memory: commits per turn", "gone", True),
+        ({"differs": ("kill",)}, "mine on memory: traces that differ", "worse", True),
+        ({"requests": 1.1}, "mine on memory: requests per turn", "new", False),
+        ({"kills": (50.0, 51.0)}, "mine on memory: kill", "worse", False),
+        ({"pauses": (40.0, 42.0), "pace": 20.0}, "mine on memory: pause", "same", False),
+    ],
+)
+def test_a_count_is_compared_exactly_and_alone_fails(
+    verdicts: Any, fields: dict[str, Any], name: str, verdict: str, fails: bool
+) -> None:
+    found = verdicts(row(), row(**fields))
+    assert found[name].verdict == verdict
+    assert found[name].fails == fails
+    assert any(each.fails for each in found.values()) == fails
+
+
+def test_what_is_recorded_today_can_be_compared_and_is_the_same_as_itself() -> None:
+    """Files of earlier runs have no readings."""
+    found = compared(RESULTS, RESULTS)
+    assert {each.verdict for each in found} == {"same"}
+    assert {"kernel", "loop", "openai_runtime"} <= {each.benchmark for each in found}
+    assert "No count got worse." in table(found)
+    drawn = sum(
+        "series" in each for each in json.loads((RESULTS / "postgres.json").read_text())["figures"]
+    )
+    assert left_out(RESULTS / "postgres.json") >= drawn > 0
+
+
+def test_several_runs_keep_every_reading_and_show_the_median() -> None:
+    (found,) = repeated([[figure(9.0)], [figure(30.0)], [figure(10.0)]])
+    assert found["ours"] == 10.0
+    assert found["readings"] == [[9.0, 10.0], [30.0, 10.0], [10.0, 10.0]]
+    assert repeated([[figure(9.0)]]) == [figure(9.0)]
+    assert repeated([[row()], [row()]]) == [row()]
+
+
+def test_the_table_shows_the_counts_that_got_worse_first(tmp_path: Path) -> None:
+    one = results(tmp_path / "a", figure(10), row())
+    other = results(tmp_path / "b", figure(20), row(bytes=900.0))
+    lines = [line for line in table(compared(one, other)).splitlines() if line.startswith("| b")]
+    assert "bytes per turn | 600 | 900 | 1.50× | count | **worse**" in lines[1]
+    assert "one turn | 10 ms | 20 ms | 2.00× | ±30% | **worse**" in lines[2]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{", "no JSON"),
+        ("[]", "no list `figures`"),
+        ('{"figures": [{"row": 1}]}', "a figure cannot be read"),
+        ('{"figures": ["x"]}', "a figure cannot be read"),
+        ("[" * 100_000, "no JSON"),
+    ],
+)
+def test_a_file_that_holds_no_results_is_named(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "kernel.json"
+    path.write_text(text)
+    with pytest.raises(NoResults, match=said):
+        compared(path, path)
+
+
+def test_an_empty_folder_and_unlike_folders_say_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(NoResults, match=r"run python benchmarks/run\.py --into"):
+        compared(tmp_path, tmp_path)
+    one = results(tmp_path / "a", figure(10))
+    (tmp_path / "b").mkdir()
+    (one / "bench.json").rename(tmp_path / "b" / "other.json")
+    results_again = results(tmp_path / "c", figure(10))
+    with pytest.raises(NoResults, match="no benchmark is in both"):
+        compared(tmp_path / "b", results_again)
+
+
+@pytest.mark.parametrize(("size", "code"), [(600.0, 0), (601.0, 1), (None, 2)])
+def test_the_exit_status_is_of_the_counts(tmp_path: Path, size: float | None, code: int) -> None:
+    one = results(tmp_path / "a", row(), figure(10))
+    other = tmp_path / "b"
+    if size is not None:
+        results(other, row(bytes=size), figure(100))
+    command = [sys.executable, "benchmarks/run.py", "compare", str(one), str(other)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100)
+    assert done.returncode == code, done.stderr
+    assert ("| bench | one turn |" in done.stdout) == (code < 2)
