@@ -150,11 +150,8 @@ def run(
         raise typer.BadParameter("--api works only with --runtime openai; remove it")
     grant = grant_of(runtime, model, tools, workspace, yes, mcp, accept_tools)
     box = grant.box
-    if session is not None and (runtime == COPILOT or (runtime == LOCAL and box is None)):
-        raise typer.BadParameter(
-            f"--session works with --runtime {', '.join(VENDORS)}, or with local and --tools or "
-            "--mcp"
-        )
+    if session is not None and runtime == COPILOT:
+        raise typer.BadParameter(f"--session works with --runtime {LOCAL}, {', '.join(VENDORS)}")
     before = {}
     if session is not None:
         from agentic_kernel_engine.loop import lineage
