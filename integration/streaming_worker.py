@@ -51,8 +51,7 @@ async def main(words: list[str]) -> None:
         store = await opened(stack, *place)
         runtime = await stack.enter_async_context(
             LocalRuntime(
-                store,
-                checkpoint_tokens=10_000,
+                store=store,
                 context_tokens=CONTEXT,
                 slots=1,
                 claims=False,

@@ -36,7 +36,7 @@ class LocalWork:
             self._first_text(task_id).set()
 
     def succeed(self) -> Task:
-        return _asked("Say hello.", max_tokens=4)
+        return _asked("Say hello.", max_tokens=100)
 
     def fail(self) -> Task:
         return _asked("word " * CONTEXT_TOKENS, max_tokens=4)
@@ -45,7 +45,7 @@ class LocalWork:
         return _asked("Count from one to ten thousand in words.", max_tokens=CONTEXT_TOKENS - 256)
 
     def pass_safe_points(self) -> Task:
-        return _asked("Write a story about the sea.", max_tokens=16)
+        return _asked("Say hello.", max_tokens=200)
 
     def refused(self) -> Task:
         return Task.new(summary="", instructions="Say hello.", runtime_kind="somebody-elses")
@@ -84,7 +84,6 @@ class _Local(Watched):
     @pytest_asyncio.fixture
     async def runtime(self, work: LocalWork, model: Engine) -> AsyncIterator[LocalRuntime]:
         async with LocalRuntime(
-            checkpoint_tokens=4,
             slots=SLOTS,
             context_tokens=CONTEXT_TOKENS,
             observer=work,

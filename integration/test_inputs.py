@@ -5,19 +5,20 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import pytest
 
 from agentic_kernel import Agent, CannotStart, Capability, Task, TaskNotFound
 from agentic_kernel_claude import ClaudeRuntime
-from agentic_kernel_engine import Host, Limits, Loop, tool
+from agentic_kernel_engine import Host, Limits, tool
 from agentic_kernel_engine.inputs import CONTINUES, IMAGES, SESSION, Inputs
+from agentic_kernel_engine.providers import ProviderRuntime
 from agentic_kernel_engine.seams import InMemoryCapabilities, Repertoire, SessionMemoryGovernor
 from agentic_kernel_engine.seams.memories import InMemoryMemory
 from agentic_kernel_gemini import GeminiRuntime
 from agentic_kernel_local import LocalPlanner, LocalRuntime
-from agentic_kernel_local.options import PLANNER_INPUTS
+from agentic_kernel_local.engine import Engine, Request
 from agentic_kernel_ollama import OllamaRuntime
 from agentic_kernel_openai import OpenAIRuntime
 from integration.peers.faulty import FaultyServer
@@ -169,31 +170,82 @@ async def test_a_vendors_runtime_refuses_what_it_does_not_take(name: str) -> Non
 
 async def test_the_local_runtime_refuses_what_it_does_not_take() -> None:
     inputs = LocalRuntime.inputs
-    assert not any((inputs.agent, inputs.session, inputs.continues, inputs.images))
-    assert not any((inputs.limits, inputs.tools, inputs.agents, inputs.schema))
+    assert inputs == LocalPlanner.inputs
+    assert not inputs.images
+    assert all((inputs.agent, inputs.session, inputs.continues))
+    assert all((inputs.tools, inputs.agents, inputs.schema))
+    assert set(inputs.limits) == set(Limits.__struct_fields__)
     async with LocalRuntime() as runtime:
         await refuses(runtime, inputs)
 
 
-async def test_the_local_runtime_takes_each_of_its_options() -> None:
-    """Two tokens of an answer, which the seed of a high temperature makes the same each time."""
-    given = {"max_tokens": 2, "temperature": 1.9, "seed": 5, "system": "Say it in French."}
-    assert set(given) == set(LocalRuntime.inputs.options)
-    metadata = {f"local/{name}": value for name, value in given.items()}
-    results = []
+class Spying(LocalPlanner):
+    """A LocalPlanner whose requests a test reads."""
+
+    async def open(self) -> Engine:
+        engine = await super().open()
+        return cast("Engine", Spy(engine, self))
+
+
+class Spy:
+    """An Engine that keeps each request."""
+
+    def __init__(self, engine: Engine, planner: Spying) -> None:
+        self.options = engine.options
+        self._engine = engine
+        self._planner = planner
+
+    def generate(self, request: Request) -> Any:
+        REQUESTS.append(request)
+        return self._engine.generate(request)
+
+
+REQUESTS: list[Request] = []
+
+
+@pytest.mark.slow
+async def test_each_part_that_the_local_runtime_takes_reaches_the_model() -> None:
+    inputs = LocalRuntime.inputs
+    assert set(OPTIONS) == set(inputs.options)
+    metadata = {f"local/{name}": value for name, value in OPTIONS.items()}
+    REQUESTS.clear()
+    options: Any = everything()
+    tools = options.pop("tools")
+    async with ProviderRuntime(Spying(), "local", tools, None, options) as runtime:
+        first = await runtime.run(asked(inputs, "Remember the number 0417."))
+        shown = REQUESTS[0]
+        second = asked(
+            inputs, "Which number?", agent_name=AGENT,
+            metadata={SESSION: "monday", CONTINUES: first.id, **metadata},
+        )  # fmt: skip
+        await runtime.run(second)
+        events = [event.type for event in (await runtime.outcome(second.id)).events]
+    assert "fetch_invoice" in str(shown)
+    request = REQUESTS[-1]
+    assert (request.max_tokens, request.temperature, request.seed) == (77, 0.25, 5)
+    assert "tool" not in (request.schema or {}), "tool_choice is none"
+    assert "run.continued" in events
+    assert "memory.recalled" in events
+    for part in (
+        "Remember the number 0417.", "Which number?", "You are the clerk of a bank.",
+        "The answer of the clerk.", "Speak like a sailor.",
+    ):  # fmt: skip
+        assert part in str(request.messages), part
+
+
+@pytest.mark.slow
+async def test_a_seed_makes_an_answer_the_same_each_time() -> None:
+    metadata = {"local/max_tokens": 2, "local/temperature": 1.9, "local/seed": 5}
+    said = []
     async with LocalRuntime() as runtime:
-        for changed in ({}, {}, {"local/seed": 6}, {"local/system": "Count to ten."}):
+        for changed in ({}, {}, {"local/seed": 6}):
             task = asked(LocalRuntime.inputs, "Hello!", metadata={**metadata, **changed})
-            results.append((await runtime.run(task)).result)
-    assert {each["usage"]["output_tokens"] for each in results} == {2}
-    assert results[0] == results[1]
-    assert results[0]["text"] != results[2]["text"]
-    assert results[0]["usage"]["input_tokens"] != results[3]["usage"]["input_tokens"]
-
-
-async def test_a_loop_on_the_local_planner_refuses_what_the_planner_does_not_take() -> None:
-    async with Host(Loop(LocalPlanner()), runtime_kinds=["local"]) as host:
-        await refuses(host, PLANNER_INPUTS)
+            failure = (await runtime.run(task)).failure
+            assert failure is not None
+            assert failure.code == "local/max_tokens"
+            said.append(failure.metadata["text"])
+    assert said[0] == said[1]
+    assert said[0] != said[2]
 
 
 async def test_ollama_takes_images_by_their_content_only() -> None:

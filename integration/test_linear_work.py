@@ -29,7 +29,7 @@ from agentic_kernel_engine.seams.memories.in_memory import InMemoryMemory
 from agentic_kernel_engine.seams.memory import Item, Query, Scope
 from agentic_kernel_engine.tools.schema import compile_schema
 from agentic_kernel_engine.tools.signature import described, plain
-from agentic_kernel_local.prompting import action_in
+from agentic_kernel_local.reading import ActionReader, action_in
 from agentic_kernel_otel.redaction import Redaction
 
 pytestmark = pytest.mark.torture
@@ -84,6 +84,14 @@ def counted(work: Callable[..., object], *given: Any) -> int:
     return ran
 
 
+def pieced(reader: ActionReader, text: str) -> object:
+    """A final answer that comes in pieces of a few characters."""
+    form = json.dumps({"answer": text})
+    for at in range(0, len(form), 3):
+        reader.take(form[at : at + 3])
+    return reader.end()
+
+
 def recalled(text: str) -> Callable[[], object]:
     """A memory in which a third of the text is remembered, and asked for: more is refused."""
     scope, memory, part = Scope("someone"), InMemoryMemory(), text[: len(text) // 3]
@@ -105,7 +113,8 @@ WALKS: dict[str, Callable[[str], Callable[[], object]]] = {
     "what a model wrote": lambda text: lambda: json_of(text),
     "a model's string": lambda text: lambda: json_of(json.dumps({"a": text, "b": text})),
     "a model's list": lambda text: lambda: json_of(json.dumps([{c: c} for c in text])),
-    "what a small model wrote": lambda text: lambda: action_in(text),
+    "what a small model wrote": lambda text: lambda: action_in(json.dumps({"answer": text}), 0),
+    "a small model's pieces": lambda text: lambda: pieced(ActionReader(), text),
     "a value under a schema": lambda text: lambda: FITS({"a": [*text]}),
     "keys under a schema": lambda text: lambda: FITS({f"{n}{c}": c for n, c in enumerate(text)}),
     "a text under a pattern": lambda text: lambda: compile_schema({"pattern": "(a|b)*$"})(text),

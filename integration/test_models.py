@@ -24,7 +24,7 @@ def test_a_planner_tells_the_model_that_its_requests_name(made: Callable[[str], 
 
 def test_a_local_planner_tells_the_name_of_its_file_once_there_is_one(tmp_path: Path) -> None:
     file = tmp_path / "small.Q4.gguf"
-    planner = LocalPlanner(model_path=file)
+    planner = LocalPlanner(file)
     assert planner.model == ""
     file.write_bytes(b"GGUF")
     assert model_of(planner) == "small.Q4"

@@ -14,8 +14,9 @@ from agentic_kernel import CannotStart, TaskStatus
 from agentic_kernel_claude import ClaudeRuntime
 from agentic_kernel_copilot import CopilotRuntime, find_cli
 from agentic_kernel_engine import Done, Limits, ReadyRuntime
+from agentic_kernel_engine.loop import ToolCall
 from agentic_kernel_gemini import GeminiRuntime
-from agentic_kernel_local import LocalRuntime
+from agentic_kernel_local import Example, LocalRuntime
 from agentic_kernel_ollama import OllamaRuntime
 from agentic_kernel_openai import OpenAIRuntime
 
@@ -34,6 +35,10 @@ FIXTURES: list[Mapping[str, Any]] = [
     },
     {"match": {}, "response": {"content": SKY}},
 ]
+UMBRELLA = Example(
+    "Do I need an umbrella in Rome?", ToolCall("weather", {"city": "Rome"}),
+    "The sun shines in Rome.", {"city": "Rome", "umbrella": False},
+)  # fmt: skip
 VENDORS = ("openai", "chat", "claude", "gemini", "ollama")
 
 
@@ -71,7 +76,7 @@ def ready(name: str, url: str, home: Path) -> ReadyRuntime:
                 },
             )  # fmt: skip
         case _:
-            return LocalRuntime(max_tokens=8)
+            return LocalRuntime(examples=[UMBRELLA])
 
 
 @pytest_asyncio.fixture
@@ -102,7 +107,9 @@ async def test_a_text_gives_text_whole_and_in_pieces(runtime: ReadyRuntime) -> N
     assert "".join([piece async for piece in runtime.stream_text("Why is the sky blue?")]) == text
 
 
-@pytest.mark.parametrize("runtime", VENDORS, indirect=True)
+@pytest.mark.parametrize(
+    "runtime", [*VENDORS, pytest.param("local", marks=pytest.mark.slow)], indirect=True
+)
 async def test_a_decorated_tool_and_a_typed_answer(runtime: ReadyRuntime) -> None:
     asked = []
 
@@ -112,14 +119,23 @@ async def test_a_decorated_tool_and_a_typed_answer(runtime: ReadyRuntime) -> Non
         asked.append(city)
         return f"It rains in {city}."
 
+    # The small model may need to be told that it has a tool, and what it says may be wrong.
+    local = runtime.runtime_kind == "local"
     done = await runtime.run(
-        "Do I need an umbrella?", output_type=Advice, limits=Limits(max_iterations=4)
+        "Do I need an umbrella?",
+        output_type=Advice,
+        limits=Limits(max_iterations=4),
+        metadata={"local/tool_choice": "weather"} if local else None,
     )
+    if local:
+        assert isinstance(done.unwrap(), Advice)
+        assert asked
+        return
     assert done.unwrap() == Advice("Bonn", umbrella=True)
     assert asked == ["Bonn"]
 
 
-@pytest.mark.parametrize("runtime", ["local", "copilot"], indirect=True)
+@pytest.mark.parametrize("runtime", ["copilot"], indirect=True)
 async def test_a_type_is_refused_where_it_would_be_dropped(runtime: ReadyRuntime) -> None:
     with pytest.raises(CannotStart, match="engine/output_schema"):
         await runtime.run("Why is the sky blue?", output_type=Advice)

@@ -1,4 +1,4 @@
-"""The local substrates pass `SubstrateContract` on the real small model."""
+"""The Loops on the local planner pass `SubstrateContract` on the real small model."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .substrates.following import LoopWork
 pytestmark = pytest.mark.torture
 
 
-class TestLocalSubstrate(SubstrateContract):
+class TestLocalLoop(SubstrateContract):
     """A conversation without tools, so the tests about effects are closed."""
 
     features = SubstrateFeatures(keeps_output=True, fails=True, refuses=True)

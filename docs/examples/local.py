@@ -10,7 +10,7 @@ from agentic_kernel_local import LocalRuntime
 
 async def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
-        async with LocalRuntime(FileStore(folder)) as runtime:
+        async with LocalRuntime(store=FileStore(folder)) as runtime:
             task = Task.new(
                 summary="Sea",
                 instructions="Write one short sentence about the sea.",

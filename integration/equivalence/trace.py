@@ -14,7 +14,7 @@ from typing import Any, Final
 from agentic_kernel import Task
 from agentic_kernel_engine import Event, StopReason
 from agentic_kernel_engine.events import RUN_DELTA, RUN_TURN
-from agentic_kernel_engine.plans.vocabulary import RUN_CUT, RUN_STOPPED
+from agentic_kernel_engine.plans.vocabulary import RUN_STOPPED
 from agentic_kernel_engine.texts import Texts
 
 from .script import LONG
@@ -68,16 +68,6 @@ def trace(task: Task, events: Sequence[Event]) -> Trace:
     }
     kept = [_event(event, kind) for event in events if event.type not in (RUN_DELTA, RUN_TURN)]
     return Trace(shown, kept, [_masked(text, kind) for text in _texts(events)])
-
-
-def without_text_in_progress(traced: Trace) -> Trace:
-    """The same, as if no text had been seen before its end."""
-    metadata = dict(traced.task["metadata"])
-    metadata.pop(f"{KIND}/partial_output", None)
-    events = [
-        {**event, "text": ""} if event["type"] == RUN_CUT else event for event in traced.events
-    ]
-    return Trace({**traced.task, "metadata": metadata}, events, [])
 
 
 def _texts(events: Sequence[Event]) -> list[str]:

@@ -19,7 +19,7 @@ from agentic_kernel import CannotStart, InvalidValue
 from agentic_kernel_engine import Event, StoreError, drain_on_signals
 from agentic_kernel_engine.loop import ToolCall
 from agentic_kernel_engine.seams import Planner
-from agentic_kernel_local import AnswerOptions, Example, LocalPlanner
+from agentic_kernel_local import Example, LocalPlanner
 
 from . import words
 from .books import Ticket
@@ -168,8 +168,8 @@ async def _planner(agent: str) -> Planner:
         CannotStart: The local model cannot be loaded.
     """
     if agent == "local":
-        said = AnswerOptions(max_tokens=200, system="You are on duty at a help desk.")
-        local = LocalPlanner(answer=said, examples=EXAMPLES)
+        system = "You are on duty at a help desk."
+        local = LocalPlanner(max_tokens=200, system=system, examples=EXAMPLES)
         await local.open()
         return local
     module, _, name = agent.partition(":")

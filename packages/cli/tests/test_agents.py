@@ -25,10 +25,14 @@ def test_the_calculator_is_called_and_the_answer_comes(terminals: Terminals) -> 
     assert task["metadata"]["cli/tools"] == ["calculator"]
     assert task["metadata"]["engine/stop_reason"] == "final"
     observed = [line["data"] for line in events if line["type"] == "step.observed"]
-    assert observed[0]["observations"] == [{"output": "408", "tool": "calculator"}]
+    assert observed[0]["observations"] == [
+        {"output": "408", "tool": "calculator", "call": "call_0_1"}
+    ]
     made = [line["data"] for line in events if line["type"] == "plan.made"]
     assert all(plan["usage"]["input_tokens"] > plan["usage"]["output_tokens"] > 0 for plan in made)
     assert any(line["data"].get("channel") == "arguments" for line in events)
+    answer = [line["data"] for line in events if line["type"] == "run.delta"]
+    assert "".join(each["text"] for each in answer if "channel" not in each) == task["result"]
 
 
 @pytest.mark.slow

@@ -100,7 +100,7 @@ def test_two_terminals_run_pause_resume_crash_and_recover(terminals: Terminals, 
 
 @pytest.mark.slow
 def test_work_is_run_again_and_what_ended_is_removed(terminals: Terminals, url: str) -> None:
-    metadata = {"local/max_tokens": 4}
+    metadata = {"local/max_tokens": 60}
     task = Task.new(
         summary="", instructions="Say hello.", runtime_kind="local", metadata=metadata, id="one"
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import shlex
 import signal
-from itertools import takewhile
 from pathlib import Path
 
 import pytest
@@ -21,8 +20,6 @@ from .terminals import ANOTHER, SOME, STORY, Command, Terminals
 pytestmark = pytest.mark.slow
 
 STUBBORN = str(Path(__file__).with_name("stubborn.py"))
-LONG_TOKEN = 16
-"""No token of the small model has more characters, as a rule."""
 
 
 def start_story(terminals: Terminals, *words: str, name: str = "story") -> Command:
@@ -33,25 +30,29 @@ def start_story(terminals: Terminals, *words: str, name: str = "story") -> Comma
 
 
 def test_run_says_its_answer_and_ends_with_0(terminals: Terminals) -> None:
-    done = terminals.call("run", "Say hello.", "--max-tokens", "12", "--system", "Be brief.")
+    done = terminals.call("run", "Say hello.", "--max-tokens", "60", "--system", "Be brief.")
     listed = terminals.call("--json", "list").lines
     assert [task["status"] for task in listed] == ["success"]
-    assert listed[0]["metadata"] == {"local/max_tokens": 12, "local/system": "Be brief."}
-    assert done.out == listed[0]["result"]["text"].rstrip("\n") + "\n"
+    assert listed[0]["metadata"] == {
+        "local/max_tokens": 60,
+        "local/system": "Be brief.",
+        "engine/stop_reason": "final",
+    }
+    assert done.out == listed[0]["result"].rstrip("\n") + "\n"
     assert listed[0]["id"] in done.err
 
 
 @pytest.mark.torture
 def test_instructions_may_come_from_stdin(terminals: Terminals) -> None:
-    terminals.start("run", "-", "--max-tokens", "4", stdin="Say\nhello.").ended(0)
+    terminals.start("run", "-", "--max-tokens", "60", stdin="Say\nhello.").ended(0)
     assert terminals.call("--json", "list").lines[0]["instructions"] == "Say\nhello."
 
 
 def test_json_lines_are_the_events_and_then_the_task(terminals: Terminals) -> None:
-    lines = terminals.call("run", "Say hello.", "--max-tokens", "12", "--json").lines
+    lines = terminals.call("run", "Say hello.", "--max-tokens", "60", "--json").lines
     assert [line["kind"] for line in lines] == ["event"] * (len(lines) - 1) + ["task"]
     said = "".join(line["data"]["text"] for line in lines[:-1] if line["type"] == "run.delta")
-    assert said == lines[-1]["result"]["text"]
+    assert said == lines[-1]["result"]
 
 
 def test_a_failure_ends_with_1_and_says_why(terminals: Terminals) -> None:
@@ -62,7 +63,7 @@ def test_a_failure_ends_with_1_and_says_why(terminals: Terminals) -> None:
 
 @pytest.mark.torture
 def test_an_id_is_used_once(terminals: Terminals) -> None:
-    terminals.call("run", "Say hello.", "--id", "mine", "--max-tokens", "4")
+    terminals.call("run", "Say hello.", "--id", "mine", "--max-tokens", "60")
     refused = terminals.call("run", "Say hello.", "--id", "mine", code=1)
     assert refused.err.splitlines()[-1].startswith("agentic-kernel: task 'mine' is already stored")
 
@@ -135,8 +136,9 @@ def _told_in_four_parts(terminals: Terminals, name: str) -> bool:
     second = terminals.task(name)
     assert (second["status"], second["orphaned"]) == ("running", True)
     assert second["supplements"] == [ANOTHER]
-    assert second["said"].startswith(first["said"] + "\n\n")
-    assert resumed.out.startswith(second["said"])
+    # The model has heard more, so its answer begins anew, on the screen after what was there.
+    assert second["said"]
+    assert resumed.out.startswith(f"{first['said']}\n\n{second['said']}")
 
     recovered = terminals.start("recover")
     if not recovered.came_to(len(second["said"]) + 3 * SOME):
@@ -148,22 +150,20 @@ def _told_in_four_parts(terminals: Terminals, name: str) -> bool:
     recovered.ended(4)
     third = terminals.task(name)
     assert third["status"] == "cancelled"
-    # What was said after the last checkpoint, 16 tokens at most, is said anew (R20).
-    pairs = zip(third["said"], second["said"], strict=False)
-    kept = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
-    assert kept >= len(first["said"])
-    assert len(second["said"]) - kept < 16 * LONG_TOKEN
-    assert third["said"].endswith(third["metadata"]["local/partial_output"])
+    # A crash loses no text that was durable (R20): the answer goes on from there.
+    assert third["said"].startswith(second["said"])
+    assert len(third["said"]) > len(second["said"])
+    assert third["said"] == third["metadata"]["local/partial_output"]
     return True
 
 
 def test_rerun_is_a_new_task_that_names_the_old_one(terminals: Terminals) -> None:
-    first = terminals.call("run", "Say hello.", "--id", "old", "--max-tokens", "8")
+    first = terminals.call("run", "Say hello.", "--id", "old", "--max-tokens", "60")
     again = terminals.call("rerun", "old")
     assert again.out == first.out
     new = next(task for task in terminals.call("--json", "list").lines if task["id"] != "old")
     assert new["metadata"]["cli/lineage_of"] == "old"
-    assert new["metadata"]["local/max_tokens"] == 8
+    assert new["metadata"]["local/max_tokens"] == 60
 
 
 @pytest.mark.torture
@@ -176,14 +176,14 @@ async def test_run_leaves_other_tasks_alone_and_recover_takes_them_all(
             await host.dispatch(
                 Task.new(
                     summary="",
-                    instructions=STORY,
+                    instructions="Name three colours.",
                     runtime_kind="local",
                     id=name,
-                    metadata={"local/max_tokens": 60},
+                    metadata={"local/max_tokens": 600},
                 )
             )
         await host.drain()
-    await asyncio.to_thread(terminals.call, "run", "Say hello.", "--max-tokens", "4")
+    await asyncio.to_thread(terminals.call, "run", "Say hello.", "--max-tokens", "60")
     left = [await asyncio.to_thread(terminals.task, name) for name in ("one", "two")]
     assert [(task["status"], task["orphaned"]) for task in left] == [("running", True)] * 2
     recovered = await asyncio.to_thread(terminals.call, "recover")
@@ -192,12 +192,12 @@ async def test_run_leaves_other_tasks_alone_and_recover_takes_them_all(
         mine = [line.removeprefix(f"[{number}] ") for line in lines if f"[{number}] " in line]
         done = await asyncio.to_thread(terminals.task, name)
         assert done["status"] == "success"
-        assert "\n".join(mine) == done["result"]["text"].rstrip("\n")
+        assert "\n".join(mine) == done["result"].rstrip("\n")
     assert (await asyncio.to_thread(terminals.call, "recover")).err == "nothing to recover\n"
 
 
 def test_what_is_not_paused_is_not_resumed(terminals: Terminals) -> None:
-    terminals.call("run", "Say hello.", "--id", "mine", "--max-tokens", "4")
+    terminals.call("run", "Say hello.", "--id", "mine", "--max-tokens", "60")
     refused = terminals.call("resume", "mine", code=1)
     assert refused.err.startswith("agentic-kernel: cannot resume task 'mine' while it is success")
 

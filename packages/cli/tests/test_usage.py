@@ -67,7 +67,7 @@ def test_global_options_may_stand_anywhere(words: str, options: str, rest: str) 
         ["prune", "--older-than", "1d"],
         ["run", "text", "--tools", "odd\x1b[2J"],
         ["run", "text", "--yes"],
-        ["run", "text", "--session", "before"],
+        ["run", "text", "--runtime", "copilot", "--session", "before"],
         ["retune", "nobody"],
         ["retune", "nobody", "--max-seconds", "nan"],
         ["retune", "nobody", "--max-cost", "inf"],

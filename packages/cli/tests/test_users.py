@@ -57,7 +57,7 @@ def test_a_task_of_somebody_else_is_left_alone(terminals: Terminals) -> None:
 
 
 def test_a_new_task_acts_for_the_user_of_the_process(terminals: Terminals) -> None:
-    terminals.call("run", "Say hi.", "--id", "mine", "--max-tokens", "3")
+    terminals.call("run", "Say hi.", "--id", "mine", "--max-tokens", "60")
 
     async def named() -> str:
         return decoded((await FileStore(terminals.state).load("mine")).terms).name

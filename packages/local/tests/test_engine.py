@@ -13,6 +13,7 @@ import pytest
 
 from agentic_kernel import CannotStart
 from agentic_kernel_engine import TaskFailed
+from agentic_kernel_local import engine as engine_module
 from agentic_kernel_local.engine import Engine, EngineOptions, Request
 from agentic_kernel_local.generation import ChunkReader, End, Item, Piece, Prompt
 
@@ -33,6 +34,12 @@ async def answer(engine: Engine, max_tokens: int, *messages: dict[str, str]) -> 
 
 def text(items: list[Item]) -> str:
     return "".join(item.text for item in items if isinstance(item, Piece))
+
+
+async def ended(engine: Engine) -> None:
+    """Wait until the model has stopped."""
+    for generation in list(engine._running):
+        await asyncio.to_thread(generation.thread.join)
 
 
 @pytest.fixture
@@ -78,7 +85,7 @@ async def test_leaving_the_block_stops_the_model_while_tokens_flow(
         async for item in generation:
             if isinstance(item, Piece) and item.tokens >= 5:
                 break
-    await asyncio.to_thread(generation.thread.join)
+    await ended(engine)
     last = received[-1]
     assert isinstance(last, Piece)
     assert last.tokens < 100
@@ -90,7 +97,7 @@ async def test_leaving_the_block_stops_the_model_while_it_reads_a_prompt(
     async with engine.generate(Request([user("word " * 900)], 50)) as generation:
         first = await anext(generation)
         assert isinstance(first, Prompt)
-    await asyncio.to_thread(generation.thread.join)
+    await ended(engine)
     last = received[-1]
     assert isinstance(last, Prompt)
     assert last.processed < last.tokens
@@ -118,17 +125,18 @@ async def test_as_many_answers_as_there_are_slots_flow_side_by_side(engine: Engi
     assert order.count("ends") == slots + 1
 
 
-async def test_who_gives_up_waiting_for_a_slot_leaves_it_to_the_others(engine: Engine) -> None:
+async def test_who_gives_up_waiting_for_a_slot_leaves_it_to_the_others(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine_module, "LOOK", 0.01)
     slots = engine.options.slots
-
-    async def give_up() -> None:
-        raise LookupError
-
     async with AsyncExitStack() as busy:
         for _ in range(slots):
-            await busy.enter_async_context(engine.generate(Request([user(ENDLESS)], 900)))
-        with pytest.raises(LookupError):
-            await engine.generate(Request([user(STORY)], 5), waiting=give_up).__aenter__()
+            await anext(
+                await busy.enter_async_context(engine.generate(Request([user(ENDLESS)], 900)))
+            )
+        async with engine.generate(Request([user(STORY)], 5)) as waiting:
+            assert await anext(waiting) == Prompt(0, 0)
         cancelled = asyncio.create_task(answer(engine, 5, user(STORY)))
         await asyncio.sleep(0)
         cancelled.cancel()

@@ -68,11 +68,11 @@ async def main():
     wish = {"role": "user", "content": "Write a story about a lighthouse keeper and a storm."}
     held = engine.generate(Request([wish], 900))
     heard.append(held)
-    generation = await held.__aenter__()
-    async for item in generation:
+    items = await held.__aenter__()
+    async for item in items:
         if isinstance(item, Piece):
             break
-    heard.append(generation)
+    heard.extend(engine._running)
 
 loop = asyncio.new_event_loop()
 loop.run_until_complete(main())

@@ -5,13 +5,13 @@ import agentic_kernel_local
 
 def test_the_public_names_are_these() -> None:
     assert agentic_kernel_local.__all__ == [
+        "IMPL",
         "MODEL_PACKAGE",
         "MODEL_VARIABLE",
         "RUNTIME_KIND",
-        "AnswerOptions",
         "Example",
+        "LocalLoop",
         "LocalPlanner",
         "LocalRuntime",
-        "LocalSubstrate",
         "find_model",
     ]

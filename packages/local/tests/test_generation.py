@@ -100,8 +100,8 @@ async def test_an_answer_without_an_end_is_a_bad_response(chunks: tuple[Any, ...
         ("exceed_context_size_error", "local/context_length"),
         ("invalid_request_error", "local/invalid_request"),
         ("not_supported_error", "local/invalid_request"),
-        ("server_error", "local/model_error"),
-        ("unheard_of", "local/model_error"),
+        ("server_error", "local/server_error"),
+        ("unheard_of", "local/server_error"),
     ],
 )
 def test_an_error_is_known_by_its_type_and_never_by_its_words(kind: str, code: str) -> None:
@@ -112,7 +112,7 @@ def test_an_error_is_known_by_its_type_and_never_by_its_words(kind: str, code: s
 
 @pytest.mark.parametrize(
     ("error", "code"),
-    [(ValueError("bad"), "local/invalid_request"), (RuntimeError(), "local/model_error")],
+    [(ValueError("bad"), "local/invalid_request"), (RuntimeError(), "local/server_error")],
 )
 async def test_an_exception_of_the_binding_is_a_failure_with_its_cause(
     error: Exception, code: str

@@ -58,7 +58,7 @@ def test_a_named_file_that_is_missing_is_never_replaced_by_another(
     monkeypatch.setenv(MODEL_VARIABLE, str(tmp_path / "gone.gguf"))
     with pytest.raises(CannotStart, match=rf"{MODEL_VARIABLE} names .*gone\.gguf.*not a file"):
         find_model()
-    with pytest.raises(CannotStart, match="model_path names"):
+    with pytest.raises(CannotStart, match="model names"):
         find_model(tmp_path)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from agentic_kernel import InvalidValue, Task
-from agentic_kernel_local import AnswerOptions
+from agentic_kernel_local.options import AnswerOptions
 
 
 def task(**metadata: Any) -> Task:
@@ -17,9 +17,11 @@ def task(**metadata: Any) -> Task:
 
 def test_a_task_overrides_what_it_asks_for_and_nothing_else() -> None:
     defaults = AnswerOptions(max_tokens=10, temperature=0.5, seed=1, system="Be brief.")
-    assert defaults.of(task()) == defaults
-    assert defaults.of(task(max_tokens=3, seed=None)) == AnswerOptions(3, 0.5, None, "Be brief.")
-    assert defaults.of(task(temperature=1, system="Rhyme.")) == AnswerOptions(10, 1, 1, "Rhyme.")
+    assert defaults.of(task(), "local") == defaults
+    asked = defaults.of(task(max_tokens=3, seed=None), "local")
+    assert asked == AnswerOptions(3, 0.5, "Be brief.", seed=None)
+    asked = defaults.of(task(temperature=1, system="Rhyme.", tool_choice="none"), "local")
+    assert asked == AnswerOptions(10, 1, "Rhyme.", "none", 1)
 
 
 @pytest.mark.parametrize(
@@ -39,11 +41,13 @@ def test_a_task_overrides_what_it_asks_for_and_nothing_else() -> None:
         ("seed", "7"),
         ("system", 7),
         ("system", ["x"]),
+        ("system", "nul\0"),
+        ("tool_choice", ""),
     ],
 )
 def test_a_bad_option_is_refused_by_its_key(name: str, value: Any) -> None:
     with pytest.raises(InvalidValue, match=rf"local/{name}"):
-        AnswerOptions().of(task(**{name: value}))
+        AnswerOptions().of(task(**{name: value}), "local")
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])

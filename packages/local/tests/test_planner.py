@@ -12,7 +12,7 @@ import pytest_asyncio
 from agentic_kernel import Task, TaskStatus
 from agentic_kernel_engine import Host, Limits, Loop, tool
 from agentic_kernel_engine.loop import Outcome, ToolCall
-from agentic_kernel_local import AnswerOptions, Example, LocalPlanner
+from agentic_kernel_local import Example, LocalPlanner
 from agentic_kernel_local.engine import Engine
 
 pytestmark = pytest.mark.slow
@@ -22,6 +22,12 @@ EXAMPLES = [
     Example("How much is 20 + 1?", ToolCall("add", {"numbers": {"a": 20, "b": 1}}), 21, "21"),
 ]
 RAMBLING = "Write a story of a hundred words about the sea."
+
+
+@tool(effect="none", inline=True)
+def idle() -> str:
+    """Do nothing."""
+    return "done"
 
 
 @pytest_asyncio.fixture
@@ -34,7 +40,7 @@ async def planner(engine: Engine) -> AsyncIterator[LocalPlanner]:
 
 def make(engine: Engine, max_tokens: int = 200) -> LocalPlanner:
     return LocalPlanner(
-        answer=AnswerOptions(max_tokens=max_tokens),
+        max_tokens=max_tokens,
         examples=EXAMPLES,
         slots=engine.options.slots,
         context_tokens=engine.options.context_tokens,
@@ -87,16 +93,67 @@ async def test_an_answer_fits_the_schema_that_is_asked_for(planner: LocalPlanner
 
 async def test_an_answer_that_a_limit_cuts_is_no_action(engine: Engine) -> None:
     planner = make(engine, max_tokens=6)
-    outcome = await run(Loop(planner), RAMBLING)
+    outcome = await run(Loop(planner, [idle]), RAMBLING)
     await planner.close()
     assert outcome.task.failure is not None
-    assert outcome.task.failure.code == "local/cut"
+    assert outcome.task.failure.code == "local/max_tokens"
     assert outcome.task.failure.metadata["text"].startswith("{")
     (failed,) = [event for event in outcome.events if event.type == "plan.failed"]
     assert failed.data["forfeited"] == {}
     used = outcome.usage
     assert failed.data["usage"] == {"input_tokens": used.input_tokens, "output_tokens": 6}
     assert 0 < outcome.usage.input_tokens < engine.options.context_tokens
+
+
+async def test_a_limit_of_tokens_shortens_the_answer(planner: LocalPlanner) -> None:
+    """The limit leaves less than `max_tokens`; the call is made, and its answer is cut there."""
+    outcome = await run(Loop(planner, limits=Limits(max_output_tokens=9)), RAMBLING)
+    assert outcome.task.failure is not None
+    assert outcome.task.failure.code == "local/max_tokens"
+    assert outcome.usage.output_tokens == 9
+
+
+@pytest.mark.parametrize(
+    ("choice", "called"), [("none", []), ("required", ["idle"]), ("idle", ["idle"])]
+)
+async def test_a_task_chooses_if_the_first_answer_is_a_call(
+    planner: LocalPlanner, choice: str, called: list[str]
+) -> None:
+    metadata = {"local/tool_choice": choice}
+    task = Task.new(summary="", instructions="Say hello.", runtime_kind="local", metadata=metadata)
+    async with Host(Loop(planner, [idle], limits=Limits(max_iterations=2))) as host:
+        await host.run(task)
+        outcome = await host.outcome(task.id)
+    first = next(event.data for event in outcome.events if event.type == "plan.made")
+    assert [each["tool"] for each in first["actions"] if "tool" in each] == called
+
+
+async def test_a_forced_function_that_is_not_there_is_told(planner: LocalPlanner) -> None:
+    metadata = {"local/tool_choice": "fly"}
+    task = Task.new(summary="", instructions="Hi", runtime_kind="local", metadata=metadata)
+    async with Host(Loop(planner, [idle])) as host:
+        failed = await host.run(task)
+    assert failed.failure is not None
+    assert failed.failure.code == "local/bad_options"
+    assert "tool_choice is fly" in failed.failure.message
+
+
+async def test_an_offer_becomes_the_action_of_the_loop(engine: Engine) -> None:
+    planner = LocalPlanner(
+        offers=["ask_user"],
+        tool_choice="ask_user",
+        slots=engine.options.slots,
+        context_tokens=engine.options.context_tokens,
+        max_tokens=300,
+    )
+    task = Task.new(summary="", instructions="Ask for my name.", runtime_kind="local")
+    async with Host(Loop(planner)) as host:
+        await host.dispatch(task)
+        await host.wait(task.id, TaskStatus.PAUSED)
+        paused = await host.get(task.id)
+        assert paused.metadata["engine/waiting_for"]["kind"] == "question"
+        await host.kill(task.id)
+    await planner.close()
 
 
 async def test_a_limit_of_time_counts_the_prompt_and_the_longest_answer(engine: Engine) -> None:

@@ -11,7 +11,7 @@ import pytest_asyncio
 from agentic_kernel_conformance import PlannerContract, PlannerFeatures
 from agentic_kernel_engine.loop import ToolCall
 from agentic_kernel_engine.seams import Tool, tool
-from agentic_kernel_local import AnswerOptions, Example, LocalPlanner
+from agentic_kernel_local import Example, LocalPlanner
 from agentic_kernel_local.engine import Engine
 
 pytestmark = pytest.mark.slow
@@ -33,7 +33,8 @@ class TestLocalPlanner(PlannerContract):
     @pytest_asyncio.fixture
     async def planner(self, engine: Engine) -> AsyncIterator[LocalPlanner]:
         planner = LocalPlanner(
-            answer=AnswerOptions(system="Give short answers.", max_tokens=400),
+            system="Give short answers.",
+            max_tokens=400,
             examples=[EXAMPLE],
             slots=engine.options.slots,
             context_tokens=engine.options.context_tokens,
@@ -52,4 +53,4 @@ class TestLocalPlanner(PlannerContract):
 
     @pytest.fixture
     def failing(self, tmp_path: Path) -> LocalPlanner:
-        return LocalPlanner(model_path=tmp_path / "missing.gguf")
+        return LocalPlanner(tmp_path / "missing.gguf")

@@ -20,8 +20,9 @@ from agentic_kernel_engine.loop import (
     Turn,
     UserMessage,
 )
+from agentic_kernel_engine.providers import functions
 from agentic_kernel_engine.seams import Tool
-from agentic_kernel_local.prompting import Example, action_in, action_of, action_schema, messages
+from agentic_kernel_local.prompting import Example, answer_schema, messages
 
 ADD = Tool(
     "add",
@@ -33,6 +34,7 @@ ADD = Tool(
         "$defs": {"numbers": {"type": "array", "items": {"type": "number"}}},
     },
 )
+SHOWN = functions([ADD], ())
 ONE = Example("How much is 1 + 1?", ToolCall("add", {"numbers": [1, 1]}), 2, "2")
 
 
@@ -50,7 +52,8 @@ def turn(action: Any, observation: Observation) -> Turn:
 
 
 def test_the_schema_is_a_call_of_each_tool_or_the_answer() -> None:
-    schema = action_schema([ADD], None)
+    schema = answer_schema(SHOWN, None, "auto")
+    assert schema is not None
     call, answer = schema["oneOf"]
     assert call["properties"] == {
         "tool": {"const": "add"},
@@ -62,18 +65,26 @@ def test_the_schema_is_a_call_of_each_tool_or_the_answer() -> None:
 
 
 def test_a_tools_own_references_still_point_into_its_schema() -> None:
-    schema = action_schema([ADD], {"$ref": "#/x", "x": {"type": "number"}})
+    schema = answer_schema(SHOWN, {"$ref": "#/x", "x": {"type": "number"}}, "auto")
+    assert schema is not None
     moved = schema["$defs"]["tool-add"]["properties"]["numbers"]
     assert moved == {"$ref": "#/$defs/tool-add/$defs/numbers"}
     assert schema["$defs"]["answer"]["$ref"] == "#/$defs/answer/x"
     assert ADD.input_schema["properties"]["numbers"] == {"$ref": "#/$defs/numbers"}
 
 
-def test_what_fits_the_schema_is_an_action() -> None:
-    assert action_of({"answer": 4}) == FinalAnswer(4)
-    assert action_of({"tool": "add", "arguments": {"numbers": [1]}}) == ToolCall(
-        "add", {"numbers": [1]}
-    )
+def test_a_forced_call_leaves_no_other_form() -> None:
+    for choice in ("required", "add"):
+        schema = answer_schema(SHOWN, None, choice)
+        assert schema is not None
+        (form,) = schema["oneOf"]
+        assert form["properties"]["tool"] == {"const": "add"}
+        assert set(schema["$defs"]) == {"tool-add"}
+
+
+def test_without_functions_the_answer_is_text_or_fits_its_own_schema() -> None:
+    assert answer_schema([], None, "auto") is None
+    assert answer_schema([], {"type": "integer"}, "auto") == {"type": "integer"}
 
 
 def test_the_chat_has_the_examples_of_visible_tools_and_all_that_was_done() -> None:
@@ -85,8 +96,8 @@ def test_the_chat_has_the_examples_of_visible_tools_and_all_that_was_done() -> N
         Notice("Go on."),
     )
     hidden = Example("Never shown.", ToolCall("other"), 1, "1")
-    chat = messages(step, "You are kind.", [ONE, hidden])
-    assert [message["role"] for message in chat] == ["system", *["user", "assistant"] * 4, "user"]
+    chat = messages(step, "You are kind.", SHOWN, [ONE, hidden])
+    assert [message["role"] for message in chat] == ["system", *["user", "assistant"] * 5, "user"]
     for part in ("You are kind.", "Be brief.", "- add: Add numbers.", "it is Monday", "tidy up"):
         assert part in chat[0]["content"]
     said = [message["content"] for message in chat[1:]]
@@ -95,26 +106,22 @@ def test_the_chat_has_the_examples_of_visible_tools_and_all_that_was_done() -> N
     assert said[2:5] == ["Result of add: 2", '{"answer": "2"}', "Add."]
     assert json.loads(said[5])["arguments"] == {"numbers": [2, 3]}
     assert said[6] == "Result of add: 5"
-    assert said[8] == "add failed (timeout): too slow\n\nGo on."
+    assert said[7:9] == ['{"answer": "hm"}', "Go on."]
+    assert said[10] == "add failed: timeout: too slow\n\nGo on."
     assert "Never shown." not in said
 
 
-def test_without_tools_only_an_answer_is_asked_for() -> None:
-    chat = messages(context(tools=()), None, [ONE])
-    assert [message["role"] for message in chat] == ["system", "user"]
-    assert "call a tool" not in chat[0]["content"]
-    assert len(action_schema((), None)["oneOf"]) == 1
+def test_without_functions_the_conversation_is_plain_text() -> None:
+    step = context(turn(FinalAnswer("Done."), Observation()), UserMessage("More."), tools=())
+    step.instructions, step.memories, step.goals = [], [], []
+    assert messages(step, None, [], [ONE]) == [
+        {"role": "user", "content": "Add."},
+        {"role": "assistant", "content": "Done."},
+        {"role": "user", "content": "More."},
+    ]
 
 
-def test_a_key_twice_in_a_call_is_refused_so_that_nothing_runs() -> None:
-    action = action_in('{"tool": "add", "arguments": {"numbers": [{"a": 1, "a": 2}]}}')
-    assert isinstance(action, ToolCall)
-    assert (action.tool, action.arguments) == ("add", {})
-    assert "have the key 'a' twice in one object; nothing was done" in action.refused
-    fine = '{"tool": "add", "arguments": {"numbers": [{"a": 1}, {"a": 2}]}}'
-    assert action_in(fine) == ToolCall("add", {"numbers": [{"a": 1}, {"a": 2}]})
-
-
-def test_a_key_twice_in_a_final_answer_loses_no_part_of_it() -> None:
-    text = '{"answer": {"count": 1, "count": 2}}'
-    assert action_in(text) == FinalAnswer(text)
+def test_the_schema_of_the_final_answer_is_shown() -> None:
+    step = context(tools=())
+    step.output_schema = {"type": "string", "description": "A colour."}
+    assert "A colour." in messages(step, None, [], [])[0]["content"]

@@ -220,11 +220,7 @@ def run(
         max_tokens=max_tokens is not None,
         session=session is not None,
     )
-    if session is not None and runtime == LOCAL and box is None:
-        raise typer.BadParameter(
-            "--session works with the local runtime only with --tools or --mcp"
-        )
-    check_limits(runtime, settings.limits, tools=box is not None, file=settings.file)
+    check_limits(runtime, settings.limits, file=settings.file)
     task = Task.new(
         summary=summary,
         instructions=told,

@@ -6,7 +6,7 @@ They are the runtimes and providers that the installed packages offer; see
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
@@ -100,7 +100,7 @@ def check_taken(runtime: str, **given: bool) -> None:
             )
 
 
-def check_limits(runtime: str, limits: Mapping[str, object], *, tools: bool, file: str) -> None:
+def check_limits(runtime: str, limits: Mapping[str, object], *, file: str) -> None:
     """Refuse limits of the settings that this runtime does not keep.
 
     Raises:
@@ -109,17 +109,13 @@ def check_limits(runtime: str, limits: Mapping[str, object], *, tools: bool, fil
     """
     if not limits or (runtime in EXTRAS and runtime not in offered()):
         return
-    if runtime == LOCAL:
-        kept: Collection[str] = limits if tools else ()
-    else:
-        kept = getattr(entry_of(runtime), "limits", limits)  # A provider's Loop keeps all.
+    kept = getattr(entry_of(runtime), "limits", limits)  # A provider's Loop keeps all.
     for name in limits:
         if name not in kept:
             raise InvalidValue(
                 file,
-                f"limits.{name} is not kept by the runtime {runtime}"
-                + (" without --tools" if runtime == LOCAL else "")
-                + f"; it keeps {', '.join(kept) or 'none'}",
+                f"limits.{name} is not kept by the runtime {runtime}; it keeps "
+                f"{', '.join(kept) or 'none'}",
             )
 
 

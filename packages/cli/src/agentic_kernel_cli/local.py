@@ -10,8 +10,9 @@ from typing import Any, Final
 from agentic_kernel import CannotStart, Task
 from agentic_kernel_engine import Job, Limits, Loop
 from agentic_kernel_engine.loop import ToolCall
+from agentic_kernel_engine.providers import patient
 
-from .kinds import LOCAL_TOOLS, install
+from .kinds import LOCAL, LOCAL_TOOLS, install
 from .toolbox import Toolbox
 
 LIMITS: Final = Limits(max_iterations=10)
@@ -64,45 +65,43 @@ class LocalWork:
         self._middleware = middleware
         # Imported here, because the commands that need no model must work without this package.
         with _needed():
-            from agentic_kernel_local import AnswerOptions, Example, LocalPlanner, LocalSubstrate
+            from agentic_kernel_local import Example, LocalLoop, LocalPlanner
 
-        path = None if model is None else Path(model)
-        self._talk = LocalSubstrate(model_path=path)
-        options = AnswerOptions(max_tokens=1024)
+        self._loop_type = LocalLoop
         examples = [Example(*parts) for parts in _EXAMPLES]
-        self._planner = LocalPlanner(model_path=path, answer=options, examples=examples)
+        self._planner = LocalPlanner(None if model is None else Path(model), examples=examples)
 
     async def accept(self, task: Task, box: Toolbox | None) -> None:
         """Refuse a Task whose options are not valid, or for which no model can be loaded."""
-        if task.runtime_kind != LOCAL_TOOLS:
-            await self._talk.accept(task)
-            return
-        if box is None:
-            raise CannotStart(
-                "it names no tools, and its runtime kind needs some; run a new Task with --tools",
-                task.id,
-            )
-        await self._planner.accept(task)
-        await self._planner.open()
+        await self._loop(task, box).accept(task)
 
     async def execute(self, job: Job, box: Toolbox | None) -> Any:
-        if job.task.runtime_kind != LOCAL_TOOLS:
-            return await self._talk.execute(job)
         try:
-            await self.accept(job.task, box)
+            loop = self._loop(job.task, box)
         except CannotStart as error:
-            # Pause and do not fail: a model may be there later, or on another machine.
+            # Pause and do not fail: a command with the right flags can resume it.
             await job.pause(job.state, reason=str(error))
-        assert box is not None  # It was accepted with its tools.
-        loop = Loop(
-            self._planner, box.tools(), box.policy(), limits=LIMITS, middleware=self._middleware
-        )
         return await loop.execute(job)
 
     async def close(self) -> None:
         """Close the model."""
         await self._planner.close()
-        await self._talk.close()
+
+    def _loop(self, task: Task, box: Toolbox | None) -> Loop:
+        if task.runtime_kind != LOCAL_TOOLS:
+            box = None
+        elif box is None:
+            raise CannotStart(
+                "it names no tools, and its runtime kind needs some; run a new Task with --tools",
+                task.id,
+            )
+        return self._loop_type(
+            self._planner,
+            () if box is None else box.tools(),
+            None if box is None else box.policy(),
+            limits=LIMITS,
+            middleware=[patient(LOCAL), *self._middleware],
+        )
 
 
 @contextmanager

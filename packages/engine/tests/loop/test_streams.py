@@ -155,6 +155,60 @@ async def test_text_of_an_entry_that_died_does_not_outlive_the_turn(
 
 
 @pytest.mark.rule("R20")
+async def test_after_a_crash_a_planner_is_given_the_durable_text(
+    runner: Runner, crash: Crash
+) -> None:
+    given: list[str] = []
+
+    async def for_ever() -> None:
+        if runner_said:
+            await asyncio.sleep(60)
+        runner_said.append(1)
+
+    def answer(context: Context) -> Any:
+        given.append(context.continuation)
+        if len(given) == 1:
+            return Streamed("Hello ", "x", plan=DONE, pause=for_ever)
+        return Streamed(Delta("world", at=len(context.continuation)), plan=DONE)
+
+    runner_said: list[int] = []
+    task = new_task()
+    first = runner.mortal(answer)
+    await first.dispatch(task)
+    while (await told(runner, task)).text() != "Hello ":
+        await asyncio.sleep(0.001)
+    await crash(first)
+    async with runner.host(answer) as second:
+        await second.wait(task.id)
+    assert given == ["", "Hello "]
+    assert (await told(runner, task)).text() == "Hello world"
+
+
+@pytest.mark.rule("R20")
+async def test_after_an_extra_the_answer_to_come_is_another_one(runner: Runner) -> None:
+    given: list[str] = []
+    spoken = asyncio.Event()
+
+    async def slowly() -> None:
+        spoken.set()
+        await asyncio.sleep(0.002)
+
+    def answer(context: Context) -> Any:
+        given.append(context.continuation)
+        return DONE if len(given) > 1 else Streamed(*["more "] * 500, plan=DONE, pause=slowly)
+
+    async with runner.host(answer) as host:
+        task = new_task()
+        await host.dispatch(task)
+        await spoken.wait()
+        await host.pause(task.id)
+        await host.wait(task.id, TaskStatus.PAUSED)
+        await host.resume(task.id, "Make it short.")
+        await host.wait(task.id)
+    assert given == ["", ""]
+
+
+@pytest.mark.rule("R20")
 @pytest.mark.parametrize("continues", [True, False])
 async def test_after_a_pause_a_planner_says_if_it_continues(
     runner: Runner, continues: bool

@@ -7,22 +7,22 @@ import atexit
 import os
 import secrets
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import asynccontextmanager
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from agentic_kernel import CannotStart
 
-from .generation import Generation
+from .generation import Generation, Item, Prompt
 from .slots import Slots
 
 PROMPT_BATCH: Final = 256
 """Tokens of a prompt that are read between two callbacks; only a callback can stop the reading."""
 LOOK: Final = 0.5
-"""Seconds between two checks whether a request that waits for a slot is still wanted."""
+"""Seconds between two signs of life of a request that waits for a slot."""
 READ_AHEAD: Final = 4 * 1024 * 1024
 """Bytes of each read of the model file before it is loaded."""
 
@@ -60,9 +60,10 @@ class Request:
     """The conversation; the model continues an assistant's message at its end."""
     max_tokens: int
     """The most tokens to generate; llama.cpp has no bound of its own."""
-    temperature: float = 0.0
+    temperature: float | None = 0.0
     """0 takes the likeliest token each time. llama.cpp's numbers differ a little with the part of
-    the prompt that it still knows, so where two tokens are nearly equal it may take either."""
+    the prompt that it still knows, so where two tokens are nearly equal it may take either. None
+    for llama.cpp's default."""
     seed: int | None = None
     """Seed for a temperature above 0; random if None."""
     schema: Mapping[str, Any] | None = None
@@ -126,19 +127,26 @@ class Engine:
         if _open[self.options].leave(self.options):
             await asyncio.to_thread(self._free)
 
-    @asynccontextmanager
-    async def generate(
-        self, request: Request, waiting: Callable[[], Awaitable[object]] | None = None
-    ) -> AsyncIterator[Generation]:
+    def generate(self, request: Request) -> aclosing[AsyncGenerator[Item, None]]:
         """Generate one answer as soon as a slot is free; leaving the block stops the model.
 
-        The slot becomes free after the model has stopped, possibly a moment after the block ends.
-
-        Args:
-            waiting: Awaited every `LOOK` seconds as long as no slot is free; it may raise to give
-                up.
+        Until then, a `Prompt` without tokens comes every `LOOK` seconds. The slot becomes free
+        after the model has stopped, possibly a moment after the block ends.
         """
-        await self._take_slot(waiting)
+        return aclosing(self._items(request))
+
+    async def _items(self, request: Request) -> AsyncGenerator[Item, None]:
+        ticket = self._slots.take()
+        if not ticket.done():
+            try:
+                turn = asyncio.wrap_future(ticket)
+                while not turn.done():
+                    await asyncio.wait({turn}, timeout=LOOK)
+                    if not turn.done():
+                        yield Prompt(0, 0)
+            except BaseException:
+                self._slots.withdraw(ticket)
+                raise
         generation = Generation(
             self._server.handle_chat_completions, _body(request), lambda: self._ended(generation)
         )
@@ -152,23 +160,10 @@ class Engine:
             self._slots.give()
             raise
         try:
-            yield generation
+            async for item in generation:
+                yield item
         finally:
             generation.stop()
-
-    async def _take_slot(self, waiting: Callable[[], Awaitable[object]] | None) -> None:
-        ticket = self._slots.take()
-        if ticket.done():
-            return
-        try:
-            turn = asyncio.wrap_future(ticket)
-            while not turn.done():
-                await asyncio.wait({turn}, timeout=LOOK)
-                if waiting is not None and not turn.done():
-                    await waiting()
-        except BaseException:
-            self._slots.withdraw(ticket)
-            raise
 
     def _ended(self, generation: Generation) -> None:
         with self._lock:
@@ -291,11 +286,12 @@ def _body(request: Request) -> Mapping[str, Any]:
         "return_progress": True,
         "timings_per_token": True,
         "max_tokens": request.max_tokens,
-        "temperature": request.temperature,
         # A model that thinks first cannot continue an answer that has already begun.
         "reasoning_format": "none",
         "chat_template_kwargs": {"enable_thinking": False},
     }
+    if request.temperature is not None:
+        body["temperature"] = request.temperature
     if request.seed is not None:
         body["seed"] = request.seed
     if request.schema is not None:

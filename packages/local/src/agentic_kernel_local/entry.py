@@ -11,14 +11,8 @@ from agentic_kernel_engine.providers import ProviderPlanner
 from .planner import LocalPlanner
 
 
-class _Planner(LocalPlanner):
-    """The planner with the name of the entry."""
-
-    impl = "local"
-
-
 def _planner(model: str, _: NoOptions) -> ProviderPlanner:
-    return _Planner(model_path=Path(model))
+    return LocalPlanner(Path(model))
 
 
 PROVIDER: Final = ProviderEntry(

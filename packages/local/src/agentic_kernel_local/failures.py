@@ -1,4 +1,4 @@
-"""Failures: the failure codes of this runtime, and the mapping of llama.cpp's errors to them."""
+"""Failures: maps llama.cpp's errors to the names that all providers share."""
 
 from __future__ import annotations
 
@@ -6,35 +6,29 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from agentic_kernel_engine import TaskFailed
+from agentic_kernel_engine.providers import failures as names
 
-CONTEXT_LENGTH: Final = "local/context_length"
+IMPL: Final = "local"
+"""The first part of the failure codes, and of the metadata keys by which a Task sets options."""
+CONTEXT_LENGTH: Final = f"{IMPL}/{names.CONTEXT_LENGTH}"
 """The conversation does not fit the model's context, or the answer outgrew it.
 
-Metadata: ``context_tokens``, and ``prompt_tokens`` when the prompt alone was too long.
+Metadata: ``context_tokens``; and ``prompt_tokens`` when the prompt alone was too long, or the
+beginning of the answer as ``text``.
 """
-INVALID_REQUEST: Final = "local/invalid_request"
+INVALID_REQUEST: Final = f"{IMPL}/{names.INVALID_REQUEST}"
 """The model's chat template or sampler refuses the request."""
-BAD_OPTIONS: Final = "local/bad_options"
-"""A ``local/…`` option in the Task's metadata is not valid. Metadata: ``path``.
-
-Only for a Task that a host dispatched without checking it; otherwise it is `CannotStart`.
-"""
-BAD_RESPONSE: Final = "local/bad_response"
+BAD_RESPONSE: Final = f"{IMPL}/{names.BAD_RESPONSE}"
 """llama.cpp sent data that is not a piece of an answer, or stopped without an end."""
-MODEL_ERROR: Final = "local/model_error"
+SERVER_ERROR: Final = f"{IMPL}/{names.SERVER_ERROR}"
 """llama.cpp failed while it worked. Metadata: ``type``."""
-
-NO_MODEL: Final = "local/no_model"
-"""The process that runs the Task has no model."""
-CUT: Final = "local/cut"
-"""A limit ended an answer before it was a whole action. Metadata: ``text``, its beginning."""
 
 _BY_TYPE: Final[Mapping[str, str]] = {
     "exceed_context_size_error": CONTEXT_LENGTH,
     "invalid_request_error": INVALID_REQUEST,
     "not_supported_error": INVALID_REQUEST,
 }
-"""Failure code by the ``type`` of llama.cpp's error object; any other is `MODEL_ERROR`."""
+"""Failure code by the ``type`` of llama.cpp's error object; any other is `SERVER_ERROR`."""
 _DETAIL: Final[Mapping[str, str]] = {
     "n_ctx": "context_tokens",
     "n_prompt_tokens": "prompt_tokens",
@@ -54,12 +48,12 @@ def reported(error: Any) -> TaskFailed:
     message = error.get("message")
     if not isinstance(message, str) or not message:
         message = kind
-    return TaskFailed(_BY_TYPE.get(kind, MODEL_ERROR), message, metadata)
+    return TaskFailed(_BY_TYPE.get(kind, SERVER_ERROR), message, metadata)
 
 
 def raised(error: Exception) -> TaskFailed:
     """Return the failure for an exception of the binding: ValueError means a bad request."""
-    code = INVALID_REQUEST if isinstance(error, ValueError) else MODEL_ERROR
+    code = INVALID_REQUEST if isinstance(error, ValueError) else SERVER_ERROR
     name = type(error).__name__
     failure = TaskFailed(code, str(error) or name, {"type": name})
     failure.__cause__ = error
@@ -75,7 +69,7 @@ def outgrown(context_tokens: int) -> TaskFailed:
     """Return the failure for an answer that reached the end of the context before its own end."""
     return TaskFailed(
         CONTEXT_LENGTH,
-        f"the answer reached the end of the context of {context_tokens} tokens; the Task's "
-        "run.delta events hold its beginning; raise context_tokens or lower local/max_tokens",
+        f"the answer reached the end of the context of {context_tokens:,} tokens; the Task's "
+        f"run.delta events hold its beginning; raise context_tokens or lower {IMPL}/max_tokens",
         {"context_tokens": context_tokens},
     )

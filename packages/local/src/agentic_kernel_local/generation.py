@@ -26,7 +26,7 @@ class Prompt:
     processed: int
     """Tokens read so far."""
     tokens: int
-    """Tokens of the whole prompt."""
+    """Tokens of the whole prompt; 0 as long as the request waits for a slot."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ class LocalModel:
     """One user's reference to an `Engine`; `open` loads the model.
 
     Args:
-        model_path: A GGUF file; if None, `find_model` chooses one.
+        model: The path of a GGUF file; if None, `find_model` chooses one.
         slots: Answers generated at once; further ones wait in a queue.
         context_tokens: Tokens for one prompt and its answer.
         threads: Number of computing threads; None for half the number of processors.
@@ -33,12 +33,12 @@ class LocalModel:
 
     def __init__(
         self,
-        model_path: str | os.PathLike[str] | None,
+        model: str | os.PathLike[str] | None,
         slots: int,
         context_tokens: int,
         threads: int | None,
     ) -> None:
-        self._model_path = None if model_path is None else checked_path(model_path)
+        self._path = None if model is None else checked_path(model)
         self._slots = edges.whole(slots, "slots", 1, MOST_SLOTS)
         self._context_tokens = edges.whole(context_tokens, "context_tokens", 1, MOST_TOKENS)
         if slots * context_tokens > MOST_TOKENS:
@@ -57,7 +57,7 @@ class LocalModel:
         """The name of the model: its file's name without the suffix; "" if there is no file."""
         if not self._name:
             with suppress(CannotStart, InvalidValue):
-                self._name = find_model(self._model_path).stem
+                self._name = find_model(self._path).stem
         return self._name
 
     async def open(self) -> Engine:
@@ -70,7 +70,7 @@ class LocalModel:
             if self._engine is None:
                 self._engine = await Engine.open(
                     EngineOptions(
-                        find_model(self._model_path),
+                        find_model(self._path),
                         self._slots,
                         self._context_tokens,
                         half_the_processors() if self._threads is None else self._threads,

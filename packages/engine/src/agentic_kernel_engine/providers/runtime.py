@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, Final, Protocol, TypedDict
+from typing import Any, ClassVar, Final, Protocol, TypedDict
 
 from agentic_kernel import InvalidValue
 
@@ -94,6 +94,9 @@ class ProviderRuntime(ReadyRuntime):
         **options: See `RuntimeOptions`.
     """
 
+    loop_type: ClassVar[type[Loop]] = Loop
+    """The class of its Loop."""
+
     def __init__(
         self,
         planner: ProviderPlanner,
@@ -113,7 +116,7 @@ class ProviderRuntime(ReadyRuntime):
             loop["middleware"] = (*given, patient(planner.impl))
         if "timer" in loop:
             loop["clock"] = loop.pop("timer")
-        self._loop = Loop(planner, tools, **loop)
+        self._loop = self.loop_type(planner, tools, **loop)
         self._output_type = self._loop.output_type
         super().__init__(self._loop, store, runtime_kinds=[runtime_kind], **host)
 

@@ -1,0 +1,34 @@
+"""LocalLoop: a Loop that also takes up Tasks that release 0.1.0 began."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from agentic_kernel import Task
+from agentic_kernel_engine import Event, Job, Loop
+
+_EARLIER: Final = (1, 2)
+"""The versions of the states of `LocalSubstrate`, which the Loop replaced."""
+
+
+class LocalLoop(Loop):
+    """A Loop that also takes up Tasks whose state `LocalSubstrate` of an earlier version wrote.
+
+    That state has counters only, and the text is in the Task's history. So such a Task begins a run
+    of the Loop that goes on from the text in progress. The tokens that it used before do not count.
+    """
+
+    async def execute(self, job: Job) -> Any:
+        """See `Loop.execute`."""
+        job.state = _of_loop(job.state)
+        return await super().execute(job)
+
+    async def on_killed(self, task: Task, state: Any, events: Sequence[Event]) -> None:
+        """See `Loop.on_killed`."""
+        await super().on_killed(task, _of_loop(state), events)
+
+
+def _of_loop(state: Any) -> Any:
+    """Return a state of the Loop as it is; None for one of `LocalSubstrate`."""
+    return None if isinstance(state, Mapping) and state.get("v") in _EARLIER else state
