@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import pytest
 
+from agentic_kernel import TaskNotFound
 from agentic_kernel_engine import StoreError
 from agentic_kernel_file import Damaged, FileStore
 from agentic_kernel_file.catalog import _events_of
@@ -159,3 +160,32 @@ async def test_a_compaction_keeps_what_a_flipped_bit_damaged_as_it_is(tmp_path: 
 def test_events_whose_lengths_do_not_fit_are_told_from_the_first_one_on() -> None:
     frame: Any = SimpleNamespace(head=SimpleNamespace(events=2), events_fit=lambda: False)
     assert _events_of(3, frame) == "event (3, 0) or one after it at version 3"
+
+
+@pytest.mark.rule("R22")
+@pytest.mark.parametrize("commits", [1, 2])
+async def test_a_task_whose_damaged_beginning_named_another_one_is_told_under_its_own_id(
+    tmp_path: Path, commits: int
+) -> None:
+    """Of the id and the body one bit each is flipped, so only the next frame tells whose it was."""
+    folder = tmp_path / "state"
+    store = FileStore(folder, files=UnsyncedFiles())
+    record, other = (running(f"task {n}", owner=None, instructions="text") for n in range(2))
+    for each in (record, other):
+        await store.insert(each, events(each))
+    for _ in range(commits):
+        record, before = step(record), record
+        await store.commit(before, record, events(record))
+    store.close()
+    data = bytearray((folder / "log-000001").read_bytes())
+    for text in (b"task 0", b"text"):
+        data[data.index(text)] ^= 1
+    (folder / "log-000001").write_bytes(data)
+    store = FileStore(folder, files=UnsyncedFiles())
+    try:
+        assert [fault.task_id for fault in await store.unreadable()] == ["task 0"]
+        assert await store.find() == [other]
+        with pytest.raises(TaskNotFound):
+            await store.load("uask 0")
+    finally:
+        store.close()

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import queue
+import selectors
+import threading
 import time
+from typing import Any
 
 import psycopg
 import pytest
 
 from agentic_kernel_postgres import PostgresStore
+from agentic_kernel_postgres.keeper import Keeper
 
 from .records import paused, resumed, running, step
 
@@ -100,3 +104,26 @@ async def _until_it_listens(server: str, channel: str) -> None:
     ):
         while await (await connection.execute(listens, [f'LISTEN "{channel}"'])).fetchone() == (0,):
             await asyncio.sleep(0.01)
+
+
+@pytest.mark.rule("R14")
+def test_the_thread_that_renews_leases_ends_when_it_is_asked_and_not_at_the_next_renewal(
+    server: str, schema: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next renewal is days away."""
+    waits = threading.Event()
+    select = selectors.DefaultSelector.select
+
+    def selected(self: selectors.DefaultSelector, timeout: float | None = None) -> Any:
+        if timeout and timeout > 1_000:  # not psycopg's own wait for an answer
+            waits.set()
+        return select(self, timeout)
+
+    monkeypatch.setattr(selectors.DefaultSelector, "select", selected)
+    keeper = Keeper(server, schema, "news", 1_000_000.0, lambda _: None)
+    keeper.start()
+    assert waits.wait(60)
+    closing = threading.Thread(target=keeper.close, daemon=True)
+    closing.start()
+    closing.join(60)
+    assert not closing.is_alive()

@@ -166,3 +166,20 @@ async def test_a_write_that_the_database_cannot_take_spoils_no_other(
     assert await store.load("03") == records[3]
     for record in (*records[:3], *records[4:]):
         assert await store.load(record.task.id) == step(record)
+
+
+async def test_each_caller_that_is_refused_gets_an_exception_of_its_own(
+    proxy: Proxy, schema: str
+) -> None:
+    """An exception that two callers share would collect the traceback and the context of both."""
+    async with PostgresStore(proxy.place, schema=schema, timeout=0.3) as store:
+        records = [running(f"{n:02}", owner="host:1") for n in range(3)]
+        await asyncio.gather(*map(store.insert, records))
+        await proxy.lose()
+        refused = await asyncio.gather(
+            *(store.commit(record, step(record)) for record in records), return_exceptions=True
+        )
+        proxy.down = False
+    assert all(isinstance(each, StoreError) for each in refused)
+    assert len({id(each) for each in refused}) == 3
+    assert len({str(each) for each in refused}) == 1
