@@ -362,9 +362,9 @@ def test_limits_of_the_settings_bind_new_tasks_and_are_never_ignored(crew: Termi
     assert begun["limits"] == {"max_tool_calls": 0}
     settings.write_text('app = "crew:steps"\nstate = "tasks"\n[limits]\nmax_tool_calls = 0\n')
     assert "limit" in crew.call("run", "--runtime", "steps", "x", code=1).err
-    settings.write_text('state = "tasks"\n[limits]\nmax_cost = 1\n')
+    settings.write_text('state = "tasks"\nruntime = "copilot"\n[limits]\nmax_reflections = 1\n')
     refused = crew.call("run", "x", code=2)
-    assert "limits.max_cost is not kept by the runtime local without --tools" in refused.err
+    assert "limits.max_reflections is not kept by the runtime copilot" in refused.err
 
 
 @pytest.mark.torture
