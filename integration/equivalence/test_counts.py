@@ -16,14 +16,13 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from agentic_kernel_conformance.counted_store import CountedStore
-from agentic_kernel_engine import Host, MemoryStore, Record
+from agentic_kernel_engine import Host, MemoryStore, Record, tool
 
 from ..postgres_server import MEMORY
 from .counts import HTTP, TURNS, calls_per_turn, cost, counts, recorded, settled, turning
 from .matrix import Played, comparable, played, reference, runtime, subject
 from .runtimes.reference import Runtime as Reference
 from .scenarios import SCENARIOS, Stage
-from .script import Call, Calls
 from .setting import Setting, Subject
 from .stores import STORES, Opening, stores
 
@@ -125,17 +124,18 @@ async def test_a_turn_makes_no_more_calls_than_recorded() -> None:
     assert found <= most, f"a turn makes {found} calls, and {most} are recorded{RENEW}"
 
 
+@tool(effect="none")
+async def add(a: int, b: int) -> str:
+    """Add two numbers."""
+    return f"the sum is {a + b}"
+
+
 class Wordy(Reference):
-    """A runtime whose model gives each call a number of two digits more."""
+    """A runtime whose tool says more than the sum."""
 
     @asynccontextmanager
     async def runtime(self, setting: Setting) -> AsyncIterator[Host]:
-        script = [
-            Calls([Call(call.tool, {**call.arguments, "b": 100}) for call in answer.calls])
-            if isinstance(answer, Calls) else answer
-            for answer in setting.script
-        ]  # fmt: skip
-        async with super().runtime(replace(setting, script=script)) as host:
+        async with super().runtime(replace(setting, tools=[add])) as host:
             yield host
 
 
@@ -147,7 +147,7 @@ class Asking(CountedStore):
         await self.load(after.task.id)
 
 
-async def test_two_digits_more_in_each_call_are_counted_and_nothing_else() -> None:
+async def test_some_words_more_in_each_result_are_counted_and_nothing_else() -> None:
     usual, more = [await counts(on, MemoryStore()) for on in (Reference(), Wordy())]
     assert more["bytes"] >= usual["bytes"] + 2 * TURNS
     assert {**more, "bytes": 0} == {**usual, "bytes": 0}

@@ -23,7 +23,9 @@ from agentic_kernel_engine import (
 )
 from agentic_kernel_engine.stored import encode_change, encode_record
 
-_FRACTION: Final = re.compile(rb"(?<=\d)\.\d+(?:e-?\d+)?")
+_NUMBER: Final = re.compile(rb"(?<=[:\[,])-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?(?=[,\]}])")
+_FRACTION: Final = re.compile(rb"(?<=\d)\.\d+")
+_IN_PROGRESS: Final = b'{"type":"run.delta"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +33,9 @@ class Written:
     """One write that the store accepted."""
 
     bytes: int
-    """Of the stored form of what the write changed, and of its events. A fraction counts as one
-    digit, because measured times have more or fewer of them."""
+    """Of the stored form of what the write changed, and of its events but for text in progress,
+    which a flush may have stored before. A number counts as one digit, and so does a fraction,
+    because measured times and versions have more or fewer of them."""
     flush: bool
     """True if the write stored text in progress only; such writes go by the clock."""
     owned: bool
@@ -136,5 +139,6 @@ class CountedStore:
 
 
 def _size(*texts: bytes) -> int:
-    """The bytes of the texts, with one digit for each fraction."""
-    return sum(len(_FRACTION.sub(b".0", text)) for text in texts)
+    """The bytes of the texts that do not depend on the clock; see `Written.bytes`."""
+    kept = (text for text in texts if not text.startswith(_IN_PROGRESS))
+    return sum(len(_FRACTION.sub(b".0", _NUMBER.sub(b"0", text))) for text in kept)
