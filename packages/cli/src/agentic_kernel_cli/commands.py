@@ -25,7 +25,7 @@ from .database import Database
 from .grants import API_KEY, LEFT, MODEL_KEY, OPTIONS_KEY, Grant, NotGranted, grant_of
 from .guard_proxy import commands as guard
 from .invocation import Invocation, place_of
-from .kinds import LOCAL, LOCAL_TOOLS, check_taken
+from .kinds import LOCAL, LOCAL_TOOLS, check_taken, serves
 from .parameters import (
     LARGEST,
     AcceptTools,
@@ -296,7 +296,10 @@ def resume(
     mcp: Mcp = None,
     accept_tools: AcceptTools = False,
 ) -> int:
-    """Resume a paused Task here, in the foreground, with what these flags grant."""
+    """Resume a paused Task here, in the foreground, with what these flags grant.
+
+    A Task of a runtime that this command does not run goes on in a Host that serves the runtime.
+    """
     called, grant = (
         invocation(context),
         grant_of(runtime, model, tools, workspace, yes, mcp, accept_tools, option),
@@ -304,6 +307,11 @@ def resume(
     record = called.controlled(lambda host: find_task(host, wanted(given, last)))
     if record.task.status is not TaskStatus.PAUSED:
         raise IllegalTransition(record.task.id, record.task.status, "resume")
+    kind = record.task.runtime_kind
+    if not serves(kind):
+        after = called.controlled(lambda host: control.resume(host, record, extra))
+        called.report(after, f"resumed; it goes on in a Host that serves {label(kind)}")
+        return 0
     grants = called.granted(record.task, grant)
     return called.run(grants, lambda here: here.resume(record, extra))
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 
-from agentic_kernel import CannotStart, Task, TaskStatus
+from agentic_kernel import CannotStart, IllegalTransition, Task, TaskStatus
 from agentic_kernel_engine import Event, EventId, Host, Record, Unreadable
 from agentic_kernel_engine.events import TASK_PAUSED
 
@@ -28,6 +28,12 @@ async def pause(host: Host, task_id: str, patience: float) -> tuple[Task, str]:
     if receipt.changed:
         return task, "paused"
     if task.status is not TaskStatus.RUNNING:
+        due = (await host.record(task_id)).due_at
+        if task.status is TaskStatus.PAUSED and due is not None:
+            return task, (
+                f"not paused by you: it is paused by itself, and goes on by itself at {due:%F %T} "
+                "UTC or before; pause it after that, or kill it"
+            )
         return task, f"nothing to pause: it is {task.status.value}"
     try:
         async with asyncio.timeout(patience):
@@ -37,6 +43,18 @@ async def pause(host: Host, task_id: str, patience: float) -> tuple[Task, str]:
     if task.status is TaskStatus.PAUSED:
         return task, "paused"
     return task, f"it ended first: {task.status.value}"
+
+
+async def resume(host: Host, record: Record, extra: str | None) -> Task:
+    """Let a paused Task go on in a Host that serves its runtime; return the Task.
+
+    Raises:
+        IllegalTransition: Another caller resumed it first.
+    """
+    receipt = await host.resume(record.task.id, extra, at_version=record.version)
+    if not receipt.changed:
+        raise IllegalTransition(record.task.id, receipt.snapshot.status, "resume")
+    return receipt.snapshot
 
 
 async def kill(host: Host, given: str, *, force: bool) -> tuple[Task, str]:

@@ -13,8 +13,8 @@ from .place import Place
 def proposal(place: Place, task: Task) -> str | None:
     """The command that lets this Task go on, ready to paste.
 
-    None if the Task is neither running nor paused, or if only a Host that serves its kind can let
-    it go on.
+    None if the Task is neither running nor paused, or if only a Host that serves its kind can
+    recover it.
 
     The command names each request by its digest, so that it decides about the request that was
     shown and never about a later one. It has the flags that grant what the Task asks for, except
@@ -31,7 +31,7 @@ def proposal(place: Place, task: Task) -> str | None:
         verb, then = "answer", ["TEXT", *(["--digest", asked] if asked else [])]
     else:
         verb, then = "resume", []
-    if verb in ("recover", "resume") and not serves(task.runtime_kind):
+    if verb == "recover" and not serves(task.runtime_kind):
         return None
     flags = _flags(task)
     if task.id.startswith("-"):

@@ -164,6 +164,9 @@ class ToolRun:
         if now >= self._deadline:
             self._leave_runner()
             raise Ended(None, TIMED_OUT, self._why_late())
+        if self._job.stopping and not self._parts.draining:
+            # A person pauses it: what waits is carried out after a person resumed it.
+            await self._job.checkpoint(msgspec.to_builtins(self.state))
         letter = self.box.take()
         if letter is not None:
             await self._carry_out(letter)
