@@ -304,18 +304,20 @@ class ToolRun:
         attempt = self.state.attempt
         reply = Reply.ok(accepted=True)
         told = [_replied(asked, reply)] if asked else []
-        if isinstance(request, Result):
-            if attempt is None or attempt.job != request.job:
-                why = f"job {request.job[:200]!r} is not the step's attempt any more"
+        if isinstance(request, (Result, Began)):
+            why = self._not_theirs(request, attempt)
+            if why:
                 reply = Reply.refusal(Refused("CONFLICT", why))
                 if consumed:
                     told = [_replied(asked, reply)] if asked else []
                     await self._store(self.state, told, consumed=consumed)
                 return reply
+        if isinstance(request, Result):
+            assert attempt is not None
             await self._result(request, attempt, told, consumed)
             return reply
         if isinstance(request, Began):
-            if attempt is not None and attempt.runner == request.runner and not attempt.started:
+            if attempt is not None and not attempt.started:
                 begun = Attempt(attempt.job, attempt.runner, attempt.consumer, True)
                 event = Event(STARTED, {"attempt": self.state.number})
                 await self._store(
@@ -332,6 +334,26 @@ class ToolRun:
         if consumed or told:
             await self._store(self.state, told, consumed=consumed)
         return reply
+
+    def _not_theirs(self, report: Result | Began, attempt: Attempt | None) -> str:
+        """The reason why a report is not one of the runner that has the attempt; empty if it is."""
+        if isinstance(report, Result) and (attempt is None or attempt.job != report.job):
+            return f"job {report.job[:200]!r} is not the step's attempt any more"
+        if attempt is None:
+            return f"step {self._id!r} waits for a runner; no runner has begun it"
+        if report.runner and report.runner != attempt.runner:
+            return (
+                f"step {self._id!r} was given to another runner than {report.runner[:200]!r}; "
+                "a runner reports its own jobs only"
+            )
+        if isinstance(report, Result) and report.consumer not in ("", attempt.consumer):
+            return (
+                f"step {self._id!r} was given to another consumer than {report.consumer[:200]!r} "
+                "of the runner; a consumer reports its own jobs only"
+            )
+        if report.execution not in ("", self._asked["execution_id"]):
+            return f"step {self._id!r} is not one of the execution {report.execution[:200]!r}"
+        return ""
 
     async def _result(
         self, request: Result, attempt: Attempt, told: list[Event], consumed: Collection[int]
