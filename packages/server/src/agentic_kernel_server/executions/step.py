@@ -170,6 +170,7 @@ class _Transition:
         if session.id != id:
             raise Refused("UNAUTHORIZED", "session expired: another session has the execution")
         session.heard = True
+        session.doubted_at = session.patience = None
         return session
 
     def _assign(self, request: Assign) -> None:
@@ -203,6 +204,8 @@ class _Transition:
         session = self.state.session
         if session is None or session.consumer != request.consumer or not session.heard:
             return
+        if session.doubted_at is None:
+            session.doubted_at, session.patience = self.now, self.step_timeout
         for closed in self.past.closed.values():
             if closed.occurrence >= session.asked.get(closed.digest, 0):
                 continue  # This session has not asked for it.
@@ -448,6 +451,10 @@ class _Transition:
                 code="server/execution_timeout", error="the execution reached its deadline"
             )
             return
+        session, silent = self.state.session, self.state.silent_until
+        if session is not None and silent is not None and self.now >= silent:
+            why = f"the agent was silent for {session.patience:g} s after its stream was lost"
+            self._lose(AgentLost(session.consumer, why))
         for each in list(self.state.steps.values()):
             if each.approval is not None:
                 limit = each.approval.deadline
