@@ -25,6 +25,11 @@ async def stream(asked: Asked) -> Any:
     query: wire.RunnerQuery = asked.query
     server = asked.server
     runner = identity.checked(query.runner_id, "runner_id")
+    if "/" in runner or runner in (".", ".."):
+        raise Refused(
+            "VALIDATION_ERROR",
+            f"runner_id is {runner!r}; it is a part of paths, so use no slash, and not . or ..",
+        )
     consumer = identity.checked(query.consumer_id, "consumer_id")
     key = Key(asked.caller.tenant, runner, consumer)
     offered = [name.strip() for name in query.capabilities.split(",") if name.strip()]
