@@ -18,7 +18,7 @@ from ..mailbox import Left
 from ..parts import Parts
 from ..tools import jobs
 from . import requests as r
-from .encoding import KIND, TOOL_KIND
+from .encoding import KIND, TOOL_KIND, same
 from .events import REPLIED
 from .run import key_of
 from .state import decoded
@@ -123,9 +123,7 @@ async def send_job(parts: Parts, task_id: str, tenant: str, request: jobs.Sent) 
             return reply
         record = await load(parts, task_id, tenant, TOOL_KIND)
         if record.task.status.terminal:
-            why = f"step {task_id!r} has ended; the report is late"
-            late = r.Reply.refusal(Refused("CONFLICT", why))
-            return await sending.answered_before() or late
+            return await sending.answered_before() or _ended_job(record, request)
         reply = await sending.forward((record.owner, record.version))
         if reply is not None:
             return reply
@@ -293,10 +291,40 @@ def ended(record: Record, request: r.Sent) -> r.Reply:
     if isinstance(request, (r.Complete, r.Fail)):
         wanted = TaskStatus.SUCCESS if isinstance(request, r.Complete) else TaskStatus.FAILURE
         if task.status is wanted and session is not None and session.id == request.session:
-            return r.Reply.ok(accepted=True)
+            if _repeats(task, request):
+                return r.Reply.ok(accepted=True)
+            why = f"the execution has ended before, with another end: {_word(task)}"
+            return r.Reply.refusal(Refused("CONFLICT", why))
     if isinstance(request, r.Cancel) and task.status is TaskStatus.CANCELLED:
         return r.Reply.ok()
     return r.Reply.refusal(Refused("CONFLICT", f"the execution has ended: {_word(task)}"))
+
+
+def _repeats(task: Task, request: r.Complete | r.Fail) -> bool:
+    """True if the end of an execution is the one that was reported before."""
+    if isinstance(request, r.Complete):
+        return same(task.result, request.output)
+    error = "" if task.failure is None else task.failure.message
+    return error == (request.error or r.NO_REASON)
+
+
+def _ended_job(record: Record, request: jobs.Sent) -> r.Reply:
+    """The answer about a step that has ended: a repeated report is answered like the first."""
+    task, state = record.task, jobs.decoded(record.state)
+    attempt = None if state is None else state.attempt
+    if isinstance(request, jobs.Result) and attempt is not None and attempt.job == request.job:
+        failed = task.failure
+        if request.success:
+            again = task.status is TaskStatus.SUCCESS and same(task.result, request.data)
+        else:
+            error = request.error or r.NO_MESSAGE
+            again = (
+                failed is not None and failed.code == jobs.TOOL_FAILED and failed.message == error
+            )
+        if again and request.runner in ("", attempt.runner):
+            return r.Reply.ok(accepted=True)
+    why = f"step {task.id!r} has ended; the report is late"
+    return r.Reply.refusal(Refused("CONFLICT", why))
 
 
 def _word(task: Task) -> str:

@@ -13,8 +13,10 @@ from typing import Any, Final
 from ..errors import Refused
 from ..ports import Ruling
 from . import events as e
-from .encoding import digest
+from .encoding import digest, same
 from .requests import (
+    NO_MESSAGE,
+    NO_REASON,
     AgentLost,
     Approve,
     Assign,
@@ -330,10 +332,13 @@ class _Transition:
         closed = self.past.closed.get(request.step)
         if closed is not None and not closed.remote:
             wanted = StepStatus.SUCCEEDED if request.success else StepStatus.FAILED
-            if closed.status is wanted:
+            said = closed.result if request.success else closed.error
+            again = request.data if request.success else request.error or NO_MESSAGE
+            if closed.status is wanted and same(said, again):
                 return  # The same report again.
+            what = "is late" if closed.status is not wanted else "is another one than before"
             raise Refused(
-                "CONFLICT", f"step {request.step!r} is {closed.status.value}; its result is late"
+                "CONFLICT", f"step {request.step!r} is {closed.status.value}; its result {what}"
             )
         made = self.state.steps.get(request.step)
         if made is None or made.remote:
@@ -347,7 +352,7 @@ class _Transition:
         if request.success:
             self._settle(made, "succeed", result=request.data)
         else:
-            self._settle(made, "fail", error=request.error or "the tool failed without a message")
+            self._settle(made, "fail", error=request.error or NO_MESSAGE)
 
     def _wait(self, request: Wait) -> None:
         session = self._session(request.session)
@@ -381,7 +386,7 @@ class _Transition:
         self._session(request.session)
         self._cancel_steps("the execution failed")
         self.done.reply = Reply.ok(accepted=True)
-        error = request.error or "the agent failed the execution without a message"
+        error = request.error or NO_REASON
         self.done.end = End(code="server/agent_failed", error=error)
 
     # People

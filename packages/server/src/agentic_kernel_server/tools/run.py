@@ -28,7 +28,7 @@ from ..errors import Refused
 from ..executions.encoding import input_of
 from ..executions.events import REPLIED
 from ..executions.following import end_of, moved_by
-from ..executions.requests import ChildEnded, ChildMoved, Reply
+from ..executions.requests import NO_MESSAGE, ChildEnded, ChildMoved, Reply
 from ..executions.taking import take_again
 from ..identity import shown
 from ..mailbox import Letter, Mailbox
@@ -366,7 +366,7 @@ class ToolRun:
         self._parts.runners.free(attempt.job)
         if request.success:
             raise Ended(request.data)
-        error = request.error or "the tool failed without a message"
+        error = request.error or NO_MESSAGE
         if request.retryable and await self._retry(error, told, consumed):
             return
         raise Ended(None, TOOL_FAILED, error)
