@@ -464,3 +464,17 @@ async def test_signals_are_bounded_in_size(store: MemoryStore) -> None:
         status, body = await said(url, post(path, big))
         assert (status, json.loads(body)["code"]) == (400, "VALIDATION_ERROR")
         assert (await said(url, post(path, {**big, "payload": "x" * 250_000})))[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        (b'{"agent_id": "swe", "input": "\xff"}', "not UTF-8 at byte 30"),
+        (b'{"agent_id": "swe", "input": "\\ud800"}', "half a surrogate pair"),
+        (b'{"agent_id": "swe", "timeout": 0}', "timeout is 0 seconds; use more than 0"),
+    ],
+)
+async def test_a_refusal_names_the_fault(url: str, body: bytes, why: str) -> None:
+    status, text = await said(url, post(CREATE, body))
+    assert status == 400
+    assert why in json.loads(text)["error"]
