@@ -13,8 +13,9 @@ import pytest
 import pytest_asyncio
 
 from agentic_kernel import Failure, Task, TaskStatus
+from agentic_kernel_cli import control
 from agentic_kernel_cli.kinds import install
-from agentic_kernel_engine import Host, Job
+from agentic_kernel_engine import Host, Job, MemoryStore
 from agentic_kernel_file import FileStore
 
 from .terminals import Command, Terminals
@@ -345,3 +346,18 @@ def test_the_doctor_finds_what_is_wrong_with_the_folder(terminals: Terminals) ->
     examined = terminals.call("--json", "doctor", code=1)
     wrong = [line["name"] for line in examined.lines if line["needed"] and not line["ok"]]
     assert wrong == ["state"]
+
+
+@pytest.mark.parametrize("away", [timedelta(days=1), timedelta(days=-1)], ids=["later", "now"])
+async def test_a_pause_of_a_task_that_wakes_by_itself_says_so(away: timedelta) -> None:
+    class Sleeping:
+        async def execute(self, job: Job) -> None:
+            await job.pause(None, due=datetime.now(UTC) + away)
+
+    async with Host(Sleeping(), MemoryStore(), claims=False) as host:
+        task = Task.new(id="it", summary="", instructions="sleep", runtime_kind="local")
+        await host.dispatch(task)
+        await host.wait("it", TaskStatus.PAUSED)
+        _, outcome = await control.pause(host, "it", 1.0)
+    assert outcome.startswith("nothing to pause: it paused itself, and goes on by itself ")
+    assert ("when a Host takes it" in outcome) is (away < timedelta(0))

@@ -75,3 +75,35 @@ async def test_the_client_works_against_a_server_mounted_into_fastapi() -> None:
     assert (unknown.status_code, unknown.json()["code"]) == (404, "NOT_FOUND")
     assert foreign.status_code == 404
     assert foreign.json() == {"detail": "Not Found"}
+
+
+async def test_health_readiness_and_the_document_are_there_without_the_command() -> None:
+    server = Server(MemoryStore(), settings=QUICK)
+    async with mounted(server) as url, httpx.AsyncClient(base_url=f"{url}/agents") as web:
+        ready = await web.get("/v0/ready")
+        health = await web.get("/v0/health")
+        document = await web.get("/v0/openapi.json")
+        server.stop()
+        stopping = await web.get("/v0/ready")
+    assert (ready.json(), health.json()) == ({"status": "ready"}, {"status": "ok"})
+    assert "/v0/agents/stream" in document.json()["paths"]
+    assert stopping.status_code == 503
+
+
+async def test_uvicorn_with_a_bound_of_its_own_stops_while_a_stream_is_open() -> None:
+    server = Server(MemoryStore(), settings=QUICK)
+    listener = socket.socket(proto=socket.IPPROTO_TCP)
+    listener.bind(("127.0.0.1", 0))
+    running = Running(uvicorn.Config(server.app, log_level="critical", timeout_graceful_shutdown=1))
+    main = asyncio.ensure_future(running.serve([listener]))
+    while not running.started:
+        await asyncio.sleep(0.005)
+    url = f"http://127.0.0.1:{listener.getsockname()[1]}/v0/agents/stream"
+    query = {"agent_id": "swe", "consumer_id": "c"}
+    async with httpx.AsyncClient() as web, web.stream("GET", url, params=query) as response:
+        assert response.status_code == 200
+        running.should_exit = True
+        async with asyncio.timeout(20):
+            await main
+    listener.close()
+    assert not server.ready

@@ -249,3 +249,13 @@ async def test_a_policy_that_is_removed_stays_in_force(tmp_path: Path) -> None:
     path.unlink()
     assert decide.reload() is False
     assert (await decide(call())).effect == "allow"
+
+
+def test_a_clash_of_two_files_names_the_file(tmp_path: Path) -> None:
+    rule = (
+        "version: 1\nrules:\n  - {name: g, priority: %d, effect: allow, match: {capability: x}}\n"
+    )
+    (tmp_path / "_global.yaml").write_text(rule % 1)
+    (tmp_path / "team%2Fswe.yaml").write_text(rule % 2)
+    with pytest.raises(PolicyError, match=r"team%2Fswe\.yaml.*line 3: _global has a rule g"):
+        read(tmp_path)

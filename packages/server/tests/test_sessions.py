@@ -251,3 +251,35 @@ async def test_what_a_new_session_asked_for_is_known_to_the_next_owner() -> None
         await running
     assert told[-1].payload == {"output": 49}
     assert calls == [7]
+
+
+async def test_an_agent_that_starts_again_under_its_name_gets_its_executions_anew() -> None:
+    """The new program knows nothing of the session, and its name came back within the grace."""
+    once = asyncio.Event()
+
+    @rebuno.tool("local.one")
+    def one() -> int:
+        return 1
+
+    async def first() -> None:
+        await one()
+        once.set()
+        await asyncio.Event().wait()
+
+    async def second() -> Any:
+        return await one() + 1
+
+    settings = replace(PATIENT, step_timeout=0.3)
+    async with (
+        serving(MemoryStore(), settings) as (url, _),
+        rebuno.Client(url) as client,
+        agent(url, "swe", first, consumer_id="pod-1") as dying,
+    ):
+        made = await client.create("swe", {})
+        await once.wait()
+        await vanish(dying)
+        async with agent(url, "swe", second, consumer_id="pod-1"):
+            told = await events_of(client, made.id)
+    (reset,) = [event for event in told if event.type == "execution.reset"]
+    assert "silent for 0.3 s" in reset.payload["reason"]
+    assert told[-1].payload == {"output": 2}

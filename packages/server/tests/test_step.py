@@ -281,3 +281,34 @@ def test_signals_over_the_limit_are_refused_and_change_nothing(
     assert (refused.reply.status, refused.events) == (409, [])
     assert again.reply.status == 200
     assert world.past.signals == {"go": [0, 1]}
+
+
+def test_a_session_that_is_silent_after_it_came_back_is_lost_while_nothing_is_open() -> None:
+    world = World().assigned()
+    world.do(r.Wait("s1", "go"))
+    world.now = 10.0
+    world.do(r.Reconnected("c1"))
+    world.now = 500.0
+    world.do(r.Tick())
+    assert world.state.session is not None, "it waits for a signal and has nothing to say"
+    world.do(r.Signal("go", 1))
+    assert world.state.next_deadline() == 600.0
+    world.now = 599.0
+    world.do(r.Reconnected("c1"))  # A further stream is no word of the session.
+    world.do(r.Tick())
+    assert world.state.session is not None
+    world.now = 600.0
+    world.do(r.Tick())
+    assert world.state.session is None
+    assert world.told[-1] == e.RESET
+
+
+def test_a_session_that_is_heard_of_after_it_came_back_may_be_silent() -> None:
+    world = World().assigned()
+    world.do(call())
+    world.do(r.Reconnected("c1"))
+    world.do(r.StepResult("s1", "x.1", True, 5))
+    world.now = 900.0
+    world.do(r.Tick())
+    assert world.state.session is not None
+    assert world.state.next_deadline() == 1_000.0

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from agentic_kernel_engine import MemoryStore
 from agentic_kernel_server import Server
+from agentic_kernel_server.identity import LAST_SEQUENCE
 
 from .serving import QUICK, serving
 
@@ -361,3 +362,96 @@ async def test_an_empty_body_cancels(wire: Wire) -> None:
         "code": "CONFLICT",
         "details": {},
     }
+
+
+async def test_an_end_that_differs_from_the_first_is_a_conflict(wire: Wire) -> None:
+    for first, other in (
+        (
+            {"type": "complete", "output": {"a": 1, "b": 2}},
+            {"type": "complete", "output": {"a": 2}},
+        ),
+        ({"type": "fail", "error": "one"}, {"type": "fail", "error": "two"}),
+    ):
+        await wire.create()
+        agent = await wire.agent()
+        assigned = await following(agent, "execution.assigned")
+        await wire.intent(assigned, **first)
+        await wire.intent(assigned, **first)
+        said = await wire.intent(assigned, 409, **other)
+        assert "with another end" in said["error"]
+
+
+async def test_a_local_result_that_differs_from_the_first_is_a_conflict(wire: Wire) -> None:
+    await wire.create()
+    agent = await wire.agent()
+    assigned = await following(agent, "execution.assigned")
+    begun = await wire.intent(assigned, type="invoke_tool", tool_id="t", arguments={})
+    report = {**IDS(assigned), "step_id": begun["step_id"], "success": True, "data": {"a": 1}}
+    await wire.post("/v0/agents/step-result", report)
+    await wire.post("/v0/agents/step-result", report)
+    said = await wire.post("/v0/agents/step-result", {**report, "data": {"a": 2}}, 409)
+    assert "another one than before" in said["error"]
+
+
+async def test_a_runners_report_may_be_repeated_but_not_changed(wire: Wire) -> None:
+    query = {"runner_id": "r", "consumer_id": "c", "capabilities": "compute.*"}
+    runner = await wire.stream("/v0/runners/stream", **query)
+    await wire.create()
+    agent = await wire.agent()
+    assigned = await following(agent, "execution.assigned")
+    call: Any = {"type": "invoke_tool", "tool_id": "compute.x", "remote": True}
+    reports: list[dict[str, Any]] = [{"success": True, "data": {"n": 1}}, {"success": False}]
+    for number, report in enumerate(reports):
+        await wire.intent(assigned, **call, arguments={"n": number})
+        job = await following(runner, "job.assigned")
+        body: Any = {"job_id": job["id"], "execution_id": job["execution_id"], **report}
+        body["step_id"] = job["step_id"]
+        await wire.post("/v0/runners/r/results", body)
+        await wire.post("/v0/runners/r/results", body)
+        await wire.post("/v0/runners/r/results", {**body, "success": not body["success"]}, 409)
+        await wire.post("/v0/runners/r/results", {**body, "data": 2, "error": "other"}, 409)
+
+
+async def test_an_idempotency_key_with_another_timeout_is_a_conflict(wire: Wire) -> None:
+    body = {"agent_id": "swe", "idempotency_key": "k", "timeout": 50}
+    await wire.post("/v0/executions", body, 201)
+    await wire.post("/v0/executions", body, 201)
+    await wire.post("/v0/executions", {**body, "timeout": 60}, 409)
+
+
+async def test_the_latest_sequence_is_not_beyond_the_last_event(wire: Wire) -> None:
+    id = await wire.create()
+    last = (await wire.get(f"/v0/executions/{id}/events"))["latest_sequence"]
+    page = await wire.get(f"/v0/executions/{id}/events", after_sequence=LAST_SEQUENCE)
+    assert page["events"] == []
+    assert last <= page["latest_sequence"] < LAST_SEQUENCE
+
+
+async def test_a_head_request_opens_no_stream(wire: Wire) -> None:
+    query = {"agent_id": "swe", "consumer_id": "c"}
+    answer = await wire.http.head("/v0/agents/stream", params=query)
+    assert answer.status_code == 404
+    assert wire.server.counts()["agent_streams"] == 0
+
+
+@pytest.mark.parametrize("name", ["team/r", ".", ".."])
+async def test_a_runner_whose_id_fits_no_path_is_refused(wire: Wire, name: str) -> None:
+    query = {"runner_id": name, "consumer_id": "c"}
+    assert "runner_id" in (await wire.get("/v0/runners/stream", 400, **query))["error"]
+
+
+async def test_an_approval_that_was_denied_is_a_conflict_like_one_that_was_granted(
+    wire: Wire,
+) -> None:
+    id = await wire.create()
+    agent = await wire.agent()
+    assigned = await following(agent, "execution.assigned")
+    path = f"/v0/executions/{id}/signal"
+    for approved in (True, False):
+        asked = await wire.intent(assigned, type="invoke_tool", tool_id=f"danger.{approved}")
+        payload = {"step_id": asked["step_id"], "approved": approved}
+        await wire.post(path, {"signal_type": "step.approve", "payload": payload})
+        await following(agent, "approval.resolved")
+        await wire.post(path, {"signal_type": "step.approve", "payload": payload}, 409)
+    payload = {"step_id": f"{id}.9", "approved": True}
+    await wire.post(path, {"signal_type": "step.approve", "payload": payload}, 404)

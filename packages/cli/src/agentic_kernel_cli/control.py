@@ -28,6 +28,13 @@ async def pause(host: Host, task_id: str, patience: float) -> tuple[Task, str]:
     if receipt.changed:
         return task, "paused"
     if task.status is not TaskStatus.RUNNING:
+        due = (await host.record(task_id)).due_at
+        if task.status is TaskStatus.PAUSED and due is not None:
+            when = f"at {due:%F %T} UTC" if due > datetime.now(UTC) else "when a Host takes it"
+            return task, (
+                f"nothing to pause: it paused itself, and goes on by itself {when}; pause it after "
+                "that, or kill it"
+            )
         return task, f"nothing to pause: it is {task.status.value}"
     try:
         async with asyncio.timeout(patience):

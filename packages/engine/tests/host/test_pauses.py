@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
@@ -137,3 +138,25 @@ async def test_a_result_after_the_pause_commit_is_dropped_with_an_event(
         assert (await host.wait(task.id)).result == "of the next run"
         types = [event.type async for event in host.stream(task.id)]
     assert types.count("run.result_dropped") == 1
+
+
+@pytest.mark.rule("R10")
+async def test_a_pause_that_waits_outlasts_the_moment_of_the_substrates_own_pause(
+    new_task: NewTask, acting: type[Acting]
+) -> None:
+    """The Task sleeps until a moment; the person who asked for a pause wants it to stay paused."""
+    go = asyncio.Event()
+
+    async def act(job: Job) -> Any:
+        await go.wait()
+        await job.pause("slept", due=datetime.now(UTC))
+
+    async with Host(acting(act), claims=False) as host:
+        task = new_task()
+        await host.dispatch(task)
+        assert (await host.pause(task.id)).effect == "requested"
+        go.set()
+        await host.wait(task.id, PAUSED)
+        record = await host.record(task.id)
+    assert record.due_at is None
+    assert record.inbox == ()

@@ -33,11 +33,12 @@ class Ready(Protocol):
 class Health:
     """The routes ``/v0/health`` and ``/v0/ready``, which need no credential and say no details.
 
-    The server is named after the routes are made, because it is made with them.
+    Args:
+        server: The server that they are about.
     """
 
-    def __init__(self) -> None:
-        self.server: Ready | None = None
+    def __init__(self, server: Ready) -> None:
+        self._server = server
 
     def routes(self) -> Sequence[Route]:
         """The two routes."""
@@ -50,8 +51,8 @@ class Health:
         return _json({"status": "ok"})
 
     async def _ready(self, request: Request) -> Response:
-        server = self.server
-        if server is None or not server.ready:
+        server = self._server
+        if not server.ready:
             raise Refused("SERVICE_UNAVAILABLE", "the server starts or stops; ask another process")
         answers = False
         try:

@@ -124,7 +124,7 @@ def _answers(
         answer: dict[str, Any] = {"description": code, "content": _content(ErrorBody)}
         if code == "RATE_LIMITED":
             answer["headers"] = {
-                "Retry-After": {"description": "Seconds.", "schema": {"type": "number"}}
+                "Retry-After": {"description": "Seconds.", "schema": {"type": "integer"}}
             }
         answers[str(STATUS[code])] = answer
     return answers

@@ -24,7 +24,7 @@ from .executions import requests as r
 from .executions.encoding import KIND, TOOL_KIND, input_of
 from .executions.run import key_of
 from .executions.state import State, decoded
-from .executions.taking import PATIENCE, take, wish
+from .executions.taking import PATIENCE, held, take, wish
 from .executions.vigil import Vigil
 from .identity import agent_id, agent_name, tool_id
 from .parts import Parts
@@ -284,6 +284,10 @@ class Scout:
         vigil = parts.vigils.get(task_id)
         if vigil is not None:
             vigil.current = False  # The new stream may have missed something.
+        if held(record):
+            # A person lets it go on, or cancels it, which this consumer is then told.
+            Vigil.begin(parts, task_id, key, current=False)
+            return
         await take(parts, record)
 
     async def _runner_came(self, consumer: Consumer) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
@@ -29,6 +30,8 @@ from .executions.run import Executions
 from .executions.taking import take_again
 from .forwarding import Forwarder
 from .forwarding.addresses import KIND as PROCESS_KIND
+from .health import Health
+from .openapi import routes as document_routes
 from .parts import Parts
 from .ports import Bounds, Decide, Measure, Silent, Unbounded, deny_all
 from .routes import ROUTES, Operation
@@ -95,7 +98,7 @@ class Server:
         self._entered = False
         self._stopping = False
         self.app = Starlette(
-            routes=[*_routes(self), *routes],
+            routes=[*_routes(self), *Health(self).routes(), *document_routes(), *routes],
             lifespan=self._lifespan,
             exception_handlers={
                 Refused: _refused,
@@ -235,10 +238,13 @@ class _Endpoint:
 
 
 def _routes(server: Server) -> list[BaseRoute]:
-    return [
-        Route(each.path, _Endpoint(server, each), methods=[each.method], name=each.summary)
-        for each in ROUTES
-    ]
+    routes: list[BaseRoute] = []
+    for each in ROUTES:
+        route = Route(each.path, _Endpoint(server, each), methods=[each.method], name=each.summary)
+        if each.streams and route.methods is not None:
+            route.methods.discard("HEAD")  # It would open the stream.
+        routes.append(route)
+    return routes
 
 
 def _json(
@@ -253,7 +259,8 @@ async def _refused(request: Request, fault: Exception) -> Response:
     assert isinstance(fault, Refused)
     headers = {}
     if fault.code == "RATE_LIMITED":
-        headers["Retry-After"] = f"{max(0.0, fault.retry_after or 1.0):g}"
+        # RFC 9110 knows whole seconds only.
+        headers["Retry-After"] = str(max(1, math.ceil(fault.retry_after or 1.0)))
     return _json(fault.status, fault.body, headers)
 
 

@@ -461,6 +461,7 @@ class Run(FifoLock):
         owner: str | None = self.owner
         leaving: str | None = None
         departure: bytes | None = None
+        due = draft.due
         if draft.safe:
             if draft.pause is not None or (before.inbox and pause_waits(before)):
                 leaving = "paused"
@@ -475,6 +476,8 @@ class Run(FifoLock):
                 if draft.if_paused is not None:
                     values.encode(draft.if_paused, "if_paused")
                 task = apply(task, Pause(notes=draft.if_paused), draft.now)
+                if pause_waits(before):
+                    due = None  # The Task must not wake by itself (R10).
                 inbox = without_pause(inbox)
                 kind = vocabulary.TASK_PAUSED
                 data["reason"] = draft.pause or "requested"
@@ -482,7 +485,7 @@ class Run(FifoLock):
         attempts = 0 if draft.progress or owner is None else before.attempts
         record = Record(
             task, before.version + 1, draft.state, inbox, owner, before.step + 1, attempts,
-            draft.due, before.parent, before.terms, before.realm, self.form,
+            due, before.parent, before.terms, before.realm, self.form,
         )  # fmt: skip
         return record, leaving, departure
 

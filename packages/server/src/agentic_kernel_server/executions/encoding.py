@@ -29,6 +29,11 @@ def input_of(task: Task) -> Any:
     return _decode(task.instructions.encode())
 
 
+def same(one: Any, other: Any) -> bool:
+    """True if two values are the same JSON; the order of keys does not matter."""
+    return _sorted(one) == _sorted(other)
+
+
 def digest(tool_id: str, arguments: Any) -> str:
     """The digest of a call: its tool and its arguments, with the keys in order."""
     text = _sorted([tool_id, arguments])

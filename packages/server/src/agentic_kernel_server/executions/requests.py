@@ -17,6 +17,11 @@ from ..ports import Ruling
 DECISION: Final = "server/request"
 """The type of the decision that carries a request."""
 
+NO_MESSAGE: Final = "the tool failed without a message"
+"""The error of a step whose agent or runner gave none."""
+NO_REASON: Final = "the agent failed the execution without a message"
+"""The error of an execution whose agent gave none."""
+
 
 class Invoke(msgspec.Struct, tag="invoke_tool", tag_field="kind", omit_defaults=True):
     """An agent calls a tool."""

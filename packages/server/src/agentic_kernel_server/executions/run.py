@@ -131,6 +131,8 @@ class ExecutionRun:
         """The stream whose reader knows of the session."""
         self._leaves = False
         """True if another process takes the execution."""
+        self._held = False
+        """True if a person pauses the execution."""
 
     def _first(self) -> State:
         given = self._task.metadata.get(TIMEOUT)
@@ -214,7 +216,7 @@ class ExecutionRun:
 
     def _keep_vigil(self) -> None:
         """See to it that the paused execution goes on."""
-        if self._job.inbox and not self._leaves:
+        if self._job.inbox and not self._leaves and not self._held:
             # A request came while the pause was stored: no other process looks for it.
             self._parts.start(take_again(self._parts, self._task.id))
             return
@@ -231,6 +233,9 @@ class ExecutionRun:
         now = self._parts.now()
         if now >= self._soonest():
             return await self._carry_out(Letter(Tick()))
+        if self._job.stopping and not self._parts.draining:
+            # A person pauses it: what waits is carried out after a person resumed it.
+            await self._hold()
         letter = self.box.take()
         if letter is not None:
             return await self._carry_out(letter)
@@ -452,6 +457,13 @@ class ExecutionRun:
             plain(self.state), list(events), reason or "interrupt", consumed=consumed,
             due=datetime.fromtimestamp(due, UTC),
         )  # fmt: skip
+
+    async def _hold(self) -> None:
+        """Let go of the Task until a person resumes it."""
+        self._held = True
+        note = self._request() if self.state.waits_for_people else None
+        await self._job.checkpoint(plain(self.state), if_paused={WAITING_FOR: note})
+        self._held = False  # The pause was withdrawn.
 
     def _request(self) -> dict[str, Any]:
         """The request to people that the paused Task shows."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from agentic_kernel import IllegalTransition, InvalidValue, Task, TaskNotFound, TaskStatus
 from agentic_kernel_engine import Host, HostClosed, InboxFull, Record
+from agentic_kernel_engine.waiting import pause_waits
 
 from ..errors import Refused, not_found
 from ..forwarding import Lost
@@ -16,14 +18,16 @@ from ..mailbox import Left
 from ..parts import Parts
 from ..tools import jobs
 from . import requests as r
-from .encoding import KIND, TOOL_KIND
+from .encoding import KIND, TOOL_KIND, same
 from .events import REPLIED
 from .run import key_of
 from .state import decoded
-from .taking import take
+from .taking import held, take
 
 _TRIES: Final = 100
 """The most times that a request is sent again because the run left meanwhile."""
+_LOOK: Final = 1.0
+"""Seconds after which a request looks again if a pause that was asked for took effect."""
 
 
 async def load(parts: Parts, task_id: str, tenant: str, kind: str = KIND) -> Record:
@@ -73,12 +77,19 @@ async def send(
         reply = await sending.forward((record.owner, record.version))
         if reply is not None:
             return reply
+        if not isinstance(request, r.Cancel) and (held(record) or pause_waits(record)):
+            if not waits:
+                await _leave(parts.control.post, task_id, r.to_decision(request, sending.id))
+                return r.Reply.ok(status="delivered")
+            await sending.outlast(record)
+            continue
         key = key_of(record.task, decoded(record.state))
         here = isinstance(request, r.Cancel)  # It needs no agent, so any process can do it.
         here = here or (key is not None and parts.agents.find(key) is not None)
         # A Host that runs executions takes a paused one in the same write.
         host = parts.executions if here else parts.control
-        version = await _leave(host, task_id, r.to_decision(request, sending.id))
+        decision = r.to_decision(request, sending.id)
+        version = await _leave(_deciding(host), task_id, decision)
         if version is None:
             continue
         if here and record.task.status is TaskStatus.RUNNING:
@@ -112,13 +123,15 @@ async def send_job(parts: Parts, task_id: str, tenant: str, request: jobs.Sent) 
             return reply
         record = await load(parts, task_id, tenant, TOOL_KIND)
         if record.task.status.terminal:
-            why = f"step {task_id!r} has ended; the report is late"
-            late = r.Reply.refusal(Refused("CONFLICT", why))
-            return await sending.answered_before() or late
+            return await sending.answered_before() or _ended_job(record, request)
         reply = await sending.forward((record.owner, record.version))
         if reply is not None:
             return reply
-        version = await _leave(parts.control, task_id, jobs.to_decision(request, sending.id))
+        if held(record) or pause_waits(record):
+            await sending.outlast(record)
+            continue
+        decision = jobs.to_decision(request, sending.id)
+        version = await _leave(_deciding(parts.control), task_id, decision)
         if version is None:
             continue
         reply = await sending.answer(version)
@@ -206,6 +219,32 @@ class _Sending:
             raise Refused("SERVICE_UNAVAILABLE", "the server is stopping") from None
         return None
 
+    async def outlast(self, record: Record) -> None:
+        """Wait until a Task that a person pauses has moved on.
+
+        Raises:
+            Refused: It is still paused.
+        """
+        parts, what = self._parts, "execution" if self._kind == "execution" else "step"
+        host = parts.executions if self._kind == "execution" else parts.tools
+        left = self._until - parts.now()
+        if left <= 0:
+            raise Refused(
+                "SERVICE_UNAVAILABLE",
+                f"{what} {self._task_id!r} is paused by a person; resume it, and send the request "
+                "again",
+            )
+        paused = record.task.status is TaskStatus.PAUSED
+        try:
+            async with asyncio.timeout(left if paused else min(left, _LOOK)):
+                await host.wait(self._task_id, TaskStatus.RUNNING if paused else TaskStatus.PAUSED)
+        except TimeoutError:
+            pass  # The next look says what follows.
+        except TaskNotFound:
+            raise not_found(what, self._task_id) from None
+        except HostClosed:
+            raise Refused("SERVICE_UNAVAILABLE", "the server is stopping") from None
+
     async def answered_before(self) -> r.Reply | None:
         """The answer that a lost owner stored before the Task ended; None if there is none."""
         return None if self._since is None else await self.answer(self._since)
@@ -216,10 +255,27 @@ def _check_open(parts: Parts) -> None:
         raise Refused("SERVICE_UNAVAILABLE", "the server is stopping; use another one")
 
 
-async def _leave(host: Host, task_id: str, decision: dict[str, Any]) -> int | None:
+Leave = Callable[[str, dict[str, Any]], Awaitable[int]]
+"""Leaves a decision in the inbox of a Task; returns the version with it."""
+
+
+def _deciding(host: Host) -> Leave:
+    """Leave a decision, and let the Task go on if the server paused it."""
+
+    async def decide(task_id: str, decision: dict[str, Any]) -> int:
+        receipt = await host.decide(task_id, decision)
+        if receipt.effect == "withdrawn":
+            # A person asked for a pause meanwhile, and a request is no reason to go on.
+            await host.pause(task_id)
+        return receipt.version
+
+    return decide
+
+
+async def _leave(leave: Leave, task_id: str, decision: dict[str, Any]) -> int | None:
     """Leave a decision for the owner; None if the Task has ended meanwhile."""
     try:
-        return (await host.decide(task_id, decision)).version
+        return await leave(task_id, decision)
     except IllegalTransition:
         return None
     except InboxFull as full:
@@ -235,10 +291,40 @@ def ended(record: Record, request: r.Sent) -> r.Reply:
     if isinstance(request, (r.Complete, r.Fail)):
         wanted = TaskStatus.SUCCESS if isinstance(request, r.Complete) else TaskStatus.FAILURE
         if task.status is wanted and session is not None and session.id == request.session:
-            return r.Reply.ok(accepted=True)
+            if _repeats(task, request):
+                return r.Reply.ok(accepted=True)
+            why = f"the execution has ended before, with another end: {_word(task)}"
+            return r.Reply.refusal(Refused("CONFLICT", why))
     if isinstance(request, r.Cancel) and task.status is TaskStatus.CANCELLED:
         return r.Reply.ok()
     return r.Reply.refusal(Refused("CONFLICT", f"the execution has ended: {_word(task)}"))
+
+
+def _repeats(task: Task, request: r.Complete | r.Fail) -> bool:
+    """True if the end of an execution is the one that was reported before."""
+    if isinstance(request, r.Complete):
+        return same(task.result, request.output)
+    error = "" if task.failure is None else task.failure.message
+    return error == (request.error or r.NO_REASON)
+
+
+def _ended_job(record: Record, request: jobs.Sent) -> r.Reply:
+    """The answer about a step that has ended: a repeated report is answered like the first."""
+    task, state = record.task, jobs.decoded(record.state)
+    attempt = None if state is None else state.attempt
+    if isinstance(request, jobs.Result) and attempt is not None and attempt.job == request.job:
+        failed = task.failure
+        if request.success:
+            again = task.status is TaskStatus.SUCCESS and same(task.result, request.data)
+        else:
+            error = request.error or r.NO_MESSAGE
+            again = (
+                failed is not None and failed.code == jobs.TOOL_FAILED and failed.message == error
+            )
+        if again and request.runner in ("", attempt.runner):
+            return r.Reply.ok(accepted=True)
+    why = f"step {task.id!r} has ended; the report is late"
+    return r.Reply.refusal(Refused("CONFLICT", why))
 
 
 def _word(task: Task) -> str:

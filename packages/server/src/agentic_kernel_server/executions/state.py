@@ -45,6 +45,11 @@ class Session(msgspec.Struct, omit_defaults=True):
     """How many signals of each type this session has waited for and got."""
     waits: list[str] = []
     """The types of signals that it waits for."""
+    doubted_at: float | None = None
+    """The moment at which its stream was opened again, in seconds since 1970, until it is heard of:
+    the program at the other end may be a new one, which knows nothing of the session."""
+    patience: float | None = None
+    """Seconds for which it may be silent then, while it has nothing to wait for."""
 
 
 class Approval(msgspec.Struct, omit_defaults=True):
@@ -109,13 +114,25 @@ class State(msgspec.Struct, omit_defaults=True):
             return False
         return all(step.approval is not None for step in self.steps.values())
 
+    @property
+    def silent_until(self) -> float | None:
+        """The moment at which a doubted session counts as lost; None if it is not doubted or waits.
+
+        An agent that waits for a step or a signal has nothing to say.
+        """
+        session = self.session
+        if session is None or session.doubted_at is None or self.status is ExecutionStatus.BLOCKED:
+            return None
+        return max(session.doubted_at, self.at) + (session.patience or 0.0)
+
     def next_deadline(self, ending: Container[str] = ()) -> float:
         """The first moment at which something times out.
 
         Args:
             ending: The remote steps whose Tasks are being ended; their time is over.
         """
-        moments = [self.deadline]
+        silent = self.silent_until
+        moments = [self.deadline] if silent is None else [self.deadline, silent]
         for step in self.steps.values():
             if step.approval is not None:
                 if step.approval.deadline is not None:

@@ -13,8 +13,10 @@ from typing import Any, Final
 from ..errors import Refused
 from ..ports import Ruling
 from . import events as e
-from .encoding import digest
+from .encoding import digest, same
 from .requests import (
+    NO_MESSAGE,
+    NO_REASON,
     AgentLost,
     Approve,
     Assign,
@@ -173,6 +175,7 @@ class _Transition:
         if session.id != id:
             raise Refused("UNAUTHORIZED", "session expired: another session has the execution")
         session.heard = True
+        session.doubted_at = session.patience = None
         return session
 
     def _assign(self, request: Assign) -> None:
@@ -206,6 +209,8 @@ class _Transition:
         session = self.state.session
         if session is None or session.consumer != request.consumer or not session.heard:
             return
+        if session.doubted_at is None:
+            session.doubted_at, session.patience = self.now, self.step_timeout
         for closed in self.past.closed.values():
             if closed.occurrence >= session.asked.get(closed.digest, 0):
                 continue  # This session has not asked for it.
@@ -344,10 +349,13 @@ class _Transition:
         closed = self.past.closed.get(request.step)
         if closed is not None and not closed.remote:
             wanted = StepStatus.SUCCEEDED if request.success else StepStatus.FAILED
-            if closed.status is wanted:
+            said = closed.result if request.success else closed.error
+            again = request.data if request.success else request.error or NO_MESSAGE
+            if closed.status is wanted and same(said, again):
                 return  # The same report again.
+            what = "is late" if closed.status is not wanted else "is another one than before"
             raise Refused(
-                "CONFLICT", f"step {request.step!r} is {closed.status.value}; its result is late"
+                "CONFLICT", f"step {request.step!r} is {closed.status.value}; its result {what}"
             )
         made = self.state.steps.get(request.step)
         if made is None or made.remote:
@@ -361,7 +369,7 @@ class _Transition:
         if request.success:
             self._settle(made, "succeed", result=request.data)
         else:
-            self._settle(made, "fail", error=request.error or "the tool failed without a message")
+            self._settle(made, "fail", error=request.error or NO_MESSAGE)
 
     def _wait(self, request: Wait) -> None:
         session = self._session(request.session)
@@ -395,7 +403,7 @@ class _Transition:
         self._session(request.session)
         self._cancel_steps("the execution failed")
         self.done.reply = Reply.ok(accepted=True)
-        error = request.error or "the agent failed the execution without a message"
+        error = request.error or NO_REASON
         self.done.end = End(code="server/agent_failed", error=error)
 
     # People
@@ -465,6 +473,10 @@ class _Transition:
                 code="server/execution_timeout", error="the execution reached its deadline"
             )
             return
+        session, silent = self.state.session, self.state.silent_until
+        if session is not None and silent is not None and self.now >= silent:
+            why = f"the agent was silent for {session.patience:g} s after its stream was lost"
+            self._lose(AgentLost(session.consumer, why))
         for each in list(self.state.steps.values()):
             if each.approval is not None:
                 limit = each.approval.deadline

@@ -19,13 +19,21 @@ PATIENCE: Final = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 """Seconds before work that the store failed is tried again."""
 
 
+def held(record: Record) -> bool:
+    """True if a person paused the Task, so that only a person lets it go on.
+
+    The server gives each of its own pauses a moment at which the Task goes on.
+    """
+    return record.task.status is TaskStatus.PAUSED and record.due_at is None
+
+
 async def take_again(parts: Parts, task_id: str) -> None:
     """Take a Task that no living process has, also if the store fails for a while."""
     for delay in PATIENCE:
         try:
             record = await parts.store.load(task_id)
             task, owner = record.task, record.owner
-            if task.status.terminal:
+            if task.status.terminal or held(record):
                 return
             running = task.status is TaskStatus.RUNNING and owner is not None
             if running and await parts.store.alive(owner or ""):
@@ -45,7 +53,7 @@ async def wish(parts: Parts, task_id: str, decision: Mapping[str, Any]) -> bool:
     A wish is repeated until it is heard, so it may be left out while the inbox is full.
     """
     try:
-        await parts.control.decide(task_id, decision)
+        await parts.control.post(task_id, decision)
     except (IllegalTransition, TaskNotFound):
         return False
     except InboxFull as full:
@@ -57,9 +65,10 @@ async def take(parts: Parts, record: Record) -> bool:
     """Resume a paused Task here, or claim one that no living process owns.
 
     Returns:
-        True if the Task runs here now. False if another process was faster or the store failed.
+        True if the Task runs here now. False if another process was faster, the store failed, or a
+        person paused the Task.
     """
-    if parts.draining:
+    if parts.draining or held(record):
         return False
     execution = record.task.runtime_kind == KIND
     host = parts.executions if execution else parts.tools

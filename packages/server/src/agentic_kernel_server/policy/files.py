@@ -109,7 +109,10 @@ def _directory(place: Path) -> Policies:
             everybody = _rules(file)
     if not came:
         raise PolicyError(place, f"holds no rules; write {GLOBAL}.yaml, or one file for an agent")
-    return Policies(everybody, agents)
+    try:
+        return Policies(everybody, agents)
+    except PolicyError as wrong:
+        raise PolicyError(came[wrong.path], wrong.problem) from None
 
 
 def _agent(file: Path) -> str:

@@ -71,7 +71,10 @@ async def create(asked: Asked) -> Any:
     metadata: dict[str, Any] = identity.encoded_labels(labels)
     if body.timeout is not None:
         if not 0 < body.timeout <= 365 * 86_400:
-            raise Refused("VALIDATION_ERROR", "timeout must be from 0 to 31,536,000 seconds")
+            raise Refused(
+                "VALIDATION_ERROR",
+                f"timeout is {body.timeout:g} seconds; use more than 0 and at most 31,536,000",
+            )
         metadata[TIMEOUT] = body.timeout
     task = Task.new(
         summary=f"an execution of the agent {agent}",
@@ -125,6 +128,7 @@ async def _known(parts: Parts, task: Task, tenant: str) -> Any:
         before.agent_name == task.agent_name
         and before.instructions == task.instructions
         and identity.labels_of(before) == identity.labels_of(task)
+        and before.metadata.get(TIMEOUT) == task.metadata.get(TIMEOUT)
     )
     if not same:
         raise Refused(
@@ -314,8 +318,10 @@ async def _check_approval(parts: Parts, id: str, tenant: str, request: r.Approve
     state = decoded(record.state)
     step = None if state is None else state.steps.get(request.step)
     if step is None or step.approval is None:
+        made = 0 if state is None else state.made
+        known = request.step in {f"{id}.{number}" for number in range(1, made + 1)}
         raise Refused(
-            "CONFLICT" if record.task.status.terminal or step is not None else "NOT_FOUND",
+            "CONFLICT" if record.task.status.terminal or known else "NOT_FOUND",
             f"step {request.step[:200]!r} waits for no approval",
         )
     allowed = step.approval.approvers
@@ -352,7 +358,10 @@ async def events(asked: Asked) -> Any:
             shown.append(shape)
         if len(page) < _PAGE:
             break
-    latest = shown[-1]["sequence"] if shown else query.after_sequence
+    if shown:
+        latest = shown[-1]["sequence"]
+    else:
+        latest = min(query.after_sequence, await _latest(parts, record))
     return {"events": shown, "latest_sequence": latest}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -74,12 +75,28 @@ def _body(text: bytes, type: type[Any]) -> Any:
     try:
         body = msgspec.json.decode(text, type=type)
     except (msgspec.MsgspecError, ValueError, RecursionError) as wrong:
-        raise Refused("VALIDATION_ERROR", f"the body does not fit: {wrong}") from None
+        why = _unreadable(text) or f"the body does not fit: {wrong}"
+        raise Refused("VALIDATION_ERROR", why) from None
     try:
         check_body(body)
     except InvalidValue as wrong:
         raise Refused("VALIDATION_ERROR", str(wrong)) from None
     return body
+
+
+def _unreadable(text: bytes) -> str:
+    """The reason why a body is no text; empty if it is. The decoder does not say where."""
+    try:
+        text.decode()
+    except UnicodeDecodeError as wrong:
+        return f"the body is not UTF-8 at byte {wrong.start}; encode it as UTF-8"
+    try:
+        json.dumps(json.loads(text), ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return "the body has half a surrogate pair, as \\ud800 alone; send whole characters"
+    except (ValueError, RecursionError):
+        pass
+    return ""
 
 
 def _query(request: Request, type: type[Any]) -> Any:

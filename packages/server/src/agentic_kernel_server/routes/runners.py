@@ -25,6 +25,11 @@ async def stream(asked: Asked) -> Any:
     query: wire.RunnerQuery = asked.query
     server = asked.server
     runner = identity.checked(query.runner_id, "runner_id")
+    if "/" in runner or runner in (".", ".."):
+        raise Refused(
+            "VALIDATION_ERROR",
+            f"runner_id is {runner!r}; it is a part of paths, so use no slash, and not . or ..",
+        )
     consumer = identity.checked(query.consumer_id, "consumer_id")
     key = Key(asked.caller.tenant, runner, consumer)
     offered = [name.strip() for name in query.capabilities.split(",") if name.strip()]
@@ -74,20 +79,23 @@ def _check_tools(names: list[str]) -> None:
 async def result(asked: Asked) -> Any:
     """Report the result of a job. A late result is refused, and frees the runner."""
     body: wire.JobResultBody = asked.body
-    parts = asked.server.parts
-    request = jobs.Result(body.job_id, body.success, body.data, body.error or "", body.retryable)
+    parts, runner = asked.server.parts, asked.path["id"]
+    request = jobs.Result(
+        body.job_id, body.success, body.data, body.error or "", body.retryable, runner,
+        body.consumer_id, body.execution_id,
+    )  # fmt: skip
     try:
         reply = await send_job(parts, body.step_id, asked.caller.tenant, request)
         reply.unwrap()
     finally:
-        parts.runners.free(body.job_id)
+        parts.runners.free(body.job_id, Key(asked.caller.tenant, runner, body.consumer_id))
     return wire.AcceptedAnswer(True)
 
 
 async def started(asked: Asked) -> Any:
     """Say that a runner began with a step."""
     body: wire.StepStartedBody = asked.body
-    request = jobs.Began(body.runner_id)
+    request = jobs.Began(body.runner_id, body.execution_id)
     reply = await send_job(asked.server.parts, asked.path["id"], asked.caller.tenant, request)
     reply.unwrap()
     return wire.AcceptedAnswer(True)

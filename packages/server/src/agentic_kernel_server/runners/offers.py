@@ -84,9 +84,16 @@ class Runners(Consumers):
         """The runner has a job."""
         self._busy[key] = job
 
-    def free(self, job: str) -> None:
-        """The runner that had this job can take another one."""
+    def free(self, job: str, by: Key | None = None) -> None:
+        """The runner that had this job can take another one.
+
+        Args:
+            by: The runner that says so, maybe without its consumer; a job of another runner is left
+                alone.
+        """
         for key in [key for key, held in self._busy.items() if held == job]:
+            if by is not None and by not in (key, key._replace(consumer="")):
+                continue
             del self._busy[key]
             self._freed()
 

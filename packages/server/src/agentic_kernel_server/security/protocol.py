@@ -1,7 +1,8 @@
 """GuardedProtocol: uvicorn's HTTP/1.1 connection, with the time limits that it lacks.
 
     a request's head      must be whole `HEAD_SECONDS` after its first byte, or after the connection
-                          was opened; else the connection is closed
+                          was opened; else it gets 400 and the connection is
+                          closed
     a full send buffer    must be read from within `STALLED_SECONDS`; else the connection is cut
     connections           have a limit in each process; a further one is cut at once
     a body in chunks      has at most `MOST_CHUNKS`; parsing each costs far more than its bytes
@@ -15,7 +16,10 @@ import asyncio
 from typing import Any, Final
 
 import h11
+import msgspec
 from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from ..errors import Refused
 
 HEAD_SECONDS: Final = 10.0
 """The longest that a request's head may take."""
@@ -96,7 +100,17 @@ class GuardedProtocol(H11Protocol):
             if started:
                 self.transport.abort()
                 return
-        super().send_400_response(msg)
+        self._refuse(msg.rstrip(".") + "; send HTTP/1.1 in the form of RFC 9112")
+
+    def _refuse(self, why: str) -> None:
+        """Write an error of the wire, and close the connection."""
+        body = msgspec.json.encode(Refused("VALIDATION_ERROR", why).body)
+        head = (
+            "HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\n"
+            f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
+        )
+        self.transport.write(head.encode("ascii") + body)
+        self.transport.close()
 
     def pause_writing(self) -> None:
         super().pause_writing()
@@ -132,7 +146,10 @@ class GuardedProtocol(H11Protocol):
 
     def _late(self) -> None:
         self._head_timer = None
-        self.transport.close()
+        if self.conn.trailing_data[0]:
+            self._refuse(f"the head did not arrive within {self.head_seconds:g} s; send it faster")
+        else:
+            self.transport.close()  # It has sent nothing, so there is no request to answer.
 
     def _cut(self) -> None:
         self._stalled_timer = None

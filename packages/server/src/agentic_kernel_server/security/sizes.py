@@ -129,9 +129,9 @@ class _Bounded:
             ) from None
         if message["type"] == "http.request":
             self._size += len(message.get("body", b""))
-            self.whole = not message.get("more_body", False)
             if self._size > self._sizes.body:
                 raise _too_large(self._sizes)
+            self.whole = not message.get("more_body", False)
         return message
 
 

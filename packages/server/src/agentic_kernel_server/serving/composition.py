@@ -11,11 +11,9 @@ from agentic_kernel import TaskStatus
 from agentic_kernel_engine import Store
 
 from ..executions import KIND
-from ..health import Health
 from ..observing.metrics import Metrics
 from ..observing.metrics import routes as metric_routes
 from ..observing.requests import Observed
-from ..openapi import routes as document_routes
 from ..policy import Gate, Rates
 from ..security import (
     KeyCredentials,
@@ -54,7 +52,6 @@ def composed(store: Store, options: Options) -> Composition:
     gate = Gate(options.policy, rates)
     keys = None if options.keys is None else Keys(options.keys)
     authenticate = LoopbackCredentials() if keys is None else KeyCredentials(keys)
-    health = Health()
     server = Server(
         store,
         settings=options.settings,
@@ -62,13 +59,8 @@ def composed(store: Store, options: Options) -> Composition:
         decide=gate,
         bounds=TenantBounds(options.most, unfinished(store)),
         measure=metrics,
-        routes=[
-            *health.routes(),
-            *metric_routes(metrics, authenticate),
-            *document_routes(),
-        ],
+        routes=metric_routes(metrics, authenticate),
     )
-    health.server = server
     revocable = None if keys is None else Revocable(server.app, keys)
     app = Observed(Sized(revocable or server.app, options.sizes), metrics)
     return Composition(server, app, gate, rates, metrics, revocable)

@@ -43,10 +43,12 @@ class JobState(msgspec.Struct, omit_defaults=True):
     """The moment before which the attempt must not begin, in seconds since 1970."""
 
 
-class Began(msgspec.Struct, tag="began", tag_field="kind"):
+class Began(msgspec.Struct, tag="began", tag_field="kind", omit_defaults=True):
     """A runner says that it began."""
 
     runner: str
+    execution: str = ""
+    """The execution that the runner names; empty from an older process."""
 
 
 class Result(msgspec.Struct, tag="result", tag_field="kind", omit_defaults=True):
@@ -57,6 +59,12 @@ class Result(msgspec.Struct, tag="result", tag_field="kind", omit_defaults=True)
     data: Any = None
     error: str = ""
     retryable: bool = False
+    runner: str = ""
+    """The runner that reports; empty from an older process."""
+    consumer: str = ""
+    """The consumer that the runner names; empty if it names none."""
+    execution: str = ""
+    """The execution that the runner names; empty from an older process."""
 
 
 class Return(msgspec.Struct, tag="return", tag_field="kind"):

@@ -28,7 +28,7 @@ from ..errors import Refused
 from ..executions.encoding import input_of
 from ..executions.events import REPLIED
 from ..executions.following import end_of, moved_by
-from ..executions.requests import ChildEnded, ChildMoved, Reply
+from ..executions.requests import NO_MESSAGE, ChildEnded, ChildMoved, Reply
 from ..executions.taking import take_again
 from ..identity import shown
 from ..mailbox import Letter, Mailbox
@@ -164,6 +164,9 @@ class ToolRun:
         if now >= self._deadline:
             self._leave_runner()
             raise Ended(None, TIMED_OUT, self._why_late())
+        if self._job.stopping and not self._parts.draining:
+            # A person pauses it: what waits is carried out after a person resumed it.
+            await self._job.checkpoint(msgspec.to_builtins(self.state))
         letter = self.box.take()
         if letter is not None:
             await self._carry_out(letter)
@@ -301,18 +304,20 @@ class ToolRun:
         attempt = self.state.attempt
         reply = Reply.ok(accepted=True)
         told = [_replied(asked, reply)] if asked else []
-        if isinstance(request, Result):
-            if attempt is None or attempt.job != request.job:
-                why = f"job {request.job[:200]!r} is not the step's attempt any more"
+        if isinstance(request, (Result, Began)):
+            why = self._not_theirs(request, attempt)
+            if why:
                 reply = Reply.refusal(Refused("CONFLICT", why))
                 if consumed:
                     told = [_replied(asked, reply)] if asked else []
                     await self._store(self.state, told, consumed=consumed)
                 return reply
+        if isinstance(request, Result):
+            assert attempt is not None
             await self._result(request, attempt, told, consumed)
             return reply
         if isinstance(request, Began):
-            if attempt is not None and attempt.runner == request.runner and not attempt.started:
+            if attempt is not None and not attempt.started:
                 begun = Attempt(attempt.job, attempt.runner, attempt.consumer, True)
                 event = Event(STARTED, {"attempt": self.state.number})
                 await self._store(
@@ -330,6 +335,26 @@ class ToolRun:
             await self._store(self.state, told, consumed=consumed)
         return reply
 
+    def _not_theirs(self, report: Result | Began, attempt: Attempt | None) -> str:
+        """The reason why a report is not one of the runner that has the attempt; empty if it is."""
+        if isinstance(report, Result) and (attempt is None or attempt.job != report.job):
+            return f"job {report.job[:200]!r} is not the step's attempt any more"
+        if attempt is None:
+            return f"step {self._id!r} waits for a runner; no runner has begun it"
+        if report.runner and report.runner != attempt.runner:
+            return (
+                f"step {self._id!r} was given to another runner than {report.runner[:200]!r}; "
+                "a runner reports its own jobs only"
+            )
+        if isinstance(report, Result) and report.consumer not in ("", attempt.consumer):
+            return (
+                f"step {self._id!r} was given to another consumer than {report.consumer[:200]!r} "
+                "of the runner; a consumer reports its own jobs only"
+            )
+        if report.execution not in ("", self._asked["execution_id"]):
+            return f"step {self._id!r} is not one of the execution {report.execution[:200]!r}"
+        return ""
+
     async def _result(
         self, request: Result, attempt: Attempt, told: list[Event], consumed: Collection[int]
     ) -> None:
@@ -341,7 +366,7 @@ class ToolRun:
         self._parts.runners.free(attempt.job)
         if request.success:
             raise Ended(request.data)
-        error = request.error or "the tool failed without a message"
+        error = request.error or NO_MESSAGE
         if request.retryable and await self._retry(error, told, consumed):
             return
         raise Ended(None, TOOL_FAILED, error)
