@@ -131,6 +131,11 @@ class WireFaults:
             error = await self.failed(server, stream=stream, timeout=0.2)
         assert error.code == f"{self.impl}/timeout"
 
+    async def test_events_without_a_piece_keep_no_call_alive(self) -> None:
+        with FaultyServer("endless_silence") as server:
+            error = await self.failed(server, timeout=0.05)
+        assert error.code == f"{self.impl}/timeout"
+
     @pytest.mark.slow
     @pytest.mark.parametrize("stream", MODES)
     async def test_a_response_without_an_end_is_refused(self, stream: bool) -> None:
@@ -198,6 +203,19 @@ class WireFaults:
                 break
             assert server.open == 1
             await stream.aclose()
+            await asyncio.to_thread(server.wait_closed)
+            await planner.close()
+
+    @pytest.mark.parametrize(
+        ("fault", "code"), [("breaks_open", "overloaded"), ("other_json_open", "bad_response")]
+    )
+    async def test_an_error_in_a_stream_closes_its_connection(self, fault: str, code: str) -> None:
+        """Though the server leaves the stream open, and the planner lives on."""
+        with FaultyServer(fault) as server:
+            planner = self.planner(server.url)
+            with pytest.raises(PlannerError) as caught:
+                await ask(planner, context(QUESTION, tools()))
+            assert caught.value.code == f"{self.impl}/{code}"
             await asyncio.to_thread(server.wait_closed)
             await planner.close()
 

@@ -218,3 +218,22 @@ async def test_comments_of_a_stream_do_not_count_as_silence(
             await ask(planner, without_tools())
     assert bounds[0] == 30.0
     assert 300.0 in bounds
+
+
+@every_api
+@pytest.mark.parametrize(
+    ("fault", "code"), [("breaks_open", "server_error"), ("other_json_open", "bad_response")]
+)
+async def test_an_error_in_a_stream_closes_its_connection(api: str, fault: str, code: str) -> None:
+    """Though the server leaves the stream open, and the planner lives on."""
+    with FaultyServer(fault) as peer:
+        async with planning(api, peer.url, timeout=10.0) as planner:
+            error = await failure(planner, seen())
+            assert error.code == f"openai/{code}"
+            await asyncio.to_thread(peer.wait_closed)
+
+
+@every_api
+async def test_events_without_a_piece_keep_no_call_alive(api: str) -> None:
+    error = await fails(api, "endless_silence", timeout=0.05)
+    assert error.code == "openai/timeout"
