@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import atexit
 import weakref
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any, Final, TypedDict, TypeVar, Unpack, overload
 
 from agentic_kernel import InvalidValue, Task, TaskStatus
@@ -48,6 +48,8 @@ class ReadyRuntime(Host):
     _output_type: OutputType[Any] | None = None
     """The type of the results of all Tasks that carry none; None for JSON."""
     _runner: asyncio.Runner | None = None
+    _left: Sequence[Any] = ()
+    """The tasks that wait for the next `run_sync`; the loop itself refers to them only weakly."""
 
     @property
     def runtime_kind(self) -> str:
@@ -117,8 +119,10 @@ class ReadyRuntime(Host):
             InvalidValue: An argument is not valid, or belongs to a text and came with a Task; or
                 the result is not of the type, because another process accepted it by its schema
                 alone.
+            RuntimeError: `run_sync` was called before, which has an event loop of its own.
             As `Host.run`.
         """
+        self._check_loop()
         if isinstance(task, Task):
             _only_for_texts(output_type=output_type, agent_name=agent_name, metadata=metadata)
             return await super().run(
@@ -164,7 +168,25 @@ class ReadyRuntime(Host):
         if self._runner is None:
             self._runner = asyncio.Runner()
             atexit.register(_close, weakref.ref(self))
-        return self._runner.run(self.run(task, **options))
+        return self._runner.run(self._alone(task, options))
+
+    async def _alone(self, task: Any, options: Any) -> Any:
+        """`run`, and then note the tasks that wait for the next call."""
+        try:
+            return await self.run(task, **options)
+        finally:
+            for _ in range(10):  # Generators that were let go are closed.
+                await asyncio.sleep(0)
+            self._left = [
+                each for each in asyncio.all_tasks() if each is not asyncio.current_task()
+            ]
+
+    def _check_loop(self) -> None:
+        if self._runner is not None and asyncio.get_running_loop() is not self._runner.get_loop():
+            raise RuntimeError(
+                "this runtime belongs to the event loop of run_sync(); make another runtime for "
+                "this event loop"
+            )
 
     def close_sync(self) -> None:
         """`close` for a program without an event loop. A second call does nothing."""
@@ -172,6 +194,13 @@ class ReadyRuntime(Host):
             runner, self._runner = self._runner, None
             with runner:
                 runner.run(self.close())
+
+    def __del__(self) -> None:
+        """Let go of the loop of `run_sync`, whose tasks nobody can wait for any more."""
+        if self._runner is not None:
+            for task in self._left:
+                task._log_destroy_pending = False
+            self._runner.get_loop().close()
 
     async def stream_text(
         self,
@@ -192,6 +221,7 @@ class ReadyRuntime(Host):
             TaskFailed: As `Done.unwrap`, after the last piece.
             As `run`, before the first piece.
         """
+        self._check_loop()
         made = self._task(text, None, agent_name, metadata)
         new, said = NewText(), False
         async for event in self.run_stream(made, principal=principal, limits=limits):
