@@ -116,6 +116,13 @@ class WireFaults:
             error = await self.failed(server, stream=stream)
         assert error.code == f"{self.impl}/{CODES[fault]}"
 
+    @pytest.mark.parametrize("stream", MODES)
+    async def test_a_redirect_is_told_with_its_remedy(self, stream: bool) -> None:
+        with FaultyServer("redirect_ipv6") as server:
+            error = await self.failed(server, stream=stream)
+        assert "status 307, and no redirects are followed; check the address" in error.message
+        assert (error.metadata or {})["status"] == 307
+
     @pytest.mark.parametrize("fault", STREAMED)
     async def test_a_fault_of_a_stream_has_its_code(self, fault: str) -> None:
         with FaultyServer(fault) as server:

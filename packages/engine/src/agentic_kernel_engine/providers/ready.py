@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import atexit
 import weakref
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any, Final, TypedDict, TypeVar, Unpack, overload
 
 from agentic_kernel import InvalidValue, Task, TaskStatus
@@ -48,8 +48,6 @@ class ReadyRuntime(Host):
     _output_type: OutputType[Any] | None = None
     """The type of the results of all Tasks that carry none; None for JSON."""
     _runner: asyncio.Runner | None = None
-    _left: Sequence[Any] = ()
-    """The tasks that wait for the next `run_sync`; the loop itself refers to them only weakly."""
 
     @property
     def runtime_kind(self) -> str:
@@ -171,15 +169,15 @@ class ReadyRuntime(Host):
         return self._runner.run(self._alone(task, options))
 
     async def _alone(self, task: Any, options: Any) -> Any:
-        """`run`, and then note the tasks that wait for the next call."""
+        """`run`, after which the tasks that wait for the next call may be let go in silence."""
         try:
             return await self.run(task, **options)
         finally:
             for _ in range(10):  # Generators that were let go are closed.
                 await asyncio.sleep(0)
-            self._left = [
-                each for each in asyncio.all_tasks() if each is not asyncio.current_task()
-            ]
+            for each in asyncio.all_tasks():
+                # As `asyncio.gather` does it; nobody could wait for them in a loop that is gone.
+                each._log_destroy_pending = False  # type: ignore[attr-defined]
 
     def _check_loop(self) -> None:
         if self._runner is not None and asyncio.get_running_loop() is not self._runner.get_loop():
@@ -196,10 +194,8 @@ class ReadyRuntime(Host):
                 runner.run(self.close())
 
     def __del__(self) -> None:
-        """Let go of the loop of `run_sync`, whose tasks nobody can wait for any more."""
+        """Close the loop of `run_sync`; see `close_sync` for an orderly end."""
         if self._runner is not None:
-            for task in self._left:
-                task._log_destroy_pending = False
             self._runner.get_loop().close()
 
     async def stream_text(
