@@ -462,6 +462,8 @@ def answer_of(answer: Any, run: LoopRun | None = None) -> Answer:
                 values.check(action.arguments, f"actions[{index}].arguments")
                 readable = readable and type(action.arguments) is dict
             elif type(action) is FinalAnswer:
+                if type(action.refused) is not str:
+                    _check_texts(action, TEXTS[FinalAnswer], f"actions[{index}].")
                 values.check(action.output, f"actions[{index}].output")
             elif type(action) not in ACTIONS:
                 raise PlannerError(
