@@ -290,11 +290,11 @@ class APIPlanner(ABC):
             if not self._streams:
                 reader.whole(response)
             now, longest = asyncio.get_running_loop().time, self._timeout * self.pings
-            due, empty = now() + longest, False
+            due, empty = 0.0, False
             while self._streams and not reader.done:
-                if not empty:
-                    due = now() + longest
-                async with asyncio.timeout_at(due):
+                left = due - now() if empty else longest
+                due = now() + left
+                async with asyncio.timeout(left):
                     event = await anext(response, _END)
                 if event is _END:
                     break
