@@ -16,7 +16,7 @@ class Advice(BaseModel):
 async def main() -> None:
     async with OpenAIRuntime("gpt-6-luna") as runtime:
 
-        @runtime.tool
+        @runtime.tool(effect="read")
         def weather(city: str) -> str:
             """Tell the weather in a city."""
             return f"It rains in {city}."

@@ -69,6 +69,24 @@ def break_off(exchange: Exchange) -> None:
         exchange.refuse(500, "The peer broke.")
 
 
+def break_off_open(exchange: Exchange) -> None:
+    exchange.head(200)
+    for piece in _half(exchange.good()) + exchange.wire.broken("The peer broke."):
+        exchange.chunk(piece)
+    exchange.hold()
+
+
+def misshape_open(exchange: Exchange) -> None:
+    """JSON of another form behind good pieces."""
+    exchange.head(200)
+    data = b'{"candidates": "x", "choices": 3, "type": 5, "output": "x", "message": 3}\n'
+    named = b"event: message_delta\ndata: " + data + b"\n"
+    is_events = exchange.wire.streamed == "text/event-stream"
+    for piece in [*_half(exchange.good()), named if is_events else data]:
+        exchange.chunk(piece)
+    exchange.hold()
+
+
 def mislead(exchange: Exchange) -> None:
     exchange.answer([b"<html><body>It works!</body></html>"], 200, "text/html")
 
@@ -110,6 +128,17 @@ def endless_text(exchange: Exchange) -> None:
         exchange.chunk(piece)
     for _ in range(16 * ENDLESS_MIB):
         exchange.chunk(pieces[middle])
+
+
+def endless_silence(exchange: Exchange) -> None:
+    """Well formed and without an end: pieces of text without a character."""
+    pieces = exchange.wire.text(exchange.model, ["a-mark"])
+    middle = next(at for at, piece in enumerate(pieces) if b"a-mark" in piece)
+    exchange.head(200)
+    for piece in pieces[: middle + 1]:
+        exchange.chunk(piece)
+    while True:  # Until the other side gives up.
+        exchange.chunk(pieces[middle].replace(b"a-mark", b""))
 
 
 def detonate(exchange: Exchange) -> None:

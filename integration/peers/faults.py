@@ -140,3 +140,18 @@ FAULTS: Final[dict[str, Fault]] = {
     "empty_answer": Fault("a well-formed answer with nothing in it", acts.empty),
 }
 """What `FaultyServer` can do."""
+
+MORE: Final[dict[str, Fault]] = {
+    "breaks_open": Fault(
+        "an error is reported in the middle of the stream, which stays open",
+        acts.break_off_open,
+        holds=True,
+    ),
+    "other_json_open": Fault(
+        "JSON of another form in the middle of the stream, which stays open",
+        acts.misshape_open,
+        holds=True,
+    ),
+    "endless_silence": Fault("events without a piece, without an end", acts.endless_silence),
+}
+"""What `FaultyServer` can do beside it, for tests of a connection rather than of a code."""

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from .exchange import Exchange, Request, read_request, wire_of
-from .faults import FAULTS, Fault
+from .faults import FAULTS, MORE, Fault
 from .wires import WIRES
 
 _WAIT_SECONDS: Final = 10.0
@@ -29,7 +29,7 @@ class FaultyServer:
         """Nothing is started yet.
 
         Args:
-            fault: A name of `FAULTS`, or one of its own.
+            fault: A name of `FAULTS` or `MORE`, or one of its own.
             times: How many requests meet it; the later ones get a good answer. None for all.
 
         Raises:
@@ -83,7 +83,7 @@ class FaultyServer:
     def play(self, fault: str | Fault, *, times: int | None = None) -> None:
         """Answer with this fault from now on; see the constructor. Forgets earlier requests."""
         with self._changed:
-            self._fault = FAULTS[fault] if isinstance(fault, str) else fault
+            self._fault = (FAULTS | MORE)[fault] if isinstance(fault, str) else fault
             self._times = times
             self.requests: list[Request] = []
             """What was received, in order."""

@@ -116,6 +116,13 @@ class WireFaults:
             error = await self.failed(server, stream=stream)
         assert error.code == f"{self.impl}/{CODES[fault]}"
 
+    @pytest.mark.parametrize("stream", MODES)
+    async def test_a_redirect_is_told_with_its_remedy(self, stream: bool) -> None:
+        with FaultyServer("redirect_ipv6") as server:
+            error = await self.failed(server, stream=stream)
+        assert "status 307, and no redirects are followed; check the address" in error.message
+        assert (error.metadata or {})["status"] == 307
+
     @pytest.mark.parametrize("fault", STREAMED)
     async def test_a_fault_of_a_stream_has_its_code(self, fault: str) -> None:
         with FaultyServer(fault) as server:
@@ -129,6 +136,11 @@ class WireFaults:
     async def test_a_silent_server_is_given_up(self, fault: str, stream: bool) -> None:
         with FaultyServer(fault) as server:
             error = await self.failed(server, stream=stream, timeout=0.2)
+        assert error.code == f"{self.impl}/timeout"
+
+    async def test_events_without_a_piece_keep_no_call_alive(self) -> None:
+        with FaultyServer("endless_silence") as server:
+            error = await self.failed(server, timeout=0.05)
         assert error.code == f"{self.impl}/timeout"
 
     @pytest.mark.slow
@@ -198,6 +210,19 @@ class WireFaults:
                 break
             assert server.open == 1
             await stream.aclose()
+            await asyncio.to_thread(server.wait_closed)
+            await planner.close()
+
+    @pytest.mark.parametrize(
+        ("fault", "code"), [("breaks_open", "overloaded"), ("other_json_open", "bad_response")]
+    )
+    async def test_an_error_in_a_stream_closes_its_connection(self, fault: str, code: str) -> None:
+        """Though the server leaves the stream open, and the planner lives on."""
+        with FaultyServer(fault) as server:
+            planner = self.planner(server.url)
+            with pytest.raises(PlannerError) as caught:
+                await ask(planner, context(QUESTION, tools()))
+            assert caught.value.code == f"{self.impl}/{code}"
             await asyncio.to_thread(server.wait_closed)
             await planner.close()
 

@@ -378,3 +378,13 @@ class TestAtOnce:
     def test_something_else_is_no_answer(self, other: Any) -> None:
         with pytest.raises(Malformed):
             self.plan(other)
+
+
+@pytest.mark.parametrize("bad", ["\0", "\ud800"], ids=ascii)
+def test_a_block_that_no_store_accepts_is_asked_for_again(bad: str) -> None:
+    """Refused here, and so as a bad response, which is repeated."""
+    for block in ({**TEXT, "text": bad}, {**CALL, "id": bad}, {**CALL, "name": bad}):
+        reply = Reply(Wire("", [], bound=True), 4096)
+        list(reply.read(began()))
+        with pytest.raises(Malformed):
+            list(reply.read(part(0, block)[0]))

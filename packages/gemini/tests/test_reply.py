@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from google.genai.types import GenerateContentResponse
+from google.genai.types import Candidate, GenerateContentResponse
 
 from agentic_kernel_conformance.planner_contexts import tools
 from agentic_kernel_engine.loop import AskUser, Delta, FinalAnswer, Plan, ToolCall, Usage
@@ -202,3 +202,13 @@ def test_the_bound_of_an_answer_that_began() -> None:
     assert taken(begun, most=50)[0].begun() == Counted(Usage(100, 50, 40))
     assert taken(begun, most=None)[0].begun() is None
     assert taken(event({"text": "x"}), most=50)[0].begun() is None
+
+
+@pytest.mark.parametrize("form", [{}, {"x": 1}, {"candidates": [{}]}], ids=repr)
+def test_an_event_without_a_part_of_an_answer_is_refused(form: Any) -> None:
+    """The SDK drops what it does not know, and a lost piece would be a hole in the text."""
+    odd = GenerateContentResponse.model_construct(
+        candidates=[Candidate(**each) for each in form.get("candidates", [])] or None
+    )
+    with pytest.raises(Malformed, match="none of the parts"):
+        taken(event({"text": "kept"}), odd)

@@ -179,3 +179,22 @@ async def test_cancelling_a_call_closes_its_connection(fault: str) -> None:
                 await call
             await asyncio.to_thread(server.wait_closed)
             assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+@pytest.mark.parametrize(
+    ("fault", "code"), [("breaks_open", "server_error"), ("other_json_open", "bad_response")]
+)
+async def test_an_error_in_a_stream_closes_its_connection(fault: str, code: str) -> None:
+    """Though the server leaves the stream open, and the planner lives on."""
+    with FaultyServer(fault) as peer:
+        async with planning(peer.url) as planner:
+            error = await failure(planner, seen())
+            assert error.code == f"ollama/{code}"
+            await asyncio.to_thread(peer.wait_closed)
+
+
+async def test_events_without_a_piece_keep_no_call_alive() -> None:
+    with FaultyServer("endless_silence") as peer:
+        async with planning(peer.url, timeout=0.05) as planner:
+            error = await failure(planner, seen())
+        assert error.code == "ollama/timeout"

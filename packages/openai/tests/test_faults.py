@@ -12,6 +12,7 @@ from agentic_kernel import Task
 from agentic_kernel_engine import tool
 from agentic_kernel_engine.loop import FinalAnswer
 from agentic_kernel_openai import OpenAIRuntime
+from integration.peers.faults import Fault
 from integration.peers.faulty import FaultyServer
 
 from .asking import KEY, PLANNERS, ask, failure, planning, seen, without_tools
@@ -218,3 +219,41 @@ async def test_comments_of_a_stream_do_not_count_as_silence(
             await ask(planner, without_tools())
     assert bounds[0] == 30.0
     assert 300.0 in bounds
+
+
+@every_api
+@pytest.mark.parametrize(
+    ("fault", "code"), [("breaks_open", "server_error"), ("other_json_open", "bad_response")]
+)
+async def test_an_error_in_a_stream_closes_its_connection(api: str, fault: str, code: str) -> None:
+    """Though the server leaves the stream open, and the planner lives on."""
+    with FaultyServer(fault) as peer:
+        async with planning(api, peer.url, timeout=10.0) as planner:
+            error = await failure(planner, seen())
+            assert error.code == f"openai/{code}"
+            await asyncio.to_thread(peer.wait_closed)
+
+
+@every_api
+async def test_events_without_a_piece_keep_no_call_alive(api: str) -> None:
+    error = await fails(api, "endless_silence", timeout=0.05)
+    assert error.code == "openai/timeout"
+
+
+@every_api
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (b'{"error": "just text"}', "just text"),
+        (b'{"detail": "model m is not loaded"}', "model m is not loaded"),
+        (b"plain words", "plain words"),
+        (b'[{"error": "of a list"}]', "of a list"),
+    ],
+)
+async def test_an_error_body_of_any_form_is_told(api: str, body: bytes, said: str) -> None:
+    fault = Fault("400 with a body", lambda exchange: exchange.answer([body], 400))
+    with FaultyServer(fault) as peer:
+        async with planning(api, peer.url) as planner:
+            error = await failure(planner, seen())
+    assert error.code == "openai/invalid_request"
+    assert said in error.message

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from openai._models import construct_type
+from openai.types.chat import ChatCompletionChunk
 
 from agentic_kernel_engine.loop import Usage
 from agentic_kernel_engine.providers import Answer, Counted, Malformed
@@ -250,3 +252,63 @@ def test_an_approval_that_a_hosted_mcp_server_wants_is_a_question() -> None:
     assert "ask of the MCP server deepwiki" in answer.question
     assert '{"repo":"x"}' in answer.question
     assert answer.items == [wish]
+
+
+def event_of(data: Any) -> Any:
+    """An event as the SDK gives it."""
+    if not isinstance(data, dict):
+        return data
+    made: Any = construct_type(value=data, type_=ChatCompletionChunk)
+    return made
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        None,
+        5,
+        [1],
+        {"x": 1},
+        {"choices": [None]},
+        {"choices": [1]},
+        {"choices": "x"},
+        {"choices": [{"index": "0", "delta": {"content": "lost"}}]},
+        {"choices": [{"index": 0, "delta": None}]},
+        {"choices": [{"index": 0, "delta": "lost"}]},
+    ],
+    ids=repr,
+)
+def test_an_event_of_another_form_is_refused(event: Any) -> None:
+    reader = ChatReader()
+    list(reader.read(chunk(content="kept")))
+    with pytest.raises(Malformed):
+        list(reader.read(event_of(event)))
+
+
+@pytest.mark.parametrize(
+    ("event", "codes"),
+    [
+        ({"object": "error", "message": "engine died", "code": 500}, ["500"]),
+        ({"detail": "engine died"}, []),
+    ],
+)
+@pytest.mark.parametrize("reader", [ChatReader(), ResponsesReader(stored=False)])
+def test_an_error_that_only_compatible_servers_send_is_the_servers_own(
+    event: Any, codes: list[str], reader: Any
+) -> None:
+    with pytest.raises(Reported, match="engine died") as caught:
+        list(reader.read(event_of(event)))
+    assert caught.value.codes == codes
+
+
+def test_an_event_that_says_something_beside_the_answer_is_taken() -> None:
+    reader = ChatReader()
+    events: list[dict[str, Any]] = [
+        {"choices": [], "prompt_filter_results": []},
+        {"choices": [{"index": 0, "finish_reason": None, "content_filter_results": {}}]},
+        {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]},
+        {"usage": {"prompt_tokens": 1, "completion_tokens": 2}},
+    ]
+    for event in events:
+        assert list(reader.read(event_of(event))) == []
+    assert reader.answer().usage == Counted(Usage(1, 2))

@@ -56,7 +56,7 @@ def explained(failures: Failures, error: Exception, request_id: str | None) -> P
 
 def _answered(error: Any, failures: Failures) -> PlannerError:
     message = error.api_message if isinstance(error.api_message, str) else str(error)
-    status = error.status_code if error.status_code >= 400 else None
+    status = error.status_code if error.status_code >= 300 else None
     kind = error.type if isinstance(error.type, str) else ""
     words = message.lower()
     codes = [*(each for each in PHRASES if each in words), error.error_code]

@@ -7,6 +7,8 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from agentic_kernel import InvalidValue
+from agentic_kernel_engine import values
 from agentic_kernel_engine.loop import LARGEST, Delta, Usage
 from agentic_kernel_engine.providers import Answer, Asked, Counted, Malformed, Reader
 
@@ -238,6 +240,10 @@ def _plain(model: Any) -> dict[str, Any]:
     if not hasattr(model, "to_dict"):
         raise Malformed(f"a part of the answer is {str(model)[:80]!a}, not a JSON object")
     made: dict[str, Any] = model.to_dict(mode="json", warnings=False)
+    try:
+        values.check(made, "the answer")
+    except InvalidValue as error:
+        raise Malformed(str(error)) from error
     return made
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 import textwrap
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NotRequired, TypedDict
+from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 import pydantic
 import pytest
@@ -358,3 +359,140 @@ def test_the_end_of_the_process_closes_the_runtime() -> None:
     )  # fmt: skip
     assert ended.stdout.split() == ["done", "done", "closed", "closed"]
     assert "Warning" not in ended.stderr
+
+
+class Even(pydantic.BaseModel):
+    n: int
+
+    @pydantic.field_validator("n")
+    @classmethod
+    def even(cls, n: int) -> int:
+        if n % 2:
+            raise ValueError("n must be even")
+        return n
+
+
+async def test_a_run_whose_answers_are_all_refused_says_so_and_why() -> None:
+    async with runtime(*[{"n": 3}] * 5) as host:
+        failure = (await host.run("Go on.", output_type=Even)).task.failure
+    assert failure is not None
+    assert failure.code == "engine/loop"
+    assert failure.message.startswith("the model's final answer was refused: ")
+    assert "n must be even" in failure.message
+    assert "max_repeats 5" in failure.message
+    assert "n must be even" in failure.metadata["answer_refused"]
+
+
+async def test_only_a_refused_answer_is_told_as_one() -> None:
+    call = Stream([Plan((ToolCall("none", {}),))])
+    async with runtime({"n": 3}, call, limits=Limits(max_iterations=2)) as host:
+        failure = (await host.run("Go on.", output_type=Even)).task.failure
+    assert failure is not None
+    assert failure.code == "engine/max_iterations"
+    assert "refused" not in failure.message
+    assert "answer_refused" not in failure.metadata
+
+
+class Broken(pydantic.BaseModel):
+    n: int
+    how: str = "runtime"
+
+    @pydantic.model_validator(mode="after")
+    def broken(self) -> Broken:
+        raise {"runtime": RuntimeError, "type": TypeError, "key": KeyError}[self.how]("my own bug")
+
+
+@dataclass
+class BrokenData:
+    n: int
+    how: str = ""
+
+    def __post_init__(self) -> None:
+        raise TypeError("my own bug")
+
+
+@pytest.mark.parametrize(
+    ("kind", "how", "error"),
+    [
+        (Broken, "runtime", "RuntimeError"),
+        (Broken, "type", "TypeError"),
+        (Broken, "key", "KeyError"),
+        (BrokenData, "", "TypeError"),
+    ],
+)
+async def test_a_bug_in_a_validator_is_its_authors_and_costs_one_call(
+    kind: type[Any], how: str, error: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with runtime({"n": 1, "how": how}) as host:
+        failure = (await host.run("Go on.", output_type=kind)).task.failure
+    assert failure is not None
+    assert failure.code == "engine/unhandled_error"
+    assert failure.metadata["type"] == error
+    assert "my own bug" in failure.message
+    assert caplog.text.count("Traceback") == 1
+
+
+class Cat(pydantic.BaseModel):
+    kind: Literal["cat"]
+    lives: int
+
+
+class Dog(pydantic.BaseModel):
+    kind: Literal["dog"]
+    bones: int
+
+
+@pytest.mark.parametrize(
+    "kind", [Cat | Dog, Annotated[Cat | Dog, pydantic.Field(discriminator="kind")]]
+)
+async def test_a_union_of_models_is_a_type(kind: Any) -> None:
+    wrong = {"kind": "dog", "bones": "many"}
+    async with runtime(wrong, {"kind": "dog", "bones": 3}, {"kind": "cat", "lives": 9}) as host:
+        assert (await host.run("Go on.", output_type=kind)).unwrap() == Dog(kind="dog", bones=3)
+        assert "bones" in planner(host).told(1)
+        assert (await host.run("Go on.", output_type=kind)).unwrap() == Cat(kind="cat", lives=9)
+        several = list[kind]
+        planner(host).steps.append([{"kind": "cat", "lives": 9}, {"kind": "dog", "bones": 3}])
+        cat, dog = (await host.run("Go on.", output_type=several)).unwrap()
+    assert (type(cat), type(dog)) == (Cat, Dog)
+
+
+def test_a_runtime_of_run_sync_refuses_another_event_loop() -> None:
+    ready = runtime("one", "two")
+    try:
+        assert ready.run_sync("x").unwrap() == "one"
+        with pytest.raises(RuntimeError, match="make another runtime"):
+            asyncio.run(ready.run("x"))
+        assert ready.run_sync("x").unwrap() == "two"
+    finally:
+        ready.close_sync()
+
+
+def test_a_temporary_runtime_is_let_go_in_silence() -> None:
+    program = """
+        import gc
+
+        from agentic_kernel_engine.loop import FinalAnswer, Plan
+        from agentic_kernel_engine.providers import ProviderRuntime
+
+        class Once:
+            impl = "once"
+
+            async def plan(self, context):
+                yield Plan((FinalAnswer("done"),))
+
+            async def close(self):
+                pass
+
+        def ask():
+            return ProviderRuntime(Once(), "once", (), None, {}).run_sync("x").unwrap()
+
+        for _ in range(20):
+            ask()
+        gc.collect()
+    """
+    ended = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)],
+        capture_output=True, text=True, check=True, timeout=60,
+    )  # fmt: skip
+    assert ended.stderr == ""

@@ -355,3 +355,19 @@ def test_pydantic_is_not_imported_by_the_engine() -> None:
         "assert 'pydantic' not in sys.modules and 'jsonschema_rs' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
+
+
+def test_a_generator_function_is_no_tool() -> None:
+    def numbers(a: int) -> Any:
+        yield a
+
+    async def later(a: int) -> Any:
+        yield a
+
+    class Called:
+        def __call__(self, a: int) -> Any:
+            yield a
+
+    for function in (numbers, later, Called()):
+        with pytest.raises(InvalidValue, match="is a generator function"):
+            tool(function)

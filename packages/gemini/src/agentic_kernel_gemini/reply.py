@@ -17,6 +17,8 @@ _COUNTS: Final = {
     "cached_tokens": "cached_content_token_count",
     "reasoning_tokens": "thoughts_token_count",
 }
+_TELLING: Final = ("candidates", "usage_metadata", "prompt_feedback", "model_version")
+"""The parts of an event that say anything; the SDK drops what it does not know."""
 
 
 class Reply(Reader):
@@ -28,6 +30,8 @@ class Reply(Reader):
     def read(self, event: Any) -> Iterator[Delta]:
         """See `Reader`."""
         candidates = several(event, "candidates")
+        if not all(map(_told, candidates)) or not any(got(event, name) for name in _TELLING):
+            raise Malformed("an event of the stream has none of the parts of an answer")
         if self.done and candidates:
             raise Malformed("the answer went on after its end")
         self.model = text(event, "model_version") or self.model
@@ -61,3 +65,8 @@ class Reply(Reader):
         made = part.model_dump(mode="json", by_alias=True, exclude_none=True)
         if made.keys() != {"text", "thought"}:  # A summary of thoughts is not sent back.
             self.parts.append(made)
+
+
+def _told(candidate: Any) -> bool:
+    """Return False for a candidate in which the SDK found nothing that it knows."""
+    return any(value is not None for _, value in candidate)

@@ -11,6 +11,8 @@ from agentic_kernel_engine.loop import Delta
 from agentic_kernel_engine.providers import Answer, Asked, Counted, Malformed, Reader
 from agentic_kernel_engine.providers.reading import counted, got, several, text
 
+from .failures import not_of_the_answer
+
 _ENDS: Final[dict[str, Any]] = {"length": "length", "content_filter": "filter"}
 _REASONING: Final = ("reasoning_content", "reasoning")
 """Fields in which compatible servers put a model's reasoning; the API itself has no such field."""
@@ -65,9 +67,15 @@ class ChatReader(Reader):
         usage = got(event, "usage")
         if usage is not None:
             self._usage = usage
+        elif got(event, "choices") is None:
+            raise not_of_the_answer(event)
         pieces: list[Delta] = []
         for choice in several(event, "choices"):
-            if got(choice, "index") in (0, None):
+            index = got(choice, "index")
+            if index is not None and type(index) is not int:
+                raise Malformed(f"index is a {type(index).__name__}, not a number")
+            if not index:
+                _check_told(choice)
                 pieces += self._delta(got(choice, "delta"))
                 self._finish(text(choice, "finish_reason"), usage)
         return pieces
@@ -183,6 +191,17 @@ class ChatReader(Reader):
         ]
         said = {"role": "assistant", "content": self.told() or None, "tool_calls": calls}
         return {**self._unknown, **said}
+
+
+def _check_told(choice: Any) -> None:
+    """Refuse a choice of an event that says nothing but its number.
+
+    Raises:
+        Malformed: It says nothing else.
+    """
+    told = choice if isinstance(choice, Mapping) else dict(choice)
+    if all(value is None for name, value in told.items() if name != "index"):
+        raise Malformed("a choice of an event has no delta and no finish_reason")
 
 
 def _content(part: Any) -> tuple[str, str]:

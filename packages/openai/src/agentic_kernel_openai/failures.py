@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from agentic_kernel_engine.loop import PlannerError
-from agentic_kernel_engine.providers import Failures, codes_of
+from agentic_kernel_engine.providers import Failures, Malformed, codes_of
 from agentic_kernel_engine.providers import failures as names
+from agentic_kernel_engine.providers.reading import got
 
 IMPL: Final = "openai"
 """The first part of every code."""
@@ -67,6 +68,20 @@ class Reported(Exception):
         self.codes = [each for each in (code, kind) if isinstance(each, str)]
 
 
+def not_of_the_answer(event: Any) -> Exception:
+    """Return the error for an event that has no form of the API: the server's own, if it is one.
+
+    Compatible servers report a failure as ``{"object": "error", "message": …}``, or as
+    ``{"detail": …}``, and the SDK knows only ``{"error": …}``.
+    """
+    for name in ("message", "detail"):
+        said = got(event, name)
+        if isinstance(said, str) and said:
+            code = got(event, "code")
+            return Reported(str(code) if type(code) is int else code, got(event, "type"), said)
+    return Malformed("an event of the stream has no form of this API")
+
+
 def explained(failures: Failures, error: Exception, request_id: str | None) -> PlannerError | None:
     """Return the failure for an error that the server answered with; None for any other error."""
     import openai
@@ -99,8 +114,10 @@ def _codes(error: Any) -> list[str]:
 
 def _said(error: Any) -> str:
     body = error.body
-    said = body.get("message") if isinstance(body, Mapping) else None
-    return said if isinstance(said, str) and said else error.message
+    if isinstance(body, Mapping):
+        # Many compatible servers have ``detail``, which may be a list of faults.
+        body = body.get("message") or body.get("detail")
+    return str(body) if isinstance(body, str | list) and body else str(error.message)
 
 
 def _reported(

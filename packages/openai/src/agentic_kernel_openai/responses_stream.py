@@ -9,7 +9,7 @@ from agentic_kernel_engine.loop import Delta
 from agentic_kernel_engine.providers import Answer, Asked, Counted, Malformed, Reader
 from agentic_kernel_engine.providers.reading import counted, got, several, text
 
-from .failures import Reported
+from .failures import Reported, not_of_the_answer
 
 _CHANNELS: Final = {
     "response.output_text.delta": "",
@@ -51,7 +51,9 @@ class ResponsesReader(Reader):
 
     def read(self, event: Any) -> Sequence[Delta]:
         """See `Reader`."""
-        kind = got(event, "type")
+        kind = text(event, "type")
+        if not kind:
+            raise not_of_the_answer(event)
         if kind in _CHANNELS:
             piece = text(event, "delta")
             return (Delta(piece, _CHANNELS[kind]),) if piece else ()

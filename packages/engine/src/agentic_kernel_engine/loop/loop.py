@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from agentic_kernel import CannotStart, InvalidValue, Task
 from agentic_kernel.ids import new_id
@@ -17,14 +17,17 @@ from agentic_kernel.ids import new_id
 from .. import edges
 from ..errors import StateUnreadable, TaskFailed
 from ..events import Event
-from ..faults import passes, report
+from ..faults import passes, report, shortened
 from ..host.job import Job
 from ..inputs import OUTPUT_SCHEMA
 from ..plans import vocabulary
 from ..plans.accounts import USED
+from ..plans.action import FinalAnswer
 from ..plans.ending import End, failed, unhandled
 from ..plans.limits import Limits
+from ..plans.observation import SCHEMA_VALIDATION_FAILED
 from ..plans.reasons import STOP_REASON, WAITING_FOR, StopReason, refuse_notes
+from ..plans.transcript import Turn
 from ..principal import NOBODY, Principal
 from ..seams.capabilities import AgentTools, CapabilityRegistry
 from ..seams.compactor import Compactor
@@ -49,6 +52,16 @@ from .progress import judge
 from .remembering import Remembering, seeds, session_of
 from .run import LoopRun
 from .state import FORM, load
+
+REFUSED: Final = 1_000
+"""The most characters of the reason why the last answer was refused, in a failure."""
+_LIMITS: Final = frozenset(
+    {
+        StopReason.MAX_ITERATIONS, StopReason.NO_PROGRESS, StopReason.LOOP, StopReason.TIMEOUT,
+        StopReason.MAX_TOKENS, StopReason.MAX_COST, StopReason.MAX_FAILURES,
+    }
+)  # fmt: skip
+"""The ends of a run that could have asked for the answer again."""
 
 
 class Loop:
@@ -395,6 +408,8 @@ class Loop:
 
     async def _end(self, run: LoopRun, end: End) -> Any:
         """The one exit: run the last hooks, settle memory, and end the Task."""
+        if not run.state.ended:
+            _tell_refused_answer(run, end)
         for hook in () if run.state.ended else self.hooks.on_run_end:
             try:
                 await hook(run.state, end)
@@ -408,6 +423,23 @@ class Loop:
             run.record(vocabulary.MEMORY_LOST, items=items)
         run.ending = None  # Its traceback refers to the run: break the cycle.
         return run.close(end)
+
+
+def _tell_refused_answer(run: LoopRun, end: End) -> None:
+    """Say at the end of a run at a limit that its last answer was refused, and why."""
+    if end.reason not in _LIMITS:
+        return
+    turn = next((each for each in reversed(run.transcript) if isinstance(each, Turn)), None)
+    if turn is None:
+        return
+    for action, observation in zip(turn.plan.actions, turn.observations, strict=False):
+        if isinstance(action, FinalAnswer) and observation.error == SCHEMA_VALIDATION_FAILED:
+            why = shortened(observation.message.removeprefix("the final answer: "), REFUSED)
+            end.message = (
+                f"the model's final answer was refused: {why}; change the instructions, the type "
+                f"or the schema of the answer, or the model ({end.message})"
+            )
+            end.metadata = {**(end.metadata or {}), "answer_refused": why}
 
 
 def _visible_tools(visible: Callable[[Tool, Context], bool], context: Context) -> list[Tool]:

@@ -188,7 +188,7 @@ class PlannerCalls:
         if recovery.plan is not None:
             return answer_of(recovery.plan, run)
         context.planner = recovery.planner or context.planner
-        await self._wait(run, recovery.delay)
+        await self._wait(run, recovery.delay, error)
         await self.reserve(run, context)
         return own
 
@@ -199,7 +199,7 @@ class PlannerCalls:
 
         The reservation for the call counts as spent before middleware sees the budget that is left.
         """
-        code, then, counted = getattr(error, "code", None), "fail", _count(run, used)
+        then, counted = "fail", _count(run, used)
         context.failures += 1
         context.remaining = run.remaining
         if not is_a(error, TaskFailed):
@@ -214,11 +214,11 @@ class PlannerCalls:
         finally:
             run.record(
                 vocabulary.PLAN_FAILED, then=then, message=_message(error), **counted,
-                code=storable(code) if isinstance(code, str) else type(error).__name__,
+                code=_code(error),
             )  # fmt: skip
         return recovery
 
-    async def _wait(self, run: LoopRun, delay: float) -> None:
+    async def _wait(self, run: LoopRun, delay: float, error: Exception) -> None:
         """Wait before a call is made again; a pause that waits takes effect meanwhile.
 
         Raises:
@@ -236,7 +236,7 @@ class PlannerCalls:
                     StopReason.TIMEOUT,
                     f"max_seconds {limit:g}: the run worked for {run.seconds:.1f} seconds, and the "
                     f"failed call may be made again only after {max(left, 0):.1f} more; raise "
-                    "max_seconds",
+                    f"max_seconds. The call failed with {_code(error)}: {_message(error)}",
                 )
             if left <= 0:
                 return
@@ -316,6 +316,11 @@ def _cut(run: LoopRun, text: str) -> str:
     """Record and return the text so far, and count the usage of the call."""
     run.record(vocabulary.RUN_CUT, text=text, **_count(run, run.known))
     return text
+
+
+def _code(error: Exception) -> str:
+    code = getattr(error, "code", None)
+    return storable(code) if isinstance(code, str) else type(error).__name__
 
 
 def _message(error: Exception) -> str:
@@ -457,6 +462,8 @@ def answer_of(answer: Any, run: LoopRun | None = None) -> Answer:
                 values.check(action.arguments, f"actions[{index}].arguments")
                 readable = readable and type(action.arguments) is dict
             elif type(action) is FinalAnswer:
+                if type(action.refused) is not str:
+                    _check_texts(action, TEXTS[FinalAnswer], f"actions[{index}].")
                 values.check(action.output, f"actions[{index}].output")
             elif type(action) not in ACTIONS:
                 raise PlannerError(

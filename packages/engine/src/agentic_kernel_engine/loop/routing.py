@@ -148,7 +148,9 @@ def _finish(run: LoopRun, action: FinalAnswer) -> Observation:
     fits = run.answer.fits
     fault = None if fits is None else fits(action.output)
     if fault is not None:
-        return Observation(error=SCHEMA_VALIDATION_FAILED, message=f"the final answer: {fault}")
+        return Observation(
+            error=SCHEMA_VALIDATION_FAILED, message=f"the final answer: {action.refused or fault}"
+        )
     run.ending = End(StopReason.FINAL, output=action.output)
     return DONE
 

@@ -64,6 +64,9 @@ class FinalAnswer(
     """End the Task in ``success``, with this result."""
 
     output: Any
+    refused: str = ""
+    """Reason why the model's text is not JSON, for the model, if the output is that text because of
+    it; "" otherwise. A text that fits as it is is no less an answer."""
 
 
 class AskUser(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag="ask_user"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -15,6 +16,13 @@ from .. import values
 from ..plans.action import Action, FinalAnswer, ToolCall
 from .offers import Function, Offer
 
+_FENCE: Final = "```"
+_FENCED: Final = re.compile(r"\s*```(?:[jJ][sS][oO][nN])?[ \t]*\r?\n(.*)\n[ \t]*```\s*", re.DOTALL)
+_NOT_JSON: Final = (
+    "is not valid JSON: give the JSON value alone, without a code fence or any text before or "
+    "after it, and without NaN, infinity and lone surrogates"
+)
+_LONGEST: Final = 300
 _UNFIT: Final = (msgspec.DecodeError, InvalidValue, RecursionError)
 
 
@@ -87,14 +95,30 @@ def actions_of(
 def final_answer(text: str, schema: Mapping[str, Any] | None) -> FinalAnswer:
     """The final answer with this text; under a schema, with the JSON value in the text.
 
-    A text that is not JSON is passed on as it is, and the Loop tells the model what does not fit.
+    One code fence around a JSON object or list is left out. A text that is not JSON is passed on as
+    it is, and the Loop tells the model why it is not.
     """
     if schema is None:
         return FinalAnswer(text)
+    fenced = _FENCED.fullmatch(text) if _FENCE in text else None
     try:
-        return FinalAnswer(json_of(text))
-    except (*_UNFIT, Doubled):
-        return FinalAnswer(text)
+        value = json_of(text if fenced is None else fenced[1])
+    except Doubled as error:
+        return FinalAnswer(
+            text, f"has the key {shown(error.key)} twice in one object; write each key once"
+        )
+    except InvalidValue as error:
+        return FinalAnswer(text, str(error).removeprefix(": ")[:_LONGEST])
+    except (msgspec.DecodeError, RecursionError) as error:
+        return FinalAnswer(text, f"{_NOT_JSON} ({str(error)[:_LONGEST]})")
+    if fenced is not None and (not isinstance(value, dict | list) or _takes_text(schema)):
+        return FinalAnswer(text, _NOT_JSON)
+    return FinalAnswer(value)
+
+
+def _takes_text(schema: Mapping[str, Any]) -> bool:
+    kind = schema.get("type")
+    return "string" in ([kind] if isinstance(kind, str) else kind or ())
 
 
 def json_of(text: str) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeVar
 
@@ -14,6 +15,8 @@ T = TypeVar("T")
 
 _TRIES: Final = 3
 """The most times that a request is sent: several kept-alive connections may have been closed."""
+_HINT: Final = re.compile(r"For further information visit \S+")
+"""What pydantic adds to each fault that it finds."""
 _DEEPEST: Final = 10
 """The most causes of an exception that are looked at."""
 
@@ -98,7 +101,8 @@ def _causes(error: BaseException) -> list[BaseException]:
 
 
 def _said(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    text = " ".join(_HINT.sub("", str(error)).split())
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
 class Refused(Exception):

@@ -32,6 +32,7 @@ from .options import AnswerOptions, loop_inputs
 from .pricing import Price, price_of
 from .reader import Answer, Counted, Reader, Unusable, plan_of
 from .secrets import Redactor
+from .transport import responses
 
 REST_SECONDS: Final = 0.1
 """Seconds to read the rest of a response after the end of its answer: only a response that was read
@@ -120,8 +121,8 @@ class APIPlanner(ABC):
     unopened: ClassVar[str] = names.AUTHENTICATION
     """The failure of a call whose client cannot be made."""
     pings: ClassVar[float] = 10
-    """A server that sends only signs of life may take this many times ``timeout`` for the next
-    event: a model may think for long without output."""
+    """A server that sends only signs of life, or events without a piece of the answer, may take
+    this many times ``timeout`` for the next piece: a model may think for long without output."""
 
     def __init_subclass__(cls) -> None:
         if hasattr(cls, "impl"):
@@ -281,22 +282,31 @@ class APIPlanner(ABC):
     async def _pieces(self, context: Context) -> AsyncGenerator[Delta | Plan, None]:
         client, shown, request, reader = await self._prepared(context)
         redactor, begun, response = Redactor(self._client.secrets), False, None
+        opened: list[Any] = []
         try:
             async with asyncio.timeout(self._timeout):
-                response = await self._ask(client, request)
+                with responses() as opened:
+                    response = await self._ask(client, request)
             if not self._streams:
                 reader.whole(response)
+            now, longest = asyncio.get_running_loop().time, self._timeout * self.pings
+            due, empty = 0.0, False
             while self._streams and not reader.done:
-                async with asyncio.timeout(self._timeout * self.pings):
+                left = due - now() if empty else longest
+                due = now() + left
+                async with asyncio.timeout(left):
                     event = await anext(response, _END)
                 if event is _END:
                     break
+                empty = True
                 for piece in reader.read(event):
+                    empty = False
+                    _check_texts(piece.text)
                     told = redactor.take(piece)
                     if told is not None:
                         yield told
                 if not begun and (bound := reader.begun()) is not None:
-                    begun = True
+                    begun, empty = True, False
                     yield Delta("", usage=self._priced(bound))
             if reader.done and self._streams:
                 await _rest(response, reader)
@@ -308,6 +318,8 @@ class APIPlanner(ABC):
             if self._streams and response is not None:
                 close = getattr(response, "aclose", None) or response.close
                 await close()
+            for each in opened:  # Does nothing to one that is closed.
+                await each.aclose()
         for piece in redactor.rest():
             yield piece
         yield plan
@@ -367,6 +379,8 @@ class APIPlanner(ABC):
         return failure
 
     def _plan(self, answer: Answer, context: Context, shown: Sequence[Function]) -> Plan:
+        named = (part for call in answer.calls for part in (call.id, call.name))
+        _check_texts(answer.text, answer.reasoning, answer.model, *named)
         plan = plan_of(answer, shown, context.output_schema, self.wire)
         usage = self._usage(answer, context)
         whole = msgspec.structs.replace(plan, usage=usage, model=plan.model or self.model)
@@ -408,6 +422,20 @@ def json_mapping(name: str, value: Any) -> dict[str, Any]:
     values.check(value, name)
     made: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(value))
     return made
+
+
+def _check_texts(*texts: str) -> None:
+    """Refuse an answer with a text that no store accepts, because it can be asked for again.
+
+    Raises:
+        Malformed: A text has NUL or a lone surrogate.
+    """
+    for text in texts:
+        if not text.isascii() or "\0" in text:
+            try:
+                values.check_text(text, "the answer")
+            except InvalidValue as error:
+                raise Malformed(str(error)) from error
 
 
 async def _rest(response: Any, reader: Reader) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -14,9 +14,18 @@ from ..plans.plan import LARGEST, Usage
 from .answers import Malformed
 from .reader import Counted
 
+_BARE: Final = (str, int, float, list)
+"""The types of JSON values without named parts; null stands for an object that is missing."""
+
 
 def got(value: Any, name: str) -> Any:
-    """Return a part of an object of the SDK, or of a mapping; None if it is missing."""
+    """Return a part of an object of the SDK, or of a mapping; None if it is missing.
+
+    Raises:
+        Malformed: The value is a string, a number, a list, True or False.
+    """
+    if isinstance(value, _BARE):
+        raise Malformed(f"a {type(value).__name__} stands where an object with {name} belongs")
     return value.get(name) if isinstance(value, Mapping) else getattr(value, name, None)
 
 
@@ -39,16 +48,19 @@ def text(value: Any, name: str) -> str:
 
 
 def several(value: Any, name: str) -> Sequence[Any]:
-    """Return a part that is a list; an empty one if it is missing.
+    """Return a part that is a list of objects; an empty one if it is missing.
 
     Raises:
-        Malformed: The part is not a list.
+        Malformed: The part is not a list, or has an element that is not an object.
     """
     found = got(value, name)
     if found is None:
         return ()
     if not isinstance(found, list):
         raise Malformed(f"{name} is a {type(found).__name__}, not a list")
+    for each in found:
+        if each is None or isinstance(each, _BARE):
+            raise Malformed(f"{name} has a {type(each).__name__} where an object belongs")
     return found
 
 

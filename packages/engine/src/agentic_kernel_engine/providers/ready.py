@@ -117,8 +117,10 @@ class ReadyRuntime(Host):
             InvalidValue: An argument is not valid, or belongs to a text and came with a Task; or
                 the result is not of the type, because another process accepted it by its schema
                 alone.
+            RuntimeError: `run_sync` was called before, which has an event loop of its own.
             As `Host.run`.
         """
+        self._check_loop()
         if isinstance(task, Task):
             _only_for_texts(output_type=output_type, agent_name=agent_name, metadata=metadata)
             return await super().run(
@@ -164,7 +166,25 @@ class ReadyRuntime(Host):
         if self._runner is None:
             self._runner = asyncio.Runner()
             atexit.register(_close, weakref.ref(self))
-        return self._runner.run(self.run(task, **options))
+        return self._runner.run(self._alone(task, options))
+
+    async def _alone(self, task: Any, options: Any) -> Any:
+        """`run`, after which the tasks that wait for the next call may be let go in silence."""
+        try:
+            return await self.run(task, **options)
+        finally:
+            for _ in range(10):  # Generators that were let go are closed.
+                await asyncio.sleep(0)
+            for each in asyncio.all_tasks():
+                # As `asyncio.gather` does it; nobody could wait for them in a loop that is gone.
+                each._log_destroy_pending = False  # type: ignore[attr-defined]
+
+    def _check_loop(self) -> None:
+        if self._runner is not None and asyncio.get_running_loop() is not self._runner.get_loop():
+            raise RuntimeError(
+                "this runtime belongs to the event loop of run_sync(); make another runtime for "
+                "this event loop"
+            )
 
     def close_sync(self) -> None:
         """`close` for a program without an event loop. A second call does nothing."""
@@ -172,6 +192,11 @@ class ReadyRuntime(Host):
             runner, self._runner = self._runner, None
             with runner:
                 runner.run(self.close())
+
+    def __del__(self) -> None:
+        """Close the loop of `run_sync`; see `close_sync` for an orderly end."""
+        if self._runner is not None:
+            self._runner.get_loop().close()
 
     async def stream_text(
         self,
@@ -192,6 +217,7 @@ class ReadyRuntime(Host):
             TaskFailed: As `Done.unwrap`, after the last piece.
             As `run`, before the first piece.
         """
+        self._check_loop()
         made = self._task(text, None, agent_name, metadata)
         new, said = NewText(), False
         async for event in self.run_stream(made, principal=principal, limits=limits):

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import re
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache, partial
 from typing import Any, Final
 
@@ -26,7 +28,23 @@ MAX_BYTES: Final = 64 * 2**20
 CLOSING: Final = ("llama.cpp",)
 """Servers that promise to keep a connection, and close it after a streamed answer without notice.
 The next request could be on its way already, and looks like one that the server has read."""
+_opened: ContextVar[list[Any] | None] = ContextVar("_opened", default=None)
 _SEPARATOR: Final = re.compile(rb"\xc2\x85|\xe2\x80[\xa8\xa9]")
+
+
+@contextmanager
+def responses() -> Iterator[list[Any]]:
+    """Collect the HTTP responses that are opened within the block, so that they can be closed.
+
+    An SDK may pass the events of a stream through several generators. If one of them raises, the
+    SDK loses the others, and the connection stays open with them.
+    """
+    opened: list[Any] = []
+    token = _opened.set(opened)
+    try:
+        yield opened
+    finally:
+        _opened.reset(token)
 
 
 def http_options(http: Any, timeout: float) -> dict[str, Any]:
@@ -67,7 +85,11 @@ def _client(http: Any) -> type[Any]:
             if not any(request.extensions.get("timeout", {}).values()):
                 # An SDK without a timeout of its own would wait forever.
                 request.extensions["timeout"] = self.timeout.as_dict()
-            return await sent(request, partial(super().send, request, **options), lost)
+            response = await sent(request, partial(super().send, request, **options), lost)
+            opened = _opened.get()
+            if opened is not None:
+                opened.append(response)
+            return response
 
     return Client
 

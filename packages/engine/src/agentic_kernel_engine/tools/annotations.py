@@ -7,7 +7,9 @@ NotImplementedError for every other type: msgspec asks for that, and then says w
 from __future__ import annotations
 
 import sys
-from typing import Any, Final
+from collections.abc import Callable
+from types import UnionType
+from typing import Any, Final, Union, get_args, get_origin
 
 import msgspec
 
@@ -61,6 +63,26 @@ def is_model(annotation: Any) -> bool:
         and isinstance(annotation, type)
         and issubclass(annotation, pydantic.BaseModel)
     )
+
+
+def several_models(
+    annotation: Any,
+) -> tuple[dict[str, Any], Callable[[Any], Any]] | None:
+    """The schema and the conversion of a type with a union of pydantic models; None for others.
+
+    msgspec knows no such union, and pydantic does, discriminated or not.
+    """
+    if not _unites(annotation):
+        return None
+    adapter = sys.modules["pydantic"].TypeAdapter(annotation)
+    return adapter.json_schema(ref_template=_REFERENCE), adapter.validate_python
+
+
+def _unites(annotation: Any) -> bool:
+    parts = get_args(annotation)
+    if get_origin(annotation) in (Union, UnionType) and sum(map(is_model, parts)) > 1:
+        return True
+    return any(map(_unites, parts))
 
 
 def modelled(annotation: Any) -> dict[str, Any]:

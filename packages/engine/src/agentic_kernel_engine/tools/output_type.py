@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Generic, TypeVar, get_origin
+from typing import Any, Final, Generic, TypeVar, cast, get_origin
 
 import msgspec
 
 from agentic_kernel import InvalidValue
 
 from ..values import decode, encode
-from .annotations import decoded, hoisted, modelled, reason_of
+from .annotations import decoded, hoisted, modelled, reason_of, several_models
 
 T = TypeVar("T")
 LONGEST: Final = 2_000
 """The most characters of a message about a value that does not become the type."""
+_UNFIT: Final = (ValueError, AssertionError, msgspec.MsgspecError)
+"""What says that an answer is wrong; pydantic's ValidationError is a ValueError."""
 _OWN: Final = "#/$defs/"
 
 
@@ -31,12 +33,23 @@ class OutputType(Generic[T]):
 
     def __init__(self, kind: type[T], path: str = "output_type") -> None:
         self.kind = kind
-        self.schema: dict[str, Any] | None = None if kind is str else _schema(kind, path)
+        self.schema: dict[str, Any] | None
         """The JSON Schema of the answers; None for ``str``."""
-        self._decode: Callable[[bytes], T] = msgspec.json.Decoder(kind, dec_hook=decoded).decode
+        self._decode: Callable[[bytes], T]
+        adapted = several_models(kind)
+        if adapted is not None:
+            schema, convert = adapted
+            self.schema = _closed(_rooted(schema))
+            self._decode = lambda text: cast("T", convert(msgspec.json.decode(text)))
+        else:
+            self.schema = None if kind is str else _schema(kind, path)
+            self._decode = msgspec.json.Decoder(kind, dec_hook=decoded).decode
 
     def of(self, answer: Any) -> T:
         """The answer as a value of the type.
+
+        A ValueError or an AssertionError of a validator says that the answer is wrong. Any other
+        exception of a validator is a bug in it, and is passed on.
 
         Raises:
             InvalidValue: The answer does not become the type; the message says why.
@@ -45,7 +58,10 @@ class OutputType(Generic[T]):
             return self._decode(encode(answer, "result"))
         except InvalidValue:
             raise
-        except Exception as error:  # A validator of a model may raise anything.
+        except _UNFIT as error:
+            # msgspec hides a TypeError of a validator in its own error.
+            if isinstance(error.__cause__, Exception) and not isinstance(error.__cause__, _UNFIT):
+                raise error.__cause__ from None
             reason = str(error)[:LONGEST] or type(error).__name__
             name = getattr(self.kind, "__name__", str(self.kind))
             raise InvalidValue("result", f"is not a {name}: {reason}") from error
@@ -66,7 +82,9 @@ def _schema(kind: Any, path: str) -> dict[str, Any]:
         schema = msgspec.json.schema(kind, schema_hook=modelled)
     except Exception as error:
         raise InvalidValue(
-            path, f"has no JSON form ({reason_of(error)}); use output_schema instead"
+            path,
+            f"has no JSON form ({reason_of(error)}); use a type that has one, or give the runtime "
+            "output_schema= when it is made",
         ) from error
     return _closed(_rooted(hoisted(schema, schema.pop("$defs", {}))))
 

@@ -40,6 +40,10 @@ class Signature:
         if not callable(function):
             raise InvalidValue("function", f"is {edges.came(function)}; give a tool or a function")
         where = getattr(function, "__name__", type(function).__name__)
+        if any(map(_is_generator, (function, getattr(function, "__call__", None)))):  # noqa: B004
+            raise InvalidValue(
+                where, "is a generator function, and a tool returns one value; return a list"
+            )
         hints = _hints(function, where)
         self.context = ""
         """The parameter that receives the context; "" if none does."""
@@ -202,3 +206,7 @@ def _object_schema(
         schema["required"] = own["required"]
     schema["additionalProperties"] = False
     return hoisted(schema, parts)
+
+
+def _is_generator(function: Any) -> bool:
+    return inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function)
