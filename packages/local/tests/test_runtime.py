@@ -271,14 +271,15 @@ async def test_what_is_taken_over_goes_on_from_the_durable_text(
 ) -> None:
     asked = task(BRIEF)
     async with make(claims=False) as first, make(claims=False, observer=None) as second:
-        whole = (await second.run(task(BRIEF))).result
         await first.dispatch(asked)
         await listener.hears(asked.id, 5)
         await store.leave(first.name)
+        begun = await said(second, asked.id)
         await second.claim(asked.id)
         done = await second.wait(asked.id)
-        assert done.result == whole
-        assert await said(second, asked.id) == whole
+        # The rest may differ from that of an answer in one piece: the model adds in another order.
+        assert done.result.startswith(begun)
+        assert await said(second, asked.id) == done.result
 
 
 @pytest.mark.parametrize("version", [1, 2])
@@ -305,8 +306,8 @@ async def test_a_task_of_the_release_before_goes_on_from_its_text(
             await earlier.wait(asked.id, TaskStatus.PAUSED)
         await runtime.resume(asked.id)
         done = await runtime.wait(asked.id)
-        assert done.result == whole
-        assert await said(runtime, asked.id) == whole
+        assert done.result.startswith(begun)
+        assert await said(runtime, asked.id) == done.result
         further = continued(done, "Name one more.")
         assert (await runtime.run(further)).status is TaskStatus.SUCCESS
 
