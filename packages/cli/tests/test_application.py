@@ -159,6 +159,7 @@ def test_ctrl_c_pauses_it(crew: Terminals) -> None:
     assert crew.call("--json", "show", "it").lines[0]["status"] == "paused"
 
 
+@pytest.mark.torture
 def test_what_a_killed_process_left_is_shown_and_recovered_by_the_app(crew: Terminals) -> None:
     running = crew.start("--app", "crew:steps", "run", "--runtime", "steps", "--id", "it", "Go.")
     running.until(out=4)

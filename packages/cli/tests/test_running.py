@@ -157,6 +157,7 @@ def _told_in_four_parts(terminals: Terminals, name: str) -> bool:
     return True
 
 
+@pytest.mark.torture
 def test_rerun_is_a_new_task_that_names_the_old_one(terminals: Terminals) -> None:
     first = terminals.call("run", "Say hello.", "--id", "old", "--max-tokens", "60")
     again = terminals.call("rerun", "old")
@@ -196,6 +197,7 @@ async def test_run_leaves_other_tasks_alone_and_recover_takes_them_all(
     assert (await asyncio.to_thread(terminals.call, "recover")).err == "nothing to recover\n"
 
 
+@pytest.mark.torture
 def test_what_is_not_paused_is_not_resumed(terminals: Terminals) -> None:
     terminals.call("run", "Say hello.", "--id", "mine", "--max-tokens", "60")
     refused = terminals.call("resume", "mine", code=1)

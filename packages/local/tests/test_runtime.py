@@ -282,7 +282,7 @@ async def test_what_is_taken_over_goes_on_from_the_durable_text(
         assert await said(second, asked.id) == done.result
 
 
-@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("version", [pytest.param(1, marks=pytest.mark.torture), 2])
 @pytest.mark.rule("R23")
 async def test_a_task_of_the_release_before_goes_on_from_its_text(
     make: Make, store: MemoryStore, version: int
@@ -348,6 +348,7 @@ async def test_a_task_that_waits_for_a_slot_can_be_paused(make: Make, listener: 
         assert (await runtime.wait(waiting.id)).status is TaskStatus.SUCCESS
 
 
+@pytest.mark.torture
 async def test_a_task_that_goes_on_and_waits_for_a_slot_can_be_paused(
     make: Make, listener: Listener
 ) -> None:
