@@ -33,6 +33,7 @@ from typing import (
     Literal,
     TypeVar,
     Union,
+    cast,
     get_args,
     get_origin,
     get_type_hints,
@@ -247,7 +248,7 @@ class Found:
                 f"{whose}, which is of the type {type(entry).__name__}; the group {self.group} "
                 f"takes {wanted.__name__}",
             )
-        return entry  # type: ignore[no-any-return]
+        return cast(Entry, entry)
 
 
 def found(*groups: str) -> Mapping[str, Found]:

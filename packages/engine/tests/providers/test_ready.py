@@ -14,9 +14,9 @@ import pydantic
 import pytest
 
 from agentic_kernel import CannotStart, InvalidValue, Task, TaskNotFound, TaskStatus
-from agentic_kernel_engine import Done, Limits, MemoryStore, TaskFailed, tool
+from agentic_kernel_engine import Done, Host, Limits, MemoryStore, TaskFailed, tool
 from agentic_kernel_engine.loop import Context, Delta, FinalAnswer, Plan, PlannerError, ToolCall
-from agentic_kernel_engine.providers import ProviderRuntime
+from agentic_kernel_engine.providers import ProviderRuntime, ready
 from agentic_kernel_engine.seams.middlewares import Retry
 
 
@@ -338,7 +338,7 @@ def test_the_end_of_the_process_closes_the_runtime() -> None:
     """Its planner, too; and the interpreter finds no resource that is still open."""
     program = """
         from agentic_kernel_engine.loop import FinalAnswer, Plan
-        from agentic_kernel_engine.providers import ProviderRuntime
+        from agentic_kernel_engine.providers import ProviderRuntime, ready
 
         class Once:
             impl = "once"
@@ -473,7 +473,7 @@ def test_a_temporary_runtime_is_let_go_in_silence() -> None:
         import gc
 
         from agentic_kernel_engine.loop import FinalAnswer, Plan
-        from agentic_kernel_engine.providers import ProviderRuntime
+        from agentic_kernel_engine.providers import ProviderRuntime, ready
 
         class Once:
             impl = "once"
@@ -496,3 +496,21 @@ def test_a_temporary_runtime_is_let_go_in_silence() -> None:
         capture_output=True, text=True, check=True, timeout=60,
     )  # fmt: skip
     assert ended.stderr == ""
+
+
+def test_only_tasks_of_the_library_are_let_go_in_silence() -> None:
+    async def of_a_tool() -> None:
+        await asyncio.Event().wait()
+
+    async def looked() -> set[bool]:
+        theirs, own = asyncio.create_task(of_a_tool()), asyncio.current_task()
+        async with Host(store=MemoryStore()) as host:
+            await host.find()
+            others = asyncio.all_tasks() - {theirs, own}
+            assert others
+            assert not ready._is_ours(theirs)
+            found = {ready._is_ours(each) for each in others}
+        theirs.cancel()
+        return found
+
+    assert asyncio.run(looked()) == {True}

@@ -176,8 +176,9 @@ class ReadyRuntime(Host):
             for _ in range(10):  # Generators that were let go are closed.
                 await asyncio.sleep(0)
             for each in asyncio.all_tasks():
-                # As `asyncio.gather` does it; nobody could wait for them in a loop that is gone.
-                each._log_destroy_pending = False  # type: ignore[attr-defined]
+                # As `asyncio.gather` does it. The tasks of tools keep their warning.
+                if _is_ours(each):
+                    each._log_destroy_pending = False  # type: ignore[attr-defined]
 
     def _check_loop(self) -> None:
         if self._runner is not None and asyncio.get_running_loop() is not self._runner.get_loop():
@@ -294,6 +295,12 @@ class ReadyRuntime(Host):
             return Done(task, None)
         answer, wanted = self._answer(task), wanted or self._output_type
         return Done(task, answer if wanted is None else wanted.of(answer))
+
+
+def _is_ours(task: asyncio.Task[Any]) -> bool:
+    """True if a task's coroutine is code of ours, such as the watch of a Host."""
+    frame = getattr(task.get_coro(), "cr_frame", None)
+    return frame is not None and frame.f_globals.get("__name__", "").startswith("agentic_kernel")
 
 
 def _close(held: weakref.ref[ReadyRuntime]) -> None:
