@@ -14,6 +14,7 @@ pytest_plugins = [
     "integration.interrupts",
     "integration.limits",
     "integration.longest_first",
+    "integration.nested",
 ]
 
 
