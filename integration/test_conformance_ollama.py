@@ -21,7 +21,8 @@ from agentic_kernel_ollama import OllamaRuntime
 from .peers.aimock import Aimock
 from .watched import Watched
 
-pytestmark = pytest.mark.slow
+# The gate has one runtime that is a Loop, OpenAI's: the contract is about what they share.
+pytestmark = pytest.mark.torture
 
 FEATURES = RuntimeFeatures(pauses=True, keeps_partial_output=True, streams=True, refuses=True)
 STEPS = 3

@@ -31,16 +31,25 @@ from .script import Calls, Says
 from .setting import Setting, Subject
 
 BY_NAME = {scenario.name: scenario for scenario in SCENARIOS}
+LOCALLY = ("answer", "one tool", "approval", "kill", "pause and resume")
+"""The scenarios that the gate plays on the real model; the others are torture."""
+
+
+def marks(scenario: str, name: str) -> list[pytest.MarkDecorator]:
+    """A real model and a CLI take a while."""
+    if name == "local" and scenario not in LOCALLY:
+        return [pytest.mark.torture]
+    return [pytest.mark.slow] if name in ("copilot", "local") else []
+
+
 CELLS = [
     pytest.param(
-        scenario.name, name, id=f"{scenario.name}-{name}",
-        # A real model and a CLI take a while.
-        marks=[pytest.mark.slow] if name in ("copilot", "local") else [],
+        scenario.name, name, id=f"{scenario.name}-{name}", marks=marks(scenario.name, name)
     )
     for name in NAMES
     for scenario in SCENARIOS
     if scenario.name not in runtime(name).closed
-]  # fmt: skip
+]
 
 
 @pytest.fixture(scope="module")

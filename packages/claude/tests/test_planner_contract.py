@@ -28,7 +28,7 @@ class _Failing:
         await planner.close()
 
 
-@pytest.mark.slow
+@pytest.mark.torture
 class TestOnTheRealModel(_Failing, PlannerContract):
     features = PlannerFeatures(streams=True, forecasts=True, fails=True)
     patience = 120
