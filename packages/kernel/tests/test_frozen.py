@@ -365,7 +365,14 @@ ENDLESS: dict[str, Callable[[], Any]] = {
 }
 
 
-@pytest.mark.parametrize("make", ENDLESS.values(), ids=ENDLESS)
+@pytest.mark.parametrize(
+    "make",
+    [
+        # As many lists are made as may be held, which takes a while.
+        pytest.param(make, id=name, marks=[pytest.mark.torture] if name == "of-lists" else [])
+        for name, make in ENDLESS.items()
+    ],
+)
 def test_what_does_not_end_is_refused(make: Callable[[], Any]) -> None:
     for value in (make(), {"a/b": make()}):
         with pytest.raises(InvalidValue, match=r"yields over 100,000 items; copy") as caught:
