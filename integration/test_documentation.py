@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,7 +26,28 @@ LOOP = ROOT / "docs" / "loop.md"
 SEAMS = ROOT / "docs" / "seams.md"
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 BLOCKS = [(path, code) for path in READMES for code in BLOCK.findall(path.read_text())]
+PROMISED = {
+    example: printed
+    for page in sorted((ROOT / "docs" / "tutorials").glob("*.md"))
+    for example, printed in re.findall(
+        r'^--8<-- "examples/(\w+)\.py"$.*?^It prints.*?^```text\n(.*?)^```',
+        page.read_text(), re.MULTILINE | re.DOTALL,
+    )
+}  # fmt: skip
+"""What a tutorial says that its program prints."""
 SECTION = re.compile(r"# --8<-- \[start:(\w+)\]\n(.*?)# --8<-- \[end:\1\]", re.DOTALL)
+
+
+def calling(asked: str, tool: str, arguments: dict[str, Any], answer: str) -> list[dict[str, Any]]:
+    """A model that calls a tool for this message, and answers after the result."""
+    call = {"name": tool, "arguments": json.dumps(arguments), "id": "call_1"}
+    return [
+        {
+            "match": {"userMessage": asked, "hasToolResult": False},
+            "response": {"toolCalls": [call]},
+        },
+        {"match": {"userMessage": asked}, "response": {"content": answer}},
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -34,6 +56,11 @@ def vendors() -> Iterator[Mapping[str, str]]:
     advice = {"city": "Bonn", "umbrella": True}
     layered = {**advice, "layers": 2}
     fixtures = [
+        *calling(
+            "Pay the plumber", "pay", {"to": "the plumber", "euros": 80}, "The plumber is paid."
+        ),
+        *calling("Make today", "writer", {"instructions": "Write."}, "Sunny, with some wind."),
+        *calling("weather in Bonn", "weather", {"city": "Bonn"}, "It rains."),
         {"match": {"userMessage": "umbrella in"}, "response": {"content": json.dumps(layered)}},
         {"match": {"userMessage": "umbrella?"}, "response": {"content": json.dumps(advice)}},
         {"match": {}, "response": {"content": "The sky scatters blue light."}},
@@ -87,7 +114,9 @@ def marks(text: str) -> list[pytest.MarkDecorator]:
 def test_an_example_runs_and_prints_something(
     path: Path, tmp_path: Path, vendors: Mapping[str, str]
 ) -> None:
-    assert run([str(path)], tmp_path, vendors).strip()
+    printed = run([str(path)], tmp_path, vendors)
+    assert printed.strip()
+    assert printed == PROMISED.get(path.stem, printed)
 
 
 @pytest.mark.parametrize(
@@ -122,6 +151,7 @@ def test_the_page_of_the_loop_has_every_limit_and_every_reason() -> None:
 
 
 def test_there_is_code_to_run() -> None:
+    assert set(PROMISED) == {"payments", "traced"}
     assert {path.stem for path in EXAMPLES} >= {"kernel", "host", "local", "loop"}
     assert {path.parent.name for path, _ in BLOCKS} >= {"kernel", "engine", "file", "local"}
 
@@ -130,6 +160,11 @@ def test_the_example_of_the_readme_is_the_one_of_the_docs() -> None:
     found = SECTION.search((ROOT / "docs" / "examples" / "host.py").read_text())
     assert found is not None
     assert found[2] in (ROOT / "README.md").read_text()
+
+
+def test_the_program_of_getting_started_is_one_of_the_readmes() -> None:
+    [code] = BLOCK.findall((ROOT / "docs" / "getting-started.md").read_text())
+    assert code in [block for _, block in BLOCKS]
 
 
 def test_links_in_the_readmes_lead_somewhere() -> None:

@@ -264,7 +264,7 @@ class Host(Decisions, Queries):
             grant: The part of the parent's budget that the child gets (R18).
 
         Raises:
-            As `dispatch`.
+            InvalidValue, TaskExists, IllegalTransition, CannotStart: As `dispatch`.
         """
         self._check_start(task)
         checked_id(parent)
@@ -402,7 +402,8 @@ class Host(Decisions, Queries):
         snapshot.
 
         Raises:
-            As `dispatch`, except that a full Host does not raise.
+            InvalidValue, TaskExists, IllegalTransition, CannotStart: As `dispatch`, except that a
+                full Host does not raise.
         """
         self._check_start(task)
         if should_cancel is not None:
@@ -449,7 +450,8 @@ class Host(Decisions, Queries):
 
         Raises:
             InvalidValue: ``principal`` or ``limits`` was given for a Task that is stored already.
-            As `dispatch` for a new Task, else as `decide`.
+            TaskExists, IllegalTransition, CannotStart, InboxFull: As `dispatch` for a new Task,
+                else as `decide`.
         """
         if not isinstance(task, Task):
             if principal is not None or limits is not None:
@@ -526,7 +528,8 @@ class Host(Decisions, Queries):
         A caller that stops reading leaves the Task running.
 
         Raises:
-            As `run`, before the first event.
+            InvalidValue, TaskExists, IllegalTransition, CannotStart: As `run`, before the first
+                event.
         """
         self._check_start(task)
         edges.flag(children, "children")
@@ -615,7 +618,7 @@ class Host(Decisions, Queries):
                 nothing is written and the receipt says ``none`` (R3).
 
         Raises:
-            As `post`.
+            InvalidValue, IllegalTransition, InboxFull: As `post`.
         """
         checked = inbox.check(decision)
         return await self._verb(

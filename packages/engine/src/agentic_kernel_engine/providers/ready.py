@@ -118,7 +118,7 @@ class ReadyRuntime(Host):
                 the result is not of the type, because another process accepted it by its schema
                 alone.
             RuntimeError: `run_sync` was called before, which has an event loop of its own.
-            As `Host.run`.
+            TaskExists, IllegalTransition, CannotStart: As `Host.run`.
         """
         self._check_loop()
         if isinstance(task, Task):
@@ -216,7 +216,8 @@ class ReadyRuntime(Host):
 
         Raises:
             TaskFailed: As `Done.unwrap`, after the last piece.
-            As `run`, before the first piece.
+            InvalidValue, TaskExists, IllegalTransition, CannotStart: As `run`, before the first
+                piece.
         """
         self._check_loop()
         made = self._task(text, None, agent_name, metadata)

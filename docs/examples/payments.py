@@ -1,0 +1,44 @@
+"""A person decides about a payment, from another process, and today or in a week."""
+
+import asyncio
+
+from agentic_kernel import TaskStatus
+from agentic_kernel_engine import tool, waiting_for
+from agentic_kernel_engine.seams import BasicPolicy
+from agentic_kernel_file import FileStore
+from agentic_kernel_openai import OpenAIRuntime
+
+
+@tool(effect="write")
+def pay(to: str, euros: int) -> str:
+    """Pay an amount."""
+    return f"paid {euros} euros to {to}"
+
+
+def cashier() -> OpenAIRuntime:
+    # Calls with an effect on the world need an approval; calls that only read do not.
+    return OpenAIRuntime(
+        "gpt-6-luna", store=FileStore("state"), tools=[pay], policy=BasicPolicy(allow=["read"])
+    )
+
+
+async def ask() -> None:
+    """The first process: the Task is paused when the model calls `pay`."""
+    async with cashier() as runtime:
+        await runtime.dispatch(runtime.task("Pay the plumber 80 euros.", id="plumber"))
+        print((await runtime.wait("plumber", TaskStatus.PAUSED)).status)
+
+
+async def decide() -> None:
+    """The second process: it shows the call, approves exactly this call, and goes on."""
+    async with cashier() as runtime:
+        waiting = waiting_for(await runtime.get("plumber"))
+        assert waiting is not None
+        [request] = waiting["requests"]
+        print(request["action"]["tool"], dict(request["action"]["arguments"]))
+        await runtime.approve("plumber", request["digest"], by="ann")
+        print((await runtime.wait("plumber")).result)
+
+
+asyncio.run(ask())
+asyncio.run(decide())
