@@ -1,4 +1,4 @@
-"""Draws what code says in tables: the states of a Task, the kit's model of them, the Loop's routes
+"""Writes what code says as tables: the states of a Task, the kit's model of them, the Loop's routes
 and limits, the inputs of each ready runtime.
 
 python -m integration.pages.diagrams            rewrite what is between the marks
@@ -12,7 +12,7 @@ import sys
 from agentic_kernel import TaskStatus
 from agentic_kernel.transitions import ILLEGAL, NO_OP, TABLE
 
-from .hidden import arrows, drawn_states, picture
+from .hidden import arrows, drawn_states
 from .inputs import inputs
 from .routes import events, routes
 from .sections import DOCS, kept, renewed, settle
@@ -32,19 +32,6 @@ looks at metadata under a scope that is not its own. A `Loop` of your own takes 
 """
 
 
-def diagram() -> str:
-    """The transitions that change something, as a Mermaid state diagram."""
-    edges: dict[tuple[str, str], list[str]] = {}
-    for mutation, row in TABLE.items():
-        for status, target in row.items():
-            if isinstance(target, TaskStatus):
-                edges.setdefault((status.value, target.value), []).append(mutation.verb)
-    lines = [f"    [*] --> {TaskStatus.NOT_STARTED.value}"]
-    lines += [f"    {one} --> {other}: {', '.join(verbs)}" for (one, other), verbs in edges.items()]
-    lines += [f"    {status.value} --> [*]" for status in TaskStatus if status.terminal]
-    return "\n".join(["```mermaid", "stateDiagram-v2", "    direction LR", *lines, "```"])
-
-
 def table() -> str:
     """Every cell, as a Markdown table."""
     shown = {ILLEGAL: "illegal", NO_OP: "·"}
@@ -62,10 +49,10 @@ def table() -> str:
 
 
 PAGES = {
-    "kernel.md": {"diagram": diagram, "table": table},
+    "kernel.md": {"table": table},
     "loop.md": {"routes": routes, "spending": spending, "events": events},
     "matrix.md": {"inputs": inputs},
-    "model.md": {"picture": picture, "states": drawn_states, "moves": arrows},
+    "model.md": {"states": drawn_states, "moves": arrows},
 }
 
 

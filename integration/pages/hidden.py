@@ -91,7 +91,7 @@ def picture() -> str:
             line = lines.setdefault((_start(before, sharing), after), [])
             if move not in line:
                 line.append(move)
-    chart = ["```mermaid", "flowchart LR", '    not_started(["not_started"])']
+    chart = ["flowchart LR", '    not_started(["not_started"])']
     chart += ["    subgraph running", '        subgraph owned["a host owns it"]']
     chart += [f'            {name}["{LABELS[name]}"]' for name in OWNED]
     chart += ["        end", f'        free["{LABELS["free"]}"]', "    end"]
@@ -99,7 +99,7 @@ def picture() -> str:
     for (before, after), moves in lines.items():
         text = ",<br>".join(move.value for move in moves)
         chart.append(f'    {before} -->|"{text}"| {after}')
-    return "\n".join([*chart, "```"])
+    return "\n".join(chart)
 
 
 def drawn_states() -> str:
