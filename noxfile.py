@@ -155,10 +155,31 @@ def tests(session: nox.Session) -> None:
         chosen = ("-m", "not torture", *(f"--deselect={test}" for test in LEFT_TO_TORTURE))
     else:
         chosen = ("-m", "not torture and not slow", "--conformance-level=brief", *ELSEWHERE)
-    # A file's tests stay together: they share servers. They wait a third of the time, so two more
-    # workers than there are processors have something to do.
-    workers = str(min((os.cpu_count() or 1) + 2, 6))
-    session.run("pytest", "-n", workers, "--dist", "loadfile", *chosen, *session.posargs)
+    session.run("pytest", *workers(), *chosen, *session.posargs)
+
+
+def workers() -> tuple[str, ...]:
+    """The options for tests side by side.
+
+    A file's tests stay together: they share servers. They wait a third of the time, so two more
+    workers than there are processors have something to do.
+    """
+    return ("-n", str(min((os.cpu_count() or 1) + 2, 6)), "--dist", "loadfile")
+
+
+@nox.session
+def quick(session: nox.Session) -> None:
+    """Check what a change concerns, without the slow tests: `nox -s quick -- BASE` (main)."""
+    workspace(session, *group("lint"), *group("test"), model=True)
+    session.run("ruff", "check", ".")
+    session.run("ruff", "format", "--check", ".")
+    listed = session.run("python", "-m", "integration.concerned", *session.posargs, silent=True)
+    concerned = str(listed or "").split()
+    session.log(f"{len(concerned)} test files are concerned")
+    if concerned:
+        # Status 5: all tests of these files are slow.
+        chosen = ("-m", "not torture and not slow", *concerned)
+        session.run("pytest", *workers(), *chosen, success_codes=[0, 5])
 
 
 @nox.session
