@@ -19,6 +19,8 @@ LONGEST: Final = 1_000
 MOST_TEXT: Final = 200_000
 """The most characters of one frame that are looked at, unless its budget is near."""
 _BYTES: Final = (bytes, bytearray, memoryview)
+_PLAIN: Final = frozenset({str, int, float, bool, type(None)})
+"""The usual types of parts; they are looked for first, because other checks are slower."""
 
 
 def rows_of(value: Any) -> list[Any]:
@@ -49,8 +51,10 @@ def whole(value: Any) -> Any:
     Raises:
         RecursionError: The value is too deep, or has itself as a part.
     """
+    if type(value) in _PLAIN:
+        return value
     value = unnamed(value)
-    if isinstance(value, Mapping):
+    if type(value) is dict or isinstance(value, Mapping):
         made: dict[str, Any] = {}
         taken: dict[Any, int] = {}
         for key, each in value.items():
@@ -175,6 +179,10 @@ class Cutter:
             where: The field that the value stands in.
             depth: The number of containers around the parts of the value, its own included.
         """
+        if type(value) is str:
+            return self.text(value, where)
+        if type(value) in _PLAIN:
+            return scalar(value)
         value = unnamed(value)
         if type(value) is dict or isinstance(value, Mapping):
             if depth > self._budgets.depth:

@@ -15,7 +15,7 @@ from agentic_kernel_engine.edges import instance, names
 
 from . import folding
 from .assignments import assignments
-from .finding import spans
+from .finding import SHORTEST, spans
 from .stream import RedactorStream
 
 HIDDEN: Final = "[hidden]"
@@ -46,6 +46,8 @@ NESTED: Final = 8
 """The most texts of JSON inside of one another that are looked at."""
 TAIL: Final = 1_024
 """The characters at the end of a beginning that may hold a part of a secret."""
+SHORT_NUMBER: Final = 10**6
+"""No kind of number has under seven digits."""
 _REMEMBERED: Final = 4_096
 _NUMBERED: Final = re.compile(r"(?: \([0-9]+\))+\Z")
 _OPEN: Final = {"{": "}", "[": "]", '"': '"'}
@@ -80,6 +82,8 @@ class Redactor:
 
     def hiding(self, fields: Iterable[str]) -> Redactor:
         """A redactor that also replaces the values of these fields."""
+        if type(fields) is frozenset and not fields:
+            return self  # Most capabilities name none.
         more = frozenset(map(folding.name, names(fields, "fields"))) - self._fields
         if not more:
             return self
@@ -158,6 +162,8 @@ class Redactor:
         return "".join(parts) + text[at:], len(found)
 
     def _text(self, text: str, depth: int, nested: int) -> tuple[str, int]:
+        if len(text) < SHORTEST:
+            return text, 0
         count = 0
         said = self._json(text, depth, nested) if _like_json(text) else None
         if said is None and "\n" in text:
@@ -196,6 +202,14 @@ class Redactor:
         return json.dumps(made, ensure_ascii=False), count
 
     def _value(self, value: Any, depth: int, nested: int) -> tuple[Any, int]:
+        # The usual types first; the checks below take longer.
+        kind = type(value)
+        if kind is str:
+            return self._text(value, depth, nested)
+        if kind is int and -SHORT_NUMBER < value < SHORT_NUMBER:
+            return value, 0
+        if kind is dict and depth < DEEPEST:
+            return self._mapping(value, depth, nested)
         if value is None or isinstance(value, bool):
             return value, 0
         if isinstance(value, float):
@@ -214,7 +228,7 @@ class Redactor:
             return value, 0
         if depth == DEEPEST:
             return TOO_DEEP, 1
-        if type(value) is dict or isinstance(value, Mapping):
+        if isinstance(value, Mapping):
             return self._mapping(value, depth, nested)
         if isinstance(value, (list, tuple, set, frozenset)):
             names: Any = getattr(value, "_fields", None) if isinstance(value, tuple) else None
@@ -227,8 +241,8 @@ class Redactor:
             if not count:
                 return value, 0
             kinds: tuple[type[Any], ...] = (list, tuple, set, frozenset)
-            kind = next(each for each in kinds if isinstance(value, each))
-            return kind(part for part, _ in parts), count
+            plain = next(each for each in kinds if isinstance(value, each))
+            return plain(part for part, _ in parts), count
         return f"[{type(value).__name__}]", 1
 
     def _hidden_of(self, names: Any, count: int) -> Iterable[bool]:
@@ -247,8 +261,7 @@ class Redactor:
 
     def _number(self, value: int | Decimal) -> tuple[str, int]:
         if isinstance(value, int) and (
-            # No kind of number has under seven digits.
-            -(10**6) < value < 10**6 or not -(10**40) < value < 10**40
+            -SHORT_NUMBER < value < SHORT_NUMBER or not -(10**40) < value < 10**40
         ):
             return "", 0
         return self._inline(str(value))
