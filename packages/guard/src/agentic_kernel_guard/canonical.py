@@ -20,9 +20,7 @@ _FEW: Final = 64
 _SHORT: Final = 20_000
 """The most bytes of its form."""
 _TEXT: Final = frozenset({str})
-_ENDS: Final = frozenset({str, int, bool, type(None)})
 _CONTAINERS: Final = frozenset({dict, list, tuple})
-_KNOWN: Final = _ENDS | _CONTAINERS
 _sorted: Final = msgspec.json.Encoder(order="sorted")
 
 
@@ -55,7 +53,7 @@ def digest(value: Any, path: str = "value") -> str:
 def _short_form(value: Any) -> bytes | None:
     """The bytes of a few parts of ASCII, small whole numbers and the like; None for other values.
 
-    The types of all parts of a container are looked at in one step, and the texts in their bytes.
+    The texts are looked at in their bytes, all at once.
     """
     stack: list[Any] = [value if type(value) in _CONTAINERS else (value,)]
     left = _FEW
@@ -68,15 +66,17 @@ def _short_form(value: Any) -> bytes | None:
             if not _TEXT.issuperset(map(type, parts)):
                 return None
             parts = parts.values()
-        kinds = {*map(type, parts)}
-        if int in kinds:
-            for part in parts:
-                if type(part) is int and not -EXACT <= part <= EXACT:
+        for part in parts:
+            kind = type(part)
+            if kind is str or part is None or kind is bool:
+                continue
+            if kind is int:
+                if not -EXACT <= part <= EXACT:
                     return None
-        if not kinds <= _ENDS:
-            if not kinds <= _KNOWN:
+            elif kind not in _CONTAINERS:
                 return None
-            stack += [part for part in parts if type(part) in _CONTAINERS and part]
+            elif part:
+                stack.append(part)
     try:
         data = _sorted.encode(value)
     except UnicodeEncodeError:
