@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-import msgspec
-
 from ..trace.chain import START, Link, linked
-from .port import ApprovalRequest, Begin, Begun, Kept, Seen, long_over
+from .port import ApprovalRequest, Begin, Begun, Kept, Seen, action_in, long_over
 
 
 class MemoryGuardStore:
@@ -178,12 +176,5 @@ class MemoryGuardStore:
         before = self._chain[-1].hash if self._chain else START
         link = linked(before, len(self._chain) + 1, entry)
         self._chain.append(link)
-        self._of.setdefault(_action.decode(entry).action, []).append(link)
+        self._of.setdefault(action_in(entry), []).append(link)
         return link
-
-
-class _Action(msgspec.Struct):
-    action: str
-
-
-_action = msgspec.json.Decoder(_Action)

@@ -10,10 +10,8 @@ from contextlib import AbstractContextManager
 from typing import Any, ClassVar, Final, TypeVar
 
 from ..trace.chain import START, Link, linked
-from .port import ApprovalRequest, Begin, Begun, Kept, Seen, StoreFailed, long_over
+from .port import ApprovalRequest, Begin, Begun, Kept, Seen, StoreFailed, action_in, long_over
 
-FIRST: Final = '{"action":"'
-"""What each entry begins with: names are in the order of the alphabet."""
 T = TypeVar("T")
 Run = Callable[..., list[tuple[Any, ...]]]
 """Runs a statement with ``?`` for its values, and returns its rows."""
@@ -406,7 +404,7 @@ def _append(run: Run, entry: str) -> Link:
     rows = run("SELECT seq, hash FROM guard_chain ORDER BY seq DESC LIMIT 1")
     seq, before = rows[0] if rows else (0, START)
     link = linked(before, seq + 1, entry)
-    assert entry.startswith(FIRST), "the canonical form of an entry begins with its action"
+    action_in(entry)
     run(
         "INSERT INTO guard_chain (seq, body, hash) VALUES (?, ?, ?)", link.seq, link.body, link.hash
     )

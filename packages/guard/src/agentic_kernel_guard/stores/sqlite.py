@@ -14,8 +14,8 @@ from typing import Any, Final
 
 from agentic_kernel import InvalidValue
 
-from .port import StoreFailed
-from .sql import FIRST, Run, SQLGuardStore
+from .port import FIRST, StoreFailed
+from .sql import Run, SQLGuardStore
 
 WAIT: Final = 30.0
 """The most seconds that a call waits for the writers of other processes."""
