@@ -81,4 +81,7 @@ async def test_a_named_tuple_is_a_row_with_fields() -> None:
 def test_a_value_that_has_itself_as_a_part_is_not_kept() -> None:
     value: list[Any] = []
     value.append(value)
-    assert handles.kept(RawResult(value, "x", "x"), ANN, "a/read", Constraints(50), 1) is None
+    assert (
+        handles.kept(RawResult(value, "x", "x"), ANN, "a/read", Constraints(50).as_json(), 1)
+        is None
+    )

@@ -16,7 +16,7 @@ from . import handles, large_values
 from .causes import coded, shortened
 from .drivers import DriverCall, Indeterminate, NoEffect
 from .drivers.isolation import isolated
-from .entries import FACTS, Entries, written
+from .entries import Entries, written
 from .errors import GuardError
 from .firewall import Cut, Frame, FrameLimits, RawResult, ResponseMode
 from .ids import new_id
@@ -109,11 +109,14 @@ class Calls:
     ) -> Frame:  # fmt: skip
         """Carry a call out, record its end, and show its result.
 
+        Args:
+            said: The entry of its beginning, without the facts that only the beginning has.
+
         Raises:
             NoEffect, Indeterminate, NotShown: As of `Guard.invoke`.
             CancelledError: The caller was cancelled. The end is recorded if the driver said it.
         """
-        ended = {key: value for key, value in said.items() if key not in FACTS} | {"kind": "ended"}
+        ended = said | {"kind": "ended"}
         ends = asyncio.get_running_loop().time() + call.timeout
         found, cancelled = await isolated(
             lambda: self._router.run(call, spec.idempotent), call.timeout
@@ -141,14 +144,14 @@ class Calls:
             # A model reads the message, so it is a result like any other.
             found.message = shortened(self._entries.clean(found.message))
             seen = self._readings.heard(found.message, found.source or spec.name, call.task, who)
-            await self._end(ended, "failed", found.code, _Result(error=found.code), seen=seen)
+            await self._end(ended, "failed", found.code, _recording(found.code), seen=seen)
             raise found
         name = self._entries.clean(type(found).__name__)[:80]
         code = coded(found.code) if isinstance(found, Indeterminate) else name
         if spec.safety is SafetyClass.READ:
-            await self._end(ended, "failed", code, _Result(error=code))
+            await self._end(ended, "failed", code, _recording(code))
             raise NoEffect(f"{spec.name} failed: {code}", "guard/failed") from found
-        await self._end(ended, "indeterminate", code, _Result())
+        await self._end(ended, "indeterminate", code, _recording())
         raise Indeterminate(
             f"{spec.name} failed ({code}) and may have had an effect; look at the target "
             f"before it is called again (action {call.key})"
@@ -162,17 +165,13 @@ class Calls:
         until = self._entries.now() + handles.LIVES * 1_000
         kept: Kept | None = None
 
-        def made() -> tuple[Frame, _Result, Seen | None]:
+        def made() -> tuple[Frame, str, Seen | None]:
             nonlocal kept
-            kept = handles.kept(raw, who, spec.name, shown, until, call.task)
-            frame = self._firewall.frame(
-                raw,
-                mode=mode,
-                constraints=frame_limits(shown),
-                handle=kept.handle if kept else None,
-            )
-            result = _Result(frame=frame.as_json(), shown=shown.as_json())
-            msgspec.json.encode(result)
+            limits = shown.as_json()
+            kept = handles.kept(raw, who, spec.name, limits, until, call.task)
+            handle = kept.handle if kept else None
+            frame = self._firewall.frame(raw, mode=mode, constraints=shown, handle=handle)
+            result = _recording(frame=frame.as_json(), shown=limits)
             return frame, result, self._readings.saw(frame, call.task, who)
 
         try:
@@ -184,7 +183,7 @@ class Calls:
                 why = f"has over {large_values.MOST:,} characters; ask for a part of it"
             elif isinstance(error, TimeoutError):
                 why = f"could not be shown within the {call.timeout:g} seconds of the call"
-            await self._end(ended, "succeeded", code, _Result(error=code), kept)
+            await self._end(ended, "succeeded", code, _recording(code), kept)
             raise NotShown(spec.name, mode, why) from error
         await self._end(ended, "succeeded", _ANSWERED if raw.failed else "", result, kept, seen)
         return frame
@@ -206,9 +205,8 @@ class Calls:
         except handles.HandleRefused as gone:
             raise ResultGone(action) from gone
         raw = RawResult(stored.value, stored.driver, stored.source, stored.failed)
-        limits = frame_limits(shown)
         return await off_the_loop(
-            lambda: self._firewall.frame(raw, mode=mode, constraints=limits, handle=frame.handle),
+            lambda: self._firewall.frame(raw, mode=mode, constraints=shown, handle=frame.handle),
             raw.value,
         )
 
@@ -256,12 +254,11 @@ class Calls:
             await entries.write({**entry, "of": action}, seen)
 
     async def _end(
-        self, entry: dict[str, Any], outcome: str, code: str, result: _Result,
+        self, entry: dict[str, Any], outcome: str, code: str, result: str,
         kept: Kept | None = None, seen: Seen | None = None,
     ) -> None:  # fmt: skip
         entry = {**entry, "at": self._entries.now(), "outcome": outcome, "code": code}
-        text = msgspec.json.encode(result).decode()
-        await self._store.finish(entry["action"], text, written(entry), kept, seen)
+        await self._store.finish(entry["action"], result, written(entry), kept, seen)
 
 
 class _Result(msgspec.Struct):
@@ -271,6 +268,13 @@ class _Result(msgspec.Struct):
     error: str = ""
     shown: dict[str, Any] | None = None
     """The `Constraints` under which the frame was made."""
+
+
+def _recording(
+    error: str = "", frame: dict[str, Any] | None = None, shown: dict[str, Any] | None = None
+) -> str:
+    """A `_Result` as a store keeps it."""
+    return msgspec.json.encode(_Result(frame, error, shown)).decode()
 
 
 def _recorded(result: str | None, action: str) -> _Result:
@@ -293,8 +297,3 @@ def _recorded(result: str | None, action: str) -> _Result:
 def _frame_of(data: Mapping[str, Any]) -> Frame:
     lists = {"rows": tuple(data["rows"]), "taint": tuple(data["taint"])}
     return Frame(**{**data, **lists, "cuts": tuple(Cut(**cut) for cut in data["cuts"])})
-
-
-def frame_limits(shown: Constraints) -> FrameLimits:
-    """The limits of a frame."""
-    return FrameLimits(shown.max_rows, shown.allowed_fields, shown.sensitive_fields, shown.raw)

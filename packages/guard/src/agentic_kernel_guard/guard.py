@@ -13,7 +13,7 @@ from agentic_kernel_engine import Principal
 from agentic_kernel_engine.edges import choice, flag, function, instance, part, seconds, text
 
 from . import approvals, handles
-from .calls import Calls, frame_limits
+from .calls import Calls
 from .canonical import digest
 from .causes import redacting
 from .decisions import Decisions
@@ -279,19 +279,22 @@ class Guard:
         request = await self._readings.tainted(request, claims.tsk)
         action = claims.action or new_id("a")
         decision, spent = await self._decisions.decided(request, look=dry_run)
-        shown = Constraints.of_json(claims.con).narrowed(decision.constraints)
+        limits, shown = claims.con, decision.constraints
+        if limits != shown.as_json():  # They are equal, unless something changed since the grant.
+            shown = Constraints.of_json(limits).narrowed(shown)
+            limits = shown.as_json()
         said = self._entries.entry(
             action, "began", now, who, spec, dig=given, decision=decision,
             justification=claims.why, task=claims.tsk, key=claims.key, token=claims.jti,
         )  # fmt: skip
-        said |= await self._entries.facts(request, decision)
+        facts = await self._entries.facts(request, decision)
         self._decisions.refuse_unless_allowed(decision, claims.apv, claims.dig, who, action, said)
         if said["kind"] == "denied":
-            raise await self._entries.denied(said, decision)
+            raise await self._entries.denied(said | facts, decision)
         try:
-            self._firewall.check(response_mode, frame_limits(shown))
+            self._firewall.check(response_mode, shown)
         except GuardError as refused:
-            await self._entries.denied({**said, "reason": refused.message}, decision)
+            await self._entries.denied({**said, **facts, "reason": refused.message}, decision)
             raise
         if dry_run:
             return None
@@ -300,7 +303,7 @@ class Guard:
         async with self._calls.alone(action, timeout) if same else nullcontext():
             what = _print(claims.sub, claims.ten, spec, given)
             begun = await self.store.begin(
-                Begin(action, what, claims.chain, claims.exp, spent, now, written(said))
+                Begin(action, what, claims.chain, claims.exp, spent, now, written(said | facts))
             )
             # An answer to a call that changes nothing twice may have been lost in a crash. But an
             # approval is for one call, and that may still run.
@@ -313,9 +316,9 @@ class Guard:
                 reason = REFUSED[begun.state]
                 if begun.state == "limited" and decision.verdict and decision.verdict.limit:
                     reason = limit_reason(decision.rule, decision.verdict.limit)
-                denial = await self._entries.denied({**said, "reason": reason}, decision)
+                denied = {**said, **facts, "reason": reason}
+                denial = await self._entries.denied(denied, decision)
                 raise denial if begun.state == "limited" else TokenRefused(begun.state, reason)
-            limits = shown.as_json()
             call = DriverCall(
                 spec.name, spec.operation, arguments, action, limits, timeout, who, claims.tsk,
                 progress,
@@ -369,7 +372,7 @@ class Guard:
         who = await resolved(self._resolver, principal)
         now = moment(self._entries.now())
         shown = self.policy.decide(Request(spec, who, now, arguments)).constraints
-        self._firewall.check(response_mode, frame_limits(shown))
+        self._firewall.check(response_mode, shown)
         frame = await self._calls.again(known[1], action, who, response_mode, shown)
         await self._calls.reshown(frame, action, task, who, spec)
         return frame
@@ -405,8 +408,7 @@ class Guard:
         shown = Constraints.of_json(stored.constraints).narrowed(
             self.policy.decide(Request(spec, who, moment(now))).constraints
         )
-        limits = frame_limits(shown)
-        frame = await self._calls.part(stored, handle, query, limits, timeout)
+        frame = await self._calls.part(stored, handle, query, shown, timeout)
         entry = self._entries.entry(new_id("x"), "expanded", now, who, spec)
         # The id of a handle opens it; the trace has its digest.
         entry["handle"] = hashlib.sha256(handle.encode()).hexdigest()

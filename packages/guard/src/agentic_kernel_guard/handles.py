@@ -16,7 +16,6 @@ from agentic_kernel_engine.edges import whole as counted
 from .errors import GuardError
 from .firewall.plain import whole
 from .firewall.raw import RawResult
-from .policy import Constraints
 from .stores.port import GuardStore, Kept
 
 LIVES: Final = 3_600
@@ -79,14 +78,13 @@ _stored: Final = msgspec.json.Decoder(Stored)
 
 
 def kept(
-    raw: RawResult, principal: Principal, capability: str, constraints: Constraints, until: int,
+    raw: RawResult, principal: Principal, capability: str, constraints: dict[str, Any], until: int,
     task: str = "",
 ) -> Kept | None:  # fmt: skip
     """What to keep of a result; None if it cannot be written as JSON."""
-    limits = constraints.as_json()
     try:
         stored = Stored(
-            whole(raw.value), raw.driver, raw.source, capability, limits, task, raw.failed
+            whole(raw.value), raw.driver, raw.source, capability, constraints, task, raw.failed
         )
         body = msgspec.json.encode(stored).decode()
     except (TypeError, ValueError, RecursionError):

@@ -11,7 +11,7 @@ from agentic_kernel import InvalidValue
 from agentic_kernel_engine import Principal
 from agentic_kernel_engine.edges import came, instance, whole
 
-from .firewall.frame import check_fields
+from .firewall.frame import FrameLimits, check_fields
 from .rules import Asked, Near, RuleSet, Verdict
 from .rules.rule import Effect
 from .rules.visible import seen
@@ -31,17 +31,14 @@ RAW_READER: Final = "raw_reader"
 
 
 @dataclass(frozen=True, slots=True)
-class Constraints:
-    """What may be shown of a result.
+class Constraints(FrameLimits):
+    """What may be shown of a result: limits of a frame that name the most rows.
 
     Raises:
         InvalidValue: A field is of another type, or the rows are negative.
     """
 
     max_rows: int
-    allowed_fields: frozenset[str] | None = None
-    sensitive_fields: frozenset[str] = frozenset()
-    raw: bool = False
 
     def __post_init__(self) -> None:
         if type(self.max_rows) is not int or self.max_rows < 0:

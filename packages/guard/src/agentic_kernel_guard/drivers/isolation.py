@@ -62,6 +62,8 @@ async def isolated(
 
 def _started(work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
     """A task; one that needs no wait is done at once, if this Python can do that."""
+    # Without the loop's task factory, which `eager_start` passes by, too.
+    loop = asyncio.get_running_loop()
     if sys.version_info >= (3, 12):
-        return asyncio.Task(work, loop=asyncio.get_running_loop(), eager_start=True)
-    return asyncio.create_task(work)
+        return asyncio.Task(work, loop=loop, eager_start=True)
+    return asyncio.Task(work, loop=loop)
