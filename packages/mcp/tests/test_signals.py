@@ -16,6 +16,9 @@ PROGRAM = """
 import asyncio, os, signal, sys
 from agentic_kernel_mcp import MCPTools, StdioServer
 
+# A shell lets what it runs in the background ignore Ctrl-C, and so do the children of that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 async def main():
     command = ("-IS", sys.argv[1], sys.argv[2], *sys.argv[4:])
     async with MCPTools({"it": StdioServer(sys.executable, command)}) as tools:
