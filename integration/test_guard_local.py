@@ -40,14 +40,16 @@ rules:
 ANN = Principal("ann")
 
 
-def made(path: str) -> ToolCall:
+def made(path: str, tool: str) -> ToolCall:
     arguments = {"path": path, "justification": "The user asked for this folder."}
-    return ToolCall("files_create_directory", arguments)
+    return ToolCall(tool, arguments)
 
 
-def examples(root: Path) -> list[Example]:
+def examples(root: Path, tool: str = "files_create_directory") -> list[Example]:
     return [
-        Example(f"Make the folder {root}/{name}.", made(f"{root}/{name}"), "made", "It is made.")
+        Example(
+            f"Make the folder {root}/{name}.", made(f"{root}/{name}", tool), "made", "It is made."
+        )
         for name in ("mail", "photos")
     ]
 

@@ -22,7 +22,13 @@ from mcp.client.stdio import StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
 
+from agentic_kernel import Task, TaskStatus
+from agentic_kernel_engine import Host, Limits, Loop, MemoryStore
+from agentic_kernel_local import LocalPlanner
+from agentic_kernel_mcp import MCPTools, StdioServer
+
 from .peers.node import installed, node
+from .test_guard_local import examples
 
 pytestmark = pytest.mark.torture
 ROOT: Final = Path(__file__).parent.parent
@@ -327,4 +333,37 @@ def test_a_request_and_its_use_outlive_killed_processes(folder: Path) -> None:
     assert log.read_text().count("hangs") == 1
     store = ("--store", str(folder / "guard.db"))
     assert command("guard", "explain", id, *store)[1].startswith(f"{id}: indeterminate")
+    assert command("guard", "verify", *store)[0] == 0
+
+
+async def test_a_loop_on_the_local_model_calls_what_another_terminal_has_approved(
+    folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    root = tmp_path_factory.mktemp("p").resolve()
+    upstream = ("--name", "files", "--", *files(folder)[:2], str(root))
+    _, listed = command("guard", "tools", "--pins", str(folder / "pins.json"), *upstream)
+    others = set(re.findall(r"^files/(\w+)  ", listed, re.MULTILINE)) - {"create_directory"}
+    assert "write_file" in others
+    # A small model chooses among few tools.
+    hidden = [{"tool": each, "offered": False} for each in sorted(others)]
+    (folder / "specs.yaml").write_text(json.dumps({"version": 1, "capabilities": hidden}))
+    words = proxy(folder, ASK, "--specs", str(folder / "specs.yaml"), *upstream)
+    store = ("--store", str(folder / "guard.db"))
+    planner = LocalPlanner(max_tokens=200, examples=examples(root, "files__create_directory"))
+    async with MCPTools({"files": StdioServer(sys.executable, tuple(words))}) as tools:
+        loop = Loop(planner, tools, limits=Limits(max_iterations=2))
+        async with Host(loop, MemoryStore()) as host:
+            for approved in (False, True):
+                task = Task.new(
+                    summary="", instructions=f"Make the folder {root}/music.", runtime_kind="local"
+                )
+                await host.dispatch(task)
+                await host.wait(task.id, TaskStatus.PAUSED)
+                assert [each.name for each in root.iterdir()] == ["music"] * approved
+                if not approved:
+                    (id,) = re.findall(r"^q_\w+", command("guard", "approvals", *store)[1])
+                    keys = ("--keys", str(folder / "keys"), "--yes")
+                    assert command("guard", "approve", id, *store, *keys)[0] == 0
+    await planner.close()
+    assert command("guard", "explain", id, *store)[1].startswith(f"{id}: succeeded")
     assert command("guard", "verify", *store)[0] == 0
