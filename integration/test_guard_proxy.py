@@ -350,6 +350,7 @@ async def test_a_loop_on_the_local_model_calls_what_another_terminal_has_approve
     words = proxy(folder, ASK, "--specs", str(folder / "specs.yaml"), *upstream)
     store = ("--store", str(folder / "guard.db"))
     planner = LocalPlanner(max_tokens=200, examples=examples(root, "files__create_directory"))
+    id = ""
     async with MCPTools({"files": StdioServer(sys.executable, tuple(words))}) as tools:
         loop = Loop(planner, tools, limits=Limits(max_iterations=2))
         async with Host(loop, MemoryStore()) as host:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentic_kernel import InvalidValue
-from agentic_kernel_guard import CapabilityRequest, HandleRefused, Narrower
+from agentic_kernel_guard import CapabilityRequest, GuardError, HandleRefused, Narrower
 from agentic_kernel_guard.canonical import canonical, digest
 from agentic_kernel_guard.tokens import Claims, Key, Keyring, TokenRefused, mint, opened
 
@@ -146,6 +146,36 @@ async def test_a_token_that_does_not_hold_asks_the_store_nothing(wrong: str) -> 
         with pytest.raises(TokenRefused) as refused:
             await use()
         assert refused.value.code == f"guard/token_{wrong}"
+
+
+async def test_the_checks_of_a_token_come_in_their_order() -> None:
+    world, arguments = World(), {"id": 1}
+    good = await world.guard.grant_capability(CapabilityRequest("crm/find", arguments), ANN)
+    right = msgspec.structs.asdict(opened(good, WORLD_KEYS, int(world.now * 1_000)))
+    wrong = right | {
+        "exp": right["nbf"] + 1, "aud": "x", "sub": "x", "ten": "x", "cap": "x", "op": "x",
+        "dig": "x",
+    }  # fmt: skip
+    world.now += 1
+
+    async def code(token: str) -> str:
+        with pytest.raises(GuardError) as refused:
+            await world.guard.invoke(token, ANN, arguments)
+        return refused.value.code.removeprefix("guard/").removeprefix("token_")
+
+    token = mint(Claims(**wrong), WORLD_KEYS)
+    assert await code(f"{token[:-2]}AA") == "forged"
+    # Each time, one claim more is right.
+    for claim, refused in (
+        ("exp", "expired"), ("aud", "audience"), ("sub", "principal"), ("ten", "principal"),
+        ("cap", "unknown_capability"), ("op", "operation"), ("dig", "arguments"),
+    ):  # fmt: skip
+        assert await code(mint(Claims(**wrong), WORLD_KEYS)) == refused
+        wrong[claim] = right[claim]
+    await world.guard.invoke(mint(Claims(**wrong), WORLD_KEYS), ANN, arguments)
+    assert await code(good) == "used_up"
+    await world.guard.revoke(good)
+    assert await code(good) == "revoked"
 
 
 @pytest.mark.parametrize("token", [None, 7, b"x", {}, [], "x" * 10**6, "\ud800", "ak1.k1..", "\0"])
