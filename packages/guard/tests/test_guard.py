@@ -33,7 +33,7 @@ from agentic_kernel_guard import (
     TokenRefused,
     UnknownPrincipal,
 )
-from agentic_kernel_guard.policy import Request
+from agentic_kernel_guard.policy import Constraints, Request
 from agentic_kernel_guard.rules import parse
 from agentic_kernel_guard.stores import GuardStore
 from agentic_kernel_guard.tokens import Key, Keyring, mint, opened
@@ -153,6 +153,22 @@ rules:
   - {name: find, priority: 2, effect: allow, match: {capability: crm/find},
      arguments: {id: {max: 5}}, limit: {calls: 2, seconds: 60, per: principal}}
 """
+
+
+async def test_a_call_shows_no_more_than_its_token_and_its_principal_may_see() -> None:
+    world = World()
+    parent = await world.guard.grant_capability(want("find", uses=2), ANN)
+    few = Narrower(constraints=Constraints(2, frozenset({"id"})))
+    child = await world.guard.attenuate(parent, few)
+    frame = await world.guard.invoke(child, ANN, ID, "table")
+    assert frame is not None
+    assert frame.rows == ({"id": 0}, {"id": 1})
+    assert frame.handle is not None
+    page = await world.guard.expand(frame.handle, ANN)
+    assert page.rows == frame.rows
+    whole = await world.guard.invoke(parent, ANN, ID, "table")
+    assert whole is not None
+    assert len(whole.rows) == 50
 
 
 async def test_what_needs_an_approval_is_refused_without_one_that_counts() -> None:
