@@ -18,6 +18,7 @@ from agentic_kernel_guard import (
     Broken,
     CapabilityRequest,
     Denied,
+    DriverCall,
     GuardError,
     HandleRefused,
     Indeterminate,
@@ -27,6 +28,7 @@ from agentic_kernel_guard import (
     NotShown,
     Query,
     RawRefused,
+    RawResult,
     ResultGone,
     RulePolicy,
     StaticRouter,
@@ -215,6 +217,41 @@ async def test_the_same_key_is_the_same_action(store: GuardStore) -> None:
     other = want("purge", key="step-1", arguments={"id": 2})
     token = await world.guard.grant_capability(other, ANN)
     assert await refusal(world, token, given={"id": 2}) == "other"
+
+
+class Hanging:
+    """A router whose calls never end."""
+
+    def __init__(self) -> None:
+        self.begun = asyncio.Event()
+
+    async def run(self, call: DriverCall, idempotent: bool) -> RawResult:
+        self.begun.set()
+        await asyncio.Event().wait()
+        raise AssertionError("it never ends")
+
+
+@pytest.mark.parametrize("name", ["change", "find"])
+async def test_a_call_without_an_end_is_repeated_only_if_it_changes_nothing(
+    name: str, store: GuardStore
+) -> None:
+    world = World(store=store, ann="writer")
+    router, world.guard._calls._router = world.guard._calls._router, Hanging()
+    for_one = want(name, key="step-1")
+    token = await world.guard.grant_capability(for_one, ANN, WHY)
+    cut = asyncio.create_task(world.guard.invoke(token, ANN, ID))
+    await world.guard._calls._router.begun.wait()
+    cut.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await cut
+    world.guard._calls._router = router
+    token = await world.guard.grant_capability(for_one, ANN, WHY)
+    if name == "change":
+        with pytest.raises(Indeterminate, match="was begun before"):
+            await world.guard.invoke(token, ANN, ID)
+    else:
+        assert await world.guard.invoke(token, ANN, ID) is not None
+    assert [called for called, _ in world.operations.calls] == ["find"] * (name == "find")
 
 
 async def test_a_mode_that_is_not_allowed_is_refused_before_the_call() -> None:

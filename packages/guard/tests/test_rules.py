@@ -117,6 +117,14 @@ def test_a_window_holds_in_its_hours(when: str, at: datetime, held: bool) -> Non
     assert (rules.decide(asked(at=at)).effect == "allow") is held
 
 
+@pytest.mark.parametrize("effect", ["allow", "deny"])
+def test_a_time_without_a_zone_is_in_no_window_and_denied(effect: str) -> None:
+    rules = one("match: {capability: '*'}, when: {days: [mon]}", effect)
+    decided = rules.decide(asked(at=MONDAY.replace(tzinfo=None)))
+    assert decided.effect == "deny"
+    assert "has no time zone; use datetime.now(UTC)" in decided.reason
+
+
 def test_counts_labels_and_roles_are_looked_at() -> None:
     rules = one(
         "match: {role: 'op*', labels: {env: prod}}, when: {min_step_count: 2, min_duration_ms: 5}"

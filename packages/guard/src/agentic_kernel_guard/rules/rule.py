@@ -38,7 +38,13 @@ class Window:
     end: time
 
     def holds(self, at: datetime) -> bool:
-        """True if the moment lies in the window; its start belongs to it, its end does not."""
+        """True if the moment lies in the window; its start belongs to it, its end does not.
+
+        Raises:
+            TypeError: The moment has no time zone. Python would take it as one of this machine's.
+        """
+        if at.tzinfo is None:
+            raise TypeError(f"the time {at} has no time zone; use datetime.now(UTC)")
         local = at.astimezone(self.zone)
         day, now = local.weekday(), local.time()
         if self.start < self.end:
