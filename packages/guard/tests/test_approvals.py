@@ -142,9 +142,13 @@ async def test_an_approval_of_a_call_that_may_be_repeated_is_for_one_call_as_wel
         return "done"
 
     driver = InMemoryDriver({"purge": purge_slowly})
-    guard = Guard(
-        Registry(specs), StaticRouter({"crm/purge": [driver]}), policy=RulePolicy(parse(RULES)),
-        store=store, keys=KEYS, resolver=world, clock=lambda: world.now,
+    guard, elsewhere = (
+        Guard(
+            Registry(specs), StaticRouter({"crm/purge": [driver]}),
+            policy=RulePolicy(parse(RULES)), store=store, keys=KEYS, resolver=world,
+            clock=lambda: world.now,
+        )
+        for _ in range(2)
     )  # fmt: skip
 
     async def granted(number: int) -> str:
@@ -160,6 +164,9 @@ async def test_an_approval_of_a_call_that_may_be_repeated_is_for_one_call_as_wel
     for token in tokens[1:]:
         with pytest.raises(Indeterminate, match="still runs"):
             await guard.invoke(token, ANN, {"id": 1}, timeout=0.01)
+        # Another process cannot know if the first one still runs.
+        with pytest.raises(Indeterminate, match="was begun before"):
+            await elsewhere.invoke(token, ANN, {"id": 1})
     ends.set()
     assert (await first) is not None
     assert calls == [1]

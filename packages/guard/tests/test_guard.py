@@ -70,6 +70,7 @@ async def test_what_is_granted_runs_once_and_is_explained(store: GuardStore) -> 
     links = await store.links()
     kinds = [link.entry["kind"] for link in links]
     assert kinds == ["granted", "began", "ended", "denied"]
+    assert [link.entry.get("arguments") for link in links] == [None, ID, None, ID]
     explained = await world.guard.explain(links[1].entry["action"])
     assert (explained.outcome, explained.last["justification"]) == ("succeeded", WHY)
     assert verify(links, await world.guard.head(), _keys(world)).entries == 4
@@ -108,6 +109,10 @@ async def test_roles_are_never_the_callers_word() -> None:
     world.roles["ann"] = set()
     with pytest.raises(Denied, match="admin"):
         await world.guard.invoke(token, claimed, ID)
+    (*_, denied) = await world.store.links()
+    assert (denied.entry["kind"], denied.entry["arguments"], denied.entry["roles"]) == (
+        "denied", ID, [],
+    )  # fmt: skip
     with pytest.raises(UnknownPrincipal):
         await world.guard.grant_capability(want("find"), Principal("eve", "acme"))
     assert world.operations.calls == []
@@ -264,6 +269,7 @@ async def test_a_mode_that_is_not_allowed_is_refused_before_the_call() -> None:
     assert world.operations.calls == []
     (denied,) = [x.entry for x in await world.store.links() if x.entry["kind"] == "denied"]
     assert "raw output is for principals" in denied["reason"]
+    assert denied["arguments"] == ID
     assert await world.guard.invoke(token, ANN, ID) is not None
 
 
