@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -17,8 +18,10 @@ from agentic_kernel_guard import (
     ApprovalNeeded,
     Broken,
     CapabilityRequest,
+    DefaultPolicy,
     Denied,
     DriverCall,
+    Guard,
     GuardError,
     HandleRefused,
     Indeterminate,
@@ -29,8 +32,10 @@ from agentic_kernel_guard import (
     Query,
     RawRefused,
     RawResult,
+    Registry,
     ResultGone,
     RulePolicy,
+    Sensitivity,
     StaticRouter,
     TokenRefused,
     UnknownPrincipal,
@@ -329,6 +334,33 @@ async def test_a_call_that_may_have_had_an_effect_is_not_repeated(
     assert len(world.operations.calls) == 1
     (began, *_) = [link.entry for link in await world.store.links() if "arguments" in link.body]
     assert (await world.guard.explain(began["action"])).outcome == outcome
+
+
+async def test_a_page_shows_what_the_principal_may_see_now() -> None:
+    world = World(ann="pii_reader")
+    spec = replace(SPECS[0], sensitivity=Sensitivity.PII, allowed_fields=frozenset({"id"}))
+    guard = Guard(
+        Registry([spec]), world.operations.router, policy=DefaultPolicy(), store=world.store,
+        keys=KEYS, resolver=world,
+    )  # fmt: skip
+    token = await guard.grant_capability(want("find"), ANN)
+    frame = await guard.invoke(token, ANN, ID)
+    assert frame is not None
+    assert frame.handle is not None
+    first = Query(limit=1)
+    assert set((await guard.expand(frame.handle, ANN, first)).rows[0]) == {"id", "name", "card"}
+    world.roles["ann"] = set()
+    assert (await guard.expand(frame.handle, ANN, first)).rows == ({"id": 0},)
+
+
+async def test_a_used_token_stays_used_for_as_long_as_it_holds(store: GuardStore) -> None:
+    day = 24 * 3_600
+    world = World(store=store)
+    token = await world.guard.grant_capability(want("find", seconds=4 * day), ANN)
+    await world.guard.invoke(token, ANN, ID)
+    world.now += 3 * day
+    await store.prune(int(world.now * 1_000))
+    assert await refusal(world, token) == "used_up"
 
 
 async def test_a_field_that_is_hidden_is_no_filter() -> None:
