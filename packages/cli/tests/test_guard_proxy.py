@@ -33,6 +33,8 @@ from agentic_kernel_guard import (
     StaticRouter,
 )
 from agentic_kernel_guard.rules import parse
+from agentic_kernel_guard.stores import Kept
+from integration import peers
 from integration.peers.node import installed, node
 
 from .test_guarding import command
@@ -165,6 +167,26 @@ async def test_a_destructive_call_is_refused_then_approved_elsewhere_and_explain
     assert kinds == ["asked", "asked", "approved", "granted", "began", "ended"]
     assert whole["entries"][2]["by"] == process_user()
     assert whole["entries"][0]["arguments"] == {"path": str(path), "content": "new"}
+
+
+async def test_the_proxy_forgets_results_whose_time_is_over(folder: Path) -> None:
+    store = SQLiteGuardStore(folder / "guard.db")
+    await store.finish("a", "{}", '{"action":"a"}', Kept("h_old", "agent", "", "[1]", until=1))
+    served = [
+        sys.executable,
+        str(Path(peers.__file__).parent / "plain_mcp.py"),
+        str(folder / "log"),
+    ]
+    given = ("--policy", "rules.yaml", "--keys", "keys", "--store", "guard.db")
+    started = StdioServerParameters(
+        command=sys.executable, cwd=folder,
+        args=["-m", "agentic_kernel_cli", "guard", "proxy", *given, "--", *served],
+    )  # fmt: skip
+    assert await store.kept("h_old", now=0) is not None
+    async with mcp.Client(started, read_timeout_seconds=60.0) as made:
+        assert await made.list_tools()
+        assert await store.kept("h_old", now=0) is None
+    await store.close()
 
 
 WRONG = [

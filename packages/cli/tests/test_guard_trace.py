@@ -133,6 +133,29 @@ def test_a_cut_and_a_change_are_found(folder: Path) -> None:
     assert bytes(range(32)).hex() not in said
 
 
+def test_what_is_over_is_forgotten_and_the_trace_stays(folder: Path) -> None:
+    store = ("--store", str(folder / "guard.db"))
+
+    def left() -> tuple[int, int]:
+        with closing(sqlite3.connect(folder / "guard.db")) as database, database:
+            tables = ("guard_kept", "guard_actions")
+            kept, actions = (
+                database.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in tables
+            )
+            database.execute("UPDATE guard_kept SET until = 1 WHERE owner = 'ann'")
+            database.execute("UPDATE guard_actions SET at = at - 86400000")
+            return kept, actions
+
+    assert left() == (2, 2)
+    assert command("guard", "prune", *store) == (0, "what is over is forgotten; the trace stays\n")
+    assert left() == (1, 2)
+    code, said = command("guard", "prune", *store, "--older-than", "yesterday")
+    assert (code, "--older-than" in said) == (2, True)
+    assert command("guard", "prune", *store, "--older-than", "12h")[0] == 0
+    assert left() == (1, 0)
+    assert command("guard", "verify", *store)[0] == 0
+
+
 def test_other_rules_are_asked_about_what_was_recorded(folder: Path) -> None:
     store = ("--store", str(folder / "guard.db"))
     same = command("guard", "policy", "diff", str(folder / "rules.yaml"), *store)

@@ -1,4 +1,4 @@
-"""The commands about the guard's trace: it is searched, verified, exported and replayed."""
+"""The commands about the guard's store: its trace is searched, verified, exported and replayed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from agentic_kernel import InvalidValue, KernelError
 from . import rendering
 from .guarding import File, guard, policy, read_rules, used
 from .kinds import install
-from .text import label, line
+from .text import label, line, seconds
 
 if TYPE_CHECKING:
     from agentic_kernel_guard import Keyring
@@ -146,6 +146,30 @@ def exported(store: Place) -> int:
     with opened(store) as (held, run):
         for line in export(_links(held, run)):
             typer.echo(line, nl=False)
+    return 0
+
+
+@guard.command()
+def prune(
+    context: typer.Context,
+    store: Place,
+    older_than: Annotated[
+        str,
+        typer.Option(
+            help="Forget actions that began longer ago than this, too: 12h, 30d, 2w. A call with "
+            "the key of such an action is a new action."
+        ),
+    ] = "",
+) -> int:
+    """Forget kept results, marks of tokens and requests whose time is over; the trace stays."""
+    now = int(datetime.now(UTC).timestamp() * 1_000)
+    before = now - seconds(older_than, "--older-than") * 1_000 if older_than else 0
+    with opened(store) as (held, run):
+        run(held.prune(now, before))
+    if context.obj.as_json:
+        rendering.json_line("pruned", {"now": now, "before": before})
+    else:
+        typer.echo("what is over is forgotten; the trace stays")
     return 0
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from agentic_kernel_guard import (
     Firewall,
     Guard,
     GuardedTools,
+    GuardError,
     Keyring,
     Principals,
     Registry,
@@ -52,6 +54,8 @@ INSTRUCTIONS: Final = (
 """What the client's model is told."""
 _PATIENCE: Final = 30.0
 """Seconds that a call may take beyond its time, before it is given up in this process."""
+_OFTEN: Final = 600.0
+"""Seconds between two looks for results whose time is over."""
 _ADDRESS: Final = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([^:\[\]]+)):([0-9]{1,5})")
 Say = Callable[[str], None]
 
@@ -129,15 +133,33 @@ async def serve(
             for tool, reason in offered.withheld:
                 say(f"the tool {label(tool)} is withheld: {reason}")
             server = front(settings, tools, offered, store, keys)
-            await store.last()  # A store that does not answer is told before a client is served.
-            if where is None:
-                await serve_stdio(server)
-                return
-            async with serve_http(server, where) as url:
-                say(f"listening on {url}")
-                await asyncio.Event().wait()
+            await _prune(store)  # A store that does not answer is told before a client is served.
+            pruning = asyncio.create_task(_prune_often(store, say))
+            try:
+                if where is None:
+                    await serve_stdio(server)
+                    return
+                async with serve_http(server, where) as url:
+                    say(f"listening on {url}")
+                    await asyncio.Event().wait()
+            finally:
+                pruning.cancel()
     finally:
         await store.close()
+
+
+async def _prune(store: GuardStore) -> None:
+    await store.prune(int(time.time() * 1_000))
+
+
+async def _prune_often(store: GuardStore, say: Say) -> None:
+    """Forget what is over, so that no whole result stays in the store for much longer."""
+    while True:
+        await asyncio.sleep(_OFTEN)
+        try:
+            await _prune(store)
+        except GuardError as error:
+            say(f"what is over is still in the store: {error.message}")
 
 
 async def listed(
