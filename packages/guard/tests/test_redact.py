@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import sys
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import pytest
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from agentic_kernel import InvalidValue
 from agentic_kernel_guard import Redactor, RedactorStream
 from agentic_kernel_guard.firewall.redact.finding import SHORTEST, _found
+from agentic_kernel_guard.firewall.redact.redactor import DEEPEST, TOO_DEEP
 from agentic_kernel_guard.firewall.redact.stream import LONGEST
 
 JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9P"
@@ -314,3 +316,16 @@ def test_a_card_that_is_a_number_with_a_point_is_found() -> None:
 )
 def test_what_only_looks_like_a_secret_field_is_shown(text: str) -> None:
     assert Redactor().text(text) == (text, 0)
+
+
+@pytest.mark.parametrize(
+    "inside", [lambda part: {"a": part}, lambda part: [part]], ids=["dict", "list"]
+)
+def test_what_lies_too_deep_is_replaced(inside: Callable[[Any], Any]) -> None:
+    value: Any = "a@example.com"
+    for _ in range(DEEPEST + 1):
+        value = inside(value)
+    made, count = Redactor().value(value)
+    for _ in range(DEEPEST):
+        (made,) = made.values() if isinstance(made, dict) else made
+    assert (made, count) == (TOO_DEEP, 1)
