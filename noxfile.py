@@ -26,7 +26,7 @@ DEMO = ("kernel", "engine", "file", "local", "cli")
 """What it takes to run a Task on the local model."""
 PACKAGES = (
     *DEMO, "openai", "claude", "ollama", "gemini", "copilot", "postgres", "otel", "guard", "mcp",
-    "server",
+    "server", "new",
 )  # fmt: skip
 MEMBERS = (*(f"packages/{name}" for name in PACKAGES), "conformance")
 OWN = f"{sys.version_info.major}.{sys.version_info.minor}"

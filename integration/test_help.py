@@ -16,7 +16,7 @@ PACKAGES = [
     "agentic_kernel_openai", "agentic_kernel_claude", "agentic_kernel_ollama",
     "agentic_kernel_gemini",
     "agentic_kernel_copilot", "agentic_kernel_otel", "agentic_kernel_mcp",
-    "agentic_kernel_server",
+    "agentic_kernel_server", "agentic_kernel_new",
     "agentic_kernel_conformance",
 ]  # fmt: skip
 PUBLIC = [(package, name) for package in PACKAGES for name in import_module(package).__all__]

@@ -34,10 +34,11 @@ BELOW = {
     "guard": {"kernel", "engine"},
     "mcp": {"kernel", "engine"},
     "server": {"kernel", "engine", "guard"},
+    "new": {"kernel", "engine"},
     "conformance": {"kernel", "engine"},
     "cli": {
         *("kernel", "engine", "file", "postgres", "local", "openai", "claude", "ollama"),
-        *("gemini", "copilot", "otel", "guard", "mcp", "server"),
+        *("gemini", "copilot", "otel", "guard", "mcp", "server", "new"),
     },
 }
 """What each may import of ours; a sibling never a sibling."""
@@ -62,6 +63,7 @@ BY_NAME = {
     "agentic-kernel-claude": {"httpx2"},
     "agentic-kernel-cli": {
         "opentelemetry_exporter_otlp_proto_http",
+        "agentic_kernel_new",
         *(f"agentic_kernel_{name}" for name in EXTRAS if name != LOCAL),
     },
     "agentic-kernel-openai": {"httpx2"},

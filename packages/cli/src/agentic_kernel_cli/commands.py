@@ -37,6 +37,7 @@ from .grants import (
 from .guard_proxy import commands as guard
 from .invocation import Invocation, place_of
 from .kinds import LOCAL, LOCAL_TOOLS, check_limits, check_taken, serves
+from .new import new
 from .parameters import (
     LARGEST,
     AcceptTools,
@@ -89,6 +90,7 @@ app = typer.Typer(
 
 app.add_typer(guard, name="guard")
 app.add_typer(keys, name="keys")
+app.add_typer(new, name="new")
 app.command()(serve)
 app.command()(runner)
 

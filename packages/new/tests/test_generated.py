@@ -1,0 +1,73 @@
+"""What the templates make is as good as our own packages, before a line is changed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+import agentic_kernel_new
+from agentic_kernel_new import KINDS, Sibling, create
+
+LONGEST = "acme-of-the-longest-of-allname"
+"""As long as a name may be: the lines of the templates must have room for it."""
+
+
+@pytest.fixture(scope="module")
+def siblings(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
+    """A sibling of each kind, with long names and a wide summary."""
+    made: dict[str, Path] = {}
+    for kind in KINDS:
+        summary = f"{'A summary of eighty columns, with letters such as ß and –, ':<79}."
+        sibling = Sibling.of(kind, LONGEST, summary=summary, author="Zoë Example")
+        made[kind] = create(sibling, tmp_path_factory.mktemp(kind))
+    return made
+
+
+def ruff(*words: str, folder: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "ruff", *words, "--no-cache", "."],
+        cwd=folder, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_sibling_is_clean_as_it_is(siblings: Mapping[str, Path], kind: str) -> None:
+    ruff("check", folder=siblings[kind])
+    ruff("format", "--check", folder=siblings[kind])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_sibling_says_what_it_offers(siblings: Mapping[str, Path], kind: str) -> None:
+    text = (siblings[kind] / "pyproject.toml").read_text("utf-8")
+    project = tomllib.loads(text)["project"]
+    module = LONGEST.replace("-", "_")
+    assert project["entry-points"] == {
+        f"agentic_kernel.{kind}s": {LONGEST: f"{module}.entry:{kind.upper()}"}
+    }
+    assert project["authors"] == [{"name": "Zoë Example"}]
+    ours = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
+    pins = [each for each in ours["dependencies"] if each.startswith("agentic-kernel-")]
+    assert project["dependencies"][: len(pins)] == pins
+
+
+@pytest.mark.torture
+def test_a_sibling_with_the_shortest_name_is_clean(tmp_path: Path) -> None:
+    for kind in KINDS:
+        (tmp_path / kind).mkdir()
+        made = create(Sibling.of(kind, "a" if kind != "store" else "ab"), tmp_path / kind)
+        ruff("check", folder=made)
+        ruff("format", "--check", folder=made)
+
+
+def test_no_file_of_the_templates_is_compiled_by_an_installer() -> None:
+    """Its bytecode would lie among the templates, and so become a part of new packages."""
+    templates = Path(agentic_kernel_new.__file__).parent / "templates"
+    assert [path for path in templates.rglob("*.py") if path.is_file()] == []
+    for part in (*KINDS, "common"):
+        assert "__pycache__" in (templates / part / "copier.yml").read_text("utf-8")
