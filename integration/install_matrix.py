@@ -28,6 +28,7 @@ TOGETHER: Final = {
     "the command with the local model": ("cli[local]",),
     "the command with the server on Postgres": ("cli[server]", "postgres"),
     "a store under the kit": ("file", "conformance"),
+    "the command with the templates of packages": ("cli[new]",),
 }
 """Useful combinations, by what one does with them."""
 EVERYTHING: Final = "everything"

@@ -98,9 +98,12 @@ def recopy(
     diff: Annotated[
         bool, typer.Option("--diff", help="Show the template's changes to files of your own.")
     ] = False,
+    settle: Annotated[
+        bool, typer.Option("--settle", help="Name these files no more, until the next change.")
+    ] = False,
 ) -> int:
     """Bring the installed template into a package; files that you changed stay as they are."""
-    made = _installed().recopy(path, dry_run=dry_run)
+    made = _installed().recopy(path, dry_run=dry_run, settle=settle)
     if context.obj.as_json:
         rendering.json_line(
             "recopied",

@@ -73,7 +73,7 @@ class Recopied:
     """The text of the newer template for each file of `kept`."""
 
 
-def recopy(folder: Path, *, dry_run: bool = False) -> Recopied:
+def recopy(folder: Path, *, dry_run: bool = False, settle: bool = False) -> Recopied:
     """Bring the installed template into a package, without a change to the author's own work.
 
     A file is replaced only if it is as a template made it. A file that the author changed stays,
@@ -83,6 +83,8 @@ def recopy(folder: Path, *, dry_run: bool = False) -> Recopied:
     Args:
         folder: The folder of the package.
         dry_run: True to write nothing.
+        settle: True to count the files of `Recopied.kept` as settled, so that later runs name them
+            only if the template changes them again.
 
     Raises:
         NoAnswers: It has no answers, or they cannot be read.
@@ -92,7 +94,7 @@ def recopy(folder: Path, *, dry_run: bool = False) -> Recopied:
     """
     sibling, recorded = _read_answers(folder)
     written, kept, proposals = [], [], {}
-    digests = dict(recorded)
+    digests: dict[str, str] = {}
     with _rendered(sibling, None) as made:
         fresh = _digests(made)
         for name, digest in fresh.items():
@@ -100,21 +102,22 @@ def recopy(folder: Path, *, dry_run: bool = False) -> Recopied:
             _check_inside(folder, target)
             before = recorded.get(name)
             digests[name] = digest
-            if digest == before:
-                continue  # The template is the same, so the file is the author's.
             now = _digest(target) if target.is_file() else None
-            if now == digest or (now is None and before is not None):
-                continue
+            if digest in (before, now) or (now is None and before is not None):
+                continue  # The template has no change, or none that the author has not made.
             if now == before or now is None:
                 written.append(name)
                 if not dry_run:
                     _place(made / name, target)
             else:
                 kept.append(name)
+                if not settle:
+                    digests.pop(name)
+                    digests.update({} if before is None else {name: before})
                 proposals[name] = (made / name).read_text(encoding="utf-8")
         dropped = sorted(recorded.keys() - fresh.keys())
         if not dry_run:
-            _write_answers(made, {name: digests[name] for name in fresh})
+            _write_answers(made, digests)
             _place(made / ANSWERS, folder / ANSWERS)
     return Recopied(
         written=tuple(written), kept=tuple(kept), dropped=tuple(dropped), proposals=proposals

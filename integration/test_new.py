@@ -1,0 +1,291 @@
+"""New packages, made by the command: as the pages show them, as ours are, and beside our wheels."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+import venv
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from agentic_kernel_new import KINDS, Kind, Sibling, create
+
+from .pages import tutorials
+
+ROOT: Final = Path(__file__).parents[1]
+PAGE: Final = ROOT / "docs" / "new.md"
+OTEL: Final = ROOT / "packages" / "otel"
+OURS: Final = ("kernel", "engine", "file", "cli", "new", "conformance")
+"""The members that a new package is developed with."""
+NAMES: Final[Mapping[Kind, str]] = {
+    "observer": "acme-lines",
+    "provider": "acme-models",
+    "runtime": "acme-shell",
+    "store": "acme-tables",
+}
+CONSOLE: Final = re.compile(
+    r"^```console(?: title=\"(\w+)\")?\n(.*?)^```", re.MULTILINE | re.DOTALL
+)
+PYTHON: Final = re.compile(r"^```python(?: title=\"(\S+)\")?\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def console(page: Path, title: str = "", holding: str = "") -> str:
+    """The transcript on a page with this title, or that has this text."""
+    (found,) = (
+        text
+        for name, text in CONSOLE.findall(page.read_text("utf-8"))
+        if name == title and holding in text
+    )
+    return str(found)
+
+
+def play(transcript: str, folder: Path, env: Mapping[str, str], seconds: float) -> None:
+    """Run the commands of a transcript in one shell, and compare what each one prints.
+
+    A line ``...`` stands for any number of lines. Warnings of pip are about the machine's indexes.
+    """
+    steps = [
+        (lines[0], "".join(f"{line}\n" for line in lines[1:]))
+        for lines in (part.splitlines() for part in transcript.split("$ ")[1:])
+    ]
+    script = "".join(f"{command}\nprintf '\\036'\n" for command, _ in steps)
+    done = subprocess.run(
+        ["bash", "-c", script], cwd=folder, env=env, stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT, text=True, timeout=seconds, check=False,
+    )  # fmt: skip
+    printed = done.stdout.split("\036")
+    for (command, expected), shown in zip(steps, printed, strict=False):
+        if command.startswith("pip "):
+            shown = re.sub(r"^WARNING: .*\n", "", shown, flags=re.MULTILINE)
+        parts = [re.escape(line) for line in expected.splitlines()]
+        form = "".join(r"(?:.*\n)*?" if part == re.escape("...") else f"{part}\n" for part in parts)
+        assert re.fullmatch(form, shown), f"$ {command}\n{shown[-3000:]}\nand not\n{expected}"
+    assert len(printed) == len(steps) + 1, printed[-1]
+
+
+def here() -> dict[str, str]:
+    """The environment in which ``agentic-kernel`` is this interpreter's."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    return {**os.environ, "PATH": path, "COLUMNS": "200"}
+
+
+def test_a_package_is_made_as_the_page_shows(tmp_path: Path) -> None:
+    play(console(PAGE, "make"), tmp_path, here(), 60)
+
+
+def test_our_observer_is_what_the_template_makes(tmp_path: Path) -> None:
+    """Its files, its project and the shape of its entry; the work inside is its own."""
+    ours = tomllib.loads((OTEL / "pyproject.toml").read_text("utf-8"))
+    made = create(
+        Sibling(
+            kind="observer",
+            name="agentic-kernel-otel",
+            entry="otel",
+            title="OTel",
+            summary=ours["project"]["description"],
+        ),
+        tmp_path,
+    )
+    for name in (
+        "LICENSE", "README.md", "pyproject.toml", "src/agentic_kernel_otel/__init__.py",
+        "src/agentic_kernel_otel/entry.py", "src/agentic_kernel_otel/observer.py",
+        "src/agentic_kernel_otel/py.typed", "tests/test_contract.py", "tests/test_package.py",
+    ):  # fmt: skip
+        assert (made / name).is_file(), name
+        assert (OTEL / name).is_file(), name
+    assert (made / "LICENSE").read_bytes() == (OTEL / "LICENSE").read_bytes()
+    theirs = tomllib.loads((made / "pyproject.toml").read_text("utf-8"))
+    assert theirs["build-system"] == ours["build-system"]
+    assert theirs["tool"]["hatch"] == ours["tool"]["hatch"]
+    mine, template = ours["project"], theirs["project"]
+    assert list(template) == list(mine)  # The same keys in the same order.
+    assert set(template.pop("dependencies")) <= set(mine.pop("dependencies"))
+    assert template.pop("version") == "0.1.0"
+    assert mine.pop("version")
+    assert template == mine
+    entry = "src/agentic_kernel_otel/entry.py"
+    assert shape(made / entry) <= shape(OTEL / entry)
+    contract = "tests/test_contract.py"
+    assert shape(made / contract) <= shape(OTEL / contract) | {"kept", "features"}
+    for readme in (made / "README.md", OTEL / "README.md"):
+        text = readme.read_text("utf-8")
+        assert text.startswith("# agentic-kernel-otel\n")
+        assert "OTelObserver" in PYTHON.findall(text)[0][1]
+
+
+def shape(file: Path) -> set[str]:
+    """The names that a module gives to its classes, their parts, and its constants of an entry."""
+    found = set()
+    for node in ast.parse(file.read_text("utf-8")).body:
+        if isinstance(node, ast.ClassDef):
+            bases = ",".join(map(ast.unparse, node.bases))
+            found.add(f"class {node.name}({bases})")
+            found |= {part.name for part in node.body if isinstance(part, ast.FunctionDef)}
+            found |= {
+                ast.unparse(target)
+                for part in node.body
+                if isinstance(part, ast.Assign)
+                for target in part.targets
+            }
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.value, ast.Call):
+            found.add(f"{ast.unparse(node.target)} = {ast.unparse(node.value.func)}")
+    return found
+
+
+def test_the_tutorials_hold_the_code_of_the_templates() -> None:
+    tutorials.main(["--check"])
+
+
+def test_the_programs_of_the_tutorials_run_as_they_stand(tmp_path: Path) -> None:
+    """What a comment says that a line prints is printed."""
+    for page, sibling in tutorials.PAGES.items():
+        made = create(sibling, tmp_path)
+        code = [
+            text for name, text in PYTHON.findall(page.read_text("utf-8"))
+            if name in ("", "naive.py")
+        ]  # fmt: skip
+        for text in code:
+            done = subprocess.run(
+                [sys.executable, "-W", "error", "-c", text], cwd=tmp_path, check=False,
+                env={**os.environ, "PYTHONPATH": str(made / "src")}, capture_output=True,
+                text=True, timeout=60,
+            )  # fmt: skip
+            assert done.returncode == 0, done.stderr
+            promised = re.findall(r"print\(.*\)  # (.+)$", text, re.MULTILINE)
+            assert promised
+            assert done.stdout.splitlines() == promised
+        assert code
+
+
+@pytest.fixture(scope="module")
+def wheelhouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheels that a new package is developed with, and the constraints that name them."""
+    folder = tmp_path_factory.mktemp("wheelhouse")
+    pins = []
+    for name in OURS:
+        source = ROOT / "conformance" if name == "conformance" else ROOT / "packages" / name
+        project = tomllib.loads((source / "pyproject.toml").read_text("utf-8"))["project"]
+        pins.append(f"{project['name']}=={project['version']}\n")
+        subprocess.run(
+            [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)],
+            cwd=source, check=True, capture_output=True, timeout=120,
+        )  # fmt: skip
+    (folder / "constraints.txt").write_text("".join(pins))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def pip(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An interpreter whose pip knows dependency groups."""
+    folder = tmp_path_factory.mktemp("pip")
+    venv.create(folder, with_pip=True)
+    python = folder / "bin" / "python"
+    run([str(python), "-m", "pip", "install", "-q", "--upgrade", "pip>=25.1"], folder)
+    return python
+
+
+@pytest.mark.torture
+def test_a_package_is_checked_as_the_page_shows(tmp_path: Path, wheelhouse: Path) -> None:
+    made = create(Sibling.of("runtime", "acme-shell"), tmp_path)
+    env = {**here(), "WHEELHOUSE": str(wheelhouse), "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+    quiet = {"PIP_ROOT_USER_ACTION": "ignore", "PYTHONDONTWRITEBYTECODE": "1"}
+    play(console(PAGE, "check"), made, {**env, **quiet}, 1800)
+
+
+@pytest.mark.torture
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_package_passes_everything_as_it_is_beside_our_wheels(
+    kind: Kind, tmp_path: Path, wheelhouse: Path, pip: Path
+) -> None:
+    """Style, types, the contract, the sdist and its wheel, the wheel alone, and its use by name."""
+    made = create(Sibling.of(kind, NAMES[kind]), tmp_path)
+    group = ("--editable", str(made), "--group", f"{made}/pyproject.toml:dev")
+    tools = environment(pip, tmp_path / "tools", wheelhouse, *group)
+    for words in (
+        ["ruff", "check", "."],
+        ["ruff", "format", "--check", "."],
+        ["mypy"],
+        ["build", "."],
+    ):
+        run([str(tools), "-m", *words], made)
+    tested = run([str(tools), "-m", "pytest", "-q", "-p", "no:cacheprovider"], made)
+    assert f"{Sibling.of(kind, NAMES[kind]).contract}): passed" in tested
+    assert "PARTIAL" not in tested
+    (sdist,), (wheel,) = made.glob("dist/*.tar.gz"), made.glob("dist/*.whl")
+    again = tmp_path / "again"
+    run([str(pip), "-m", "pip", "wheel", "-q", "--no-deps", "-w", str(again), str(sdist)], made)
+    assert [path.name for path in again.iterdir()] == [wheel.name]
+    alone = environment(pip, tmp_path / "alone", wheelhouse, str(wheel))
+    names = ["agentic-kernel-core", "agentic-kernel-engine"]
+    run([str(alone), "-I", str(ROOT / "integration" / "installed.py"), NAMES[kind]], made)
+    assert set(names) <= distributions(alone)
+    shell = made if kind == "runtime" else create(Sibling.of("runtime", "acme-shell"), tmp_path)
+    offered = sorted({str(wheel), "agentic-kernel-cli", str(wheel if shell == made else shell)})
+    beside = environment(pip, tmp_path / "beside", wheelhouse, *offered)
+    use(kind, made, [str(beside.with_name("agentic-kernel"))], tmp_path)
+
+
+def use(kind: Kind, made: Path, command: list[str], folder: Path) -> None:
+    """Find the part in ``doctor``, and run a Task with it by its name."""
+    name, state = made.name, f"--state={folder / 'state'}"
+    task = ["run", "--runtime", "acme-shell", "echo hello"]
+    looked = run([*command, state, "--json", "doctor", "--runtime", "acme-shell"], folder)
+    details = {line["name"]: line["detail"] for line in map(json.loads, looked.splitlines())}
+    assert f"{'runtime' if kind == 'provider' else kind} {name}" in details[name]
+    if kind == "runtime":
+        assert "hello\n" in run([*command, state, *task], folder)
+    elif kind == "store":
+        kept = f"--state={name}://{folder / 'tasks.db'}?lease=5"
+        assert "hello\n" in run([*command, kept, *task], folder)
+        (listed,) = run([*command, kept, "--json", "list"], folder).splitlines()
+        assert json.loads(listed)["status"] == "success"
+        assert (folder / "tasks.db").exists()
+    elif kind == "observer":
+        watched = f"--observer={name}?path={folder / 'events.jsonl'}"
+        assert "hello\n" in run([*command, state, watched, *task], folder)
+        events = map(json.loads, (folder / "events.jsonl").read_text("utf-8").splitlines())
+        assert "task.completed" in {event["type"] for event in events}
+    else:
+        spec = importlib.util.spec_from_file_location("server", made / "tests" / "server.py")
+        assert spec is not None
+        assert spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        words = [*command, state, "run", "--runtime", name, "--model", "small-1", "Why?"]
+        with module.Server() as server:
+            said = run(words, folder, {"ACME_MODELS_BASE_URL": server.url})
+        assert "I cannot tell." in said
+
+
+def environment(pip: Path, folder: Path, wheelhouse: Path, *wanted: str) -> Path:
+    """The interpreter of a new environment with these packages, ours from the wheels."""
+    venv.create(folder, with_pip=False)
+    python = folder / "bin" / "python"
+    constraints = str(wheelhouse / "constraints.txt")
+    words = ["--find-links", str(wheelhouse), "--constraint", constraints, *wanted]
+    run([str(pip), "-m", "pip", "--python", str(python), "install", "-q", *words], folder)
+    return python
+
+
+def distributions(python: Path) -> set[str]:
+    code = "from importlib.metadata import *; print(*{d.name for d in distributions()})"
+    return set(run([str(python), "-I", "-c", code], python.parent).split())
+
+
+def run(words: list[str], folder: Path, more: Mapping[str, str] | None = None) -> str:
+    """Run a program to its end, which must be a success, and return all that it printed."""
+    done = subprocess.run(
+        words, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        timeout=1800, check=False, env={**os.environ, **(more or {})},
+    )  # fmt: skip
+    assert done.returncode == 0, f"{words}: {done.returncode}\n{done.stdout[-4000:]}"
+    return done.stdout
