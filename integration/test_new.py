@@ -51,7 +51,8 @@ def console(page: Path, title: str = "", holding: str = "") -> str:
 def play(transcript: str, folder: Path, env: Mapping[str, str], seconds: float) -> None:
     """Run the commands of a transcript in one shell, and compare what each one prints.
 
-    A line ``...`` stands for any number of lines. Warnings of pip are about the machine's indexes.
+    A line ``...`` stands for any number of lines, and ``…`` for any text of a line.
+    Warnings of pip are about the machine's indexes.
     """
     steps = [
         (lines[0], "".join(f"{line}\n" for line in lines[1:]))
@@ -66,7 +67,7 @@ def play(transcript: str, folder: Path, env: Mapping[str, str], seconds: float) 
     for (command, expected), shown in zip(steps, printed, strict=False):
         if command.startswith("pip "):
             shown = re.sub(r"^WARNING: .*\n", "", shown, flags=re.MULTILINE)
-        parts = [re.escape(line) for line in expected.splitlines()]
+        parts = [re.escape(line).replace("…", ".*") for line in expected.splitlines()]
         form = "".join(r"(?:.*\n)*?" if part == re.escape("...") else f"{part}\n" for part in parts)
         assert re.fullmatch(form, shown), f"$ {command}\n{shown[-3000:]}\nand not\n{expected}"
     assert len(printed) == len(steps) + 1, printed[-1]
@@ -166,6 +167,26 @@ def test_the_programs_of_the_tutorials_run_as_they_stand(tmp_path: Path) -> None
         assert code
 
 
+@pytest.mark.torture
+def test_the_kit_says_of_the_first_version_what_the_tutorial_says(tmp_path: Path) -> None:
+    page = ROOT / "docs" / "tutorials" / "substrate.md"
+    code = dict(PYTHON.findall(page.read_text("utf-8")))
+    (tmp_path / "naive.py").write_text(code["naive.py"], "utf-8")
+    contract = code["tests/test_contract.py"]
+    for old, new in (
+        ("acme_shell:AcmeShellSubstrate", "naive:Naive"),
+        ("class TestAcmeShellSubstrate", "class TestNaive"),
+        ("from acme_shell.substrate import KIND", 'KIND = "acme-shell"'),
+        (", refuses=True", ""),
+    ):
+        assert old in contract
+        contract = contract.replace(old, new)
+    (tmp_path / "test_naive.py").write_text(contract, "utf-8")
+    (tmp_path / "pytest.toml").write_text('[pytest]\npythonpath = ["."]\n')
+    env = {**here(), "PYTHONPATH": str(tmp_path)}
+    play(console(page, holding="test_naive.py"), tmp_path, env, 600)
+
+
 @pytest.fixture(scope="module")
 def wheelhouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheels that a new package is developed with, and the constraints that name them."""
@@ -207,7 +228,10 @@ def test_a_package_passes_everything_as_it_is_beside_our_wheels(
     kind: Kind, tmp_path: Path, wheelhouse: Path, pip: Path
 ) -> None:
     """Style, types, the contract, the sdist and its wheel, the wheel alone, and its use by name."""
-    made = create(Sibling.of(kind, NAMES[kind]), tmp_path)
+    pages = [page for page, sibling in tutorials.PAGES.items() if sibling.kind == kind]
+    for page in pages:
+        play(console(page, holding="agentic-kernel new"), tmp_path, here(), 60)
+    made = tmp_path / NAMES[kind] if pages else create(Sibling.of(kind, NAMES[kind]), tmp_path)
     group = ("--editable", str(made), "--group", f"{made}/pyproject.toml:dev")
     tools = environment(pip, tmp_path / "tools", wheelhouse, *group)
     for words in (
@@ -220,6 +244,9 @@ def test_a_package_passes_everything_as_it_is_beside_our_wheels(
     tested = run([str(tools), "-m", "pytest", "-q", "-p", "no:cacheprovider"], made)
     assert f"{Sibling.of(kind, NAMES[kind]).contract}): passed" in tested
     assert "PARTIAL" not in tested
+    for page in pages:
+        env = {**here(), "PATH": f"{tools.parent}{os.pathsep}{os.environ['PATH']}"}
+        play(console(page, "prove"), made, env, 600)
     (sdist,), (wheel,) = made.glob("dist/*.tar.gz"), made.glob("dist/*.whl")
     again = tmp_path / "again"
     run([str(pip), "-m", "pip", "wheel", "-q", "--no-deps", "-w", str(again), str(sdist)], made)
