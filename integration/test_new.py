@@ -17,6 +17,7 @@ from typing import Final
 
 import pytest
 
+from agentic_kernel import InvalidValue
 from agentic_kernel_new import KINDS, Kind, Sibling, create
 
 from .pages import tutorials
@@ -123,6 +124,24 @@ def test_our_observer_is_what_the_template_makes(tmp_path: Path) -> None:
         assert "OTelObserver" in PYTHON.findall(text)[0][1]
 
 
+def test_the_names_of_our_own_entries_are_taken() -> None:
+    """Each name is refused whether its package is installed or not."""
+    kinds: dict[str, Kind] = {f"agentic_kernel.{kind}s": kind for kind in KINDS}
+    ours = [
+        (kinds[group], name)
+        for file in sorted(ROOT.glob("packages/*/pyproject.toml"))
+        for group, points in tomllib.loads(file.read_text("utf-8"))["project"]
+        .get("entry-points", {})
+        .items()
+        if group in kinds
+        for name in points
+    ]
+    assert {kind for kind, _ in ours} == set(KINDS)
+    for kind, name in ours:
+        with pytest.raises(InvalidValue, match="a package of this project"):
+            Sibling.of(kind, "acme-x", entry=name)
+
+
 def shape(file: Path) -> set[str]:
     """The names that a module gives to its classes, their parts, and its constants of an entry."""
     found = set()
@@ -147,7 +166,7 @@ def test_the_tutorials_hold_the_code_of_the_templates() -> None:
 
 
 def test_the_programs_of_the_tutorials_run_as_they_stand(tmp_path: Path) -> None:
-    """What a comment says that a line prints is printed."""
+    """Each line prints the text of its comment."""
     for page, sibling in tutorials.PAGES.items():
         made = create(sibling, tmp_path)
         code = [

@@ -130,13 +130,15 @@ def test_recopy_replaces_what_a_template_made_and_keeps_what_the_author_wrote(
 ) -> None:
     aged(project, ".github/workflows/tests.yml")
     aged(project, "README.md")
+    workflow = project / ".github/workflows/tests.yml"
+    workflow.write_bytes(workflow.read_bytes().replace(b"\n", b"\r\n"))  # Still the template's.
     aged(project, "docs/index.md")
     (project / "README.md").write_text("# Mine\n")
     (project / "docs/index.md").unlink()
     (project / "pyproject.toml").write_text("mine = true\n")  # The template did not change it.
     (project / "src/acme_lines/extra.py").write_text("mine = 1\n")
     planned = recopy(project, dry_run=True)
-    assert (project / ".github/workflows/tests.yml").read_text() == OLDER
+    assert workflow.read_text() == OLDER
     made = recopy(project)
     assert made == planned
     assert made.written == (".github/workflows/tests.yml",)
@@ -175,6 +177,7 @@ def test_recopy_adds_a_new_file_and_keeps_one_that_the_template_dropped(project:
 def test_recopy_follows_no_symbolic_link(project: Path, tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
+    aged(project, ".gitignore")
     aged(project, "docs/index.md")
     (project / "docs/index.md").rename(outside / "index.md")
     (project / "docs").rmdir()
@@ -182,6 +185,7 @@ def test_recopy_follows_no_symbolic_link(project: Path, tmp_path: Path) -> None:
     with pytest.raises(InvalidValue, match="behind a symbolic link"):
         recopy(project)
     assert (outside / "index.md").read_text() == OLDER
+    assert (project / ".gitignore").read_text() == OLDER  # It was not begun.
 
 
 @pytest.mark.parametrize(
@@ -191,7 +195,7 @@ def test_recopy_follows_no_symbolic_link(project: Path, tmp_path: Path) -> None:
         ("", "does not have the keys"),
         ("a: [", "not valid YAML"),
         ("!!python/object/apply:os.getcwd []", "not valid YAML"),
-        ("[" * 1_500, "not valid YAML"),
+        ("[" * 600, "not valid YAML"),
         ("#" * 70_000, "more than 65,536 bytes"),
         ("kind: store", "does not have the keys"),
     ],

@@ -1,4 +1,4 @@
-"""The names and texts of a sibling: what is taken, and what each refusal says."""
+"""A sibling takes good names and texts; each refusal names its reason."""
 
 from __future__ import annotations
 

@@ -97,9 +97,10 @@ def recopy(folder: Path, *, dry_run: bool = False, settle: bool = False) -> Reco
     digests: dict[str, str] = {}
     with _rendered(sibling, None) as made:
         fresh = _digests(made)
+        for name in fresh:  # All of them, before one is written.
+            _check_inside(folder, folder / name)
         for name, digest in fresh.items():
             target = folder / name
-            _check_inside(folder, target)
             before = recorded.get(name)
             digests[name] = digest
             now = _digest(target) if target.is_file() else None
@@ -144,7 +145,8 @@ def _digests(folder: Path) -> dict[str, str]:
 
 
 def _digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+    """The digest of a file; a version control system may have changed the ends of its lines."""
+    return hashlib.sha256(path.read_bytes().replace(b"\r\n", b"\n")).hexdigest()
 
 
 def _write_answers(folder: Path, digests: Mapping[str, str]) -> None:
