@@ -21,6 +21,7 @@ from agentic_kernel import InvalidValue
 from agentic_kernel_new import KINDS, Kind, Sibling, create
 
 from .pages import tutorials
+from .peers.llama import LlamaServer
 
 ROOT: Final = Path(__file__).parents[1]
 PAGE: Final = ROOT / "docs" / "new.md"
@@ -277,11 +278,14 @@ def test_a_package_passes_everything_as_it_is_beside_our_wheels(
     shell = made if kind == "runtime" else create(Sibling.of("runtime", "acme-shell"), tmp_path)
     offered = sorted({str(wheel), "agentic-kernel-cli", str(wheel if shell == made else shell)})
     beside = environment(pip, tmp_path / "beside", wheelhouse, *offered)
-    use(kind, made, [str(beside.with_name("agentic-kernel"))], tmp_path)
+    use(kind, made, beside, tmp_path)
 
 
-def use(kind: Kind, made: Path, command: list[str], folder: Path) -> None:
-    """Find the part in ``doctor``, and run a Task with it by its name."""
+def use(kind: Kind, made: Path, python: Path, folder: Path) -> None:
+    """Find the part in ``doctor``, run a Task with it by its name, and the README's program."""
+    command = [str(python.with_name("agentic-kernel"))]
+    (_, code), *_ = PYTHON.findall((made / "README.md").read_text("utf-8"))
+    program = [str(python), "-W", "error", "-c", code]
     name, state = made.name, f"--state={folder / 'state'}"
     task = ["run", "--runtime", "acme-shell", "echo hello"]
     looked = run([*command, state, "--json", "doctor", "--runtime", "acme-shell"], folder)
@@ -289,17 +293,20 @@ def use(kind: Kind, made: Path, command: list[str], folder: Path) -> None:
     assert f"{'runtime' if kind == 'provider' else kind} {name}" in details[name]
     if kind == "runtime":
         assert "hello\n" in run([*command, state, *task], folder)
+        assert run(program, folder) == "1\n"
     elif kind == "store":
         kept = f"--state={name}://{folder / 'tasks.db'}?lease=5"
         assert "hello\n" in run([*command, kept, *task], folder)
         (listed,) = run([*command, kept, "--json", "list"], folder).splitlines()
         assert json.loads(listed)["status"] == "success"
         assert (folder / "tasks.db").exists()
+        assert run(program, folder) == "hello\n"
     elif kind == "observer":
         watched = f"--observer={name}?path={folder / 'events.jsonl'}"
         assert "hello\n" in run([*command, state, watched, *task], folder)
         events = map(json.loads, (folder / "events.jsonl").read_text("utf-8").splitlines())
         assert "task.completed" in {event["type"] for event in events}
+        assert '"type": "task.completed"' in run(program, folder)
     else:
         spec = importlib.util.spec_from_file_location("server", made / "tests" / "server.py")
         assert spec is not None
@@ -308,8 +315,41 @@ def use(kind: Kind, made: Path, command: list[str], folder: Path) -> None:
         spec.loader.exec_module(module)
         words = [*command, state, "run", "--runtime", name, "--model", "small-1", "Why?"]
         with module.Server() as server:
-            said = run(words, folder, {"ACME_MODELS_BASE_URL": server.url})
-        assert "I cannot tell." in said
+            there = {"ACME_MODELS_BASE_URL": server.url}
+            assert "I cannot tell." in run(words, folder, there)
+            assert run(program, folder, there) == "It is 42.\n"
+
+
+ASKED: Final = """
+import asyncio, sys
+from agentic_kernel import Task
+from agentic_kernel_engine.providers import ProviderRuntime
+from acme_models import AcmeModelsPlanner
+
+async def main():
+    for stream in (True, False):
+        planner = AcmeModelsPlanner(sys.argv[1], max_tokens=60, stream=stream)
+        async with ProviderRuntime(planner, "acme-models", [], None, {}) as runtime:
+            task = Task.new(summary="", instructions="Say hello.", runtime_kind="acme-models")
+            done = await runtime.run(task)
+            used = (await runtime.outcome(task.id)).usage
+            print(bool(done.result) and used.input_tokens > 0 and used.output_tokens > 0)
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.torture
+def test_a_new_provider_asks_a_real_model(tmp_path: Path) -> None:
+    made = create(Sibling.of("provider", "acme-models"), tmp_path)
+    with LlamaServer() as server:
+        env = {
+            "ACME_MODELS_BASE_URL": f"{server.url}/v1",
+            "ACME_MODELS_API_KEY": server.api_key,
+            "PYTHONPATH": str(made / "src"),
+        }
+        said = run([sys.executable, "-W", "error", "-c", ASKED, server.model], tmp_path, env)
+    assert said == "True\nTrue\n"
 
 
 def environment(pip: Path, folder: Path, wheelhouse: Path, *wanted: str) -> Path:
