@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).parents[1]
-PAGES: Final = ("integration/test_documentation.py",)
+PAGES: Final = ("integration/test_documentation.py", "integration/test_new.py")
 """The tests that run what pages show."""
 
 

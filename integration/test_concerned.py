@@ -19,6 +19,7 @@ FILES = {
     "integration/__init__.py": "",
     "integration/plugin.py": "",
     "integration/test_documentation.py": "",
+    "integration/test_new.py": "",
     "integration/test_one.py": "from agentic_kernel_a import One\n",
     "integration/test_two.py": "from . import helper\n",
     "integration/helper.py": "import agentic_kernel_a.two\n",
@@ -55,7 +56,7 @@ def root(tmp_path: Path) -> Path:
         ("integration/plugin.py", [OWN]),
         ("packages/a/tests/conftest.py", [OWN]),
         ("integration/test_one.py", ["integration/test_one.py"]),
-        ("docs/page.md", ["integration/test_documentation.py"]),
+        ("docs/page.md", ["integration/test_documentation.py", "integration/test_new.py"]),
         ("pyproject.toml", ALL),
         ("setup_of_nothing.py", ALL),
     ],
@@ -68,8 +69,8 @@ def test_a_change_concerns_those_who_import_it(root: Path, name: str, tests: lis
 
 def test_new_files_count_and_an_unknown_base_is_refused(root: Path) -> None:
     assert concerned(root, changed(root, "main")) == []
-    (root / "integration" / "test_new.py").write_text("")
+    (root / "integration" / "test_more.py").write_text("")
     [found] = concerned(root, changed(root, "main"))
-    assert found.name == "test_new.py"
+    assert found.name == "test_more.py"
     with pytest.raises(SystemExit, match="'mian' is no commit"):
         changed(root, "mian")
