@@ -20,7 +20,7 @@ from agentic_kernel_gemini import GeminiRuntime
 from agentic_kernel_local import LocalPlanner, LocalRuntime
 from agentic_kernel_local.engine import Engine, Request
 from agentic_kernel_ollama import OllamaRuntime
-from agentic_kernel_openai import OpenAIRuntime
+from agentic_kernel_openai import OpenAIChatPlanner, OpenAIRuntime
 from integration.peers.faulty import FaultyServer
 
 PIXEL: Final = "R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7"
@@ -28,7 +28,7 @@ IMAGE: Final = {"type": "image", "media_type": "image/gif", "data": PIXEL}
 AGENT: Final = "acme/clerk"
 OPTIONS: Final[dict[str, Any]] = {
     "max_tokens": 77, "temperature": 0.25, "system": "Speak like a sailor.", "tool_choice": "none",
-    "seed": 5,
+    "seed": 5, "top_p": 0.875, "stop": ["THE END"], "effort": "low",
 }  # fmt: skip
 
 
@@ -38,9 +38,9 @@ def fetch_invoice(number: int) -> str:
     return "paid"
 
 
-def everything() -> dict[str, Any]:
-    """Keywords of a Loop that uses each part of a Task."""
-    clerk = Repertoire(instructions=["You are the clerk of a bank."])
+def everything(options: Any = None) -> dict[str, Any]:
+    """Keywords of a Loop that uses each part of a Task; its Agent has these options."""
+    clerk = Repertoire(instructions=["You are the clerk of a bank."], options=options)
     return {
         "tools": [fetch_invoice],
         "capabilities": InMemoryCapabilities(
@@ -54,27 +54,28 @@ def everything() -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def served(name: str, url: str) -> AsyncIterator[Host]:
-    """A runtime at this peer."""
+async def served(name: str, url: str, agents: Any = None) -> AsyncIterator[Host]:
+    """A runtime at this peer, whose Agent has these options."""
     runtime: Host
+    loop = everything(agents)
     match name:
         case "claude":
-            runtime = ClaudeRuntime("m", api_key="key-1", base_url=url, **everything())
+            runtime = ClaudeRuntime("m", api_key="key-1", base_url=url, **loop)
         case "gemini":
-            runtime = GeminiRuntime("m", api_key="key-1", base_url=url, **everything())
+            runtime = GeminiRuntime("m", api_key="key-1", base_url=url, **loop)
         case "ollama":
-            runtime = OllamaRuntime("m", host=url, **everything())
+            runtime = OllamaRuntime("m", host=url, **loop)
         case _:
             api: Any = name.removeprefix("openai-")
             given = {"api": api, "api_key": "key-1", "base_url": f"{url}/v1"}
-            runtime = OpenAIRuntime("gpt-4o", **given, **everything())
+            runtime = OpenAIRuntime("gpt-4o", **given, **loop)
     async with runtime:
         yield runtime
 
 
 VENDORS: Final = {
     "openai-responses": OpenAIRuntime.inputs,
-    "openai-chat": OpenAIRuntime.inputs,
+    "openai-chat": OpenAIChatPlanner.inputs,
     "claude": ClaudeRuntime.inputs,
     "ollama": OllamaRuntime.inputs,
     "gemini": GeminiRuntime.inputs,
@@ -119,12 +120,60 @@ async def test_each_part_that_a_vendors_runtime_takes_reaches_the_model(name: st
 
 
 OPTIONS_ON_THE_WIRE: Final[dict[str, tuple[Any, ...]]] = {
-    "openai-responses": (77, 0.25, "Speak like a sailor.", '"tool_choice": "none"'),
-    "openai-chat": (77, 0.25, "Speak like a sailor.", '"tool_choice": "none"'),
-    "claude": (77, 0.25, "Speak like a sailor.", '{"type": "none"}'),
-    "ollama": (77, 0.25, "Speak like a sailor."),
-    "gemini": (77, 0.25, "Speak like a sailor.", '{"mode": "NONE"}'),
-}
+    "openai-responses": (
+        77, 0.25, "Speak like a sailor.", '"tool_choice": "none"', '"top_p": 0.875',
+        '"reasoning": {"effort": "low"}',
+    ),
+    "openai-chat": (
+        77, 0.25, "Speak like a sailor.", '"tool_choice": "none"', '"top_p": 0.875', '"seed": 5',
+        '"stop": ["THE END"]', '"reasoning_effort": "low"',
+    ),
+    "claude": (
+        77, 0.25, "Speak like a sailor.", '{"type": "none"}', '"top_p": 0.875',
+        '"stop_sequences": ["THE END"]', '"output_config": {"effort": "low"',
+    ),
+    "ollama": (
+        77, 0.25, "Speak like a sailor.", '"top_p": 0.875', '"seed": 5', '"stop": ["THE END"]',
+        '"think": "low"',
+    ),
+    "gemini": (
+        77, 0.25, "Speak like a sailor.", '{"mode": "NONE"}', '"topP": 0.875', '"seed": 5',
+        '"stopSequences": ["THE END"]', '"thinkingConfig": {"thinkingLevel": "low"}',
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", VENDORS)
+async def test_the_options_of_an_agent_reach_the_model_unless_its_task_has_its_own(
+    name: str,
+) -> None:
+    inputs = VENDORS[name]
+    agents = {each: OPTIONS[each] for each in inputs.options} | {"temperature": 1.5}
+    with FaultyServer("closed", times=0) as peer:
+        async with served(name, peer.url, agents) as runtime:
+            metadata = {SESSION: "monday", f"{inputs.scope}/temperature": 0.25}
+            asking = asked(inputs, "Hi", agent_name=AGENT, metadata=metadata)
+            assert (await runtime.run(asking)).status == "success"
+            await runtime.run(asked(inputs, "Hi"))
+        first, second = (json.dumps(json.loads(each.body)) for each in peer.requests)
+    for part in map(str, OPTIONS_ON_THE_WIRE[name]):
+        assert part in first, part
+        assert part not in second, "a Task without the Agent"
+    assert "1.5" not in first
+
+
+@pytest.mark.parametrize("name", VENDORS)
+async def test_an_agents_option_that_a_runtime_does_not_have_is_refused(name: str) -> None:
+    inputs = VENDORS[name]
+    lacking = sorted({*OPTIONS, "max_token"} - set(inputs.options))
+    with FaultyServer("closed", times=0) as peer:
+        for option in lacking:
+            agents = {option: OPTIONS.get(option, 5)}
+            async with served(name, peer.url, agents) as runtime:
+                with pytest.raises(CannotStart, match=option):
+                    await runtime.dispatch(asked(inputs, "Hi", agent_name=AGENT))
+                assert not await runtime.find()
+        assert not peer.requests
 
 
 def refused(inputs: Inputs) -> dict[str, Task]:
@@ -143,9 +192,9 @@ def refused(inputs: Inputs) -> dict[str, Task]:
     ):
         if not taken:
             tasks[key] = asked(inputs, "Hi", metadata={key: value})
-    for name in inputs.options:
+    for name in OPTIONS:
         key = f"{scope}/{name}"
-        tasks[key] = asked(inputs, "Hi", metadata={key: ["no"]})
+        tasks[key] = asked(inputs, "Hi", metadata={key: {"no": 1}})
     return tasks
 
 
@@ -206,8 +255,8 @@ REQUESTS: list[Request] = []
 @pytest.mark.slow
 async def test_each_part_that_the_local_runtime_takes_reaches_the_model() -> None:
     inputs = LocalRuntime.inputs
-    assert set(OPTIONS) == set(inputs.options)
-    metadata = {f"local/{name}": value for name, value in OPTIONS.items()}
+    assert set(OPTIONS) == {*inputs.options, "effort"}
+    metadata = {f"local/{name}": OPTIONS[name] for name in inputs.options}
     REQUESTS.clear()
     options: Any = everything()
     tools = options.pop("tools")
@@ -223,6 +272,7 @@ async def test_each_part_that_the_local_runtime_takes_reaches_the_model() -> Non
     assert "fetch_invoice" in str(shown)
     request = REQUESTS[-1]
     assert (request.max_tokens, request.temperature, request.seed) == (77, 0.25, 5)
+    assert (request.top_p, request.stop) == (0.875, ("THE END",))
     assert "tool" not in (request.schema or {}), "tool_choice is none"
     assert "run.continued" in events
     assert "memory.recalled" in events
@@ -246,6 +296,16 @@ async def test_a_seed_makes_an_answer_the_same_each_time() -> None:
             said.append(failure.metadata["text"])
     assert said[0] == said[1]
     assert said[0] != said[2]
+
+
+@pytest.mark.slow
+async def test_a_local_answer_ends_at_a_stop() -> None:
+    async with LocalRuntime(temperature=0) as runtime:
+        whole = await runtime.run("Count from one to ten in words.")
+        said = whole.unwrap()
+        stop = said.split()[3]
+        done = await runtime.run("Count from one to ten in words.", metadata={"local/stop": [stop]})
+    assert done.unwrap().rstrip() == said[: said.index(stop)].rstrip()
 
 
 async def test_ollama_takes_images_by_their_content_only() -> None:

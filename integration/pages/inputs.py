@@ -11,29 +11,37 @@ from agentic_kernel_engine.inputs import CONTINUES, IMAGES, SESSION, Inputs
 from agentic_kernel_gemini import GeminiRuntime
 from agentic_kernel_local import LocalRuntime
 from agentic_kernel_ollama import OllamaRuntime
-from agentic_kernel_openai import OpenAIRuntime
+from agentic_kernel_openai import OpenAIChatPlanner, OpenAIRuntime
 
-RUNTIMES: Final = (
-    *(OpenAIRuntime, ClaudeRuntime, OllamaRuntime, GeminiRuntime, LocalRuntime, CopilotRuntime),
-)
+RUNTIMES: Final[dict[str, Inputs]] = {
+    "OpenAIRuntime": OpenAIRuntime.inputs,
+    'OpenAIRuntime with `api="chat"`': OpenAIChatPlanner.inputs,
+    "ClaudeRuntime": ClaudeRuntime.inputs,
+    "OllamaRuntime": OllamaRuntime.inputs,
+    "GeminiRuntime": GeminiRuntime.inputs,
+    "LocalRuntime": LocalRuntime.inputs,
+    "CopilotRuntime": CopilotRuntime.inputs,
+}
 
 
 def inputs() -> str:
     """One column for each ready runtime, one row for each input."""
-    declared = [runtime.inputs for runtime in RUNTIMES]
+    declared = list(RUNTIMES.values())
     rows = {
         "`Task.agent_name`": [_taken(each.agent) for each in declared],
         f"metadata `{SESSION}`": [_taken(each.session) for each in declared],
         f"metadata `{CONTINUES}`": [_taken(each.continues) for each in declared],
         f"metadata `{IMAGES}`": [each.images or "refused" for each in declared],
-        "options in the metadata": [_options(each) for each in declared],
+        "options in the metadata; in a `Repertoire` without the scope": [
+            _options(each) for each in declared
+        ],
         "other metadata under its own scope": ["refused"] * len(declared),
         "tools and a policy": [_offered(each.tools) for each in declared],
         "agents as tools, children": [_agents(each) for each in declared],
         "`output_schema`": [_offered(each.schema) for each in declared],
         "limits": [_limits(each) for each in declared],
     }
-    names = [runtime.__name__ for runtime in RUNTIMES]
+    names = list(RUNTIMES)
     lines = ["| input | " + " | ".join(names) + " |", "|---" * (len(names) + 1) + "|"]
     lines += [f"| {row} | " + " | ".join(cells) + " |" for row, cells in rows.items()]
     return "\n".join(lines)

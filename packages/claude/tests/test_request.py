@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import pytest
+from anthropic.types import OutputConfigParam
 
+from agentic_kernel import InvalidValue
 from agentic_kernel_claude import ClaudePlanner
+from agentic_kernel_claude.options import MessagesOptions
 from agentic_kernel_conformance.planner_answers import ask
 from agentic_kernel_conformance.planner_contexts import QUESTION, context, tools
 from agentic_kernel_engine.loop import Plan, PlannerError, Remaining, ToolCall, Turn
@@ -102,6 +105,15 @@ def test_thinking_caching_and_what_else_is_wanted() -> None:
     assert asked["output_config"]["format"]["type"] == "json_schema"
     assert [each["name"] for each in asked["tools"]] == ["add", "web_search"]
     assert asked["extra_body"] == {"speed": "fast", "temperature": 0.5}
+
+
+def test_the_efforts_are_those_of_the_sdk() -> None:
+    (known, _) = get_args(get_type_hints(OutputConfigParam)["effort"])
+    assert get_args(known) == MessagesOptions.efforts
+    with pytest.raises(InvalidValue, match="effort: is also in extra_body="):
+        ClaudePlanner("m", effort="low", extra_body={"output_config": {"effort": "high"}})
+    with pytest.raises(InvalidValue, match="seed: is no option of this API"):
+        ClaudePlanner("m", seed=5)  # type: ignore[call-arg]
 
 
 @pytest.mark.parametrize(

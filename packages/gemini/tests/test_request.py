@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from google.genai.types import ThinkingLevel
 
 from agentic_kernel import InvalidValue, Task
 from agentic_kernel_conformance.planner_answers import ask
@@ -21,6 +22,7 @@ from agentic_kernel_engine.loop import (
 from agentic_kernel_engine.providers import IMAGES, AnswerOptions, functions
 from agentic_kernel_gemini import GeminiPlanner
 from agentic_kernel_gemini.contents import UNSIGNED
+from agentic_kernel_gemini.options import GeminiOptions
 
 SCHEMA = {"type": "object", "properties": {"the_sum": {"type": "integer"}}}
 CALL = ToolCall("add", {"a": 1, "b": 2}, "call_1")
@@ -118,6 +120,18 @@ def test_instructions_temperature_thinking_and_what_else_is_wanted() -> None:
     assert body(tools=[], given={"extra_body": {"tools": [{"googleSearch": {}}]}})["tools"] == [
         {"googleSearch": {}}
     ]
+
+
+def test_an_effort_replaces_the_planners_own() -> None:
+    known = {each.value.lower() for each in ThinkingLevel} - {"thinking_level_unspecified"}
+    assert set(GeminiOptions.efforts) == known
+    with pytest.raises(InvalidValue, match="effort: is also in thinking="):
+        GeminiPlanner("m", effort="low", thinking={"thinkingBudget": 100})
+    thinking = {"thinkingBudget": 100, "includeThoughts": True}
+    asked = body(options=GeminiOptions(effort="low"), given={"thinking": thinking})
+    assert asked["generationConfig"]["thinkingConfig"] == {
+        "includeThoughts": True, "thinkingLevel": "low",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(("left", "most"), [(100, 100), (0, 1), (None, 4096)])

@@ -39,6 +39,8 @@ def test_a_task_overrides_what_it_asks_for_and_nothing_else() -> None:
         ("seed", -1),
         ("seed", 2**32),
         ("seed", "7"),
+        ("top_p", 2),
+        ("stop", [""]),
         ("system", 7),
         ("system", ["x"]),
         ("system", "nul\0"),

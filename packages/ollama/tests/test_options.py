@@ -50,6 +50,9 @@ from .asking import MODEL, failure, seen, task
         ("options", {"num_predict": 1}),
         ("options", {"temperature": 1}),
         ("pull", "yes"),
+        ("seed", -1),
+        ("stop", [""]),
+        ("effort", "max"),
     ],
 )
 def test_a_bad_value_is_named(name: str, value: Any) -> None:
@@ -94,6 +97,27 @@ def test_the_size_of_the_context_bounds_a_prompt() -> None:
     for given in ({"options": {"num_ctx": 100}}, {"context_tokens": 100}):
         planner = OllamaPlanner(MODEL, **given)
         assert planner.worst_case(seen()).input_tokens == 100
+
+
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [
+        ("seed", {"seed": 5, "options": {"seed": 6}}),
+        ("stop", {"stop": "a", "options": {"stop": ["b"]}}),
+        ("effort", {"effort": "low", "think": True}),
+    ],
+)
+def test_an_option_is_given_once(name: str, given: dict[str, Any]) -> None:
+    with pytest.raises(InvalidValue, match=f"{name}: is also in"):
+        OllamaPlanner(MODEL, **given)
+
+
+def test_a_task_replaces_an_option_of_the_model() -> None:
+    planner = OllamaPlanner(MODEL, options={"seed": 6, "top_k": 3}, think=True)
+    context = seen(task=task(seed=7, effort="high"))
+    made, _ = planner._request(context, planner._options(context), ())
+    assert made["options"] == {"seed": 7, "top_k": 3, "num_predict": 4096}
+    assert made["think"] == "high"
 
 
 def test_options_are_the_planners_own() -> None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from openai import AsyncOpenAI, OpenAI
+from openai.types.shared import ReasoningEffort
 
 from agentic_kernel import CannotStart, InvalidValue, Task
 from agentic_kernel_engine.loop import FinalAnswer
 from agentic_kernel_engine.providers import IMAGES
 from agentic_kernel_openai import OpenAIChatPlanner, OpenAIPlanner, OpenAIRuntime, PlannerOptions
+from agentic_kernel_openai.options import EFFORTS
 
 from .asking import KEY, PLANNERS, ask, failure, planning, seen, without_tools
 
@@ -73,6 +75,31 @@ def test_what_belongs_to_one_api_is_refused_by_the_other() -> None:
         OpenAIRuntime("gpt-5", api="chat", reasoning={"effort": "low"})
     with pytest.raises(InvalidValue, match="api"):
         OpenAIRuntime("gpt-5", api="assistants")  # type: ignore[arg-type]
+
+
+def test_the_options_of_an_answer_are_those_of_each_api() -> None:
+    assert get_args(get_args(ReasoningEffort)[0]) == EFFORTS
+    for name, value in (("seed", 7), ("stop", "END")):
+        given: dict[str, Any] = {name: value}
+        OpenAIChatPlanner("gpt-5", **given)
+        OpenAIRuntime("gpt-5", api="chat", **given)
+        for make in (OpenAIPlanner, OpenAIRuntime):
+            with pytest.raises(InvalidValue, match=rf'{name}: .*Responses.*api="chat"'):
+                make("gpt-5", **given)
+    assert "seed" in OpenAIRuntime("gpt-5", api="chat").inputs.options
+    assert "seed" not in OpenAIRuntime("gpt-5").inputs.options
+
+
+def test_an_effort_is_given_once() -> None:
+    with pytest.raises(InvalidValue, match="effort: is also in reasoning="):
+        OpenAIPlanner("gpt-5", effort="low", reasoning={"effort": "high"})
+    with pytest.raises(InvalidValue, match="effort: is also in reasoning_effort="):
+        OpenAIChatPlanner("gpt-5", effort="low", reasoning_effort="high")
+    planner = OpenAIPlanner("gpt-4o", reasoning={"effort": "high", "summary": "auto"})
+    context = seen(metadata={"openai/effort": "low"})
+    request, _ = planner._request(context, planner._options(context), ())
+    assert request["reasoning"] == {"effort": "low", "summary": "auto"}
+    assert request["include"] == ["reasoning.encrypted_content"]
 
 
 def test_a_client_and_a_key_exclude_each_other() -> None:

@@ -13,12 +13,15 @@ from agentic_kernel_engine.providers import (
     APIPlanner,
     Function,
     check_flag,
+    check_once,
     conversation,
+    present,
 )
 
 from .client import Client
 from .failures import CODES, explained
 from .messages import Wire
+from .options import MessagesOptions, sampled
 from .prices import PRICES
 from .schema import form_of
 from .stream import Reply
@@ -38,22 +41,27 @@ class PlannerOptions(providers.PlannerOptions, total=False):
     client: AsyncAnthropic | None
     """A client of your own, for any platform; the planner never closes it. It keeps its own HTTP
     timeouts, and ``api_key`` and ``base_url`` cannot be given with it."""
+    top_p: float | None
+    """See `AnswerOptions`, as for ``stop`` and ``effort``; a Task overrides them by
+    ``claude/top_p`` and the like."""
+    stop: str | Sequence[str] | None
+    effort: str | None
     thinking: Mapping[str, Any] | None
     """E.g. ``{"type": "adaptive", "display": "summarized"}``; None for the model's default."""
     cache: bool
     """True if the vendor caches the whole prompt for five minutes."""
     extra_body: Mapping[str, Any] | None
-    """Further fields of each request, e.g. ``{"output_config": {"effort": "low"}}``. Do not repeat
-    a keyword of this class here; ``tools`` are added to the other tools."""
+    """Further fields of each request, e.g. ``{"service_tier": "auto"}``. Do not repeat a keyword of
+    this class here; ``tools`` are added to the other tools."""
 
 
 class ClaudePlanner(APIPlanner):
     """A Planner that asks a model through the Messages API.
 
     It imports the SDK and creates a client when it accepts or plans the first Task. A Task may set
-    ``claude/max_tokens``, ``claude/temperature``, ``claude/system`` and ``claude/tool_choice`` in
-    its metadata, and bring images (`providers.IMAGES`). The vendor's current models refuse a
-    temperature, and models that always think accept only ``auto`` and ``none`` as tool_choice.
+    the options of `MessagesOptions` by ``claude/max_tokens`` and the like in its metadata, and
+    bring images (`providers.IMAGES`). The vendor's current models refuse a temperature, and models
+    that always think accept only ``auto`` and ``none`` as tool_choice.
 
     The plan keeps thinking, citations and the blocks of a server's own tools. The planner sends
     them back unchanged, but leaves out thinking if the content before it has changed. A turn that
@@ -72,6 +80,7 @@ class ClaudePlanner(APIPlanner):
     codes = CODES
     explain = staticmethod(explained)
     listed = PRICES
+    answering = MessagesOptions
     mappings = ("extra_body", "thinking")
 
     def __init__(self, model: str, **options: Unpack[PlannerOptions]) -> None:
@@ -79,6 +88,8 @@ class ClaudePlanner(APIPlanner):
         super().__init__(model, options)
         check_flag(self._cache, "cache")
         self._thinking = self._given.get("thinking", {})
+        config = self._extra.get("output_config", {})
+        check_once(self.options.effort, "effort", "extra_body", config, "effort")
         if "thinking" in self._given and not isinstance(self._thinking.get("type"), str):
             raise InvalidValue("thinking", 'must have a "type", e.g. {"type": "adaptive"}')
 
@@ -111,14 +122,13 @@ class ClaudePlanner(APIPlanner):
             body["thinking"] = self._thinking
         if self._cache:
             body["cache_control"] = {"type": "ephemeral"}
-        config = dict(extra.pop("output_config", {}))
+        config = dict(extra.pop("output_config", {})) | present(effort=options.effort)
         if context.output_schema is not None:
             form = form_of(context.output_schema)
             config.update({} if form is None else {"format": form})
         if config:
             body["output_config"] = config
-        if options.temperature is not None:
-            extra["temperature"] = options.temperature
+        extra |= sampled(options)
         if extra:
             body["extra_body"] = extra
         return body, Reply(wire, None if self._tools else body["max_tokens"])

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, Final, Unpack
 from agentic_kernel import InvalidValue
 from agentic_kernel_engine import providers
 from agentic_kernel_engine.loop import Context
-from agentic_kernel_engine.providers import AnswerOptions, conversation, json_mapping, present
+from agentic_kernel_engine.providers import AnswerOptions, check_once, conversation, json_mapping
 
 from .client import Client
 from .contents import contents
 from .failures import CODES, explained
+from .options import LEVELS, GeminiOptions, sampled
 from .prices import PRICES
 from .reply import Reply
 
@@ -37,6 +38,12 @@ class PlannerOptions(providers.PlannerOptions, total=False):
     client: GenAI | None
     """A client of your own, e.g. for Google Cloud; the planner never closes it. It keeps its own
     HTTP timeouts, and ``api_key`` and ``base_url`` cannot be given with it."""
+    seed: int | None
+    """See `AnswerOptions`, as for the next three; a Task overrides them by ``gemini/seed`` and the
+    like."""
+    top_p: float | None
+    stop: str | Sequence[str] | None
+    effort: str | None
     thinking: Mapping[str, Any] | None
     """The API's ``thinkingConfig``: ``{"thinkingLevel": "low", "includeThoughts": True}``."""
     extra_body: Mapping[str, Any] | None
@@ -60,10 +67,13 @@ class GeminiPlanner(providers.APIPlanner):
     codes = CODES
     explain = staticmethod(explained)
     listed = PRICES
+    answering = GeminiOptions
     mappings = ("extra_body", "thinking")
 
     def __init__(self, model: str, **options: Unpack[PlannerOptions]) -> None:
         super().__init__(model, options)
+        thinking = self._given.get("thinking", {})
+        check_once(self.options.effort, "effort", "thinking", thinking, *LEVELS)
         if not _MODEL.fullmatch(model):
             raise InvalidValue("model", "has a character that cannot stand in an address")
         json_mapping("extra_body", self._extra.get("generationConfig", {}))
@@ -75,8 +85,7 @@ class GeminiPlanner(providers.APIPlanner):
         self, context: Context, options: AnswerOptions, shown: Sequence[providers.Function]
     ) -> tuple[Mapping[str, Any], Reply]:
         extra, most, schema = dict(self._extra), options.most(context), context.output_schema
-        thinking = self._given.get("thinking")
-        config = present(temperature=options.temperature, thinkingConfig=thinking)
+        config = sampled(options, self._given.get("thinking"))
         config["maxOutputTokens"] = most
         if schema is not None and self._form(schema) is not None:
             config |= {"responseMimeType": "application/json", "responseJsonSchema": schema}

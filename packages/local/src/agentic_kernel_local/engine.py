@@ -66,6 +66,10 @@ class Request:
     for llama.cpp's default."""
     seed: int | None = None
     """Seed for a temperature above 0; random if None."""
+    top_p: float | None = None
+    """The part of the probability that tokens are sampled from; None for llama.cpp's default."""
+    stop: Sequence[str] = ()
+    """Texts at which the answer ends, without the text itself."""
     schema: Mapping[str, Any] | None = None
     """JSON Schema that every complete answer fits: decoding is constrained to it."""
 
@@ -290,6 +294,10 @@ def _body(request: Request) -> Mapping[str, Any]:
         "reasoning_format": "none",
         "chat_template_kwargs": {"enable_thinking": False},
     }
+    if request.top_p is not None:
+        body["top_p"] = request.top_p
+    if request.stop:
+        body["stop"] = list(request.stop)
     if request.temperature is not None:
         body["temperature"] = request.temperature
     if request.seed is not None:

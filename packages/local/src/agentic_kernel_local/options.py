@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import ClassVar, Final
 
-from agentic_kernel import InvalidValue
 from agentic_kernel_engine import edges, providers
 
 MOST_TOKENS: Final = 2**31 - 1
@@ -24,16 +23,15 @@ class AnswerOptions(providers.AnswerOptions):
         InvalidValue: A value is out of range or of the wrong type; the error names it.
     """
 
+    takes: ClassVar[tuple[str, ...]] = ("seed", "top_p", "stop")
+    most_seed: ClassVar[int] = 2**32 - 1
+    most_stops: ClassVar[int] = 16
+
     max_tokens: int = 1024
     temperature: float | None = 0.0
-    seed: int | None = None
-    """Seed for a temperature above 0; random if None."""
 
     def __post_init__(self) -> None:
         providers.AnswerOptions.__post_init__(self)
         edges.whole(self.max_tokens, "max_tokens", 1, MOST_TOKENS)
-        seed: Any = self.seed
-        if seed is not None and (type(seed) is not int or not 0 <= seed < 2**32):
-            raise InvalidValue("seed", "must be a whole number from 0 to 4294967295, or None")
         if self.system is not None:
             edges.text(self.system, "system")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncGenerator, Collection, Sequence
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, ClassVar, Final, TypedDict, Unpack
 
@@ -14,6 +14,7 @@ from agentic_kernel_engine import TaskFailed, edges
 from agentic_kernel_engine.inputs import Inputs
 from agentic_kernel_engine.loop import NOTHING_USED, Context, Delta, Plan, PlannerError, Usage
 from agentic_kernel_engine.providers import (
+    FURTHER,
     Answer,
     Failures,
     Function,
@@ -44,10 +45,12 @@ class PlannerOptions(TypedDict, total=False):
     """Keyword arguments of `LocalPlanner`, in addition to the model."""
 
     max_tokens: int
-    """See `AnswerOptions`; 1024 by default. A Task overrides this option and the next four by
+    """See `AnswerOptions`; 1024 by default. A Task overrides this option and the next six by
     ``local/<name>`` in its metadata."""
     temperature: float | None
     seed: int | None
+    top_p: float | None
+    stop: str | Sequence[str] | None
     system: str | None
     tool_choice: str
     offers: Collection[str]
@@ -63,7 +66,6 @@ class PlannerOptions(TypedDict, total=False):
     """Number of computing threads; None for half the number of processors."""
 
 
-_ANSWERS: Final = ("max_tokens", "temperature", "seed", "system", "tool_choice")
 _OTHERS: Final = ("offers", "examples", "slots", "context_tokens", "threads")
 
 
@@ -91,14 +93,15 @@ class LocalPlanner:
     def __init__(
         self, model: str | os.PathLike[str] | None = None, **options: Unpack[PlannerOptions]
     ) -> None:
-        for name in options.keys() - {*_ANSWERS, *_OTHERS}:
+        answers = {*AnswerOptions.names(), *FURTHER}
+        for name in options.keys() - answers - {*_OTHERS}:
             raise TypeError(f"{type(self).__name__}() has no keyword argument {name!r}")
         given: dict[str, Any] = dict(options)
         self._context_tokens: int = given.get("context_tokens", 4096)
         self._model = LocalModel(
             model, given.get("slots", 4), self._context_tokens, given.get("threads")
         )
-        self.options = AnswerOptions(**{name: given[name] for name in _ANSWERS if name in given})
+        self.options = AnswerOptions(**{name: given[name] for name in answers & given.keys()})
         self._offers = offered(given.get("offers", ()))
         self._examples = _examples(given.get("examples", ()))
 
@@ -127,6 +130,10 @@ class LocalPlanner:
             await self.open()
         except CannotStart as error:
             raise CannotStart(error.reason, task.id) from error
+
+    def check_options(self, options: Mapping[str, Any]) -> None:
+        """See `seams.TakesOptions`."""
+        self.options.check(options)
 
     async def close(self) -> None:
         """Give the model back; the last user in this process frees it."""
@@ -199,7 +206,7 @@ class LocalPlanner:
 
     def _options(self, context: Context) -> AnswerOptions:
         try:
-            options = self.options.of(context.task, IMPL)
+            options = self.options.of(context.task, IMPL, context.options)
         except InvalidValue as error:
             raise _refused(names.BAD_OPTIONS, str(error)) from error
         assert isinstance(options, AnswerOptions)
@@ -236,6 +243,8 @@ class LocalPlanner:
             max_tokens=options.most(context),
             temperature=options.temperature,
             seed=options.seed,
+            top_p=options.top_p,
+            stop=tuple(options.stop or ()),
             schema=schema,
         )
 

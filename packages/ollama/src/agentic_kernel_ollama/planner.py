@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Unpack
 
 from agentic_kernel import CannotStart, InvalidValue, Task
@@ -17,14 +16,17 @@ from agentic_kernel_engine.providers import (
     Function,
     Price,
     check_flag,
+    check_once,
     conversation,
     json_mapping,
+    present,
 )
 from agentic_kernel_engine.providers import failures as names
 
 from .client import Client
 from .failures import CODES, IMPL, explained
 from .messages import check_images, wire
+from .options import OllamaAnswers, sampled
 from .pulling import pulled
 from .stream import Reply
 from .tools import tool_of
@@ -35,16 +37,6 @@ if TYPE_CHECKING:
 PROGRESS: Final = "progress"
 """The channel of the pieces that report the progress of pulling a model."""
 _FREE: Final = Price(0.0, 0.0)
-
-
-@dataclass(frozen=True, slots=True)
-class Unforced(AnswerOptions):
-    """Answer options for an API that cannot force a call."""
-
-    def __post_init__(self) -> None:
-        AnswerOptions.__post_init__(self)
-        if self.tool_choice not in ("auto", "none"):
-            raise InvalidValue("tool_choice", "must be auto or none: Ollama cannot force a call")
 
 
 class PlannerOptions(providers.PlannerOptions, total=False):
@@ -61,6 +53,13 @@ class PlannerOptions(providers.PlannerOptions, total=False):
     client: AsyncClient | None
     """A client of your own; the planner never closes it. It keeps its own HTTP timeouts, and
     ``host`` and ``api_key`` cannot be given with it."""
+    seed: int | None
+    """See `AnswerOptions`, as for the next three; a Task overrides them by ``ollama/seed`` and the
+    like."""
+    top_p: float | None
+    stop: str | Sequence[str] | None
+    effort: str | None
+    """Sent as ``think``."""
     think: bool | str | None
     """True, False or a level (``low``, ``medium``, ``high``) of a model's thinking; None for its
     default."""
@@ -68,7 +67,8 @@ class PlannerOptions(providers.PlannerOptions, total=False):
     """Time that the model stays loaded: seconds, or a string like ``10m``; a negative number means
     forever. None for the server's default."""
     options: Mapping[str, Any]
-    """Further options of the model, by Ollama's names: ``num_ctx``, ``seed``, ``top_p``."""
+    """Further options of the model, by Ollama's names: ``num_ctx``, ``top_k``. A Task overrides
+    ``seed``, ``top_p`` and ``stop`` here."""
     pull: bool
     """True to pull a missing model and then ask it. Pieces on the channel `PROGRESS` report the
     progress."""
@@ -78,8 +78,8 @@ class OllamaPlanner(APIPlanner):
     """A Planner that asks a model of an Ollama server through ``/api/chat``.
 
     It imports the SDK and creates a client when it accepts or plans the first Task. A Task may set
-    ``ollama/max_tokens``, ``ollama/temperature``, ``ollama/system`` and ``ollama/tool_choice`` in
-    its metadata, and bring images (`providers.IMAGES`) by their content. The API cannot force a
+    the options of `OllamaAnswers` by ``ollama/max_tokens`` and the like in its metadata, and bring
+    images (`providers.IMAGES`) by their content. The API cannot force a
     call, so ``tool_choice`` is ``auto`` or ``none``.
 
     Args:
@@ -94,7 +94,7 @@ class OllamaPlanner(APIPlanner):
     images = "by content"
     client = Client
     codes = CODES
-    answering = Unforced
+    answering = OllamaAnswers
     unopened = names.CONNECTION
     _client: Client
 
@@ -105,6 +105,10 @@ class OllamaPlanner(APIPlanner):
         self._model_options = _options(given.pop("options", {}))
         super().__init__(model, given)
         check_flag(self._pull, "pull")
+        for name in ("seed", "top_p", "stop"):
+            given_once = getattr(self.options, name)
+            check_once(given_once, name, "options", self._model_options, name)
+        check_once(self.options.effort, "effort", "think", present(think=think), "think")
         self._context_tokens = self._context_tokens or self._model_options.get("num_ctx")
         self._free = given.get("prices") is None
         self._advice = f"pull it with `ollama pull {model}`, or give pull=True"
@@ -138,11 +142,11 @@ class OllamaPlanner(APIPlanner):
     def _request(
         self, context: Context, options: AnswerOptions, shown: Sequence[Function]
     ) -> tuple[Mapping[str, Any], Reply]:
-        asked: dict[str, Any] = {**self._model_options, "num_predict": options.most(context)}
-        if options.temperature is not None:
-            asked["temperature"] = options.temperature
+        most = {"num_predict": options.most(context)}
+        asked = self._model_options | most | sampled(options)
         request = {
             **self._same,
+            **present(think=options.effort),
             "messages": wire(self._told(context, options), conversation(context, IMPL)),
             "tools": [tool_of(each) for each in shown],
             # Under a schema a model of Ollama can write nothing else, so it would never call.

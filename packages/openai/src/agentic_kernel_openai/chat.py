@@ -7,10 +7,17 @@ from typing import Any, Final, Unpack
 
 from agentic_kernel import InvalidValue
 from agentic_kernel_engine.loop import Context
-from agentic_kernel_engine.providers import AnswerOptions, Function, conversation
+from agentic_kernel_engine.providers import (
+    AnswerOptions,
+    Function,
+    check_once,
+    conversation,
+    present,
+)
 
 from .chat_messages import messages_of
 from .chat_stream import ChatReader
+from .options import ChatOptions
 from .planner import OpenAIAPIPlanner, PlannerOptions
 from .schema import answer_form
 
@@ -24,7 +31,10 @@ class OpenAIChatPlanner(OpenAIAPIPlanner):
 
     Args:
         model: Name of the model.
-        reasoning_effort: The API's parameter of this name, e.g. ``"low"``.
+        reasoning_effort: The API's parameter of this name, e.g. ``"low"``, or a word that only
+            your server knows; ``effort`` is the name that all runtimes have.
+        seed: See `AnswerOptions`.
+        stop: See `AnswerOptions`; four texts at most.
         **options: See `PlannerOptions`.
 
     Raises:
@@ -32,6 +42,7 @@ class OpenAIChatPlanner(OpenAIAPIPlanner):
     """
 
     wire = "openai/chat"
+    answering = ChatOptions
     said = "messages"
 
     def __init__(
@@ -39,11 +50,15 @@ class OpenAIChatPlanner(OpenAIAPIPlanner):
         model: str,
         *,
         reasoning_effort: str | None = None,
+        seed: int | None = None,
+        stop: str | Sequence[str] | None = None,
         **options: Unpack[PlannerOptions],
     ) -> None:
-        super().__init__(model, options)
+        super().__init__(model, {**options, "seed": seed, "stop": stop})
         if reasoning_effort is not None and not isinstance(reasoning_effort, str):
             raise InvalidValue("reasoning_effort", "must be a string, or None")
+        given = present(reasoning_effort=reasoning_effort)
+        check_once(self.options.effort, "effort", "reasoning_effort", given, "reasoning_effort")
         self._effort = reasoning_effort
 
     def _request(
@@ -66,8 +81,11 @@ class OpenAIChatPlanner(OpenAIAPIPlanner):
         form = answer_form(context.output_schema)
         if form is not None:
             request["response_format"] = {"type": "json_schema", "json_schema": form}
-        if self._effort is not None:
-            request["reasoning_effort"] = self._effort
+        request |= present(
+            seed=options.seed,
+            stop=list(options.stop or ()) or None,
+            reasoning_effort=options.effort or self._effort,
+        )
         if self._streams:
             request["stream_options"] = {"include_usage": True}
         return self._sent(request, options, shown), ChatReader()

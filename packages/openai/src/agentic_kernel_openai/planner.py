@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from agentic_kernel_engine import providers
-from agentic_kernel_engine.providers import AnswerOptions, APIPlanner, Function
+from agentic_kernel_engine.providers import AnswerOptions, APIPlanner, Function, present
 
 from .client import Client
 from .failures import CODES, IMPL, explained
@@ -23,6 +23,10 @@ LIMITS: Final = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 class PlannerOptions(providers.PlannerOptions, total=False):
     """Keyword arguments of both planners, in addition to the model."""
 
+    top_p: float | None
+    """See `AnswerOptions`, as for ``effort``; a Task overrides them by ``openai/top_p`` and the
+    like."""
+    effort: str | None
     base_url: str | None
     """None for ``OPENAI_BASE_URL``, or for OpenAI's own server if that is not set."""
     organization: str | None
@@ -62,8 +66,7 @@ class OpenAIAPIPlanner(APIPlanner):
         The conversation goes into ``extra_body``, because it already has its final form: elsewhere
         the SDK would transform all of it again at every turn.
         """
-        if options.temperature is not None:
-            request["temperature"] = options.temperature
+        request |= present(temperature=options.temperature, top_p=options.top_p)
         if shown:
             request["parallel_tool_calls"] = self._parallel
         extra = dict(self._extra)

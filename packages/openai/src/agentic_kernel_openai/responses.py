@@ -7,8 +7,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, Unpack
 
 from agentic_kernel_engine.loop import Context
-from agentic_kernel_engine.providers import AnswerOptions, Function, conversation, present
+from agentic_kernel_engine.providers import (
+    AnswerOptions,
+    Function,
+    check_once,
+    conversation,
+    present,
+)
 
+from .options import ResponsesOptions
 from .planner import OpenAIAPIPlanner, PlannerOptions
 from .responses_input import items_of
 from .responses_stream import ResponsesReader
@@ -36,6 +43,7 @@ class OpenAIPlanner(OpenAIAPIPlanner):
     """
 
     wire = "openai/responses"
+    answering = ResponsesOptions
     mappings = ("extra_body", "reasoning")
     said = "input"
 
@@ -49,9 +57,8 @@ class OpenAIPlanner(OpenAIAPIPlanner):
     ) -> None:
         super().__init__(model, {**options, "reasoning": reasoning})
         self._store = store
-        self._beside = present(store=store, reasoning=self._given.get("reasoning"))
-        if not store and (reasoning is not None or _REASONING.fullmatch(model)):
-            self._beside["include"] = ["reasoning.encrypted_content"]
+        self._reasoning = self._given.get("reasoning", {})
+        check_once(self.options.effort, "effort", "reasoning", self._reasoning, "effort")
 
     def _request(
         self, context: Context, options: AnswerOptions, shown: Sequence[Function]
@@ -59,7 +66,8 @@ class OpenAIPlanner(OpenAIAPIPlanner):
         request: dict[str, Any] = {
             "input": items_of(conversation(context, self.wire)),
             "max_output_tokens": options.most(context, self._least()),
-            **self._beside,
+            "store": self._store,
+            **self._thinking(options),
         }
         told = self._told(context, options)
         if told:
@@ -71,6 +79,14 @@ class OpenAIPlanner(OpenAIAPIPlanner):
         if form is not None:
             request["text"] = {"format": {"type": "json_schema", **form}}
         return self._sent(request, options, shown), ResponsesReader(self._store)
+
+    def _thinking(self, options: AnswerOptions) -> dict[str, Any]:
+        """Return the fields of a request that are about reasoning."""
+        asked = self._reasoning | present(effort=options.effort)
+        fields: dict[str, Any] = {"reasoning": asked} if asked else {}
+        if not self._store and (asked or _REASONING.fullmatch(self.model)):
+            fields["include"] = ["reasoning.encrypted_content"]
+        return fields
 
     def _least(self) -> int:
         return 16

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, Unpack
 
 from agentic_kernel import InvalidValue
@@ -23,7 +23,9 @@ class OpenAIOptions(PlannerOptions, RuntimeOptions, total=False):
     reasoning: Mapping[str, Any] | None
     """See `OpenAIPlanner`."""
     reasoning_effort: str | None
-    """See `OpenAIChatPlanner`."""
+    """See `OpenAIChatPlanner`, as for the next two."""
+    seed: int | None
+    stop: str | Sequence[str] | None
 
 
 class OpenAIRuntime(ProviderRuntime):
@@ -72,6 +74,7 @@ class OpenAIRuntime(ProviderRuntime):
         else:
             raise InvalidValue("api", 'must be "responses" or "chat"')
         super().__init__(planner, runtime_kind, tools, store, rest)
+        self.inputs = planner.inputs
 
 
 def _refuse(options: dict[str, Any], name: str, why: str) -> None:

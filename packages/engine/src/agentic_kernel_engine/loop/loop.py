@@ -29,13 +29,13 @@ from ..plans.observation import SCHEMA_VALIDATION_FAILED
 from ..plans.reasons import STOP_REASON, WAITING_FOR, StopReason, refuse_notes
 from ..plans.transcript import Turn
 from ..principal import NOBODY, Principal
-from ..seams.capabilities import AgentTools, CapabilityRegistry
+from ..seams.capabilities import AgentTools, CapabilityRegistry, check_options
 from ..seams.compactor import Compactor
 from ..seams.delegation import ChildTasks, Delegation, Metering
 from ..seams.governor import MemoryGovernor
 from ..seams.memory import Memory
 from ..seams.middleware import Hooks
-from ..seams.planner import Context, Planner, model_of
+from ..seams.planner import Context, Planner, TakesOptions, model_of
 from ..seams.policy import AllowAll, Hiding, Policy
 from ..substrate import Accepting
 from ..tools.output_type import OutputType
@@ -207,6 +207,7 @@ class Loop:
         self._calls = PlannerCalls(planner, self.hooks)
         accepting: Accepting | None = edges.optional(planner, "planner", Accepting)
         self._accepts = None if accepting is None else accepting.accept
+        self._takes: TakesOptions | None = edges.optional(planner, "planner", TakesOptions)
 
     @property
     def reads(self) -> Sequence[str]:
@@ -241,7 +242,7 @@ class Loop:
     async def on_killed(self, task: Task, state: Any, events: Sequence[Event]) -> None:
         """End the children of a killed Task that the sweep of its store does not reach."""
         if state is not None:
-            tools, _ = await self._equipped(task)
+            tools, _, _ = await self._equipped(task)
             await children.on_killed(self.delegation, tools, task, load(state), events)
 
     async def execute(self, job: Job) -> Any:
@@ -267,7 +268,7 @@ class Loop:
                 raise run.state.ended.end()
             carries = OUTPUT_SCHEMA in run.task.metadata
             run.answer = self._answer_of(run.task) if carries else self._answer
-            run.tools, run.instructions = await self._equipped(run.task)
+            run.tools, run.instructions, run.options = await self._equipped(run.task)
             run.delegation = self._metering
             await self._ready(run)
             while True:
@@ -317,17 +318,21 @@ class Loop:
             await self._remembering.note(run, context, at_hand.plan, observations)
         await self._commit(run, context)
 
-    async def _equipped(self, task: Task) -> tuple[ToolRegistry, Sequence[str]]:
-        """The tools that a Task may call, and the instructions of its Agent's capabilities.
+    async def _equipped(self, task: Task) -> tuple[ToolRegistry, Sequence[str], Mapping[str, Any]]:
+        """The tools that a Task may call, and the rest of its Agent's capabilities.
 
         Raises:
-            UnknownAgent, UnknownCapability, DuplicateTool: As `CapabilityRegistry.resolve`.
+            UnknownAgent, UnknownCapability, DuplicateTool, ClashingOption: As
+                `CapabilityRegistry.resolve`.
+            OptionRefused: The planner does not have an option of the Agent.
         """
         agent = task.agent_name
         if self.capabilities is None or agent is None:
-            return self.tools, ()
-        repertoire = await self.capabilities.resolve(agent)
-        return AgentTools(agent, self.tools, repertoire.tools), repertoire.instructions
+            return self.tools, (), {}
+        given = await self.capabilities.resolve(agent)
+        if given.options:
+            check_options(agent, given.options, self._takes)
+        return AgentTools(agent, self.tools, given.tools), given.instructions, given.options
 
     def _answer_of(self, task: Task) -> Answer:
         """The form of the final answer of a Task that carries a schema.
@@ -385,7 +390,7 @@ class Loop:
         context = Context(
             run.task, state.step, run.transcript, run.tools.tools(), state.goals, run.remaining,
             run.job.principal, state.variables, run.instructions, self._seeds, run.answer.schema,
-            state.said,
+            state.said, options=run.options,
         )  # fmt: skip
         if self._visible is not None:
             context.tools = _visible_tools(self._visible, context)

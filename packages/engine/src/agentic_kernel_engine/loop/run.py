@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -43,7 +43,7 @@ class LoopRun(Ledger[State]):
 
     __slots__ = (
         "after", "answer", "delegation", "ending", "instructions", "known", "opened", "opening",
-        "refused", "scope", "tools", "transcript", "turn_text",
+        "options", "refused", "scope", "tools", "transcript", "turn_text",
     )  # fmt: skip
 
     def __init__(self, job: Job, limits: Limits, clock: Clock, *, compacts: bool) -> None:
@@ -61,6 +61,8 @@ class LoopRun(Ledger[State]):
         """The tools that may be called, before the policy's `visible`; set at entry."""
         self.instructions: Sequence[str] = ()
         """The instructions of the capabilities of the Task's Agent."""
+        self.options: Mapping[str, Any] = {}
+        """The options of the planner's answers that these capabilities give."""
         self.scope: Scope | None = None
         """The scope of the Task's memory; None until the first use."""
         self.known: Usage | None = None

@@ -21,6 +21,7 @@ from .edges import (
     check_flag,
     check_key,
     check_model,
+    check_once,
     check_prices,
     check_seconds,
     key_problem,
@@ -39,7 +40,7 @@ from .logs import (
     mask,
 )
 from .offers import OFFERS, Function, Offer, functions, offered
-from .options import AnswerOptions, loop_inputs
+from .options import FURTHER, AnswerOptions, loop_inputs
 from .planner import APIPlanner, PlannerOptions, json_mapping, present
 from .pricing import Long, Price, price_of
 from .reader import Answer, Counted, Reader, Unusable, plan_of
@@ -60,6 +61,7 @@ from .secrets import (
 from .transport import certificates, http_client, http_options
 
 __all__ = [
+    "FURTHER",
     "IMAGES",
     "OFFERS",
     "APIPlanner",
@@ -99,6 +101,7 @@ __all__ = [
     "check_flag",
     "check_key",
     "check_model",
+    "check_once",
     "check_prices",
     "check_seconds",
     "codes_of",

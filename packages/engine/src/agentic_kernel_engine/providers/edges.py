@@ -121,6 +121,24 @@ def check_flag(flag: Any, path: str) -> None:
         raise InvalidValue(path, f"must be True or False, not {type(flag).__name__}")
 
 
+def check_once(value: Any, name: str, keyword: str, given: Mapping[str, Any], *keys: str) -> None:
+    """Refuse an option that another keyword has, too.
+
+    Args:
+        value: The option; None if it is not given.
+        name: Its name.
+        keyword: The other keyword.
+        given: The value of the other keyword.
+        keys: The names of the option there.
+
+    Raises:
+        InvalidValue: Both have the option.
+    """
+    for key in keys:
+        if value not in (None, ()) and key in given:
+            raise InvalidValue(name, f"is also in {keyword}=, as {key}; give one of the two")
+
+
 def check_model(model: Any) -> None:
     """Refuse a value that cannot be the name of a model.
 

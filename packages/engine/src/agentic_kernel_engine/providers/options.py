@@ -1,9 +1,10 @@
-"""AnswerOptions: the limits and sampling of an answer, which a Task may override."""
+"""AnswerOptions: the limits and sampling of an answer, which an Agent and a Task may override."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Final
 
 from agentic_kernel import CannotStart, InvalidValue, Task
 
@@ -12,6 +13,10 @@ from ..plans.limits import Limits
 from ..plans.transcript import Turn
 from ..seams.planner import Context
 from .images import images_of
+from .sampling import check_effort, check_fraction, check_seed, stops_of
+
+FURTHER: Final = ("seed", "top_p", "stop", "effort")
+"""The options that only some APIs have."""
 
 
 def loop_inputs(scope: str, images: str, answers: type[AnswerOptions] | None = None) -> Inputs:
@@ -24,7 +29,7 @@ def loop_inputs(scope: str, images: str, answers: type[AnswerOptions] | None = N
     """
     return Inputs(
         scope=scope,
-        options=tuple(field.name for field in fields(answers or AnswerOptions)),
+        options=(answers or AnswerOptions).names(),
         agent=True,
         session=True,
         continues=True,
@@ -40,11 +45,24 @@ def loop_inputs(scope: str, images: str, answers: type[AnswerOptions] | None = N
 class AnswerOptions:
     """Limits and sampling of one answer.
 
-    A Task overrides each by ``<impl>/<name>`` in its metadata.
+    A Task overrides each by ``<impl>/<name>`` in its metadata, and an Agent by the options of its
+    capabilities (`seams.Repertoire`). The Task's value counts before the Agent's.
 
     Raises:
-        InvalidValue: A value is out of range or of the wrong type; it is named.
+        InvalidValue: A value is out of range or of the wrong type, or the API has no such option;
+            it is named.
     """
+
+    takes: ClassVar[tuple[str, ...]] = ()
+    """Those of `FURTHER` that the API has."""
+    lacking: ClassVar[str] = "is no option of this API; leave it out"
+    """The message about one of `FURTHER` that the API does not have."""
+    most_seed: ClassVar[int] = 2**31 - 1
+    """The largest seed that the API takes."""
+    most_stops: ClassVar[int] = 4
+    """The most texts in `stop` that the API takes."""
+    efforts: ClassVar[tuple[str, ...]] = ()
+    """The API's words for `effort`."""
 
     max_tokens: int = 4096
     """The most tokens of one answer, reasoning included; an answer that reaches it is a failure."""
@@ -55,19 +73,36 @@ class AnswerOptions:
     tool_choice: str = "auto"
     """``auto``, ``none``, ``required``, or the name of the function that the first answer must
     call. Only the first answer is forced, because a model that must always call never ends."""
+    seed: int | None = None
+    """The seed of the sampling: equal requests then get equal answers, as far as the vendor can do
+    so. None for a random one."""
+    top_p: float | None = None
+    """The part of the probability that tokens are sampled from; None for the vendor's default."""
+    stop: str | Sequence[str] | None = None
+    """Texts at which an answer ends, without the text itself; stored as a tuple."""
+    effort: str | None = None
+    """How much a model thinks, by the API's words; None for the model's default."""
 
     def __post_init__(self) -> None:
         if type(self.max_tokens) is not int or self.max_tokens < 1:
             raise InvalidValue("max_tokens", "must be a whole number of at least 1")
-        temperature: Any = self.temperature
-        if temperature is not None and (
-            type(temperature) not in (int, float) or not 0 <= temperature <= 2
-        ):
-            raise InvalidValue("temperature", "must be a number from 0 to 2, or None")
+        check_fraction(self.temperature, "temperature", 0, 2)
         if self.system is not None and not isinstance(self.system, str):
             raise InvalidValue("system", "must be a string, or None")
         if not isinstance(self.tool_choice, str) or not self.tool_choice:
             raise InvalidValue("tool_choice", "must be auto, none, required, or a function's name")
+        for name in FURTHER:
+            if name not in self.takes and getattr(self, name) not in (None, ()):
+                raise InvalidValue(name, self.lacking)
+        check_seed(self.seed, self.most_seed)
+        check_fraction(self.top_p, "top_p", 0, 1)
+        object.__setattr__(self, "stop", stops_of(self.stop, self.most_stops))
+        check_effort(self.effort, self.efforts)
+
+    @classmethod
+    def names(cls) -> tuple[str, ...]:
+        """The names of the options that the API has."""
+        return ("max_tokens", "temperature", "system", "tool_choice", *cls.takes)
 
     def accept(self, task: Task, impl: str) -> None:
         """Refuse a Task whose options, or whose images, are not valid.
@@ -81,23 +116,49 @@ class AnswerOptions:
         except InvalidValue as error:
             raise CannotStart(str(error), task.id) from error
 
-    def of(self, task: Task, impl: str) -> AnswerOptions:
-        """These options with the overrides of the Task's metadata.
+    def check(self, options: Mapping[str, Any]) -> None:
+        """Refuse the options of an Agent that the API does not have, or that are not valid.
+
+        Raises:
+            InvalidValue: The path is ``options.<name>``.
+        """
+        self._with_agents(options)
+
+    def of(self, task: Task, impl: str, agents: Mapping[str, Any] | None = None) -> AnswerOptions:
+        """These options with those of the Task's Agent, and the overrides of its metadata.
+
+        Args:
+            task: The Task.
+            impl: The first part of its keys.
+            agents: The options of its Agent.
 
         Raises:
             InvalidValue: An option there is not valid; its key is named.
         """
-        names = (field.name for field in fields(self))
+        names = self.names()
         asked = {
             name: task.metadata[key] for name in names if (key := f"{impl}/{name}") in task.metadata
         }
+        own = self._with_agents(agents) if agents else self
         if not asked:
-            return self
+            return own
         try:
-            return replace(self, **asked)
+            return replace(own, **asked)
         except InvalidValue as error:
             key = f"{impl}/{error.path}"
             raise InvalidValue(f"Task.metadata[{key!r}]", error.reason) from None
+
+    def _with_agents(self, options: Mapping[str, Any]) -> AnswerOptions:
+        known = (*self.names(), *FURTHER)
+        for name in options:
+            if name not in known:
+                raise InvalidValue(
+                    f"options.{name!a:.80}", f"is no option; use {', '.join(self.names())}"
+                )
+        try:
+            return replace(self, **options)
+        except InvalidValue as error:
+            raise InvalidValue(f"options.{error.path}", error.reason) from None
 
     def choice(self, context: Context) -> str:
         """The `tool_choice` for this step."""

@@ -28,7 +28,7 @@ from .failures import Failures
 from .forecast import input_bound
 from .instructions import instructions
 from .offers import Function, functions, offered
-from .options import AnswerOptions, loop_inputs
+from .options import FURTHER, AnswerOptions, loop_inputs
 from .pricing import Price, price_of
 from .reader import Answer, Counted, Reader, Unusable, plan_of
 from .secrets import Redactor
@@ -126,11 +126,11 @@ class APIPlanner(ABC):
 
     def __init_subclass__(cls) -> None:
         if hasattr(cls, "impl"):
-            cls.inputs = loop_inputs(cls.impl, cls.images)
+            cls.inputs = loop_inputs(cls.impl, cls.images, cls.answering)
             cls.wire = getattr(cls, "wire", cls.impl)
 
     def __init__(self, model: str, options: Mapping[str, Any]) -> None:
-        keywords = {"client", *self.client.keywords, *self.mappings}
+        keywords = {"client", *self.client.keywords, *self.mappings, *FURTHER}
         given: dict[str, Any] = {**_DEFAULTS, **options}
         for name in given.keys() - _DEFAULTS.keys() - keywords:
             raise TypeError(f"{type(self).__name__}() has no keyword argument {name!r}")
@@ -144,9 +144,8 @@ class APIPlanner(ABC):
             raise InvalidValue("context_tokens", "must be a whole number of at least 1, or None")
         self.model = model
         """The model's name, as requests give it."""
-        self.options = self.answering(
-            given["max_tokens"], given["temperature"], given["system"], given["tool_choice"]
-        )
+        names = ("max_tokens", "temperature", "system", "tool_choice", *FURTHER)
+        self.options = self.answering(**{name: given[name] for name in names if name in given})
         self._timeout: float = given["timeout"]
         self._streams: bool = given["stream"]
         self._offers = offered(given["offers"])
@@ -178,6 +177,10 @@ class APIPlanner(ABC):
         self.inputs.check(task)
         self.options.accept(task, self.impl)
         await self._client.open()
+
+    def check_options(self, options: Mapping[str, Any]) -> None:
+        """See `seams.TakesOptions`."""
+        self.options.check(options)
 
     async def close(self) -> None:
         """Close the client, unless it is the user's own."""
@@ -353,7 +356,7 @@ class APIPlanner(ABC):
 
     def _options(self, context: Context) -> AnswerOptions:
         try:
-            return self.options.of(context.task, self.impl)
+            return self.options.of(context.task, self.impl, context.options)
         except InvalidValue as error:
             raise self._refused(names.BAD_OPTIONS, str(error)) from error
 

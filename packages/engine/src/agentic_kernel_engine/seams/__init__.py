@@ -21,8 +21,10 @@ from ..tools.threads import ToolThreads
 from .agent_tool import AgentTool
 from .capabilities import (
     CapabilityRegistry,
+    ClashingOption,
     DuplicateTool,
     InMemoryCapabilities,
+    OptionRefused,
     Repertoire,
     UnknownAgent,
     UnknownCapability,
@@ -57,7 +59,7 @@ from .memory import (
     check_scope,
 )
 from .middleware import Middleware, Recovery
-from .planner import AsksModel, Context, Forecast, Planner, model_of
+from .planner import AsksModel, Context, Forecast, Planner, TakesOptions, model_of
 from .planners import RuleBasedPlanner, ScriptedPlanner, Streamed
 from .policies import (
     STRICTNESS,
@@ -70,15 +72,17 @@ from .policy import AllowAll, Hiding, Policy
 
 __all__ = [
     "DEPTH", "LINEAGE", "MAX_TEXT", "PARENT", "STRICTNESS", "AgentTool", "AllowAll", "Approvals",
-    "AsksModel", "BasicPolicy", "CapabilityRegistry", "ChildTasks", "Compaction", "Compactor",
-    "Context", "DeadlinePassed", "Deciding", "Delegation", "DelegationRefused", "DuplicateTool",
-    "EndsChildren",
+    "AsksModel", "BasicPolicy", "CapabilityRegistry", "ChildTasks", "ClashingOption",
+    "Compaction", "Compactor", "Context", "DeadlinePassed", "Deciding", "Delegation",
+    "DelegationRefused", "DuplicateTool", "EndsChildren",
     "Export", "Forecast", "Hiding", "Hit", "InMemoryApprovals", "InMemoryCapabilities",
     "Invocation", "Item", "Memory", "MemoryGovernor", "Middleware", "NotCurrent", "OnRuntime",
-    "Origin", "ParallelScheduler", "PermissionPolicy", "Planner", "Policy", "PolicyPipeline",
+    "OptionRefused", "Origin", "ParallelScheduler", "PermissionPolicy", "Planner", "Policy",
+    "PolicyPipeline",
     "Proposal", "Query", "Recovery", "Remembered", "Repertoire", "Request", "RiskPolicy",
     "RuleBasedPlanner", "Scope", "ScriptedPlanner", "SequentialScheduler", "SessionMemoryGovernor",
-    "SideEffect", "Spawning", "Streamed", "Tool", "ToolContext", "ToolError", "ToolRegistry",
+    "SideEffect", "Spawning", "Streamed", "TakesOptions", "Tool", "ToolContext", "ToolError",
+    "ToolRegistry",
     "ToolScheduler", "ToolThreads", "Tools", "Unfinished", "UnknownAgent", "UnknownCapability",
     "UnknownItem", "Validator", "Waiting", "WindowCompactor", "check_id", "check_reason",
     "check_scope", "child_of", "compile_schema", "model_of", "perform", "tool",

@@ -7,32 +7,39 @@ from typing import Any, Protocol
 
 from agentic_kernel import Agent, Capability, InvalidValue
 
-from .. import edges
+from .. import edges, values
 from ..errors import TaskFailed
 from ..tools.registry import Tool, ToolRegistry, Tools
+from .planner import TakesOptions
 
 
 class Repertoire:
-    """The instructions and tools of one capability, or of all capabilities of an Agent.
+    """The instructions, tools and options of one capability, or of all capabilities of an Agent.
 
     Args:
         instructions: For the planner, beside the Task's own; one text, or several in their order.
         tools: Tools, and typed functions, which become tools as by `tool`.
+        options: Options of the planner's answers by name, e.g. ``{"temperature": 0.2}``; the
+            planner says which it has. A Task's own options count before these.
 
     Raises:
-        InvalidValue: Two tools have the same name, or a function cannot become a tool.
+        InvalidValue: Two tools have the same name, a function cannot become a tool, or the options
+            are not valid JSON.
     """
 
-    __slots__ = ("instructions", "tools")
+    __slots__ = ("instructions", "options", "tools")
 
     def __init__(
         self,
         instructions: str | Iterable[str] = (),
         tools: Iterable[Tool | Callable[..., Any]] = (),
+        options: Mapping[str, Any] | None = None,
     ) -> None:
         given = (instructions,) if isinstance(instructions, str) else tuple(instructions)
         self.instructions: tuple[str, ...] = given
         self.tools: tuple[Tool, ...] = tuple(Tools(*tools).tools())
+        self.options: dict[str, Any] = dict(edges.entries(options or {}, "options"))
+        values.check(self.options, "options")
 
 
 class CapabilityRegistry(Protocol):
@@ -55,6 +62,7 @@ class CapabilityRegistry(Protocol):
             UnknownAgent: There is no such Agent.
             UnknownCapability: The Agent has a capability that the registry does not provide.
             DuplicateTool: Two different tools of the Agent have the same name.
+            ClashingOption: Two capabilities give one option different values.
         """
         ...
 
@@ -112,6 +120,39 @@ class DuplicateTool(TaskFailed):
         )
 
 
+class ClashingOption(TaskFailed):
+    """Two capabilities of an Agent give one option different values.
+
+    Attributes:
+        agent: Name of the Agent.
+        option: Name of the option.
+    """
+
+    def __init__(self, agent: str, option: str) -> None:
+        self.agent = agent
+        self.option = option
+        super().__init__(
+            "engine/clashing_option",
+            f"two capabilities of the Agent {agent!r} give the option {option!r} different values; "
+            "remove one",
+            {"agent": agent, "option": option},
+        )
+
+
+class OptionRefused(TaskFailed):
+    """The planner does not have an option that an Agent's capabilities give, or not this value.
+
+    Attributes:
+        agent: Name of the Agent.
+    """
+
+    def __init__(self, agent: str, reason: str) -> None:
+        self.agent = agent
+        super().__init__(
+            "engine/option_refused", f"the Agent {agent!r} has {reason}", {"agent": agent}
+        )
+
+
 class InMemoryCapabilities:
     """A registry that never changes.
 
@@ -147,9 +188,13 @@ class InMemoryCapabilities:
                 raise UnknownCapability(agent, name)
             parts.append(self._provided[name])
         tools: tuple[Tool, ...] = ()
+        options: dict[str, Any] = {}
         for part in parts:
             tools = joined(agent, tools, part.tools)
-        return Repertoire([text for part in parts for text in part.instructions], tools)
+            for option, value in part.options.items():
+                if options.setdefault(option, value) != value:
+                    raise ClashingOption(agent, option)
+        return Repertoire([text for part in parts for text in part.instructions], tools, options)
 
 
 class AgentTools:
@@ -178,6 +223,26 @@ class AgentTools:
 
     def find(self, name: str) -> Tool | None:
         return self._named.get(name) or self._own.find(name)
+
+
+def check_options(agent: str, options: Mapping[str, Any], planner: TakesOptions | None) -> None:
+    """Refuse options of an Agent that the planner does not have.
+
+    Args:
+        agent: Name of the Agent.
+        options: The options that its capabilities give.
+        planner: The planner; None if it has no options.
+
+    Raises:
+        OptionRefused: The message names the option.
+    """
+    if planner is None:
+        names = ", ".join(options)
+        raise OptionRefused(agent, f"the options {names}, and the planner has none; remove them")
+    try:
+        planner.check_options(options)
+    except InvalidValue as error:
+        raise OptionRefused(agent, str(error)) from error
 
 
 def joined(agent: str, some: Sequence[Tool], more: Sequence[Tool]) -> tuple[Tool, ...]:

@@ -20,7 +20,8 @@ from ..tools.registry import Tool
 class Planner(Protocol):
     """Turns a context into the next actions.
 
-    A planner may also be a `Forecast` and `AsksModel`, and `Accepting` as a substrate may:
+    A planner may also be a `Forecast`, `AsksModel` and `TakesOptions`, and `Accepting` as a
+    substrate may:
     ``accept`` is called before a Task is dispatched and when a Task is taken up, and raises
     `CannotStart` if the planner could not plan, e.g. because a key is missing. Then the Task is
     refused, or paused if it was running elsewhere before. Name these as base classes: a misspelled
@@ -65,6 +66,22 @@ class Forecast(Protocol):
         ...
 
 
+class TakesOptions(Protocol):
+    """A planner whose answers have options that the capabilities of an Agent may set.
+
+    The planner finds them in `Context.options`.
+    """
+
+    @abstractmethod
+    def check_options(self, options: Mapping[str, Any]) -> None:
+        """Refuse options that the planner does not have, or that are not valid.
+
+        Raises:
+            InvalidValue: The path names the option.
+        """
+        ...
+
+
 class Context(msgspec.Struct, eq=False):
     """One step's view of the run, which Middleware may change.
 
@@ -101,3 +118,5 @@ class Context(msgspec.Struct, eq=False):
     """Number of failed calls of the planner at this step."""
     response: Plan | None = None
     """An answer that middleware gives in the planner's place; None to ask the planner."""
+    options: Mapping[str, Any] = {}
+    """Options of the Agent's capabilities for the planner's answers, e.g. ``temperature``."""

@@ -21,9 +21,9 @@ class Cache:
     """Gives the planner's earlier answer to an equal context; such an answer uses up nothing.
 
     Two contexts are equal if they have the same summary, transcript, tools, goals, instructions,
-    memories, variables, output schema, continuation and principal. The Task's id, the step and the
-    rest of the limits may differ. Give it last, because it cannot know how a later middleware
-    changes the context. Answers without actions are not kept.
+    memories, variables, output schema, continuation, options and principal. The Task's id, the step
+    and the rest of the limits may differ. Give it last, because it cannot know how a later
+    middleware changes the context. Answers without actions are not kept.
 
     Args:
         size: The most answers that are kept; the least recently used one is removed first.
@@ -70,6 +70,7 @@ class Cache:
             context.variables,
             context.output_schema,
             context.continuation,
+            context.options,
         )
         return hashlib.sha256(_encode(shown)).digest()
 
