@@ -55,10 +55,15 @@ USED = {
 """By fault: the usage of the failed call; None if it is not known."""
 
 
+async def test_the_usage_of_a_cut_answer_without_a_limit_is_not_known() -> None:
+    with FaultyServer("cut") as server:
+        assert (await failed(server)).usage is None
+
+
 @pytest.mark.parametrize("fault", USED)
 async def test_a_failed_call_tells_its_usage(fault: str) -> None:
     with FaultyServer(fault) as server:
-        error = await failed(server, prices={"m": Price(2.0, 10.0)})
+        error = await failed(server, prices={"m": Price(2.0, 10.0)}, max_tokens=4096)
     expected = USED[fault]
     assert (error.usage is None) == (expected is None)
     if error.usage is not None and expected is not None:

@@ -116,7 +116,7 @@ def test_a_task_replaces_an_option_of_the_model() -> None:
     planner = OllamaPlanner(MODEL, options={"seed": 6, "top_k": 3}, think=True)
     context = seen(task=task(seed=7, effort="high"))
     made, _ = planner._request(context, planner._options(context), ())
-    assert made["options"] == {"seed": 7, "top_k": 3, "num_predict": 4096}
+    assert made["options"] == {"seed": 7, "top_k": 3}
     assert made["think"] == "high"
 
 
@@ -126,4 +126,4 @@ def test_options_are_the_planners_own() -> None:
     options["stop"].append("!")
     options["num_ctx"] = 1
     made, _ = planner._request(seen(), planner.options, ())
-    assert made["options"] == {"stop": ["."], "num_predict": 4096}
+    assert made["options"] == {"stop": ["."]}

@@ -50,7 +50,7 @@ async def test_a_request_has_nothing_that_nobody_asked_for(lines: LineServer) ->
         "stream": True,
         "messages": [{"role": "user", "content": "How much is 1 + 2?"}],
         "tools": [],
-        "options": {"num_predict": 4096},
+        "options": {},
     }
 
 

@@ -170,7 +170,9 @@ async def test_a_server_that_does_not_count_lifts_no_limit(aimock: Aimock) -> No
 @every_api
 async def test_the_limit_of_an_answer_is_what_is_left_of_the_runs(api: str) -> None:
     name = {"responses": "max_output_tokens", "chat": "max_tokens"}[api]
-    assert (await sent(api, seen()))[name] == 4096
+    assert name not in await sent(api, seen())
+    assert (await sent(api, seen(remaining=Remaining(10, output_tokens=9_000))))[name] == 4096
+    assert (await sent(api, seen(remaining=Remaining(10, cost=1.0)), model="gpt-5"))[name] == 4096
     assert (await sent(api, seen(remaining=Remaining(10, output_tokens=100))))[name] == 100
     asked = seen(metadata={"openai/max_tokens": 200})
     assert (await sent(api, asked))[name] == 200

@@ -20,6 +20,7 @@ from agentic_kernel_engine.providers import (
 
 from .client import Client
 from .failures import CODES, explained
+from .maximum import Maximum
 from .messages import Wire
 from .options import MessagesOptions, sampled
 from .prices import PRICES
@@ -87,6 +88,7 @@ class ClaudePlanner(APIPlanner):
         self._cache = options.pop("cache", False)
         super().__init__(model, options)
         check_flag(self._cache, "cache")
+        self._maximum = Maximum(model)
         self._thinking = self._given.get("thinking", {})
         config = self._extra.get("output_config", {})
         check_once(self.options.effort, "effort", "extra_body", config, "effort")
@@ -103,14 +105,14 @@ class ClaudePlanner(APIPlanner):
     def _request(
         self, context: Context, options: AnswerOptions, shown: Sequence[Function]
     ) -> tuple[Mapping[str, Any], Reply]:
-        extra = dict(self._extra)
+        extra, most = dict(self._extra), options.most(context, self._least())
         system = self._told(context, options)
         tools = [*map(_tool, shown), *self._tools]
         wire = Wire(system, tools, bound=self._thinking.get("type") != "enabled")
         wire.add(conversation(context, IMPL))
         body: dict[str, Any] = {
             "model": self.model,
-            "max_tokens": options.most(context, self._least()),
+            "max_tokens": most or max(self._maximum.tokens, self._least()),
             "messages": wire.messages,
         }
         if system:
@@ -131,10 +133,17 @@ class ClaudePlanner(APIPlanner):
         extra |= sampled(options)
         if extra:
             body["extra_body"] = extra
-        return body, Reply(wire, None if self._tools else body["max_tokens"])
+        return body, Reply(wire, None if self._tools else most)
+
+    async def _opened(self, context: Context, options: AnswerOptions) -> AsyncAnthropic:
+        client: AsyncAnthropic = await super()._opened(context, options)
+        if options.most(context) is None:
+            await self._maximum.ask(client)
+        return client
 
     def _ask(self, client: AsyncAnthropic, request: Mapping[str, Any]) -> Any:
-        return client.messages.create(**request, stream=self._streams)
+        # Without a timeout, the SDK refuses long answers that are not streamed.
+        return client.messages.create(**request, stream=self._streams, timeout=client.timeout)
 
 
 def _tool(function: Function) -> dict[str, Any]:

@@ -119,3 +119,23 @@ def test_an_answer_is_no_longer_than_what_is_left() -> None:
     assert options.most(seen(remaining=Remaining(1, output_tokens=40))) == 40
     assert options.most(seen(remaining=Remaining(1, output_tokens=3)), least=16) == 16
     assert options.most(seen(remaining=Remaining(1, output_tokens=0))) == 1
+
+
+@pytest.mark.parametrize(
+    ("left", "most"),
+    [
+        ({}, None),
+        ({"input_tokens": 10}, None),
+        ({"output_tokens": 10_000}, 4096),
+        ({"output_tokens": 10}, 10),
+        ({"total_tokens": 10_000}, 4096),
+        ({"cost": 0.5}, 4096),
+    ],
+    ids=str,
+)
+def test_an_answer_has_a_limit_only_if_a_limit_of_the_run_needs_one(
+    left: dict[str, Any], most: int | None
+) -> None:
+    context = seen(remaining=Remaining(1, **left))
+    assert AnswerOptions().most(context) == most
+    assert AnswerOptions().bound(context) == (most or 4096)

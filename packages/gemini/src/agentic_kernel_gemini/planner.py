@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Any, Final, Unpack
 from agentic_kernel import InvalidValue
 from agentic_kernel_engine import providers
 from agentic_kernel_engine.loop import Context
-from agentic_kernel_engine.providers import AnswerOptions, check_once, conversation, json_mapping
+from agentic_kernel_engine.providers import (
+    AnswerOptions,
+    check_once,
+    conversation,
+    json_mapping,
+    present,
+)
 
 from .client import Client
 from .contents import contents
@@ -86,7 +92,7 @@ class GeminiPlanner(providers.APIPlanner):
     ) -> tuple[Mapping[str, Any], Reply]:
         extra, most, schema = dict(self._extra), options.most(context), context.output_schema
         config = sampled(options, self._given.get("thinking"))
-        config["maxOutputTokens"] = most
+        config |= present(maxOutputTokens=most)
         if schema is not None and self._form(schema) is not None:
             config |= {"responseMimeType": "application/json", "responseJsonSchema": schema}
         body: dict[str, Any] = {

@@ -27,7 +27,8 @@ class AnswerOptions(providers.AnswerOptions):
     most_seed: ClassVar[int] = 2**32 - 1
     most_stops: ClassVar[int] = 16
 
-    max_tokens: int = 1024
+    max_tokens: int | None = 1024
+    """A model in this process needs a bound."""
     temperature: float | None = 0.0
 
     def __post_init__(self) -> None:

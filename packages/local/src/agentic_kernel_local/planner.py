@@ -148,7 +148,7 @@ class LocalPlanner:
         options = self._options(context)
         chat = messages(context, options.system, self._shown(context, options), self._examples)
         size = len(msgspec.json.encode(chat)) + len(context.continuation.encode()) + HIDDEN
-        return self._most(min(size, self._context_tokens), options.most(context))
+        return self._most(min(size, self._context_tokens), options.bound(context))
 
     async def plan(self, context: Context) -> AsyncGenerator[Delta | Plan, None]:
         """Yield the pieces of the answer as they come, then the plan; leaving stops the model.
@@ -240,7 +240,7 @@ class LocalPlanner:
             chat.append({"role": "assistant", "content": context.continuation})
         return Request(
             messages=chat,
-            max_tokens=options.most(context),
+            max_tokens=options.bound(context),
             temperature=options.temperature,
             seed=options.seed,
             top_p=options.top_p,

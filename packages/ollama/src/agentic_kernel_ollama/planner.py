@@ -142,7 +142,7 @@ class OllamaPlanner(APIPlanner):
     def _request(
         self, context: Context, options: AnswerOptions, shown: Sequence[Function]
     ) -> tuple[Mapping[str, Any], Reply]:
-        most = {"num_predict": options.most(context)}
+        most = present(num_predict=options.most(context))
         asked = self._model_options | most | sampled(options)
         request = {
             **self._same,

@@ -23,7 +23,7 @@ from .schema import answer_form
 
 _OWN: Final = (".openai.com", ".azure.com")
 """Hosts that accept only ``max_completion_tokens``. Other servers often know only the older
-``max_tokens``, and would generate without a limit."""
+``max_tokens``."""
 
 
 class OpenAIChatPlanner(OpenAIAPIPlanner):
@@ -67,7 +67,7 @@ class OpenAIChatPlanner(OpenAIAPIPlanner):
         told = self._told(context, options)
         request: dict[str, Any] = {
             "messages": messages_of(told, conversation(context, self.wire)),
-            "max_completion_tokens": options.most(context),
+            **present(max_completion_tokens=options.most(context)),
         }
         if shown:
             described = [each.described("parameters") for each in shown]

@@ -65,7 +65,7 @@ class OpenAIPlanner(OpenAIAPIPlanner):
     ) -> tuple[Mapping[str, Any], ResponsesReader]:
         request: dict[str, Any] = {
             "input": items_of(conversation(context, self.wire)),
-            "max_output_tokens": options.most(context, self._least()),
+            **present(max_output_tokens=options.most(context, self._least())),
             "store": self._store,
             **self._thinking(options),
         }

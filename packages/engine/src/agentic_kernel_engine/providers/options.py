@@ -15,6 +15,8 @@ from ..seams.planner import Context
 from .images import images_of
 from .sampling import check_effort, check_fraction, check_seed, stops_of
 
+UNDER_A_LIMIT: Final = 4096
+"""The most tokens of one answer if `AnswerOptions.max_tokens` is None and a limit needs a bound."""
 FURTHER: Final = ("seed", "top_p", "stop", "effort")
 """The options that only some APIs have."""
 
@@ -64,8 +66,9 @@ class AnswerOptions:
     efforts: ClassVar[tuple[str, ...]] = ()
     """The API's words for `effort`."""
 
-    max_tokens: int = 4096
-    """The most tokens of one answer, reasoning included; an answer that reaches it is a failure."""
+    max_tokens: int | None = None
+    """The most tokens of one answer, reasoning included; an answer that reaches it is a failure.
+    None for the model's own limit, or `UNDER_A_LIMIT` if the run limits output or cost."""
     temperature: float | None = None
     """None for the vendor's default; some models accept no other."""
     system: str | None = None
@@ -84,8 +87,9 @@ class AnswerOptions:
     """How much a model thinks, by the API's words; None for the model's default."""
 
     def __post_init__(self) -> None:
-        if type(self.max_tokens) is not int or self.max_tokens < 1:
-            raise InvalidValue("max_tokens", "must be a whole number of at least 1")
+        most: Any = self.max_tokens
+        if most is not None and (type(most) is not int or most < 1):
+            raise InvalidValue("max_tokens", "must be a whole number of at least 1, or None")
         check_fraction(self.temperature, "temperature", 0, 2)
         if self.system is not None and not isinstance(self.system, str):
             raise InvalidValue("system", "must be a string, or None")
@@ -167,11 +171,20 @@ class AnswerOptions:
         answered = any(isinstance(entry, Turn) for entry in context.transcript)
         return "auto" if answered else self.tool_choice
 
-    def most(self, context: Context, least: int = 1) -> int:
-        """The most tokens of an answer at this step: `max_tokens`, or the rest of a limit if less.
+    def most(self, context: Context, least: int = 1) -> int | None:
+        """The most tokens of an answer at this step; None if nothing limits it but the model.
+
+        It is `max_tokens`, or the rest of a limit if that is less.
 
         Args:
             least: The smallest number that the vendor takes.
         """
-        left = context.remaining.output_tokens
-        return self.max_tokens if left is None else max(min(self.max_tokens, left), least)
+        left, most = context.remaining, self.max_tokens
+        if most is None and (left.output_tokens, left.total_tokens, left.cost) == (None,) * 3:
+            return None
+        most = UNDER_A_LIMIT if most is None else most
+        return most if left.output_tokens is None else max(min(most, left.output_tokens), least)
+
+    def bound(self, context: Context, least: int = 1) -> int:
+        """The output that a call's reservation counts: `most`, or `UNDER_A_LIMIT` without one."""
+        return self.most(context, least) or UNDER_A_LIMIT

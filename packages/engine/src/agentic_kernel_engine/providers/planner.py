@@ -49,8 +49,8 @@ class PlannerOptions(TypedDict, total=False):
     timeout: float
     """Seconds without data from the server until the call fails; without ``stream``, for the whole
     answer. 120 by default."""
-    max_tokens: int
-    """See `AnswerOptions`; 4096 by default. A Task overrides this option and the next three by
+    max_tokens: int | None
+    """See `AnswerOptions`. A Task overrides this option and the next three by
     ``<provider>/<name>`` in its metadata."""
     temperature: float | None
     system: str | None
@@ -72,7 +72,7 @@ class PlannerOptions(TypedDict, total=False):
 
 _DEFAULTS: Final[Mapping[str, Any]] = {
     "timeout": 120.0,
-    "max_tokens": 4096,
+    "max_tokens": None,
     "temperature": None,
     "system": None,
     "tool_choice": "auto",
@@ -199,7 +199,7 @@ class APIPlanner(ABC):
         read = input_bound(context, shown, told)
         if self._context_tokens is not None:
             read = min(read, self._context_tokens)
-        written = options.most(context, self._least())
+        written = options.bound(context, self._least())
         price = self._price()
         if price is not None:
             return Usage(read, written, cost=price.most(read, written))
@@ -332,7 +332,7 @@ class APIPlanner(ABC):
     ) -> tuple[Any, list[Function], Mapping[str, Any], Reader]:
         options = self._options(context)
         try:
-            client = await self._client.open()
+            client = await self._opened(context, options)
         except CannotStart as error:
             raise self._refused(self.unopened, error.reason) from error
         shown = self._shown(context, options)
@@ -348,6 +348,14 @@ class APIPlanner(ABC):
             return client, shown, *self._request(context, options, shown)
         except InvalidValue as error:
             raise self._refused(names.BAD_OPTIONS, str(error)) from error
+
+    async def _opened(self, context: Context, options: AnswerOptions) -> Any:
+        """Return the client; a provider may ask the server for what its request needs.
+
+        Raises:
+            CannotStart: The client cannot be made.
+        """
+        return await self._client.open()
 
     def _hosted(self) -> list[str]:
         """Return the names of the tools that the user added to each request."""
