@@ -84,7 +84,7 @@ async def test_what_is_no_key_is_refused(
 async def test_a_request_that_the_server_has_read_is_not_sent_again() -> None:
     """It may be a whole generation, and only the Loop reserves the cost of another."""
     with LapsingServer() as server:
-        given = {"api_key": "none", "base_url": server.url}
+        given: Any = {"api_key": "none", "base_url": server.url}
         planner = ClaudePlanner("m", max_tokens=100, **given)
         assert (await ask(planner, context(QUESTION, []))).text == "All is well."
         with pytest.raises(PlannerError) as caught:
@@ -97,7 +97,7 @@ async def test_a_request_that_the_server_has_read_is_not_sent_again() -> None:
 
 async def test_a_request_on_a_new_connection_is_sent_once() -> None:
     with LapsingServer(answers=0) as server:
-        given = {"api_key": "none", "base_url": server.url}
+        given: Any = {"api_key": "none", "base_url": server.url}
         planner = ClaudePlanner("m", max_tokens=100, **given)
         with pytest.raises(PlannerError) as caught:
             await ask(planner, context(QUESTION, []))

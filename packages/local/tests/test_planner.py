@@ -12,7 +12,7 @@ import pytest_asyncio
 from agentic_kernel import Task, TaskStatus
 from agentic_kernel_engine import Host, Limits, Loop, tool
 from agentic_kernel_engine.loop import Outcome, ToolCall
-from agentic_kernel_local import Example, LocalPlanner
+from agentic_kernel_local import Example, LocalPlanner, LocalRuntime
 from agentic_kernel_local.engine import Engine
 
 pytestmark = pytest.mark.slow
@@ -192,3 +192,11 @@ async def test_a_kill_stops_the_model(planner: LocalPlanner, engine: Engine) -> 
         async with asyncio.timeout(60):
             while engine._running:
                 await asyncio.sleep(0.01)
+
+
+@pytest.mark.slow
+async def test_the_model_counts_a_prompt_whose_bound_would_pass_a_limit() -> None:
+    limits = Limits(max_total_tokens=300)
+    async with LocalRuntime(max_tokens=8, limits=limits) as runtime:
+        task = (await runtime.run("hi")).task
+    assert task.failure is None or task.failure.code == "local/max_tokens"

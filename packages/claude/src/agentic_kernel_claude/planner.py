@@ -19,6 +19,7 @@ from agentic_kernel_engine.providers import (
 )
 
 from .client import Client
+from .counting import counted
 from .failures import CODES, explained
 from .maximum import Maximum
 from .messages import Wire
@@ -140,6 +141,9 @@ class ClaudePlanner(APIPlanner):
         if options.most(context) is None:
             await self._maximum.ask(client)
         return client
+
+    async def _count(self, client: AsyncAnthropic, request: Mapping[str, Any]) -> int:
+        return await counted(client, request)
 
     def _ask(self, client: AsyncAnthropic, request: Mapping[str, Any]) -> Any:
         # Without a timeout, the SDK refuses long answers that are not streamed.

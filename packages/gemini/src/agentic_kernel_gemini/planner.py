@@ -19,6 +19,7 @@ from agentic_kernel_engine.providers import (
 
 from .client import Client
 from .contents import contents
+from .counting import counted
 from .failures import CODES, explained
 from .options import LEVELS, GeminiOptions, sampled
 from .prices import PRICES
@@ -111,6 +112,9 @@ class GeminiPlanner(providers.APIPlanner):
             calling = {"mode": _MODES.get(choice, "ANY"), **only}
             body["toolConfig"] = {"functionCallingConfig": calling}
         return body | extra, Reply(context.step, None if self._tools else most, self._parallel)
+
+    async def _count(self, client: GenAI, request: Mapping[str, Any]) -> Any:
+        return await counted(client, self.model, request)
 
     async def _ask(self, client: GenAI, request: Mapping[str, Any]) -> Any:
         # The body has its final form: elsewhere the SDK would transform all of it at every turn.

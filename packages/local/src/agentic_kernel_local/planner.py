@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from functools import partial
@@ -148,7 +149,24 @@ class LocalPlanner:
         options = self._options(context)
         chat = messages(context, options.system, self._shown(context, options), self._examples)
         size = len(msgspec.json.encode(chat)) + len(context.continuation.encode()) + HIDDEN
-        return self._most(min(size, self._context_tokens), options.bound(context))
+        known = (self._context_tokens, context.prompt_tokens)
+        read = min([size, *(each for each in known if each is not None)])
+        return self._most(read, options.bound(context))
+
+    async def count(self, context: Context) -> int | None:
+        """See `seams.Counting`: llama.cpp counts the prompt of the step."""
+        options = self._options(context)
+        request = self._request(context, options, self._shown(context, options))
+        try:
+            engine = await self.open()
+        except CannotStart:
+            return None
+        measured = dataclasses.replace(request, max_tokens=1)
+        async with engine.generate(measured) as items:
+            async for item in items:
+                if isinstance(item, Prompt) and item.tokens:
+                    return item.tokens
+        return None
 
     async def plan(self, context: Context) -> AsyncGenerator[Delta | Plan, None]:
         """Yield the pieces of the answer as they come, then the plan; leaving stops the model.

@@ -17,6 +17,7 @@ from agentic_kernel_engine.providers import (
 
 from .chat_messages import messages_of
 from .chat_stream import ChatReader
+from .counting import counted_chat
 from .options import ChatOptions
 from .planner import OpenAIAPIPlanner, PlannerOptions
 from .schema import answer_form
@@ -90,9 +91,16 @@ class OpenAIChatPlanner(OpenAIAPIPlanner):
             request["stream_options"] = {"include_usage": True}
         return self._sent(request, options, shown), ChatReader()
 
+    async def _count(self, client: Any, request: Mapping[str, Any]) -> Any:
+        return None if _is_own(client) else await counted_chat(client, request)
+
     def _ask(self, client: Any, request: Mapping[str, Any]) -> Any:
         given = dict(request)
-        if not f".{client.base_url.host}".endswith(_OWN):
+        if not _is_own(client):
             most = given.pop("max_completion_tokens", None)
             given.update({} if most is None else {"max_tokens": most})
         return client.chat.completions.create(**given)
+
+
+def _is_own(client: Any) -> bool:
+    return f".{client.base_url.host}".endswith(_OWN)

@@ -15,6 +15,7 @@ from agentic_kernel_engine.providers import (
     present,
 )
 
+from .counting import counted_responses
 from .options import ResponsesOptions
 from .planner import OpenAIAPIPlanner, PlannerOptions
 from .responses_input import items_of
@@ -90,6 +91,9 @@ class OpenAIPlanner(OpenAIAPIPlanner):
 
     def _least(self) -> int:
         return 16
+
+    async def _count(self, client: Any, request: Mapping[str, Any]) -> Any:
+        return await counted_responses(client, request)
 
     def _ask(self, client: Any, request: Mapping[str, Any]) -> Any:
         return client.responses.create(**request)

@@ -26,7 +26,7 @@ from ..plans.limits import unaffordable
 from ..plans.plan import LARGEST, NOTHING_USED, Delta, Plan, Usage
 from ..plans.reasons import StopReason
 from ..seams.middleware import Hooks, Recovery, storable
-from ..seams.planner import Context, Forecast, Planner
+from ..seams.planner import Context, Counting, Forecast, Planner
 from ..tools.deadline import BoundedStream, DeadlinePassed, bounded
 from .cuts import make_room
 from .run import LoopRun
@@ -91,6 +91,7 @@ class PlannerCalls:
 
     def next(self, run: LoopRun, context: Context) -> Usage | None:
         """The reservation for the next call, for this step's commit; None if no call may follow."""
+        context.prompt_tokens = None  # The next prompt is longer.
         worst = self.forecast(context)
         if run.state.spent.iterations >= run.limits.max_iterations:
             return None
@@ -106,6 +107,8 @@ class PlannerCalls:
         """
         worst, reserved = self.forecast(context), run.state.reserved
         if unaffordable(run.limits, run.state.spent, worst) is not None:
+            worst = await self._counted(context, worst)
+        if unaffordable(run.limits, run.state.spent, worst) is not None:
             spent = run.state.spent
             await make_room(run, lambda left: unaffordable(left, spent, worst) is None, fence=True)
             end = run.unaffordable(worst)
@@ -115,11 +118,29 @@ class PlannerCalls:
             run.state.reserved = worst
             await run.commit()
 
+    async def _counted(self, context: Context, worst: Usage) -> Usage:
+        """The forecast after the vendor counted the prompt; the same if it does not count.
+
+        Raises:
+            PlannerError: The count is not a number of tokens.
+        """
+        planner = context.planner or self._planner
+        counting: Counting | None = edges.optional(planner, "planner", Counting)
+        if counting is None:
+            return worst
+        tokens = await counting.count(context)
+        if tokens is None:
+            return worst
+        _check_usage(Usage(tokens), "engine/bad_forecast")
+        context.prompt_tokens = tokens
+        return self.forecast(context)
+
     async def _hooked(self, run: LoopRun, context: Context) -> Answer | None:
         """The answer, with what middleware does before it and after it."""
         for hook in self._hooks.before_model:
             await hook(context)
         if self._hooks.before_model and context.response is None:
+            context.prompt_tokens = None
             await self.reserve(run, context)  # The hooks may have made the call more expensive.
         preset = context.response
         answer = await self._answer(run, context) if preset is None else answer_of(preset, run)
@@ -187,7 +208,8 @@ class PlannerCalls:
             return answer_of((), run)
         if recovery.plan is not None:
             return answer_of(recovery.plan, run)
-        context.planner = recovery.planner or context.planner
+        if recovery.planner is not None:
+            context.planner, context.prompt_tokens = recovery.planner, None
         await self._wait(run, recovery.delay, error)
         await self.reserve(run, context)
         return own

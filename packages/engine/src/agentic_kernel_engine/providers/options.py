@@ -174,7 +174,8 @@ class AnswerOptions:
     def most(self, context: Context, least: int = 1) -> int | None:
         """The most tokens of an answer at this step; None if nothing limits it but the model.
 
-        It is `max_tokens`, or the rest of a limit if that is less.
+        It is `max_tokens`, or the rest of a limit if that is less. If the prompt was counted, it
+        leaves room for the prompt in the rest of the tokens.
 
         Args:
             least: The smallest number that the vendor takes.
@@ -183,7 +184,11 @@ class AnswerOptions:
         if most is None and (left.output_tokens, left.total_tokens, left.cost) == (None,) * 3:
             return None
         most = UNDER_A_LIMIT if most is None else most
-        return most if left.output_tokens is None else max(min(most, left.output_tokens), least)
+        if left.output_tokens is not None:
+            most = max(min(most, left.output_tokens), least)
+        if left.total_tokens is not None and context.prompt_tokens is not None:
+            most = max(min(most, left.total_tokens - context.prompt_tokens), least)
+        return most
 
     def bound(self, context: Context, least: int = 1) -> int:
         """The output that a call's reservation counts: `most`, or `UNDER_A_LIMIT` without one."""

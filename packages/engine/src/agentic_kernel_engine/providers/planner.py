@@ -17,7 +17,7 @@ from agentic_kernel import CannotStart, InvalidValue, Task
 from .. import values
 from ..inputs import Inputs
 from ..plans.ending import PlannerError
-from ..plans.plan import NOTHING_USED, Delta, Plan, Usage
+from ..plans.plan import LARGEST, NOTHING_USED, Delta, Plan, Usage
 from ..seams.planner import Context
 from . import failures as names
 from .answers import Malformed
@@ -37,6 +37,8 @@ from .transport import responses
 REST_SECONDS: Final = 0.1
 """Seconds to read the rest of a response after the end of its answer: only a response that was read
 to its end leaves its connection for the next call."""
+COUNT_SECONDS: Final = 10.0
+"""The most seconds that the vendor may take to count a prompt."""
 _TOLD: Final = "Give the final answer as JSON alone, which fits this JSON Schema:\n"
 _END: Final = object()
 
@@ -197,8 +199,8 @@ class APIPlanner(ABC):
         shown = self._shown(context, options)
         told = self._told(context, options) + _json(self._extra) + _json(self._tools)
         read = input_bound(context, shown, told)
-        if self._context_tokens is not None:
-            read = min(read, self._context_tokens)
+        known = (self._context_tokens, context.prompt_tokens)
+        read = min([read, *(each for each in known if each is not None)])
         written = options.bound(context, self._least())
         price = self._price()
         if price is not None:
@@ -210,6 +212,21 @@ class APIPlanner(ABC):
             f"the run has a max_cost, but {self.model} has no price; give one in prices=, or "
             "remove max_cost",
         )
+
+    async def count(self, context: Context) -> int | None:
+        """See `seams.Counting`; None also if the vendor's counter fails, or takes too long.
+
+        The vendors call their counts estimates, so a few tokens more are told.
+        """
+        try:
+            client, _, request, _ = await self._prepared(context)
+            async with asyncio.timeout(min(self._timeout, COUNT_SECONDS)):
+                tokens = await self._count(client, request)
+        except Exception:
+            return None
+        if type(tokens) is not int or not 0 < tokens <= LARGEST:
+            return None
+        return tokens + max(tokens // 20, 16)
 
     def plan(self, context: Context) -> AsyncGenerator[Delta | Plan, None] | Awaitable[Plan]:
         """Return the pieces of the answer as they come, then the plan; leaving them ends the call.
@@ -239,6 +256,10 @@ class APIPlanner(ABC):
     @abstractmethod
     def _ask(self, client: Any, request: Mapping[str, Any]) -> Awaitable[Any]:
         """Call the SDK's method; its result is a response, or the iterator of a stream."""
+
+    async def _count(self, client: Any, request: Mapping[str, Any]) -> Any:
+        """Return the tokens of a request's prompt, by the vendor's counter; None if it has none."""
+        return None
 
     def _explain(self, error: Exception, request_id: str | None) -> PlannerError | None:
         """Return the failure for an error that the server answered with; None for other errors."""

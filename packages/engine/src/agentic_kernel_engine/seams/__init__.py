@@ -59,7 +59,7 @@ from .memory import (
     check_scope,
 )
 from .middleware import Middleware, Recovery
-from .planner import AsksModel, Context, Forecast, Planner, TakesOptions, model_of
+from .planner import AsksModel, Context, Counting, Forecast, Planner, TakesOptions, model_of
 from .planners import RuleBasedPlanner, ScriptedPlanner, Streamed
 from .policies import (
     STRICTNESS,
@@ -73,7 +73,7 @@ from .policy import AllowAll, Hiding, Policy
 __all__ = [
     "DEPTH", "LINEAGE", "MAX_TEXT", "PARENT", "STRICTNESS", "AgentTool", "AllowAll", "Approvals",
     "AsksModel", "BasicPolicy", "CapabilityRegistry", "ChildTasks", "ClashingOption",
-    "Compaction", "Compactor", "Context", "DeadlinePassed", "Deciding", "Delegation",
+    "Compaction", "Compactor", "Context", "Counting", "DeadlinePassed", "Deciding", "Delegation",
     "DelegationRefused", "DuplicateTool", "EndsChildren",
     "Export", "Forecast", "Hiding", "Hit", "InMemoryApprovals", "InMemoryCapabilities",
     "Invocation", "Item", "Memory", "MemoryGovernor", "Middleware", "NotCurrent", "OnRuntime",

@@ -20,8 +20,8 @@ from ..tools.registry import Tool
 class Planner(Protocol):
     """Turns a context into the next actions.
 
-    A planner may also be a `Forecast`, `AsksModel` and `TakesOptions`, and `Accepting` as a
-    substrate may:
+    A planner may also be a `Forecast`, `Counting`, `AsksModel` and `TakesOptions`, and `Accepting`
+    as a substrate may:
     ``accept`` is called before a Task is dispatched and when a Task is taken up, and raises
     `CannotStart` if the planner could not plan, e.g. because a key is missing. Then the Task is
     refused, or paused if it was running elsewhere before. Name these as base classes: a misspelled
@@ -63,6 +63,22 @@ class Forecast(Protocol):
     @abstractmethod
     def worst_case(self, context: Context) -> Usage:
         """The most that a call with this context uses up."""
+        ...
+
+
+class Counting(Protocol):
+    """A planner whose vendor counts the tokens of a prompt.
+
+    A `Forecast` cannot know them, so its bound is far above them. The Loop has them counted only if
+    the bound would pass a limit.
+    """
+
+    @abstractmethod
+    async def count(self, context: Context) -> int | None:
+        """The most tokens of the prompt of a call with this context; None if nobody can say.
+
+        The Loop then sets `Context.prompt_tokens`, by which a `Forecast` can tell less.
+        """
         ...
 
 
@@ -120,3 +136,6 @@ class Context(msgspec.Struct, eq=False):
     """An answer that middleware gives in the planner's place; None to ask the planner."""
     options: Mapping[str, Any] = {}
     """Options of the Agent's capabilities for the planner's answers, e.g. ``temperature``."""
+    prompt_tokens: int | None = None
+    """The most tokens of the prompt, which the planner's `Counting.count` told; None if it was not
+    asked, because its forecast fits the limits."""

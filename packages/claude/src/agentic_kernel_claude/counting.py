@@ -1,0 +1,17 @@
+"""Counting: the tokens of a prompt, counted by the server."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+_COUNTED: Final = ("messages", "system", "tools", "tool_choice", "thinking", "output_config")
+"""The fields of a request that its counter takes."""
+
+
+async def counted(client: Any, request: Mapping[str, Any]) -> int:
+    """Return the tokens of a request's prompt, which the vendor counts without charge."""
+    asked = {name: request[name] for name in _COUNTED if name in request}
+    told = await client.messages.count_tokens(model=request["model"], **asked)
+    tokens: int = told.input_tokens
+    return tokens
