@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import httpx2
 import pytest
+from openai import AsyncOpenAI
 
+from agentic_kernel_engine import tool
 from agentic_kernel_engine.loop import (
     AskUser,
     FinalAnswer,
@@ -17,11 +20,11 @@ from agentic_kernel_engine.loop import (
     Usage,
 )
 from agentic_kernel_engine.providers import IMAGES, Price
-from agentic_kernel_openai import PRICES, OpenAIPlanner
+from agentic_kernel_openai import PRICES, OpenAIChatPlanner, OpenAIPlanner
 from integration.peers.aimock import Aimock
 from integration.peers.faulty import FaultyServer
 
-from .asking import KEY, PLANNERS, ask, planning, seen, told, turn, without_tools
+from .asking import KEY, PLANNERS, add, ask, planning, seen, told, turn, without_tools
 
 SCHEMA = {
     "type": "object",
@@ -194,7 +197,7 @@ async def test_a_request_of_responses_keeps_nothing_at_the_vendor() -> None:
             "name": "add",
             "description": "Add two numbers.",
             "parameters": seen().tools[0].input_schema,
-            "strict": False,
+            "strict": True,
         }
     ]
     assert (body["tool_choice"], body["parallel_tool_calls"]) == ("auto", True)
@@ -312,3 +315,43 @@ async def test_only_one_limit_of_an_answer_is_sent(name: str) -> None:
 async def test_tools_of_the_user_are_added_to_ours(api: str) -> None:
     body = await sent(api, seen(), extra_body={"tools": [{"type": "web_search"}]})
     assert [each["type"] for each in body["tools"]] == ["function", "web_search"]
+
+
+class ToPeer(httpx2.AsyncHTTPTransport):
+    """Sends the requests for any server to one on the loopback."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__()
+        self._peer = httpx2.URL(url)
+
+    async def handle_async_request(self, request: Any) -> Any:
+        request.url = request.url.copy_with(
+            scheme=self._peer.scheme, host=self._peer.host, port=self._peer.port
+        )
+        return await super().handle_async_request(request)
+
+
+@pytest.mark.parametrize(
+    ("host", "strict"),
+    [("api.openai.com", True), ("me.openai.azure.com", True), ("llm.example.org", None)],
+)
+async def test_chat_makes_functions_strict_only_at_openai(host: str, strict: bool | None) -> None:
+    with FaultyServer("closed", times=0) as server:
+        http = httpx2.AsyncClient(transport=ToPeer(server.url))
+        async with AsyncOpenAI(
+            api_key=KEY, base_url=f"https://{host}/v1", http_client=http
+        ) as client:
+            mine = {"type": "function", "function": {"name": "mine", "parameters": CLOSED}}
+            planner = OpenAIChatPlanner("gpt-5", client=client, extra_body={"tools": [mine]})
+            await ask(planner, seen(tools=[add, halve]))
+        sent = server.requests[0].json["tools"]
+    assert [each["function"].get("strict") for each in sent] == [strict, None, None]
+
+
+CLOSED = {"type": "object", "additionalProperties": False}
+
+
+@tool(effect="none", inline=True)
+def halve(number: int = 2) -> float:
+    """Halve a number."""
+    return number / 2

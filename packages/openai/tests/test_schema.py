@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from agentic_kernel_openai.schema import answer_form
+from agentic_kernel_openai.schema import answer_form, is_strict
 
 from .asking import ask, planning, without_tools
 
@@ -44,6 +44,17 @@ def of(part: Any) -> dict[str, Any]:
 )
 def test_a_schema_is_strict_if_the_vendor_takes_it_so(schema: dict[str, Any], strict: bool) -> None:
     assert answer_form(schema) == {"name": "answer", "schema": schema, "strict": strict}
+
+
+def test_a_function_is_strict_only_with_all_arguments_required() -> None:
+    closed = {"type": "object", "additionalProperties": False}
+    one = {"a": {"type": "string"}}
+    assert is_strict({**closed, "properties": one, "required": ["a"]})
+    assert is_strict(closed)
+    assert not is_strict({**closed, "properties": one})
+    assert not is_strict({**closed, "properties": {"a": {"type": "string", "default": ""}}})
+    assert not is_strict({"type": "object"})
+    assert not is_strict({})
 
 
 def test_a_schema_that_is_too_deep_is_not_strict() -> None:

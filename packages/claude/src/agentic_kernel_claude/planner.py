@@ -16,6 +16,7 @@ from agentic_kernel_engine.providers import (
     check_once,
     conversation,
     present,
+    price_of,
 )
 
 from .client import Client
@@ -27,6 +28,7 @@ from .options import MessagesOptions, sampled
 from .prices import PRICES
 from .schema import form_of
 from .stream import Reply
+from .strict import strict_names
 
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic
@@ -90,6 +92,8 @@ class ClaudePlanner(APIPlanner):
         super().__init__(model, options)
         check_flag(self._cache, "cache")
         self._maximum = Maximum(model)
+        # Other servers with this API, and older models, may refuse what these models take.
+        self._is_listed = price_of(PRICES, model) is not None
         self._thinking = self._given.get("thinking", {})
         config = self._extra.get("output_config", {})
         check_once(self.options.effort, "effort", "extra_body", config, "effort")
@@ -108,7 +112,8 @@ class ClaudePlanner(APIPlanner):
     ) -> tuple[Mapping[str, Any], Reply]:
         extra, most = dict(self._extra), options.most(context, self._least())
         system = self._told(context, options)
-        tools = [*map(_tool, shown), *self._tools]
+        strict = strict_names(shown) if self._is_listed else frozenset()
+        tools = [*(_tool(each, each.name in strict) for each in shown), *self._tools]
         wire = Wire(system, tools, bound=self._thinking.get("type") != "enabled")
         wire.add(conversation(context, IMPL))
         body: dict[str, Any] = {
@@ -150,9 +155,10 @@ class ClaudePlanner(APIPlanner):
         return client.messages.create(**request, stream=self._streams, timeout=client.timeout)
 
 
-def _tool(function: Function) -> dict[str, Any]:
+def _tool(function: Function, strict: bool) -> dict[str, Any]:
     tool = {"name": function.name, "input_schema": dict(function.schema)}
-    return {**tool, "description": function.description} if function.description else tool
+    described = present(description=function.description or None, strict=strict or None)
+    return tool | described
 
 
 def _choice(choice: str, parallel: bool) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from .chat_stream import ChatReader
 from .counting import counted_chat
 from .options import ChatOptions
 from .planner import OpenAIAPIPlanner, PlannerOptions
-from .schema import answer_form
+from .schema import answer_form, is_strict
 
 _OWN: Final = (".openai.com", ".azure.com")
 """Hosts that accept only ``max_completion_tokens``. Other servers often know only the older
@@ -99,7 +99,18 @@ class OpenAIChatPlanner(OpenAIAPIPlanner):
         if not _is_own(client):
             most = given.pop("max_completion_tokens", None)
             given.update({} if most is None else {"max_tokens": most})
+        elif "tools" in given:
+            # Some other servers refuse the mode. The user's own tools stay as they are.
+            tools = given["tools"]
+            given["tools"] = [each if each in self._tools else _strict(each) for each in tools]
         return client.chat.completions.create(**given)
+
+
+def _strict(tool: dict[str, Any]) -> dict[str, Any]:
+    """Return a function with the strict mode, if its schema allows it."""
+    function = tool["function"]
+    strict = is_strict(function["parameters"])
+    return {**tool, "function": {**function, "strict": True}} if strict else tool
 
 
 def _is_own(client: Any) -> bool:

@@ -20,7 +20,7 @@ from .options import ResponsesOptions
 from .planner import OpenAIAPIPlanner, PlannerOptions
 from .responses_input import items_of
 from .responses_stream import ResponsesReader
-from .schema import answer_form
+from .schema import answer_form, is_strict
 
 _REASONING: Final = re.compile(r"(?!.*-chat-latest)(?:gpt-(?:[5-9]|\d\d)|o\d|codex-|gpt-oss).*")
 """Models that reason. Other models refuse a request for encrypted reasoning, and so do servers that
@@ -100,8 +100,9 @@ class OpenAIPlanner(OpenAIAPIPlanner):
 
 
 def _tool(function: Function) -> dict[str, Any]:
-    # The API's default is strict, which would change the schema. The Loop checks the arguments.
-    return {"type": "function", **function.described("parameters"), "strict": False}
+    # The API's default is strict, which would change a schema that is not.
+    strict = is_strict(function.schema)
+    return {"type": "function", **function.described("parameters"), "strict": strict}
 
 
 def _choice(choice: str) -> Any:

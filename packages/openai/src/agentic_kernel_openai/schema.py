@@ -1,8 +1,8 @@
-"""Schema: the schema of a final answer, as the APIs take it or as an instruction.
+"""Schema: the schemas of a final answer and of functions, as the APIs take them.
 
-OpenAI accepts a JSON Schema whose root is an object. It enforces the schema strictly if the schema
-uses only a subset of the language. Any other schema goes into the instructions. The Loop checks the
-answer in every case.
+For a final answer, OpenAI accepts a JSON Schema whose root is an object. It enforces a schema
+strictly if the schema uses only a subset of the language. The schema of any other answer goes into
+the instructions. The Loop checks the answer, and the arguments of a call, in every case.
 """
 
 from __future__ import annotations
@@ -26,8 +26,13 @@ def answer_form(schema: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """Return the schema as both APIs take it; None if there is none, or they take no such one."""
     if schema is None or schema.get("type") != "object":
         return None
-    strict = "anyOf" not in schema and _is_strict(schema, _DEEPEST)
-    return {"name": NAME, "schema": schema, "strict": strict}
+    return {"name": NAME, "schema": schema, "strict": is_strict(schema)}
+
+
+def is_strict(schema: Mapping[str, Any]) -> bool:
+    """Return True if the APIs can enforce the schema of an answer or of a function's arguments."""
+    whole = schema.get("type") == "object" and "anyOf" not in schema
+    return whole and _is_strict(schema, _DEEPEST)
 
 
 def _is_strict(schema: Any, levels: int) -> bool:
