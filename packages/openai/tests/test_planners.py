@@ -348,6 +348,27 @@ async def test_chat_makes_functions_strict_only_at_openai(host: str, strict: boo
     assert [each["function"].get("strict") for each in sent] == [strict, None, None]
 
 
+@pytest.mark.parametrize("api", PLANNERS)
+@pytest.mark.parametrize("host", ["api.openai.com", "me.openai.azure.com", "llm.example.org"])
+async def test_a_task_has_a_key_of_the_cache_at_openai(api: str, host: str) -> None:
+    with FaultyServer("closed", times=0) as server:
+        http = httpx2.AsyncClient(transport=ToPeer(server.url))
+        given: Any = {"api_key": KEY, "base_url": f"https://{host}/v1", "http_client": http}
+        async with AsyncOpenAI(**given) as client:
+            planner = PLANNERS[api]("gpt-5", client=client)
+            mine = PLANNERS[api]("gpt-5", client=client, extra_body={"prompt_cache_key": "own"})
+            one, other = seen(), seen()
+            for each, context in ((planner, one), (planner, one), (planner, other), (mine, one)):
+                await ask(each, context)
+        keys = [each.json.get("prompt_cache_key") for each in server.requests]
+    if host == "llm.example.org":
+        assert keys == [None, None, None, "own"]
+    else:
+        assert keys[0] == keys[1] != keys[2]
+        assert one.task.id not in keys[0]
+        assert keys[3] == "own"
+
+
 CLOSED = {"type": "object", "additionalProperties": False}
 
 

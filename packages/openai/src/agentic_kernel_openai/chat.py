@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, Unpack
+from typing import Any, Unpack
 
 from agentic_kernel import InvalidValue
 from agentic_kernel_engine.loop import Context
@@ -15,16 +15,13 @@ from agentic_kernel_engine.providers import (
     present,
 )
 
+from .caching import is_own
 from .chat_messages import messages_of
 from .chat_stream import ChatReader
 from .counting import counted_chat
 from .options import ChatOptions
 from .planner import OpenAIAPIPlanner, PlannerOptions
 from .schema import answer_form, is_strict
-
-_OWN: Final = (".openai.com", ".azure.com")
-"""Hosts that accept only ``max_completion_tokens``. Other servers often know only the older
-``max_tokens``."""
 
 
 class OpenAIChatPlanner(OpenAIAPIPlanner):
@@ -89,14 +86,15 @@ class OpenAIChatPlanner(OpenAIAPIPlanner):
         )
         if self._streams:
             request["stream_options"] = {"include_usage": True}
-        return self._sent(request, options, shown), ChatReader()
+        return self._sent(request, context, options, shown), ChatReader()
 
     async def _count(self, client: Any, request: Mapping[str, Any]) -> Any:
-        return None if _is_own(client) else await counted_chat(client, request)
+        return None if is_own(client) else await counted_chat(client, request)
 
     def _ask(self, client: Any, request: Mapping[str, Any]) -> Any:
-        given = dict(request)
-        if not _is_own(client):
+        given = self._known(client, request)
+        if not is_own(client):
+            # Other servers often know only the older name.
             most = given.pop("max_completion_tokens", None)
             given.update({} if most is None else {"max_tokens": most})
         elif "tools" in given:
@@ -111,7 +109,3 @@ def _strict(tool: dict[str, Any]) -> dict[str, Any]:
     function = tool["function"]
     strict = is_strict(function["parameters"])
     return {**tool, "function": {**function, "strict": True}} if strict else tool
-
-
-def _is_own(client: Any) -> bool:
-    return f".{client.base_url.host}".endswith(_OWN)

@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from agentic_kernel_engine import providers
+from agentic_kernel_engine.loop import Context
 from agentic_kernel_engine.providers import AnswerOptions, APIPlanner, Function, present
 
+from .caching import cache_key, is_own
 from .client import Client
 from .failures import CODES, IMPL, explained
 from .prices import PRICES
@@ -59,7 +61,11 @@ class OpenAIAPIPlanner(APIPlanner):
         return answer_form(schema)
 
     def _sent(
-        self, request: dict[str, Any], options: AnswerOptions, shown: Sequence[Function]
+        self,
+        request: dict[str, Any],
+        context: Context,
+        options: AnswerOptions,
+        shown: Sequence[Function],
     ) -> Mapping[str, Any]:
         """Return the arguments of the SDK's method from those that the two APIs name differently.
 
@@ -78,4 +84,13 @@ class OpenAIAPIPlanner(APIPlanner):
         said = {self.said: request[self.said]}
         request[self.said] = []
         request["extra_body"] = {**said, **extra}
+        request["prompt_cache_key"] = cache_key(context.task)
         return {"model": self.model, "stream": self._streams, **request}
+
+    @staticmethod
+    def _known(client: Any, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the fields of a request that the server of a client knows."""
+        given = dict(request)
+        if not is_own(client):
+            del given["prompt_cache_key"]
+        return given

@@ -79,7 +79,7 @@ class OpenAIPlanner(OpenAIAPIPlanner):
         form = answer_form(context.output_schema)
         if form is not None:
             request["text"] = {"format": {"type": "json_schema", **form}}
-        return self._sent(request, options, shown), ResponsesReader(self._store)
+        return self._sent(request, context, options, shown), ResponsesReader(self._store)
 
     def _thinking(self, options: AnswerOptions) -> dict[str, Any]:
         """Return the fields of a request that are about reasoning."""
@@ -96,7 +96,7 @@ class OpenAIPlanner(OpenAIAPIPlanner):
         return await counted_responses(client, request)
 
     def _ask(self, client: Any, request: Mapping[str, Any]) -> Any:
-        return client.responses.create(**request)
+        return client.responses.create(**self._known(client, request))
 
 
 def _tool(function: Function) -> dict[str, Any]:
