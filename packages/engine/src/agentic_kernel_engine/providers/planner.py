@@ -29,6 +29,7 @@ from .forecast import input_bound
 from .instructions import instructions
 from .offers import Function, functions, offered
 from .options import FURTHER, AnswerOptions, loop_inputs
+from .pacing import Pace
 from .pricing import Price, price_of
 from .reader import Answer, Counted, Reader, Unusable, plan_of
 from .secrets import Redactor
@@ -164,6 +165,7 @@ class APIPlanner(ABC):
         """The tools of ``extra_body``, which are added to the others; the server may run them."""
         if not isinstance(self._tools, list):
             raise InvalidValue("extra_body", "has tools that are not a list")
+        self._pace = Pace()
         self._client = self.client(
             given.get("client"),
             self._timeout,
@@ -307,6 +309,13 @@ class APIPlanner(ABC):
         client, shown, request, reader = await self._prepared(context)
         redactor, begun, response = Redactor(self._client.secrets), False, None
         opened: list[Any] = []
+        waited = False
+        async with aclosing(self._pace.turn(_about(context))) as looks:
+            async for _ in looks:
+                waited = True
+                yield Delta("", usage=NOTHING_USED)
+        if waited:  # From here on the call may use up all that it reserved.
+            yield Delta("", usage=self.worst_case(context))
         try:
             async with asyncio.timeout(self._timeout):
                 with responses() as opened:
@@ -339,6 +348,8 @@ class APIPlanner(ABC):
             # The exception quotes the server, and the server may quote the key.
             raise self._failure(error, response, reader) from None
         finally:
+            for each in opened or [getattr(response, "response", None)]:
+                self._pace.note(getattr(each, "headers", None) or {})
             if self._streams and response is not None:
                 close = getattr(response, "aclose", None) or response.close
                 await close()
@@ -478,6 +489,11 @@ async def _rest(response: Any, reader: Reader) -> None:
             event = await anext(response, _END)
     if event is not _END:
         reader.after(event)
+
+
+def _about(context: Context) -> int:
+    """Return the tokens of a prompt, about: a token has about four bytes."""
+    return (context.prompt_tokens or getattr(context.transcript, "size", 0) // 4) or 1
 
 
 def _request_id(response: Any) -> str | None:
