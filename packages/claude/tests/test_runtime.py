@@ -238,7 +238,7 @@ async def test_a_kill_before_the_first_word_closes_the_connection() -> None:
 async def test_very_many_tasks_share_the_connections_and_need_no_threads(aimock: Aimock) -> None:
     count, times = 200, 2
     aimock.load([{"match": {}, "response": {"content": "It is 42."}, "latency": 20}])
-    async with runtime(aimock.url) as made:
+    async with runtime(aimock.url, max_tokens=100) as made:
         await made.run(task())
         before = threading.active_count()
         for _ in range(times):

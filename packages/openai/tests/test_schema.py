@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from agentic_kernel_openai.schema import answer_form, is_strict
+from agentic_kernel_engine.providers import is_strict
+from agentic_kernel_openai.schema import answer_form
 
 from .asking import ask, planning, without_tools
 

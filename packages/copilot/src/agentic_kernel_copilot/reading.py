@@ -39,7 +39,6 @@ from agentic_kernel_engine.loop import (
     LENGTH,
     Delta,
     End,
-    FinalAnswer,
     Plan,
     StopReason,
     Usage,
@@ -69,8 +68,10 @@ class Reading:
         behind: True if the session would go on with a turn that is over on record.
         stuck: True if the session would wait for ever for the end of a call.
         asked: The number of requests to the provider that are on their way.
-        answer: The last final answer; `NOTHING` while there is none.
+        answer: The last final answer; `NOTHING` while there is none, or if it is refused.
+        refused: The reason why the last final answer is refused; "" if it is not.
         fault: The error of the last turn; None if it had none.
+        refusals: The number of final answers in a row that were refused.
         unsaid: The times in a row that the session was idle without an answer, a call or an error.
         losses: The times in a row that the CLI was lost without an answer in between.
         requests: The requests that the session waits for, by the CLI's id.
@@ -85,6 +86,8 @@ class Reading:
         self.behind = self.stuck = False
         self.asked = 0
         self.answer: Any = NOTHING
+        self.refused = ""
+        self.refusals = 0
         self.fault: TaskFailed | None = None
         self.unsaid = 0
         self.losses = 0
@@ -218,7 +221,7 @@ class Reading:
             case SessionIdleData():
                 self.talking = self.aborting = False
                 self.asked = 0
-                if not data.aborted and self.answer is NOTHING:
+                if not data.aborted and self.answer is NOTHING and not self.refused:
                     self.unsaid += 1
             case ModelCallStartData():
                 self.asked += 1
@@ -235,6 +238,7 @@ class Reading:
                 self._refusal = refusal_in(data) or self._refusal
             case UserMessageData():
                 self.answer, self.fault, self._failed, self._refusal = NOTHING, None, None, ""
+                self.refused = ""
                 self._over_with()
                 if self._state.offered is not None:
                     self._state.told.append((str(event.id), self._state.offered))
@@ -312,7 +316,10 @@ class Reading:
             fault = failures.unfit(self._finish, text, self._refusal)
             if fault is not None:
                 raise ended(fault)
-            self.answer = text
+            action = self._entry.form.action(text)
+            self.refused = self._entry.form.fault(action)
+            self.answer = NOTHING if self.refused else action.output
+        self.refusals = self.refusals + 1 if self.refused else 0
         self._state.calls = [
             Call(action_of(each.tool_call_id, each.name, each.arguments)) for each in requests
         ]
@@ -337,7 +344,12 @@ class Reading:
         actions: tuple[Any, ...] = tuple(call.action for call in self._state.calls)
         usage, self._usage = self._usage, Usage()
         self._state.plan = Plan(
-            actions or (FinalAnswer(text),), text if actions else "", reasoning, usage, None, model
+            actions or (self._entry.form.action(text),),
+            text if actions else "",
+            reasoning,
+            usage,
+            None,
+            model,
         )
         self._entry.made(self._state.plan)
         self._over_with()

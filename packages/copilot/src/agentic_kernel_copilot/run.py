@@ -32,6 +32,7 @@ from agentic_kernel_engine.seams import Tool
 from agentic_kernel_engine.texts import Texts
 from agentic_kernel_engine.waiting import WAITING_FOR, field_text
 
+from .answering import Form
 from .state import Call, State, dump
 
 
@@ -49,7 +50,7 @@ class SessionRun(Ledger[State]):
         known: Names of the limits that a session keeps.
     """
 
-    __slots__ = ("_first", "_history", "_known", "price", "text")
+    __slots__ = ("_first", "_history", "_known", "form", "price", "text")
 
     def __init__(
         self,
@@ -65,6 +66,8 @@ class SessionRun(Ledger[State]):
         """The price of the model; None if it is not known."""
         if self.granted is not None:
             self.shares().blind = True  # The CLI makes its calls without a reservation.
+        self.form = Form()
+        """The form of the final answer."""
         self._first = state.step
         self._history: list[Event] | None = None
         self.text = TurnText(job)
@@ -146,7 +149,7 @@ class SessionRun(Ledger[State]):
             self.record(
                 vocabulary.PLAN_DECIDED, decisions=[call.decision or ALLOW for call in calls]
             )
-        observed = [_observed(call) for call in calls] or [Observation()]
+        observed = [_observed(call) for call in calls] or [self.form.observed(state.plan)]
         self.record(vocabulary.STEP_OBSERVED, observations=observed)
         state.step += 1
         state.plan = None

@@ -14,7 +14,7 @@ from agentic_kernel_engine.inputs import Inputs
 from agentic_kernel_engine.loop import Principal
 from agentic_kernel_engine.principal import NOBODY
 from agentic_kernel_engine.providers import Price
-from agentic_kernel_engine.seams import Policy, Tool, Validator
+from agentic_kernel_engine.seams import OutputType, Policy, Tool, Validator
 
 from .substrate import INPUTS, CopilotSubstrate, OnKill, new_uuid
 
@@ -52,6 +52,8 @@ class CopilotRuntime(ReadyRuntime):
         policy: Policy | None = None,
         limits: Limits | None = None,
         prices: Mapping[str, Price] | None = None,
+        output_schema: Mapping[str, Any] | None = None,
+        output_type: type[Any] | None = None,
         principal: Principal = NOBODY,
         validator: Validator | None = None,
         timer: Callable[[], float] = time.monotonic,
@@ -78,6 +80,8 @@ class CopilotRuntime(ReadyRuntime):
             policy: See `CopilotSubstrate`.
             limits: See `CopilotSubstrate`.
             prices: See `CopilotSubstrate`.
+            output_schema: See `CopilotSubstrate`.
+            output_type: See `CopilotSubstrate`.
             principal: See `CopilotSubstrate`.
             validator: See `CopilotSubstrate`.
             timer: See `CopilotSubstrate`.
@@ -104,6 +108,8 @@ class CopilotRuntime(ReadyRuntime):
             policy=policy,
             limits=limits,
             prices=prices,
+            output_schema=output_schema,
+            output_type=output_type,
             principal=principal,
             validator=validator,
             timer=timer,
@@ -114,7 +120,14 @@ class CopilotRuntime(ReadyRuntime):
             cli_path=cli_path,
             env=env,
         )
+        self._output_type = self.substrate.output_type
         super().__init__(self.substrate, store, runtime_kinds=[RUNTIME_KIND], **options)
+
+    def _expect(self, task_id: str, wanted: OutputType[Any] | None) -> None:
+        if wanted is None:
+            self.substrate.expected.pop(task_id, None)
+        else:
+            self.substrate.expected[task_id] = wanted
 
     async def close(self) -> None:
         """`Host.close`, then end the CLI."""

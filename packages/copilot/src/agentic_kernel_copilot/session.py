@@ -124,11 +124,23 @@ class Session:
         """Count the CLI as lost, because it does not obey."""
         self._connection.give_up(why)
 
-    async def say(self, prompt: str, attachments: Sequence[BlobAttachment] = ()) -> None:
-        """Send a message; the answer comes as events."""
+    async def say(
+        self,
+        prompt: str,
+        attachments: Sequence[BlobAttachment] = (),
+        schema: dict[str, Any] | None = None,
+    ) -> None:
+        """Send a message; the answer comes as events.
+
+        Args:
+            prompt: The message.
+            attachments: What goes with it.
+            schema: The JSON Schema of the answer; None for text.
+        """
         given: Any = list(attachments) or None
         await self._connection.call(
-            "take a message", lambda: self._session.send(prompt, attachments=given)
+            "take a message",
+            lambda: self._session.send(prompt, attachments=given, response_schema=schema),
         )
 
     async def abort(self) -> None:

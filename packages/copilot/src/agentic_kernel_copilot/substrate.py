@@ -24,15 +24,17 @@ from copilot.session import (
 
 from agentic_kernel import CannotStart, InvalidValue, Task
 from agentic_kernel_engine import Event, Job, Limits, StateUnreadable, TaskFailed, edges
-from agentic_kernel_engine.inputs import Inputs
+from agentic_kernel_engine.inputs import OUTPUT_SCHEMA, Inputs
 from agentic_kernel_engine.loop import (
     STOP_REASON,
     USED,
     End,
     Principal,
     StopReason,
+    answer_of,
     on_behalf,
     refuse_notes,
+    schema_in,
     unhandled,
 )
 from agentic_kernel_engine.plans import vocabulary
@@ -45,10 +47,20 @@ from agentic_kernel_engine.providers import (
     price_of,
 )
 from agentic_kernel_engine.providers.failures import NO_PRICE
-from agentic_kernel_engine.seams import AgentTool, AllowAll, Policy, Tool, Tools, Validator
+from agentic_kernel_engine.seams import (
+    AgentTool,
+    AllowAll,
+    OutputType,
+    Policy,
+    Tool,
+    Tools,
+    Validator,
+    compile_schema,
+)
 from agentic_kernel_engine.waiting import WAITING_FOR
 
 from . import failures
+from .answering import Form
 from .calls import Calls
 from .cli import PATIENCE, Cli, default_home
 from .provider import MODEL, check_provider, keys_of, lacking, provider_of
@@ -73,6 +85,7 @@ INPUTS: Final = Inputs(
         "max_cost",
     ),
     images="by content",
+    schema=True,
     tools=True,
 )
 """The inputs that the substrate takes: a session of the CLI belongs to one Task."""
@@ -101,7 +114,7 @@ class CopilotSubstrate:
     policy requires a person, the Task pauses with the call pending in the session, and goes on with
     that same call.
 
-    The result is the text of the last answer.
+    The result is the text of the last answer, or the JSON in it if the Task has a schema.
 
     Args:
         model: The model's name; None for ``COPILOT_MODEL``, or the CLI's own choice.
@@ -122,6 +135,9 @@ class CopilotSubstrate:
             limits are for the Loop only, and are refused.
         prices: Prices by model. The CLI tells no prices, so a Task with a ``max_cost`` fails with
             ``copilot/no_price`` if its model has none here.
+        output_schema: The JSON Schema that each result must fit; None for text. An answer that does
+            not fit goes back to the model, with the reason, within the limits.
+        output_type: The type that each result must become; see `ReadyRuntime.run`.
         principal: The principal of the Tasks whose dispatch names none; see `Host.dispatch`.
         validator: Makes the checks of each of our tools that has no validator of its own.
         timer: Returns seconds, never running backwards, for ``max_seconds``.
@@ -153,6 +169,8 @@ class CopilotSubstrate:
         policy: Policy | None = None,
         limits: Limits | None = None,
         prices: Mapping[str, Price] | None = None,
+        output_schema: Mapping[str, Any] | None = None,
+        output_type: type[Any] | None = None,
         principal: Principal = NOBODY,
         validator: Validator | None = None,
         timer: Callable[[], float] = time.monotonic,
@@ -194,6 +212,15 @@ class CopilotSubstrate:
         refuse_limits(msgspec.to_builtins(self._limits), INPUTS.limits)
         self.principal = edges.instance(principal, "principal", Principal)
         self._validator = None if validator is None else edges.function(validator, "validator")
+        if output_schema is not None and output_type is not None:
+            raise InvalidValue("output_type", "stands beside output_schema; give one of them")
+        self.output_type = None if output_type is None else OutputType[Any](output_type)
+        schema = output_schema if self.output_type is None else self.output_type.schema
+        self._check: Validator = self._validator or compile_schema
+        self._answer = answer_of(schema, self.output_type, self._check)
+        self.expected: dict[str, OutputType[Any]] = {}
+        """The types beside the schemas that Tasks carry, by the ids of Tasks that a caller in this
+        process waits for."""
         self._timer = edges.function(timer, "timer")
         self._ids = edges.function(ids, "ids")
         self._on_kill = on_kill
@@ -249,6 +276,7 @@ class CopilotSubstrate:
         INPUTS.check(task)
         try:
             attachments_of(task)
+            self._form_of(task)
         except InvalidValue as error:
             raise CannotStart(str(error), task.id) from error
         if self._lacks:
@@ -274,6 +302,7 @@ class CopilotSubstrate:
             raise StateUnreadable(str(error)) from error
         entry = SessionRun(job, state, self._limits, self._timer, INPUTS.limits)
         entry.price = self._price
+        entry.form = self._form_of(job.task)
         if not job.fresh:
             await entry.read_text()
         if not begun:
@@ -314,6 +343,16 @@ class CopilotSubstrate:
             over.set()
             if self._live.get(job.task.id) is over:
                 del self._live[job.task.id]
+
+    def _form_of(self, task: Task) -> Form:
+        """The form of a Task's final answer.
+
+        Raises:
+            InvalidValue: The schema that the Task carries is not accepted.
+        """
+        if OUTPUT_SCHEMA not in task.metadata:
+            return Form(self._answer)
+        return Form(answer_of(schema_in(task.metadata), self.expected.get(task.id), self._check))
 
     async def _alone(self, job: Job) -> None:
         """Wait until an earlier run of the Task has let go of the session.

@@ -18,6 +18,7 @@ from agentic_kernel_engine.loop import End, StopReason
 from agentic_kernel_engine.providers.failures import TIMEOUT
 
 from . import failures
+from .answering import refusal
 from .calls import Calls
 from .cli import PATIENCE, Cli, CliLost
 from .reading import NOTHING, Reading
@@ -34,6 +35,9 @@ QUIET: Final = 0.2
 UNSAID: Final = 3
 """The number of times in a row that a session is idle without an answer, a call or an error, after
 which the Task fails."""
+
+REFUSALS: Final = 5
+"""The number of final answers in a row that do not fit their schema, after which the Task fails."""
 
 
 class SessionTurns:
@@ -194,19 +198,29 @@ class SessionTurns:
                     "another model, or change the instructions",
                 )
             )
+        if read.refusals >= REFUSALS:
+            raise End(
+                StopReason.NO_PROGRESS,
+                f"the model's final answer was refused {read.refusals} times in a row: "
+                f"{read.refused}; change the instructions, the schema, or the model",
+            )
         texts = list(task.supplements[max(state.heard, 0) :])
         attachments = attachments_of(task) if state.heard < 0 else []
         if state.heard < 0:
             texts.insert(0, task.instructions)
         texts += read.reminders
+        if state.heard < 0:
+            texts.append(self._entry.form.told)
+        if read.refused:
+            texts.append(refusal(read.refused))
         state.offered = len(task.supplements)
-        read.answer = NOTHING
+        read.answer, read.refused = NOTHING, ""
         read.tell_rest()
         await self._entry.checkpoint(progress=False)
         read.talking = True
         read.reminders = []
         said = "\n\n".join(text for text in texts if text.strip()) or GO_ON
-        await session.say(said, attachments)
+        await session.say(said, attachments, self._entry.form.sent)
 
     async def _abort(self, session: Session) -> None:
         """End the turn at a safe point; if the turn does not end, the CLI counts as lost."""

@@ -12,6 +12,7 @@ from agentic_kernel_engine.providers import (
     Function,
     check_once,
     conversation,
+    is_strict,
     present,
 )
 
@@ -21,7 +22,7 @@ from .chat_stream import ChatReader
 from .counting import counted_chat
 from .options import ChatOptions
 from .planner import OpenAIAPIPlanner, PlannerOptions
-from .schema import answer_form, is_strict
+from .schema import answer_form
 
 
 class OpenAIChatPlanner(OpenAIAPIPlanner):

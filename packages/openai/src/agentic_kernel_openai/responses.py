@@ -12,6 +12,7 @@ from agentic_kernel_engine.providers import (
     Function,
     check_once,
     conversation,
+    is_strict,
     present,
 )
 
@@ -20,7 +21,7 @@ from .options import ResponsesOptions
 from .planner import OpenAIAPIPlanner, PlannerOptions
 from .responses_input import items_of
 from .responses_stream import ResponsesReader
-from .schema import answer_form, is_strict
+from .schema import answer_form
 
 _REASONING: Final = re.compile(r"(?!.*-chat-latest)(?:gpt-(?:[5-9]|\d\d)|o\d|codex-|gpt-oss).*")
 """Models that reason. Other models refuse a request for encrypted reasoning, and so do servers that

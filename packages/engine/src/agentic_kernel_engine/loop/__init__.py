@@ -88,6 +88,7 @@ from ..plans.reasons import STOP_REASON, StopReason, refuse_notes
 from ..plans.transcript import Entry, Notice, Summary, Transcript, Turn, UserMessage
 from ..principal import Principal
 from ..seams.planner import Context
+from .answer import Answer, answer_of, schema_in
 from .continuation import (
     CONTINUES,
     SESSION,
@@ -113,11 +114,13 @@ __all__ = [
     "ALLOW", "CONTINUES", "HANDLER_ERROR", "INDETERMINATE", "LARGEST", "LENGTH", "MISSING_SCOPES",
     "NOBODY_TO_ASK", "NOTHING_USED", "NO_THREAD", "OUTPUT_SCHEMA_FAILED", "POLICY_DENIED", "ROUTES",
     "SCHEMA_VALIDATION_FAILED", "SESSION", "SKIPPED", "STOP_REASON", "TIMEOUT", "UNKNOWN_TOOL",
-    "USED", "Action", "AskUser", "CompleteGoal", "Context", "Decision", "Delegate", "Delta", "End",
+    "USED", "Action", "Answer", "AskUser", "CompleteGoal", "Context", "Decision", "Delegate",
+    "Delta", "End",
     "Entry", "FinalAnswer", "Ledger", "Limits", "Loop", "Notice", "Observation", "Outcome", "Plan",
     "PlannerError", "Principal", "PushGoal", "Remaining", "Replay", "Route", "Schedule", "Shares",
     "Spent", "Stop", "StopReason", "Summary", "Thought", "ToolCall", "Transcript", "Turn",
-    "TurnText", "Usage", "UserMessage", "continued", "deny", "digest", "failed_too_often", "key",
+    "TurnText", "Usage", "UserMessage", "answer_of", "continued", "deny", "digest",
+    "failed_too_often", "key",
     "lineage", "on_behalf", "outcome", "plan_of", "refuse_notes", "replay", "require_approval",
-    "stop", "unaffordable", "unhandled",
+    "schema_in", "stop", "unaffordable", "unhandled",
 ]  # fmt: skip

@@ -58,6 +58,7 @@ from .secrets import (
     keys_in,
     secrets_of,
 )
+from .strict import is_strict
 from .transport import certificates, http_client, http_options
 
 __all__ = [
@@ -117,6 +118,7 @@ __all__ = [
     "images_of",
     "input_bound",
     "instructions",
+    "is_strict",
     "json_mapping",
     "json_of",
     "key_problem",

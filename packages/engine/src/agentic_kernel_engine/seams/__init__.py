@@ -2,6 +2,7 @@
 
 from ..host.approvals import Approvals, InMemoryApprovals, Request
 from ..plans.lineage import DEPTH, LINEAGE, PARENT
+from ..tools.output_type import OutputType
 from ..tools.registry import (
     DeadlinePassed,
     Invocation,
@@ -77,8 +78,8 @@ __all__ = [
     "DelegationRefused", "DuplicateTool", "EndsChildren",
     "Export", "Forecast", "Hiding", "Hit", "InMemoryApprovals", "InMemoryCapabilities",
     "Invocation", "Item", "Memory", "MemoryGovernor", "Middleware", "NotCurrent", "OnRuntime",
-    "OptionRefused", "Origin", "ParallelScheduler", "PermissionPolicy", "Planner", "Policy",
-    "PolicyPipeline",
+    "OptionRefused", "Origin", "OutputType", "ParallelScheduler", "PermissionPolicy", "Planner",
+    "Policy", "PolicyPipeline",
     "Proposal", "Query", "Recovery", "Remembered", "Repertoire", "Request", "RiskPolicy",
     "RuleBasedPlanner", "Scope", "ScriptedPlanner", "SequentialScheduler", "SessionMemoryGovernor",
     "SideEffect", "Spawning", "Streamed", "TakesOptions", "Tool", "ToolContext", "ToolError",
