@@ -12,7 +12,7 @@ import pytest
 from agentic_kernel import Agent, CannotStart, Capability, Task, TaskNotFound
 from agentic_kernel_claude import ClaudeRuntime
 from agentic_kernel_engine import Host, Limits, tool
-from agentic_kernel_engine.inputs import CONTINUES, IMAGES, SESSION, Inputs
+from agentic_kernel_engine.inputs import CONTINUES, DOCUMENTS, IMAGES, SESSION, Inputs
 from agentic_kernel_engine.providers import ProviderRuntime
 from agentic_kernel_engine.seams import InMemoryCapabilities, Repertoire, SessionMemoryGovernor
 from agentic_kernel_engine.seams.memories import InMemoryMemory
@@ -25,6 +25,10 @@ from integration.peers.faulty import FaultyServer
 
 PIXEL: Final = "R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7"
 IMAGE: Final = {"type": "image", "media_type": "image/gif", "data": PIXEL}
+PDF: Final = "JVBERi0xLjQKJSVFT0YK"
+DOCUMENT: Final = {
+    "type": "document", "media_type": "application/pdf", "data": PDF, "name": "bill.pdf",
+}  # fmt: skip
 AGENT: Final = "acme/clerk"
 OPTIONS: Final[dict[str, Any]] = {
     "max_tokens": 77, "temperature": 0.25, "system": "Speak like a sailor.", "tool_choice": "none",
@@ -103,6 +107,8 @@ async def test_each_part_that_a_vendors_runtime_takes_reaches_the_model(name: st
         async with served(name, peer.url) as runtime:
             first = await runtime.run(asked(inputs, "Remember the number 0417."))
             metadata = {SESSION: "monday", CONTINUES: first.id, IMAGES: [IMAGE], **options}
+            if inputs.documents:
+                metadata[DOCUMENTS] = [DOCUMENT]
             second = asked(inputs, "Which number?", agent_name=AGENT, metadata=metadata)
             done = await runtime.run(second)
             assert (done.status, done.result) == ("success", "All is well.")
@@ -114,6 +120,7 @@ async def test_each_part_that_a_vendors_runtime_takes_reaches_the_model(name: st
     for part in (
         "Remember the number 0417.", "Which number?", PIXEL, "You are the clerk of a bank.",
         "The answer of the clerk.", *map(str, OPTIONS_ON_THE_WIRE[name]),
+        *([PDF] if inputs.documents else ()),
     ):  # fmt: skip
         assert part in sent, part
     assert sent.index("Remember the number 0417.") < sent.index(PIXEL)
@@ -189,6 +196,7 @@ def refused(inputs: Inputs) -> dict[str, Task]:
         (SESSION, inputs.session, "monday"),
         (CONTINUES, inputs.continues, "another"),
         (IMAGES, inputs.images, [IMAGE]),
+        (DOCUMENTS, inputs.documents, [DOCUMENT]),
     ):
         if not taken:
             tasks[key] = asked(inputs, "Hi", metadata={key: value})

@@ -7,7 +7,7 @@ from typing import Final
 from agentic_kernel_claude import ClaudeRuntime
 from agentic_kernel_copilot import CopilotRuntime
 from agentic_kernel_engine import Limits
-from agentic_kernel_engine.inputs import CONTINUES, IMAGES, SESSION, Inputs
+from agentic_kernel_engine.inputs import CONTINUES, DOCUMENTS, IMAGES, SESSION, Inputs
 from agentic_kernel_gemini import GeminiRuntime
 from agentic_kernel_local import LocalRuntime
 from agentic_kernel_ollama import OllamaRuntime
@@ -32,6 +32,7 @@ def inputs() -> str:
         f"metadata `{SESSION}`": [_taken(each.session) for each in declared],
         f"metadata `{CONTINUES}`": [_taken(each.continues) for each in declared],
         f"metadata `{IMAGES}`": [each.images or "refused" for each in declared],
+        f"metadata `{DOCUMENTS}`": [each.documents or "refused" for each in declared],
         "options in the metadata; in a `Repertoire` without the scope": [
             _options(each) for each in declared
         ],

@@ -7,14 +7,14 @@ from typing import Any, get_args, get_type_hints
 import pytest
 from anthropic.types import OutputConfigParam
 
-from agentic_kernel import InvalidValue
+from agentic_kernel import InvalidValue, Task
 from agentic_kernel_claude import ClaudePlanner
 from agentic_kernel_claude.options import MessagesOptions
 from agentic_kernel_conformance.planner_answers import ask
 from agentic_kernel_conformance.planner_contexts import QUESTION, context, tools
 from agentic_kernel_engine.loop import Plan, PlannerError, Remaining, ToolCall, Turn
 from agentic_kernel_engine.plans.observation import Observation
-from agentic_kernel_engine.providers import AnswerOptions, functions
+from agentic_kernel_engine.providers import DOCUMENTS, AnswerOptions, functions
 
 CLOSED = {
     "type": "object",
@@ -131,6 +131,20 @@ def test_an_answer_gets_what_is_left_but_never_less_than_the_api_takes(
 ) -> None:
     remaining = Remaining(9, output_tokens=left)
     assert body(remaining=remaining, shape={"thinking": thinking})["max_tokens"] == most
+
+
+def test_the_documents_of_a_task() -> None:
+    bill = {"type": "document", "media_type": "application/pdf", "data": "JVBERi0xLjQK"}
+    far = {"type": "document", "url": "https://example.org/a.pdf", "name": "a.pdf"}
+    task = Task.new(
+        summary="", instructions=QUESTION, runtime_kind="x", metadata={DOCUMENTS: [bill, far]}
+    )
+    source = {"type": "base64", "media_type": "application/pdf", "data": "JVBERi0xLjQK"}
+    assert body(task=task)["messages"][0]["content"] == [
+        {"type": "text", "text": QUESTION},
+        {"type": "document", "source": source, "title": "document.pdf"},
+        {"type": "document", "source": {"type": "url", "url": far["url"]}, "title": "a.pdf"},
+    ]
 
 
 class TestTheFormOfTheAnswer:

@@ -26,6 +26,7 @@ REFUSED: Mapping[str, Mapping[str, Any]] = {
         "metadata": {"input/images": [{"type": "image", "url": "https://example.org/a.png"}]}
     },
     "must be a list": {"metadata": {"input/images": ["a.png"]}},
+    "input/documents": {"metadata": {"input/documents": []}},
     "copilot/max_tokens": {"metadata": {"copilot/max_tokens": 5}},
 }
 NOT_KEPT = sorted(set(Limits.__struct_fields__) - set(INPUTS.limits))

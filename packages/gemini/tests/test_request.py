@@ -19,7 +19,7 @@ from agentic_kernel_engine.loop import (
     ToolCall,
     Turn,
 )
-from agentic_kernel_engine.providers import IMAGES, AnswerOptions, functions
+from agentic_kernel_engine.providers import DOCUMENTS, IMAGES, AnswerOptions, functions
 from agentic_kernel_gemini import GeminiPlanner
 from agentic_kernel_gemini.contents import UNSIGNED
 from agentic_kernel_gemini.options import GeminiOptions
@@ -217,6 +217,19 @@ def test_the_images_of_a_task() -> None:
         {"inlineData": {"mimeType": "image/png", "data": "aGk="}},
         {"fileData": {"fileUri": "https://example.org/a.png", "mimeType": "image/png"}},
         {"fileData": {"fileUri": "https://example.org/a"}},
+    ]
+
+
+def test_the_documents_of_a_task() -> None:
+    bill = {"type": "document", "media_type": "application/pdf", "data": "JVBERi0xLjQK"}
+    far = {"type": "document", "url": "https://example.org/a.pdf"}
+    task = Task.new(
+        summary="", instructions=QUESTION, runtime_kind="x", metadata={DOCUMENTS: [bill, far]}
+    )
+    assert body(task=task)["contents"][0]["parts"] == [
+        {"text": QUESTION},
+        {"inlineData": {"mimeType": "application/pdf", "data": "JVBERi0xLjQK"}},
+        {"fileData": {"fileUri": far["url"], "mimeType": "application/pdf"}},
     ]
 
 

@@ -6,12 +6,14 @@ from typing import Any
 
 import pytest
 
+from agentic_kernel import CannotStart
 from agentic_kernel_engine.loop import AskUser, FinalAnswer, ToolCall, UserMessage
-from agentic_kernel_engine.providers import IMAGES, conversation, provider
+from agentic_kernel_engine.providers import DOCUMENTS, IMAGES, conversation, provider
+from agentic_kernel_openai import OpenAIChatPlanner, OpenAIPlanner
 from agentic_kernel_openai.chat_messages import messages_of
 from agentic_kernel_openai.responses_input import items_of
 
-from .asking import seen, turn
+from .asking import KEY, seen, turn, without_tools
 
 WIRE = "openai/responses"
 PICTURE = {"type": "image", "media_type": "image/png", "data": "AAAA"}
@@ -145,3 +147,38 @@ def test_an_answer_about_a_hosted_mcp_call_is_its_approval(answer: str, approved
         approved,
         None if approved else answer,
     )
+
+
+BILL = {
+    "type": "document", "media_type": "application/pdf", "data": "JVBERi0xLjQK", "name": "b.pdf",
+}  # fmt: skip
+FAR = {"type": "document", "url": "https://example.org/a.pdf"}
+
+
+def test_documents_of_a_task_stand_before_its_text() -> None:
+    context = without_tools(metadata={DOCUMENTS: [BILL]})
+    [message] = items_of(conversation(context, "openai/responses"))
+    address = "data:application/pdf;base64,JVBERi0xLjQK"
+    assert message["content"] == [
+        {"type": "input_file", "filename": "b.pdf", "file_data": address},
+        {"type": "input_text", "text": "How much is 1 + 2?"},
+    ]
+    [message] = messages_of("", conversation(context, "openai/chat"))
+    assert message["content"] == [
+        {"type": "file", "file": {"filename": "b.pdf", "file_data": address}},
+        {"type": "text", "text": "How much is 1 + 2?"},
+    ]
+    context = without_tools(metadata={DOCUMENTS: [FAR], IMAGES: [PICTURE]})
+    [message] = items_of(conversation(context, "openai/responses"))
+    assert message["content"][0] == {"type": "input_file", "file_url": FAR["url"]}
+    assert [part["type"] for part in message["content"]] == [
+        "input_file", "input_text", "input_image",
+    ]  # fmt: skip
+
+
+async def test_chat_takes_documents_by_their_content_only() -> None:
+    task = without_tools(metadata={DOCUMENTS: [FAR]}).task
+    planner = OpenAIChatPlanner("gpt-5", api_key=KEY)
+    with pytest.raises(CannotStart, match="takes the content, so give data"):
+        await planner.accept(task)
+    await OpenAIPlanner("gpt-5", api_key=KEY).accept(task)

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from agentic_kernel_engine.providers import Heard, Image, Message, Result, Said
+from agentic_kernel_engine.providers import PDF, Document, Heard, Image, Message, Result, Said
 
 EMPTY: Final = "(nothing)"
 """Replaces a blank text, which the API refuses."""
@@ -56,7 +56,8 @@ class Wire:
         """Add messages, and each `GO_ON` that the API requires between or after them."""
         for message in conversation:
             if isinstance(message, Heard):
-                self._user([_text(message.text), *map(_image, message.images)])
+                shown = [*map(_document, message.documents), *map(_image, message.images)]
+                self._user([_text(message.text), *shown])
             elif isinstance(message, Said):
                 self._assistant(message)
             else:
@@ -118,6 +119,13 @@ def _image(image: Image) -> Block:
     else:
         source = {"type": "base64", "media_type": image.media_type, "data": image.data}
     return {"type": "image", "source": source}
+
+
+def _document(document: Document) -> Block:
+    source = {"type": "url", "url": document.url}
+    if not document.url:
+        source = {"type": "base64", "media_type": PDF, "data": document.data}
+    return {"type": "document", "source": source, "title": document.name}
 
 
 def _id(id: str) -> str:

@@ -85,6 +85,7 @@ class ClaudePlanner(APIPlanner):
     explain = staticmethod(explained)
     listed = PRICES
     answering = MessagesOptions
+    documents = "by content or address"
     mappings = ("extra_body", "thinking")
 
     def __init__(self, model: str, **options: Unpack[PlannerOptions]) -> None:

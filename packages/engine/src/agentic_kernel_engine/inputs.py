@@ -18,6 +18,8 @@ CONTINUES: Final = "engine/continues"
 """Metadata of a Task: the id of the earlier Task whose transcript it starts from."""
 IMAGES: Final = "input/images"
 """Metadata of a Task: the images that belong to its instructions, a list."""
+DOCUMENTS: Final = "input/documents"
+"""Metadata of a Task: the PDF files that belong to its instructions, a list."""
 OUTPUT_SCHEMA: Final = "engine/output_schema"
 """Metadata of a Task: the JSON Schema that its result must fit; None asks for text."""
 _LINEAGE: Final = "lineage_of"
@@ -43,6 +45,8 @@ class Inputs:
     """True if it takes the metadata `CONTINUES`."""
     images: str = ""
     """The forms in which it takes the metadata `IMAGES`, in words; "" if it takes none."""
+    documents: str = ""
+    """The same for the metadata `DOCUMENTS`."""
     limits: tuple[str, ...] = ()
     """Names of the fields of `Limits` that it keeps."""
     tools: bool = False
@@ -72,6 +76,11 @@ class Inputs:
                 "leave it out, and say in the instructions what was said before",
             ),
             (IMAGES, self.images, "leave it out, or use a runtime whose model sees images"),
+            (
+                DOCUMENTS,
+                self.documents,
+                "leave it out, or use a runtime whose model reads PDF",
+            ),
             (OUTPUT_SCHEMA, self.schema, "leave it out, or run the Task on a Loop"),
         ):
             if key in task.metadata and not taken:

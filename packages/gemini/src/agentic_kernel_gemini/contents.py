@@ -6,7 +6,16 @@ from collections.abc import Sequence
 from mimetypes import guess_type
 from typing import Any, Final
 
-from agentic_kernel_engine.providers import Heard, Image, Message, Result, Said, present
+from agentic_kernel_engine.providers import (
+    PDF,
+    Document,
+    Heard,
+    Image,
+    Message,
+    Result,
+    Said,
+    present,
+)
 
 UNSIGNED: Final = "c2tpcF90aG91Z2h0X3NpZ25hdHVyZV92YWxpZGF0b3I="
 """``skip_thought_signature_validator``: the signature of a call that another model made, by
@@ -23,7 +32,8 @@ def contents(conversation: Sequence[Message]) -> list[dict[str, Any]]:
             ids = {_called(each) for each in kept}
             made.append({"role": "model", "parts": kept or _rebuilt(message)})
         elif isinstance(message, Heard):
-            parts = [{"text": message.text}, *map(_image, message.images)]
+            shown = [*map(_document, message.documents), *map(_image, message.images)]
+            parts = [{"text": message.text}, *shown]
             made.append({"role": "user", "parts": parts})
         else:
             made.append({"role": "user", "parts": [_result(each, ids) for each in message]})
@@ -57,3 +67,9 @@ def _image(image: Image) -> dict[str, Any]:
         return {"inlineData": {"mimeType": image.media_type, "data": image.data}}
     kind, _ = guess_type(image.url)
     return {"fileData": present(fileUri=image.url, mimeType=kind)}
+
+
+def _document(document: Document) -> dict[str, Any]:
+    if not document.url:
+        return {"inlineData": {"mimeType": PDF, "data": document.data}}
+    return {"fileData": {"fileUri": document.url, "mimeType": PDF}}

@@ -75,6 +75,7 @@ class GeminiPlanner(providers.APIPlanner):
     explain = staticmethod(explained)
     listed = PRICES
     answering = GeminiOptions
+    documents = "by content or address"
     mappings = ("extra_body", "thinking")
 
     def __init__(self, model: str, **options: Unpack[PlannerOptions]) -> None:

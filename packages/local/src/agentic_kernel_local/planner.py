@@ -12,7 +12,7 @@ import msgspec
 
 from agentic_kernel import CannotStart, InvalidValue, Task
 from agentic_kernel_engine import TaskFailed, edges
-from agentic_kernel_engine.inputs import Inputs
+from agentic_kernel_engine.inputs import DOCUMENTS, IMAGES, Inputs
 from agentic_kernel_engine.loop import NOTHING_USED, Context, Delta, Plan, PlannerError, Usage
 from agentic_kernel_engine.providers import (
     FURTHER,
@@ -228,6 +228,13 @@ class LocalPlanner:
         except InvalidValue as error:
             raise _refused(names.BAD_OPTIONS, str(error)) from error
         assert isinstance(options, AnswerOptions)
+        for key in (IMAGES, DOCUMENTS):
+            if key in context.task.metadata:
+                raise _refused(
+                    names.BAD_OPTIONS,
+                    f"the Task has {key!r}, and a local model sees none; leave them out, or use "
+                    "a model that takes them",
+                )
         return options
 
     def _shown(self, context: Context, options: AnswerOptions) -> list[Function]:

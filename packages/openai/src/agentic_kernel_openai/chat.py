@@ -42,6 +42,7 @@ class OpenAIChatPlanner(OpenAIAPIPlanner):
 
     wire = "openai/chat"
     answering = ChatOptions
+    documents = "by content"
     said = "messages"
 
     def __init__(

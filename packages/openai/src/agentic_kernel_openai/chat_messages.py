@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from agentic_kernel_engine.providers import Heard, Image, Message, Result, Said
+from agentic_kernel_engine.providers import Document, Heard, Image, Message, Result, Said
 
 
 def messages_of(told: str, messages: Iterable[Message]) -> list[dict[str, Any]]:
@@ -22,7 +22,8 @@ def messages_of(told: str, messages: Iterable[Message]) -> list[dict[str, Any]]:
     shown: list[Any] = []
     for message in messages:
         if isinstance(message, Heard):
-            parts = [*shown, *_parts(message.text, message.images)] if shown else None
+            before = [*shown, *map(_file, message.documents)]
+            parts = [*before, *_parts(message.text, message.images)] if before else None
             content = parts or _content(message.text, message.images)
             chat.append({"role": "user", "content": content})
             shown = []
@@ -59,6 +60,13 @@ def _said(said: Said) -> dict[str, Any]:
             for call in said.calls
         ]
     return message
+
+
+def _file(document: Document) -> dict[str, Any]:
+    return {
+        "type": "file",
+        "file": {"filename": document.name, "file_data": document.address},
+    }
 
 
 def _shown(result: Result) -> list[Any]:

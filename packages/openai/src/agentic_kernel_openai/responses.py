@@ -46,6 +46,7 @@ class OpenAIPlanner(OpenAIAPIPlanner):
 
     wire = "openai/responses"
     answering = ResponsesOptions
+    documents = "by content or address"
     mappings = ("extra_body", "reasoning")
     said = "input"
 

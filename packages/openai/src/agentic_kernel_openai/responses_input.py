@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from agentic_kernel_engine.providers import Heard, Image, Message, Said
+from agentic_kernel_engine.providers import Document, Heard, Image, Message, Said
 
 WISH: Final = "mcp_approval_request"
 YES: Final = ("yes", "approve", "approved")
@@ -27,10 +27,10 @@ def items_of(messages: Iterable[Message]) -> list[Any]:
         if wished:
             items += [_approval(id, message) for id in wished]
             wished = []
-            if isinstance(message, Heard) and not message.images:
+            if isinstance(message, Heard) and not message.images and not message.documents:
                 continue
         if isinstance(message, Heard):
-            items.append({"role": "user", "content": _content(message.text, message.images)})
+            items.append({"role": "user", "content": _heard(message)})
         elif isinstance(message, Said):
             kept = message.kept(_called)
             items += kept or _said(message)
@@ -72,6 +72,20 @@ def _said(said: Said) -> list[Any]:
             }
         )
     return items
+
+
+def _heard(message: Heard) -> Any:
+    if not message.documents:
+        return _content(message.text, message.images)
+    parts = _content(message.text, message.images)
+    text = [{"type": "input_text", "text": parts}] if isinstance(parts, str) else parts
+    return [*map(_file, message.documents), *text]
+
+
+def _file(document: Document) -> dict[str, Any]:
+    if document.url:
+        return {"type": "input_file", "file_url": document.url}
+    return {"type": "input_file", "filename": document.name, "file_data": document.address}
 
 
 def _content(text: str, images: Iterable[Image]) -> Any:

@@ -15,6 +15,7 @@ from .answers import (
 from .client import SDKClient
 from .connection import Refused, sent, unsent
 from .conversation import Call, Heard, Message, Result, Said, conversation, provider
+from .documents import DOCUMENTS, PDF, Document, documents_of
 from .edges import (
     address_problem,
     check_address,
@@ -62,15 +63,18 @@ from .strict import is_strict
 from .transport import certificates, http_client, http_options
 
 __all__ = [
+    "DOCUMENTS",
     "FURTHER",
     "IMAGES",
     "OFFERS",
+    "PDF",
     "APIPlanner",
     "Answer",
     "AnswerOptions",
     "Asked",
     "Call",
     "Counted",
+    "Document",
     "Doubled",
     "Events",
     "Failures",
@@ -107,11 +111,9 @@ __all__ = [
     "check_seconds",
     "codes_of",
     "conversation",
-
-
+    "documents_of",
     "final_answer",
     "functions",
-
     "http_client",
     "http_options",
     "images_in",
@@ -135,7 +137,5 @@ __all__ = [
     "retry_after_ms",
     "secrets_of",
     "sent",
-
-
     "unsent",
 ]  # fmt: skip

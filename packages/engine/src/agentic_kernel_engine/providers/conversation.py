@@ -16,6 +16,7 @@ from ..plans.observation import Observation
 from ..plans.plan import Plan
 from ..plans.transcript import Summary, Turn
 from ..seams.planner import Context
+from .documents import Document, documents_of
 from .images import Image, images_in, images_of
 from .offers import offer_of
 
@@ -32,6 +33,7 @@ class Heard(NamedTuple):
 
     text: str
     images: tuple[Image, ...] = ()
+    documents: tuple[Document, ...] = ()
 
 
 class Call(NamedTuple):
@@ -86,18 +88,18 @@ def conversation(context: Context, impl: str, *, answered: bool = False) -> list
         answered: True to follow each message of the model by another one, at least by `GO_ON`.
 
     Raises:
-        InvalidValue: The Task's images are not valid.
+        InvalidValue: The Task's images or documents are not valid.
     """
     messages: list[Message] = []
-    images = images_of(context.task)
-    place = _place_of_images(context) if images else -1
+    images, documents = images_of(context.task), documents_of(context.task)
+    place = _place_of_images(context) if images or documents else -1
     for number, entry in enumerate(context.transcript):
         if isinstance(entry, Turn):
             _turn(messages, number, entry, impl)
         elif isinstance(entry, Summary):
             _hear(messages, f"What came before, in short: {entry.text}")
         else:
-            _hear(messages, entry.text, images if number == place else ())
+            _hear(messages, entry.text, *((images, documents) if number == place else ()))
     return _answered(messages) if answered else messages
 
 
@@ -226,12 +228,18 @@ def _outcome(observation: Observation, output: Any) -> str:
     return (output if isinstance(output, str) else _json(output)) or EMPTY
 
 
-def _hear(messages: list[Message], text: str, images: tuple[Image, ...] = ()) -> None:
+def _hear(
+    messages: list[Message],
+    text: str,
+    images: tuple[Image, ...] = (),
+    documents: tuple[Document, ...] = (),
+) -> None:
     last = messages[-1] if messages else None
     if isinstance(last, Heard):
-        messages[-1] = Heard(f"{last.text}\n\n{text or EMPTY}", last.images + images)
+        text = f"{last.text}\n\n{text or EMPTY}"
+        messages[-1] = Heard(text, last.images + images, last.documents + documents)
     else:
-        messages.append(Heard(text or EMPTY, images))
+        messages.append(Heard(text or EMPTY, images, documents))
 
 
 def _json(value: Any) -> str:

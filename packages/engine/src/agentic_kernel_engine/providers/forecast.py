@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from ..inputs import IMAGES
+from ..inputs import DOCUMENTS, IMAGES
 from ..plans.transcript import Transcript
 from ..seams.planner import Context
 from .offers import Function
@@ -17,6 +17,9 @@ HIDDEN: Final = 1_000
 to the model."""
 IMAGE: Final = 16_000
 """Tokens that one image may take."""
+DOCUMENT: Final = 1_000_000
+"""Tokens that one document may take: its pages are not counted here. Under a limit the vendor's
+counter tells less."""
 
 
 def input_bound(context: Context, functions: Sequence[Function], told: str) -> int:
@@ -36,7 +39,9 @@ def input_bound(context: Context, functions: Sequence[Function], told: str) -> i
     answer = 0 if context.output_schema is None else _size(context.output_schema)
     images = context.task.metadata.get(IMAGES, ())
     pictures = IMAGE * len(images) if isinstance(images, Sequence) else 0
-    return size + 2 * (shown + answer) + len(told.encode()) + pictures + HIDDEN
+    documents = context.task.metadata.get(DOCUMENTS, ())
+    pages = DOCUMENT * len(documents) if isinstance(documents, Sequence) else 0
+    return size + 2 * (shown + answer) + len(told.encode()) + pictures + pages + HIDDEN
 
 
 def _size(value: object) -> int:

@@ -21,13 +21,16 @@ FURTHER: Final = ("seed", "top_p", "stop", "effort")
 """The options that only some APIs have."""
 
 
-def loop_inputs(scope: str, images: str, answers: type[AnswerOptions] | None = None) -> Inputs:
+def loop_inputs(
+    scope: str, images: str, answers: type[AnswerOptions] | None = None, documents: str = ""
+) -> Inputs:
     """The inputs of a Runtime that is a `Loop` around a planner with `AnswerOptions`.
 
     Args:
         scope: See `Inputs`.
         images: See `Inputs`.
         answers: The planner's own kind of `AnswerOptions`, if it has one.
+        documents: See `Inputs`.
     """
     return Inputs(
         scope=scope,
@@ -36,6 +39,7 @@ def loop_inputs(scope: str, images: str, answers: type[AnswerOptions] | None = N
         session=True,
         continues=True,
         images=images,
+        documents=documents,
         limits=Limits.__struct_fields__,
         tools=True,
         agents=True,

@@ -23,6 +23,7 @@ from . import failures as names
 from .answers import Malformed
 from .client import SDKClient
 from .connection import broken
+from .documents import DOCUMENTS, documents_of
 from .edges import check_flag, check_model, check_prices, check_seconds
 from .failures import Failures
 from .forecast import input_bound
@@ -109,6 +110,8 @@ class APIPlanner(ABC):
     """The API whose opaque items its plans hold; `impl` if the provider has only one API."""
     images: ClassVar[str] = "by content or address"
     """The form in which a Task brings images; see `Inputs`."""
+    documents: ClassVar[str] = ""
+    """The form in which a Task brings documents; see `Inputs`."""
     inputs: ClassVar[Inputs]
     """The inputs that it takes."""
     mappings: ClassVar[tuple[str, ...]] = ("extra_body",)
@@ -129,7 +132,7 @@ class APIPlanner(ABC):
 
     def __init_subclass__(cls) -> None:
         if hasattr(cls, "impl"):
-            cls.inputs = loop_inputs(cls.impl, cls.images, cls.answering)
+            cls.inputs = loop_inputs(cls.impl, cls.images, cls.answering, cls.documents)
             cls.wire = getattr(cls, "wire", cls.impl)
 
     def __init__(self, model: str, options: Mapping[str, Any]) -> None:
@@ -176,10 +179,15 @@ class APIPlanner(ABC):
         """Refuse a Task that this planner cannot serve.
 
         Raises:
-            CannotStart: An option of the Task is unknown or not valid, or there is no valid key.
+            CannotStart: An option, an image or a document of the Task is unknown or not valid, or
+                there is no valid key.
         """
         self.inputs.check(task)
         self.options.accept(task, self.impl)
+        try:
+            documents_of(task, by_address="address" in self.documents)
+        except InvalidValue as error:
+            raise CannotStart(str(error), task.id) from error
         await self._client.open()
 
     def check_options(self, options: Mapping[str, Any]) -> None:
@@ -367,6 +375,12 @@ class APIPlanner(ABC):
             client = await self._opened(context, options)
         except CannotStart as error:
             raise self._refused(self.unopened, error.reason) from error
+        if DOCUMENTS in context.task.metadata and not self.documents:
+            raise self._refused(
+                names.BAD_OPTIONS,
+                f"the Task has {DOCUMENTS!r}, and {self.impl} reads no documents; leave them out, "
+                "or use a model that reads them",
+            )
         shown = self._shown(context, options)
         choice = options.choice(context)
         known = ("auto", "none", "required", *(each.name for each in shown), *self._hosted())
