@@ -142,6 +142,7 @@ def test_the_doctor_tells_of_a_runtime_what_is_there(scripted: Terminals, runtim
     told = {line["name"]: line for line in looked if line["needed"]}
     for name in (f"agentic-kernel-{runtime}", f"{runtime} key", f"{runtime} server"):
         assert told[name]["ok"], told[name]
+    assert told[f"{runtime} models"]["ok"], told[f"{runtime} models"]
     assert "none-needed" not in str(looked)
     assert "model" not in told
 

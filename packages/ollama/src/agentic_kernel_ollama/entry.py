@@ -7,6 +7,7 @@ from typing import Final
 
 from agentic_kernel_engine.checks import Check, server_check
 from agentic_kernel_engine.discovery import NoOptions, ProviderEntry
+from agentic_kernel_engine.listing import models_check
 from agentic_kernel_engine.providers import ProviderPlanner
 
 from .client import USUAL, Client
@@ -20,6 +21,7 @@ def _planner(model: str, _: NoOptions) -> ProviderPlanner:
 async def _checks() -> Sequence[Check]:
     return [
         await server_check("ollama server", USUAL, Client.address_variable),
+        await models_check("ollama models", USUAL, Client.address_variable, "/api/tags"),
     ]
 
 

@@ -8,11 +8,14 @@ from typing import Final, Literal
 
 from agentic_kernel_engine.checks import Check, key_check, server_check
 from agentic_kernel_engine.discovery import ProviderEntry
+from agentic_kernel_engine.listing import models_check
 from agentic_kernel_engine.providers import ProviderPlanner
 
 from .chat import OpenAIChatPlanner
 from .client import Client
 from .responses import OpenAIPlanner
+
+_ADDRESS: Final = "https://api.openai.com/v1"
 
 
 @dataclass(frozen=True)
@@ -29,7 +32,14 @@ def _planner(model: str, options: EntryOptions) -> ProviderPlanner:
 async def _checks() -> Sequence[Check]:
     return [
         key_check("openai key", *Client.key_variables),
-        await server_check("openai server", "https://api.openai.com/v1", Client.address_variable),
+        await server_check("openai server", _ADDRESS, Client.address_variable),
+        await models_check(
+            "openai models",
+            _ADDRESS,
+            Client.address_variable,
+            "/models",
+            keys={"OPENAI_API_KEY": "Authorization: Bearer {}"},
+        ),
     ]
 
 
