@@ -92,14 +92,17 @@ class ClaudePlanner(APIPlanner):
         self._cache = options.pop("cache", False)
         super().__init__(model, options)
         check_flag(self._cache, "cache")
-        self._maximum = Maximum(model)
-        # Other servers with this API, and older models, may refuse what these models take.
-        self._is_listed = price_of(PRICES, model) is not None
         self._thinking = self._given.get("thinking", {})
         config = self._extra.get("output_config", {})
         check_once(self.options.effort, "effort", "extra_body", config, "effort")
         if "thinking" in self._given and not isinstance(self._thinking.get("type"), str):
             raise InvalidValue("thinking", 'must have a "type", e.g. {"type": "adaptive"}')
+
+    def _named(self) -> None:
+        super()._named()
+        self._maximum = Maximum(self.model)
+        # Other servers with this API, and older models, may refuse what these models take.
+        self._is_listed = price_of(PRICES, self.model) is not None
 
     def _least(self) -> int:
         budget = self._thinking.get("budget_tokens")

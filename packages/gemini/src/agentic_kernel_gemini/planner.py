@@ -82,9 +82,12 @@ class GeminiPlanner(providers.APIPlanner):
         super().__init__(model, options)
         thinking = self._given.get("thinking", {})
         check_once(self.options.effort, "effort", "thinking", thinking, *LEVELS)
-        if not _MODEL.fullmatch(model):
-            raise InvalidValue("model", "has a character that cannot stand in an address")
         json_mapping("extra_body", self._extra.get("generationConfig", {}))
+
+    def _named(self) -> None:
+        super()._named()
+        if not _MODEL.fullmatch(self.model):
+            raise InvalidValue("model", "has a character that cannot stand in an address")
 
     def _form(self, schema: Mapping[str, Any]) -> Any:
         return None if _OLD.fullmatch(self.model) else schema

@@ -111,10 +111,13 @@ class OllamaPlanner(APIPlanner):
         check_once(self.options.effort, "effort", "think", present(think=think), "think")
         self._context_tokens = self._context_tokens or self._model_options.get("num_ctx")
         self._free = given.get("prices") is None
-        self._advice = f"pull it with `ollama pull {model}`, or give pull=True"
+        self._same = {"think": _think(think), "keep_alive": _keep_alive(alive)}
+
+    def _named(self) -> None:
+        super()._named()
+        self._advice = f"pull it with `ollama pull {self.model}`, or give pull=True"
         if self._pull:
             self._advice = "the server cannot pull it either; is its name right?"
-        self._same = {"model": model, "think": _think(think), "keep_alive": _keep_alive(alive)}
 
     async def accept(self, task: Task) -> None:
         """Refuse a Task if one of its options is not valid or unknown, or if no server answers.
@@ -145,6 +148,7 @@ class OllamaPlanner(APIPlanner):
         most = present(num_predict=options.most(context))
         asked = self._model_options | most | sampled(options)
         request = {
+            "model": self.model,
             **self._same,
             **present(think=options.effort),
             "messages": wire(self._told(context, options), conversation(context, IMPL)),

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Awaitable, Collection, Mapping, Sequence
 from contextlib import aclosing, suppress
 from functools import partial
 from importlib import import_module
-from typing import Any, ClassVar, Final, TypedDict
+from typing import Any, ClassVar, Final, Self, TypedDict
 
 import msgspec
 
@@ -168,12 +169,32 @@ class APIPlanner(ABC):
         """The tools of ``extra_body``, which are added to the others; the server may run them."""
         if not isinstance(self._tools, list):
             raise InvalidValue("extra_body", "has tools that are not a list")
-        self._pace = Pace()
+        self._named()
         self._client = self.client(
             given.get("client"),
             self._timeout,
             **{name: given.get(name) for name in self.client.keywords},
         )
+
+    def with_model(self, model: str) -> Self:
+        """Return a planner that asks another model, with the same options and the same client.
+
+        Raises:
+            InvalidValue: The name is not valid.
+        """
+        check_model(model)
+        other = copy.copy(self)
+        other.model = model
+        other._named()
+        return other
+
+    def _named(self) -> None:
+        """Set all that depends on the model; `with_model` calls it, too.
+
+        Raises:
+            InvalidValue: The name is not valid.
+        """
+        self._pace = Pace()  # A vendor's limits are those of a model.
 
     async def accept(self, task: Task) -> None:
         """Refuse a Task that this planner cannot serve.

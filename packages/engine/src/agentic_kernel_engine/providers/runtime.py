@@ -26,6 +26,7 @@ from ..tools.registry import Tool, ToolRegistry, Tools
 from ..tools.scheduler import ToolScheduler
 from ..tools.schema import Validator
 from .failures import TRANSIENT
+from .fallbacks import fallbacks, falling_back
 from .ready import ReadyRuntime
 
 LONGEST_PAUSE: Final = 120.0
@@ -71,6 +72,10 @@ class RuntimeOptions(LoopOptions, HostOptions, total=False):
     that, and an empty ``middleware`` turns it off; other middleware does not.
     """
 
+    fallback: Sequence[Any]
+    """Names of models, or planners, that are asked in this order if the model has failed, after the
+    repetitions; see `fallbacks.KINDS`. The runtime closes the planners."""
+
 
 class ProviderPlanner(Planner, Protocol):
     """A Planner that holds a client."""
@@ -110,10 +115,14 @@ class ProviderRuntime(ReadyRuntime):
         host: dict[str, Any] = {}
         for name, value in options.items():
             (loop if name in LoopOptions.__annotations__ else host)[name] = value
+        self._others = fallbacks(planner, host.pop("fallback", ()))
         given = tuple(loop.get("middleware", ()))
         wanted = bool(given) or "middleware" not in loop
         if wanted and not any(isinstance(each, Retry) for each in given):
             loop["middleware"] = (*given, patient(planner.impl))
+        if self._others:
+            before = tuple(loop.get("middleware", ()))
+            loop["middleware"] = (*before, falling_back(planner, self._others))
         if "timer" in loop:
             loop["clock"] = loop.pop("timer")
         self._loop = self.loop_type(planner, tools, **loop)
@@ -121,11 +130,14 @@ class ProviderRuntime(ReadyRuntime):
         super().__init__(self._loop, store, runtime_kinds=[runtime_kind], **host)
 
     async def close(self) -> None:
-        """Close the Host, and then the planner's client."""
+        """Close the Host, and then the clients of the planners."""
         try:
             await super().close()
         finally:
-            await self.planner.close()
+            for each in (self.planner, *self._others):
+                closing = getattr(each, "close", None)
+                if closing is not None:
+                    await closing()
 
     def _add_tool(self, made: Tool) -> None:
         registry = self._loop.tools
