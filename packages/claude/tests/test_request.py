@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import Any, get_args, get_type_hints
 
 import pytest
+from anthropic.types import CodeExecutionTool20260521Param as CodeExecution
 from anthropic.types import OutputConfigParam
+from anthropic.types import WebSearchTool20260318Param as WebSearch
 
 from agentic_kernel import InvalidValue, Task
 from agentic_kernel_claude import ClaudePlanner
+from agentic_kernel_claude.hosting import HOSTING, cited
 from agentic_kernel_claude.options import MessagesOptions
 from agentic_kernel_conformance.planner_answers import ask
 from agentic_kernel_conformance.planner_contexts import QUESTION, context, tools
@@ -144,6 +147,38 @@ def test_the_documents_of_a_task() -> None:
         {"type": "text", "text": QUESTION},
         {"type": "document", "source": source, "title": "document.pdf"},
         {"type": "document", "source": {"type": "url", "url": far["url"]}, "title": "a.pdf"},
+    ]
+
+
+def test_tools_that_the_vendor_runs() -> None:
+    hosted: Any = {"web_search": {"max_uses": 3}, "code": {}}
+    asked = body(tools=[], shape={"hosted": hosted})
+    assert asked["tools"] == [
+        {"type": "web_search_20260318", "name": "web_search", "max_uses": 3},
+        {"type": "code_execution_20260521", "name": "code_execution"},
+    ]
+    assert asked["tool_choice"] == {"type": "auto"}
+    versions = {each["type"] for each in HOSTING.values()}
+    known = [get_type_hints(each)["type"] for each in (WebSearch, CodeExecution)]
+    assert versions == {kind for each in known for kind in get_args(each)}
+    for word in ("file_search", "mcp"):
+        with pytest.raises(InvalidValue, match=f"hosted: has {word}, and this API runs no such"):
+            ClaudePlanner("m", hosted=[word])
+
+
+def test_the_sources_of_an_answer() -> None:
+    page = {
+        "type": "web_search_result_location", "url": "https://a.example", "title": "A",
+        "cited_text": "It is so.",
+    }  # fmt: skip
+    file = {"type": "page_location", "document_title": "bill.pdf", "cited_text": "42"}
+    blocks: list[dict[str, Any]] = [
+        {"type": "text", "text": "So", "citations": [page, file]},
+        {"type": "text", "text": "!", "citations": None},
+    ]
+    assert cited(blocks).further["citations"] == [
+        {"url": "https://a.example", "title": "A", "text": "It is so."},
+        {"title": "bill.pdf", "text": "42"},
     ]
 
 

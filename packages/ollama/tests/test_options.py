@@ -50,6 +50,7 @@ from .asking import MODEL, failure, seen, task
         ("options", {"num_predict": 1}),
         ("options", {"temperature": 1}),
         ("pull", "yes"),
+        ("hosted", ["web_search"]),
         ("seed", -1),
         ("stop", [""]),
         ("effort", "max"),

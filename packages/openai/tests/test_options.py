@@ -22,6 +22,7 @@ GIVEN: dict[str, Any] = {
     "tool_choice": "none",
     "stream": False,
     "offers": ["think"],
+    "hosted": [],
     "parallel_tool_calls": False,
 }
 """A value of each option that None is no value of."""

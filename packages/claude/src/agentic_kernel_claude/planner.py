@@ -22,6 +22,7 @@ from agentic_kernel_engine.providers import (
 from .client import Client
 from .counting import counted
 from .failures import CODES, explained
+from .hosting import HOSTING
 from .maximum import Maximum
 from .messages import Wire
 from .options import MessagesOptions, sampled
@@ -86,6 +87,7 @@ class ClaudePlanner(APIPlanner):
     listed = PRICES
     answering = MessagesOptions
     documents = "by content or address"
+    hosting = HOSTING
     mappings = ("extra_body", "thinking")
 
     def __init__(self, model: str, **options: Unpack[PlannerOptions]) -> None:

@@ -12,6 +12,7 @@ from agentic_kernel_engine import values
 from agentic_kernel_engine.loop import LARGEST, Delta, Usage
 from agentic_kernel_engine.providers import Answer, Asked, Counted, Malformed, Reader
 
+from .hosting import cited
 from .messages import Wire
 
 _T = TypeVar("_T")
@@ -128,6 +129,7 @@ class Reply(Reader):
             category=category,
             items=items,
             before=before,
+            further=cited(self.blocks).further,
             usage=self.count,
             model=self.model,
         )

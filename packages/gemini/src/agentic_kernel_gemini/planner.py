@@ -21,6 +21,7 @@ from .client import Client
 from .contents import contents
 from .counting import counted
 from .failures import CODES, explained
+from .hosting import HOSTING, NEEDS
 from .options import LEVELS, GeminiOptions, sampled
 from .prices import PRICES
 from .reply import Reply
@@ -76,6 +77,8 @@ class GeminiPlanner(providers.APIPlanner):
     listed = PRICES
     answering = GeminiOptions
     documents = "by content or address"
+    hosting = HOSTING
+    hosting_needs = NEEDS
     mappings = ("extra_body", "thinking")
 
     def __init__(self, model: str, **options: Unpack[PlannerOptions]) -> None:

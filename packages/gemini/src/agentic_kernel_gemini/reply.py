@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from agentic_kernel_engine.loop import Delta
-from agentic_kernel_engine.providers import Answer, Malformed, Reader
+from agentic_kernel_engine.providers import Answer, Citations, Malformed, Reader
 from agentic_kernel_engine.providers.reading import arguments, counted, got, several, text
 
 from .failures import ENDS, UNUSABLE
+from .hosting import cite
 
 _COUNTS: Final = {
     "input_tokens": "prompt_token_count tool_use_prompt_token_count",
@@ -27,6 +28,10 @@ class Reply(Reader):
     The API does not number the events, so their order cannot be checked.
     """
 
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.sources = Citations()
+
     def read(self, event: Any) -> Iterator[Delta]:
         """See `Reader`."""
         candidates = several(event, "candidates")
@@ -41,6 +46,7 @@ class Reply(Reader):
         for candidate in candidates:
             for part in several(got(candidate, "content"), "parts"):
                 yield from self._take(part)
+            cite(self.sources, candidate)
             self.reason = text(candidate, "finish_reason")
         self.done = bool(self.reason)
 
@@ -50,7 +56,9 @@ class Reply(Reader):
             raise Malformed("the answer stopped before its end")
         if UNUSABLE.fullmatch(self.reason):
             raise Malformed(f"the server could not end the answer: {self.reason}")
-        return self.kept(end=ENDS.get(self.reason, "stop"), items=self.items())
+        return self.kept(
+            end=ENDS.get(self.reason, "stop"), items=self.items(), further=self.sources.further
+        )
 
     def _take(self, part: Any) -> Iterator[Delta]:
         call = got(part, "function_call")

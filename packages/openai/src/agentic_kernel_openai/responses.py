@@ -17,6 +17,7 @@ from agentic_kernel_engine.providers import (
 )
 
 from .counting import counted_responses
+from .hosting import HOSTING, NEEDS
 from .options import ResponsesOptions
 from .planner import OpenAIAPIPlanner, PlannerOptions
 from .responses_input import items_of
@@ -47,6 +48,8 @@ class OpenAIPlanner(OpenAIAPIPlanner):
     wire = "openai/responses"
     answering = ResponsesOptions
     documents = "by content or address"
+    hosting = HOSTING
+    hosting_needs = NEEDS
     mappings = ("extra_body", "reasoning")
     said = "input"
 

@@ -10,6 +10,7 @@ from agentic_kernel_engine.providers import Answer, Asked, Counted, Malformed, R
 from agentic_kernel_engine.providers.reading import counted, got, several, text
 
 from .failures import Reported, not_of_the_answer
+from .hosting import cited
 
 _CHANNELS: Final = {
     "response.output_text.delta": "",
@@ -110,6 +111,7 @@ def answer_of(response: Any, stored: bool, done: dict[Any, Any] | None = None) -
     # Only the item's own event is sure to have its encrypted reasoning in full.
     kept = [done.get(got(item, "id"), item) if _is_reasoning(item) else item for item in output]
     answer.items = _opaque(kept, stored)
+    answer.further = cited(output).further
     answer.usage = counted(got(response, "usage"), _COUNTS)
     return answer
 

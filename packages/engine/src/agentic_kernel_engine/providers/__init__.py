@@ -30,6 +30,7 @@ from .edges import (
 from .events import Events
 from .failures import Failures, codes_of, retry_after_ms
 from .forecast import input_bound
+from .hosted import Citations, HostedTool, citations_of, hosted_tools
 from .images import (
     IMAGES,
     Image,
@@ -73,6 +74,7 @@ __all__ = [
     "AnswerOptions",
     "Asked",
     "Call",
+    "Citations",
     "Counted",
     "Document",
     "Doubled",
@@ -80,6 +82,7 @@ __all__ = [
     "Failures",
     "Function",
     "Heard",
+    "HostedTool",
     "Image",
     "Long",
     "Malformed",
@@ -109,11 +112,13 @@ __all__ = [
     "check_once",
     "check_prices",
     "check_seconds",
+    "citations_of",
     "codes_of",
     "conversation",
     "documents_of",
     "final_answer",
     "functions",
+    "hosted_tools",
     "http_client",
     "http_options",
     "images_in",

@@ -28,6 +28,7 @@ from .documents import DOCUMENTS, documents_of
 from .edges import check_flag, check_model, check_prices, check_seconds
 from .failures import Failures
 from .forecast import input_bound
+from .hosted import HostedTool, hosted_tools
 from .instructions import instructions
 from .offers import Function, functions, offered
 from .options import FURTHER, AnswerOptions, loop_inputs
@@ -67,6 +68,8 @@ class PlannerOptions(TypedDict, total=False):
     `agentic_kernel_engine.providers.OFFERS`."""
     prices: Mapping[str, Price] | None
     """Prices by model; None for those of the provider."""
+    hosted: Sequence[HostedTool] | Mapping[HostedTool, Any]
+    """Tools that the vendor runs, e.g. ``["web_search"]``; a mapping has further fields of each."""
     context_tokens: int | None
     """Tokens of the model's context: `worst_case` counts no prompt as longer. None if only the
     length of the prompt is the bound."""
@@ -83,6 +86,7 @@ _DEFAULTS: Final[Mapping[str, Any]] = {
     "tool_choice": "auto",
     "stream": True,
     "offers": (),
+    "hosted": (),
     "prices": None,
     "context_tokens": None,
     "parallel_tool_calls": True,
@@ -113,6 +117,10 @@ class APIPlanner(ABC):
     """The form in which a Task brings images; see `Inputs`."""
     documents: ClassVar[str] = ""
     """The form in which a Task brings documents; see `Inputs`."""
+    hosting: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    """By word of `HostedTool`: the tool that the vendor runs."""
+    hosting_needs: ClassVar[Mapping[str, Sequence[str]]] = {}
+    """By word: the fields that the user has to give."""
     inputs: ClassVar[Inputs]
     """The inputs that it takes."""
     mappings: ClassVar[tuple[str, ...]] = ("extra_body",)
@@ -166,9 +174,11 @@ class APIPlanner(ABC):
         }
         self._extra = self._given.get("extra_body", {})
         self._tools: list[Any] = self._extra.pop("tools", [])
-        """The tools of ``extra_body``, which are added to the others; the server may run them."""
+        """The tools that the server runs, or that ``extra_body`` adds to the others."""
         if not isinstance(self._tools, list):
             raise InvalidValue("extra_body", "has tools that are not a list")
+        hosted = hosted_tools(given["hosted"], self.hosting, self.hosting_needs)
+        self._tools = [*hosted, *self._tools]
         self._named()
         self._client = self.client(
             given.get("client"),

@@ -1,0 +1,25 @@
+"""Hosting: the tools that Anthropic runs, and the sources that they name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from agentic_kernel_engine.providers import Citations
+
+HOSTING: Final[Mapping[str, Mapping[str, Any]]] = {
+    "web_search": {"type": "web_search_20260318", "name": "web_search"},
+    "code": {"type": "code_execution_20260521", "name": "code_execution"},
+}
+"""By word: the tool, in its version of the SDK's API."""
+
+
+def cited(blocks: Sequence[Mapping[str, Any]]) -> Citations:
+    """Return the sources that the texts of an answer name."""
+    found = Citations()
+    for block in blocks:
+        for each in block.get("citations") or ():
+            if isinstance(each, Mapping):
+                title = each.get("title") or each.get("document_title")
+                found.add(each.get("url"), title, each.get("cited_text"))
+    return found

@@ -1,0 +1,63 @@
+"""Tools that OpenAI runs, and the sources of an answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from agentic_kernel import InvalidValue
+from agentic_kernel_engine.providers import citations_of, plan_of
+from agentic_kernel_openai import OpenAIChatPlanner, OpenAIPlanner, OpenAIRuntime
+from agentic_kernel_openai.responses_stream import answer_of
+from integration.peers.faulty import FaultyServer
+
+from .asking import ask, planning, seen
+
+
+async def test_they_stand_beside_the_functions_of_each_request() -> None:
+    hosted: Any = {
+        "web_search": {"search_context_size": "low"}, "code": {},
+        "file_search": {"vector_store_ids": ["vs_1"]},
+        "mcp": [{"server_label": "a", "server_url": "https://a.example"}],
+    }  # fmt: skip
+    extra = {"tools": [{"type": "image_generation"}]}
+    with FaultyServer("closed", times=0) as server:
+        async with planning("responses", server.url, hosted=hosted, extra_body=extra) as planner:
+            await ask(planner, seen())
+        [request] = server.requests
+    own, *others = request.json["tools"]
+    assert own["name"] == "add"
+    assert others == [
+        {"type": "web_search", "search_context_size": "low"},
+        {"type": "code_interpreter", "container": {"type": "auto"}},
+        {"type": "file_search", "vector_store_ids": ["vs_1"]},
+        {
+            "type": "mcp", "require_approval": "always", "server_label": "a",
+            "server_url": "https://a.example",
+        },
+        {"type": "image_generation"},
+    ]  # fmt: skip
+
+
+def test_what_an_api_does_not_run_is_refused_by_its_name() -> None:
+    for make in (
+        OpenAIChatPlanner,
+        lambda model, **given: OpenAIRuntime(model, api="chat", **given),
+    ):
+        with pytest.raises(InvalidValue, match="hosted: has web_search, and this API runs no such"):
+            make("gpt-5", hosted=["web_search"])
+    with pytest.raises(InvalidValue, match=r"hosted\.file_search: has no vector_store_ids"):
+        OpenAIPlanner("gpt-5", hosted=["file_search"])
+
+
+def test_the_sources_of_an_answer_are_in_its_plan() -> None:
+    url = {"type": "url_citation", "url": "https://a.example", "title": "A", "start_index": 0}
+    file = {"type": "file_citation", "file_id": "f_1", "filename": "bill.pdf", "index": 3}
+    part = {"type": "output_text", "text": "It is so.", "annotations": [url, url, file]}
+    message = {"type": "message", "id": "m", "role": "assistant", "content": [part]}
+    response = {"status": "completed", "model": "gpt-5", "output": [message]}
+    plan = plan_of(answer_of(response, False), [], None, "openai/responses")
+    assert citations_of(plan.provider) == [
+        {"url": "https://a.example", "title": "A"}, {"title": "bill.pdf"},
+    ]  # fmt: skip
