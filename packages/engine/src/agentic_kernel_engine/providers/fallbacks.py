@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 KINDS: Final = (
     *names.TRANSIENT, names.QUOTA, names.PERMISSION, names.MODEL_NOT_FOUND, names.CONTEXT_LENGTH,
 )  # fmt: skip
-"""The failures after which another model may answer. After a refusal, a bad option or a bad key,
-none is asked."""
+"""The failures after which another model may answer. After a refusal, a bad option or a bad key, no
+other model is asked."""
 
 
 def fallbacks(planner: ProviderPlanner, given: Any) -> list[Any]:

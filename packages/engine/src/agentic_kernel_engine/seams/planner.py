@@ -75,7 +75,7 @@ class Counting(Protocol):
 
     @abstractmethod
     async def count(self, context: Context) -> int | None:
-        """The most tokens of the prompt of a call with this context; None if nobody can say.
+        """The most tokens of the prompt of a call; None if the vendor does not tell.
 
         The Loop then sets `Context.prompt_tokens`, by which a `Forecast` can tell less.
         """
