@@ -177,7 +177,7 @@ class Registry:
         found = await self._find(tenant, runner, "stream")
         for record in found:
             try:
-                await self._parts.control.decide(record.task.id, {"type": DECLARED, "tools": tools})
+                await self._parts.control.post(record.task.id, {"type": DECLARED, "tools": tools})
             except (IllegalTransition, TaskNotFound):
                 continue  # The stream has ended meanwhile.
         if not found:
