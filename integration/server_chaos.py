@@ -247,12 +247,20 @@ class Chaos:
         """Start an agent or a runner."""
         words = "-m", "integration.server_chaos_client", what, name, self._url, self._folder
         made = await asyncio.create_subprocess_exec(
-            sys.executable, *words, cwd=ROOT, stdin=asyncio.subprocess.PIPE
-        )
+            sys.executable, *words, cwd=ROOT,
+            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
+        )  # fmt: skip
 
         async def kill() -> None:
             made.kill()
             await made.communicate()
+
+        assert made.stdout is not None
+        try:
+            await made.stdout.readline()  # Its life begins when it is up.
+        except asyncio.CancelledError:
+            await kill()
+            raise
 
         return kill
 

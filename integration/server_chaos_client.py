@@ -87,6 +87,8 @@ def main(what: str, name: str, url: str, folder: str) -> None:
     log.addHandler(GivenUp(place))
     log.propagate = False
     threading.Thread(target=_die_with_the_run, daemon=True).start()
+    sys.stdout.write("up\n")
+    sys.stdout.flush()
     if what == "agent":
         agent = rebuno.Agent(name, kernel_url=url, reconnect_delay=0.1)
         asyncio.run(agent.run_async(handler))
