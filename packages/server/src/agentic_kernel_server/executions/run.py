@@ -329,7 +329,7 @@ class ExecutionRun:
         done = self._stepped(request, None)
         if done.undecided:
             assert isinstance(request, Invoke)
-            ruling = await self._parts.decide(self._call(request))
+            ruling = await self._parts.decide(self._call(request, repeated=done.repeated))
             done = self._stepped(request, ruling)
         return done
 
@@ -339,13 +339,13 @@ class ExecutionRun:
             self.state, self._past, request, now, self._task.id, settings.step_timeout, ruling
         )
 
-    def _call(self, request: Invoke) -> ToolCall:
+    def _call(self, request: Invoke, *, repeated: bool) -> ToolCall:
         now = self._job.now
         since = now - self._task.created_at
         return ToolCall(
             self._task.id, self.agent_id, labels_of(self._task), request.tool, request.arguments,
             request.remote, self._job.terms.name, self.tenant, self.state.made,
-            int(since.total_seconds() * 1_000), now,
+            int(since.total_seconds() * 1_000), now, repeated,
         )  # fmt: skip
 
     # Storing
