@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -23,6 +24,7 @@ from .postgres_server import Server
 from .serving_process import PATIENCE, Serving, until
 
 ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "serving.md"
 WALK = ROOT / "docs" / "examples" / "serving.sh"
 RULES = """version: 1
 rules:
@@ -82,8 +84,14 @@ def test_the_walk_through_of_the_documentation_ends_as_it_says(tmp_path: Path) -
         "PATH": f"{command.parent}:{os.environ['PATH']}",
         "PORT": str(free_port()),
     }
+    # The lines that the page shows and no others, as its reader types them.
+    shown = [
+        WALK.read_text().split(f"[start:{part}]\n")[1].split(f"# --8<-- [end:{part}]")[0]
+        for part in re.findall(r"examples/serving\.sh:(\w+)", PAGE.read_text())
+    ]
+    script = "\n".join(["trap 'kill $(jobs -p) 2> /dev/null || true' EXIT", *shown])
     done = subprocess.run(
-        ["bash", "-eu", str(WALK)], cwd=tmp_path, env=env, capture_output=True, text=True,
+        ["bash", "-euc", script], cwd=tmp_path, env=env, capture_output=True, text=True,
         timeout=100, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
