@@ -54,29 +54,39 @@ def doom(server: Server, when: str) -> None:
 
 
 async def main(place: str, grace: str, timeout: str, dies: str = "") -> None:
-    """Serve until the standard input ends."""
-    store: Store = store_at(place)
+    """Serve until the standard input ends; after a lost lease begin again."""
+    # asyncio sets TCP_NODELAY only on sockets that say that they are TCP.
+    listener = socket.socket(proto=socket.IPPROTO_TCP)
+    listener.bind(("127.0.0.1", 0))
+    listener.listen()
+    ended = asyncio.ensure_future(asyncio.to_thread(sys.stdin.read))
     settings = Settings(
         agent_timeout=float(grace), execution_timeout=float(timeout), interval=0.05,
         step_timeout=min(300.0, float(timeout) / 6), first_delay=0.05,
     )  # fmt: skip
-    server = Server(store, settings=settings, decide=decide)
-    if dies:
-        doom(server, dies)
-    # asyncio sets TCP_NODELAY only on sockets that say that they are TCP.
-    listener = socket.socket(proto=socket.IPPROTO_TCP)
-    listener.bind(("127.0.0.1", 0))
-    config = uvicorn.Config(server.app, log_level="error", timeout_graceful_shutdown=1)
-    running = uvicorn.Server(config)
-    serving = asyncio.ensure_future(running.serve([listener]))
-    while not running.started:  # noqa: ASYNC110 (uvicorn has no event for it)
-        await asyncio.sleep(0.01)
-    sys.stdout.write(f"{listener.getsockname()[1]}\n")
-    sys.stdout.flush()
-    await asyncio.to_thread(sys.stdin.read)
-    await server.drain(timeout=2.0)
-    running.should_exit = True
-    await serving
+    told = False
+    while not ended.done():
+        store: Store = store_at(place)
+        server = Server(store, settings=settings, decide=decide)
+        if dies:
+            doom(server, dies)
+        config = uvicorn.Config(server.app, log_level="error", timeout_graceful_shutdown=1)
+        running = uvicorn.Server(config)
+        serving = asyncio.ensure_future(running.serve([listener.dup()]))
+        while not running.started:
+            await asyncio.sleep(0.01)
+            if serving.done():
+                sys.exit(3)
+        if not told:
+            sys.stdout.write(f"{listener.getsockname()[1]}\n")
+            sys.stdout.flush()
+            told = True
+        lost = asyncio.ensure_future(server.lost.wait())
+        await asyncio.wait({ended, lost}, return_when=asyncio.FIRST_COMPLETED)
+        await server.drain(timeout=0.0 if lost.done() else 2.0)
+        lost.cancel()
+        running.should_exit = True
+        await serving
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from typing import Any
 
 import httpx
 import psutil  # type: ignore[import-untyped]
+import psycopg
 import pytest
 import rebuno
 
@@ -303,3 +304,31 @@ def test_a_runner_whose_key_is_refused_says_so_and_ends(
     runner = started_runner(tmp_path, serving.url, key)
     assert runner.wait(PATIENCE) == 1
     assert "lacks the scope 'runner'" in (tmp_path / "runner.log").read_text()
+
+
+async def test_a_process_whose_lease_ran_out_begins_again(serve: Callable[..., Serving]) -> None:
+    began, go = asyncio.Event(), asyncio.Event()
+
+    async def handler() -> str:
+        began.set()
+        await go.wait()
+        return "done"
+
+    with Server() as postgres:
+        serving = await asyncio.to_thread(lambda: serve(state=postgres.place))
+        agent = rebuno.Agent("a", kernel_url=serving.url, reconnect_delay=0.1)
+        working = asyncio.ensure_future(agent.run_async(handler))
+        async with rebuno.Client(serving.url) as client:
+            made = await client.create("a", {})
+            await began.wait()
+            async with await psycopg.AsyncConnection.connect(postgres.place, autocommit=True) as db:
+                # As after a suspended machine, or a database that was away longer than the lease.
+                await db.execute("UPDATE agentic_kernel.hosts SET until = clock_timestamp()")
+            await asyncio.to_thread(serving.said, "listening on", 2)
+            go.set()  # The execution is live, and its agent keeps its session.
+            told = [event async for event in client.events(made.id)]
+        agent._handle_shutdown()
+        await working
+        assert told[-1].payload == {"output": "done"}
+        assert "execution.reset" not in [event.type for event in told]
+        assert await asyncio.to_thread(serving.stop) == 0

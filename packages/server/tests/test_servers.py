@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 from typing import Any
 
+import httpx
 import rebuno
 from msgspec.structs import replace
 
@@ -170,3 +171,24 @@ async def test_a_store_that_always_has_news_is_searched_as_well() -> None:
         )
         told = await events_of(client, made.json()["id"])
     assert told[-1].type == "execution.failed"
+
+
+async def test_a_server_that_the_store_gave_up_is_not_ready_and_sends_its_agents_away() -> None:
+    store = MemoryStore()
+
+    async def handler() -> str:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async with (
+        serving(store) as (url, server),
+        httpx.AsyncClient(base_url=url) as web,
+        agent(url, "swe", handler, reconnect_delay=30.0),
+    ):
+        await streams(server, 1)
+        assert (await web.get("/v0/ready")).status_code == 200
+        await store.leave(server.parts.executions.name)
+        await server.lost.wait()
+        assert (await web.get("/v0/ready")).status_code == 503
+        while len(server.parts.agents):
+            await asyncio.sleep(0.005)
