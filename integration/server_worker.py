@@ -13,6 +13,7 @@ import os
 import signal
 import socket
 import sys
+import threading
 from typing import Any
 
 import uvicorn
@@ -53,13 +54,26 @@ def doom(server: Server, when: str) -> None:
     door._reply = dying  # type: ignore[method-assign]
 
 
+async def _stdin_ended() -> None:
+    """Wait for the end of the standard input, in a thread that the end of the process ignores."""
+    over, loop = asyncio.Event(), asyncio.get_running_loop()
+
+    def read() -> None:
+        while os.read(0, 1_024):
+            pass
+        loop.call_soon_threadsafe(over.set)
+
+    threading.Thread(target=read, daemon=True).start()
+    await over.wait()
+
+
 async def main(place: str, grace: str, timeout: str, dies: str = "") -> None:
     """Serve until the standard input ends; after a lost lease begin again."""
     # asyncio sets TCP_NODELAY only on sockets that say that they are TCP.
     listener = socket.socket(proto=socket.IPPROTO_TCP)
     listener.bind(("127.0.0.1", 0))
     listener.listen()
-    ended = asyncio.ensure_future(asyncio.to_thread(sys.stdin.read))
+    ended = asyncio.ensure_future(_stdin_ended())
     settings = Settings(
         agent_timeout=float(grace), execution_timeout=float(timeout), interval=0.05,
         step_timeout=min(300.0, float(timeout) / 6), first_delay=0.05,
