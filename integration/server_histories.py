@@ -83,8 +83,6 @@ class Histories:
             await asyncio.wait(set(self._stories), timeout=60.0)
         bad = []
         for id, told in self._told.items():
-            # A deadline may end it at any time.
-            told.begin("deadline", "fail", "deadline")
             await self._call(told, id, "last", "get")
             verdict = linearize(told.operations)
             if not verdict.holds:
@@ -98,6 +96,8 @@ class Histories:
         number = told.begin("creator", "dispatch")
         id = await self._created()
         told.end(number, "transition")
+        # Its deadline may end it at any time, also while a call waits for a server.
+        told.begin("deadline", "fail", "deadline")
         self._told[id] = told
         calls = ["get", "get", "complete", "complete"]
         calls += ["kill"] * (self._chance.random() < 0.5)

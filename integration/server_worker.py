@@ -13,6 +13,7 @@ import os
 import signal
 import socket
 import sys
+import threading
 from typing import Any
 
 import uvicorn
@@ -53,30 +54,53 @@ def doom(server: Server, when: str) -> None:
     door._reply = dying  # type: ignore[method-assign]
 
 
+async def _stdin_ended() -> None:
+    """Wait for the end of the standard input, in a thread that the end of the process ignores."""
+    over, loop = asyncio.Event(), asyncio.get_running_loop()
+
+    def read() -> None:
+        while os.read(0, 1_024):
+            pass
+        loop.call_soon_threadsafe(over.set)
+
+    threading.Thread(target=read, daemon=True).start()
+    await over.wait()
+
+
 async def main(place: str, grace: str, timeout: str, dies: str = "") -> None:
-    """Serve until the standard input ends."""
-    store: Store = store_at(place)
+    """Serve until the standard input ends; after a lost lease begin again."""
+    # asyncio sets TCP_NODELAY only on sockets that say that they are TCP.
+    listener = socket.socket(proto=socket.IPPROTO_TCP)
+    listener.bind(("127.0.0.1", 0))
+    listener.listen()
+    ended = asyncio.ensure_future(_stdin_ended())
     settings = Settings(
         agent_timeout=float(grace), execution_timeout=float(timeout), interval=0.05,
         step_timeout=min(300.0, float(timeout) / 6), first_delay=0.05,
     )  # fmt: skip
-    server = Server(store, settings=settings, decide=decide)
-    if dies:
-        doom(server, dies)
-    # asyncio sets TCP_NODELAY only on sockets that say that they are TCP.
-    listener = socket.socket(proto=socket.IPPROTO_TCP)
-    listener.bind(("127.0.0.1", 0))
-    config = uvicorn.Config(server.app, log_level="error", timeout_graceful_shutdown=1)
-    running = uvicorn.Server(config)
-    serving = asyncio.ensure_future(running.serve([listener]))
-    while not running.started:  # noqa: ASYNC110 (uvicorn has no event for it)
-        await asyncio.sleep(0.01)
-    sys.stdout.write(f"{listener.getsockname()[1]}\n")
-    sys.stdout.flush()
-    await asyncio.to_thread(sys.stdin.read)
-    await server.drain(timeout=2.0)
-    running.should_exit = True
-    await serving
+    told = False
+    while not ended.done():
+        store: Store = store_at(place)
+        server = Server(store, settings=settings, decide=decide)
+        if dies:
+            doom(server, dies)
+        config = uvicorn.Config(server.app, log_level="error", timeout_graceful_shutdown=1)
+        running = uvicorn.Server(config)
+        serving = asyncio.ensure_future(running.serve([listener.dup()]))
+        while not running.started:
+            await asyncio.sleep(0.01)
+            if serving.done():
+                sys.exit(3)
+        if not told:
+            sys.stdout.write(f"{listener.getsockname()[1]}\n")
+            sys.stdout.flush()
+            told = True
+        lost = asyncio.ensure_future(server.lost.wait())
+        await asyncio.wait({ended, lost}, return_when=asyncio.FIRST_COMPLETED)
+        await server.drain(timeout=0.0 if lost.done() else 2.0)
+        lost.cancel()
+        running.should_exit = True
+        await serving
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -14,6 +15,7 @@ from typing import Any
 
 import httpx
 import psutil  # type: ignore[import-untyped]
+import psycopg
 import pytest
 import rebuno
 
@@ -23,6 +25,7 @@ from .postgres_server import Server
 from .serving_process import PATIENCE, Serving, until
 
 ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "serving.md"
 WALK = ROOT / "docs" / "examples" / "serving.sh"
 RULES = """version: 1
 rules:
@@ -82,8 +85,14 @@ def test_the_walk_through_of_the_documentation_ends_as_it_says(tmp_path: Path) -
         "PATH": f"{command.parent}:{os.environ['PATH']}",
         "PORT": str(free_port()),
     }
+    # The lines that the page shows and no others, as its reader types them.
+    shown = [
+        WALK.read_text().split(f"[start:{part}]\n")[1].split(f"# --8<-- [end:{part}]")[0]
+        for part in re.findall(r"examples/serving\.sh:(\w+)", PAGE.read_text())
+    ]
+    script = "\n".join(["trap 'kill $(jobs -p) 2> /dev/null || true' EXIT", *shown])
     done = subprocess.run(
-        ["bash", "-eu", str(WALK)], cwd=tmp_path, env=env, capture_output=True, text=True,
+        ["bash", "-euc", script], cwd=tmp_path, env=env, capture_output=True, text=True,
         timeout=100, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -295,3 +304,31 @@ def test_a_runner_whose_key_is_refused_says_so_and_ends(
     runner = started_runner(tmp_path, serving.url, key)
     assert runner.wait(PATIENCE) == 1
     assert "lacks the scope 'runner'" in (tmp_path / "runner.log").read_text()
+
+
+async def test_a_process_whose_lease_ran_out_begins_again(serve: Callable[..., Serving]) -> None:
+    began, go = asyncio.Event(), asyncio.Event()
+
+    async def handler() -> str:
+        began.set()
+        await go.wait()
+        return "done"
+
+    with Server() as postgres:
+        serving = await asyncio.to_thread(lambda: serve(state=postgres.place))
+        agent = rebuno.Agent("a", kernel_url=serving.url, reconnect_delay=0.1)
+        working = asyncio.ensure_future(agent.run_async(handler))
+        async with rebuno.Client(serving.url) as client:
+            made = await client.create("a", {})
+            await began.wait()
+            async with await psycopg.AsyncConnection.connect(postgres.place, autocommit=True) as db:
+                # As after a suspended machine, or a database that was away longer than the lease.
+                await db.execute("UPDATE agentic_kernel.hosts SET until = clock_timestamp()")
+            await asyncio.to_thread(serving.said, "listening on", 2)
+            go.set()  # The execution is live, and its agent keeps its session.
+            told = [event async for event in client.events(made.id)]
+        agent._handle_shutdown()
+        await working
+        assert told[-1].payload == {"output": "done"}
+        assert "execution.reset" not in [event.type for event in told]
+        assert await asyncio.to_thread(serving.stop) == 0

@@ -25,4 +25,5 @@ async def test_kills_lose_nothing_repeat_no_effect_and_leave_nothing_stuck(
     assert report.good, report.text()
     assert report.kills["server"] > 3
     assert report.ends["completed"] > 0
+    assert report.effects >= 2 * report.ends["completed"]
     assert report.histories > 10

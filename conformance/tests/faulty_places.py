@@ -52,7 +52,10 @@ class AliveByInheritedLock(FileStore):
     async def join(self, host: str) -> None:
         await super().join(host)
         lock = os.open(self._lock(host), os.O_RDWR | os.O_CREAT)
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:  # joined before
+            os.close(lock)
 
     async def alive(self, owner: str) -> bool:
         path = self._lock(host_of(owner))

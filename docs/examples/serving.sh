@@ -31,10 +31,12 @@ SERVER=$!
 curl -s --retry 60 --retry-connrefused --retry-delay 1 "$URL/v0/ready"
 # --8<-- [end:serve]
 
-as() { curl -s -H "Authorization: Bearer $1" -H 'Content-Type: application/json' "${@:2}"; }
 trap 'kill $SERVER 2> /dev/null || true' EXIT
 
 # --8<-- [start:create]
+as() { # KEY, then the words of curl
+    curl -s -H "Authorization: Bearer $1" -H 'Content-Type: application/json' "${@:2}"
+}
 EXECUTION=$(as "$ANN" "$URL/v0/executions" \
     -d '{"agent_id": "swe", "input": {"invoice": 7}, "labels": {"team": "red"}}' |
     sed -n 's/.*"id":"\([^"]*\)".*/\1/p')

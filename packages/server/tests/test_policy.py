@@ -76,6 +76,11 @@ async def test_without_a_policy_every_tool_is_denied() -> None:
             {"duration_ms": 499},
         ),
         (
+            "match: {capability: '*', labels: {server/repeated: 'true'}}",
+            {"repeated": True, "labels": {"server/repeated": "false"}},
+            {"repeated": False, "labels": {"server/repeated": "true"}},
+        ),
+        (
             "match: {capability: '*'}, when: {days: [mon], hours: '10:00-11:00'}",
             {},
             {"at": MONDAY.replace(hour=11)},
@@ -90,6 +95,7 @@ async def test_without_a_policy_every_tool_is_denied() -> None:
         "arguments",
         "steps",
         "time",
+        "repetition",
         "schedule",
     ],
 )

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from typing import Any
 
+import httpx
+import pytest
 import rebuno
 from msgspec.structs import replace
 
-from agentic_kernel_engine import MemoryStore, StoreTraits
+from agentic_kernel import TaskStatus
+from agentic_kernel_engine import MemoryStore, Record, StoreError, StoreTraits
 
 from .balancer import balanced
 from .clients import agent, events_of, runner, seen, streams
 from .serving import QUICK, serving
+from .test_sessions import squares
 
 PATIENT = replace(QUICK, agent_timeout=30.0)
 
@@ -170,3 +174,60 @@ async def test_a_store_that_always_has_news_is_searched_as_well() -> None:
         )
         told = await events_of(client, made.json()["id"])
     assert told[-1].type == "execution.failed"
+
+
+async def test_a_server_that_the_store_gave_up_is_not_ready_and_sends_its_agents_away() -> None:
+    store = MemoryStore()
+
+    async def handler() -> str:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async with (
+        serving(store) as (url, server),
+        httpx.AsyncClient(base_url=url) as web,
+        agent(url, "swe", handler, reconnect_delay=30.0),
+    ):
+        await streams(server, 1)
+        assert (await web.get("/v0/ready")).status_code == 200
+        await store.leave(server.parts.executions.name)
+        await server.lost.wait()
+        assert (await web.get("/v0/ready")).status_code == 503
+        while len(server.parts.agents):
+            await asyncio.sleep(0.005)
+
+
+class Shaky(MemoryStore):
+    """The writes that pause a Task of one kind fail at first, as while a database is away."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__()
+        self._kind = kind
+        self.failures = 0
+
+    async def commit(self, before: Record, after: Record, events: Sequence[bytes] = ()) -> None:
+        pauses = after.task.status is TaskStatus.PAUSED and after.task.runtime_kind == self._kind
+        if pauses and self.failures < 2:
+            self.failures += 1
+            raise StoreError("the database is away")
+        await super().commit(before, after, events)
+
+
+@pytest.mark.parametrize("kind", ["execution", "tool"])
+async def test_a_store_that_fails_for_a_while_ends_no_execution_and_no_step(kind: str) -> None:
+    async def handler() -> Any:
+        return await square(7)
+
+    store = Shaky(kind)
+    async with serving(store) as (url, _), rebuno.Client(url) as client:
+        made = await client.create("swe", {})
+        if kind == "execution":
+            while store.failures < 2:
+                await asyncio.sleep(0.005)
+        async with agent(url, "swe", handler):
+            if kind == "tool":
+                while store.failures < 2:
+                    await asyncio.sleep(0.005)
+            async with runner(url, "r", squares([])):
+                told = await events_of(client, made.id)
+    assert told[-1].payload == {"output": 49}

@@ -9,6 +9,7 @@ import rebuno
 from msgspec.structs import replace
 
 from agentic_kernel_engine import MemoryStore
+from agentic_kernel_server import Ruling, ToolCall
 from agentic_kernel_server.executions.state import decoded
 
 from .clients import agent, events_of, runner, seen, streams, vanish
@@ -92,6 +93,38 @@ async def test_a_lost_agents_execution_goes_to_another_and_replays_its_remote_st
     assert types.count("execution.started") == 2
     assert calls == [7, 2]
     assert [(each.tool_id, each.result) for each in histories[0]] == [("compute.square", 49)]
+
+
+async def test_a_rule_may_deny_the_repetition_of_a_local_step() -> None:
+    began = asyncio.Event()
+    done: list[str] = []
+
+    @rebuno.tool("mail.send")
+    async def send(to: str) -> None:
+        done.append(to)
+        began.set()
+        if len(done) == 1:
+            await asyncio.Event().wait()
+
+    async def decide(call: ToolCall) -> Ruling:
+        return Ruling("deny", "it may be sent already") if call.repeated else Ruling("allow")
+
+    async def handler() -> None:
+        await send("ann")
+
+    async with (
+        serving(MemoryStore(), decide=decide) as (url, _),
+        rebuno.Client(url) as client,
+        agent(url, "swe", handler) as dying,
+    ):
+        made = await client.create("swe", {})
+        await began.wait()
+        await vanish(dying)
+        async with agent(url, "swe", handler):
+            told = await events_of(client, made.id)
+    assert done == ["ann"]
+    assert [event.type for event in told].count("intent.denied") == 1
+    assert "it may be sent already" in told[-1].payload["error"]
 
 
 async def test_the_kth_wait_of_a_new_session_gets_the_kth_signal() -> None:

@@ -74,6 +74,23 @@ def test_a_call_asks_the_policy_once_and_changes_nothing_before() -> None:
     assert plain(world.state) == before
 
 
+def test_a_local_call_that_an_earlier_session_began_is_known_as_a_repetition() -> None:
+    world = World().assigned()
+    assert not world.do(call(), None).repeated
+    world.do(call())
+    assert not world.do(call(), None).repeated  # The second one of this session.
+    world.do(call("asked"), ASK)
+    world.do(call("elsewhere", remote=True))
+    world.do(r.AgentLost("c1", "gone"))
+    world.assigned("s2", "c2")
+    assert world.do(call(session="s2"), None).repeated
+    assert not world.do(call("asked", session="s2"), None).repeated  # It never began.
+    assert not world.do(call("elsewhere", remote=True, session="s2"), None).repeated
+    world.do(call(session="s2"))
+    assert not world.do(call(session="s2"), None).repeated
+    assert not world.do(call("other", session="s2"), None).repeated
+
+
 def test_a_denied_call_is_an_answer_and_no_step() -> None:
     world = World().assigned()
     done = world.do(call(), DENY)

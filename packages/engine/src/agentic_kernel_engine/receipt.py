@@ -7,7 +7,7 @@ from typing import Literal
 
 from agentic_kernel import Task
 
-Effect = Literal["transition", "requested", "withdrawn", "claimed", "none"]
+Effect = Literal["transition", "requested", "withdrawn", "claimed", "posted", "none"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,4 +27,5 @@ class Receipt:
     effect: Effect = "none"
     """``transition``; ``requested`` (a pause waits for the next safe point); ``withdrawn`` (a
     resume took back a waiting pause and dropped its own extra); ``claimed`` (this Host now runs
-    the Task); ``none``."""
+    the Task); ``posted`` (a decision waits in the inbox, and the Task's status is as before);
+    ``none``."""

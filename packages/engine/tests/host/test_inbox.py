@@ -277,3 +277,25 @@ async def test_a_pause_and_a_kill_fit_into_a_full_inbox(runner: Runner) -> None:
         assert (await control.wait(task.id, TaskStatus.PAUSED)).status is TaskStatus.PAUSED
         assert len((await control.record(task.id)).inbox) == full.entries
         assert (await control.kill(task.id)).snapshot.status is TaskStatus.CANCELLED
+
+
+async def test_the_receipt_says_if_a_decision_was_left(runner: Runner) -> None:
+    begun = asyncio.Event()
+
+    class Waiting:
+        async def execute(self, job: Job) -> Any:
+            begun.set()
+            await asyncio.Event().wait()
+
+    remark = {"type": "acme/remark"}
+    async with Host(Waiting(), runner.store) as host, Host(store=runner.store) as control:
+        task = new_task()
+        await host.dispatch(task)
+        await begun.wait()
+        version = (await control.record(task.id)).version
+        left = await control.decide(task.id, remark, at_version=version)
+        assert (left.effect, left.changed, left.version) == ("posted", False, version + 1)
+        # The version is the one that the next write would have got, and nothing was written.
+        moved = await control.decide(task.id, remark, at_version=version)
+        assert (moved.effect, moved.version) == ("none", version + 1)
+        assert len((await control.record(task.id)).inbox) == 1

@@ -31,6 +31,9 @@ class ToolCall(msgspec.Struct, frozen=True):
     duration_ms: int
     """Milliseconds since the execution was created."""
     at: datetime
+    repeated: bool = False
+    """True if an earlier session of the execution began this local step: the same tool, the same
+    arguments, the same occurrence. It may have taken effect."""
 
 
 class Ruling(msgspec.Struct, frozen=True):

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Final, Self
 
 import msgspec
 from starlette.applications import Starlette
@@ -20,6 +20,7 @@ from starlette.types import Receive, Scope, Send
 
 from agentic_kernel import InvalidValue, KernelError
 from agentic_kernel_engine import Host, HostClosed, Principal, Store, StoreError
+from agentic_kernel_engine.record import owner_name
 
 from .agents.consumers import Consumer, Consumers, Key
 from .caller import Authenticate, anonymous
@@ -44,6 +45,8 @@ from .tools.jobs import RunnerLost
 from .tools.run import ToolCalls
 
 _log = logging.getLogger(__name__)
+_ALIVE: Final = 1.0
+"""Seconds between two looks at the life of the Hosts."""
 
 
 class Server:
@@ -97,6 +100,9 @@ class Server:
         parts.forwarder = Forwarder(parts)
         self._entered = False
         self._stopping = False
+        self.lost = asyncio.Event()
+        """Set when the store has given one of the Hosts up, because its lease ran out. This server
+        is of no use any more: leave it, and begin a new one."""
         self.app = Starlette(
             routes=[*_routes(self), *Health(self).routes(), *document_routes(), *routes],
             lifespan=self._lifespan,
@@ -124,6 +130,7 @@ class Server:
         if self.settings.forwards:
             await parts.forwarder.open()
         parts.start(self._scout.keep())
+        parts.start(self._watch())
         self._entered = True
         for name, read in (
             ("agent_streams", lambda: float(len(parts.agents))),
@@ -150,11 +157,36 @@ class Server:
     @property
     def ready(self) -> bool:
         """True while the server takes work."""
-        return self._entered and not self._stopping and not self.parts.draining
+        return not (
+            not self._entered or self._stopping or self.parts.draining or self.lost.is_set()
+        )
 
     def stop(self) -> None:
         """Say that the server is not ready any more; it still answers until `drain`."""
         self._stopping = True
+
+    async def _watch(self) -> None:
+        """Look if the store still counts the Hosts as alive: one that it gave up cannot join again.
+
+        The streams are cut then, so that agents and runners go to another process.
+        """
+        parts = self.parts
+        names = [host.name for host in (parts.executions, parts.tools, parts.control)]
+        while not parts.draining:
+            await asyncio.sleep(_ALIVE)
+            try:
+                alive = [await parts.store.alive(owner_name(name, 1)) for name in names]
+            except KernelError:
+                continue  # Not known; look again.
+            if not all(alive) and not parts.draining:
+                _log.error(
+                    "the store gave this process up, because its lease ran out; its work goes on "
+                    "in another process or in a new server"
+                )
+                self.lost.set()
+                parts.agents.cut_all()
+                parts.runners.cut_all()
+                return
 
     async def store_answers(self) -> bool:
         """True if the store can be read."""

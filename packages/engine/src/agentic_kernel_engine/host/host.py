@@ -614,8 +614,12 @@ class Host(Decisions, Queries):
         """Leave a decision in the inbox, and resume the Task if it is paused, in one write.
 
         Args:
-            at_version: The version of the pause that this answers. If the Task has moved on since,
-                nothing is written and the receipt says ``none`` (R3).
+            at_version: The version of the record that this decision is about. If the Task has moved
+                on since, nothing is written and the receipt says ``none`` (R3).
+
+        Returns:
+            A receipt with the effect ``transition`` if the Task goes on, ``posted`` if the Task
+            runs already or waits for another answer, and ``withdrawn`` if a pause was waiting.
 
         Raises:
             InvalidValue, IllegalTransition, InboxFull: As `post`.

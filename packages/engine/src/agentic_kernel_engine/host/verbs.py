@@ -236,7 +236,7 @@ class Verbs:
         if isinstance(done, Record):
             return None, _receipt(done)
         if done.after.task.status is done.before.task.status:
-            return None, _receipt(done.after, "withdrawn" if pause_waits(done.before) else "none")
+            return None, _receipt(done.after, "withdrawn" if pause_waits(done.before) else "posted")
         return done.after, _receipt(done.after, "transition")
 
     def _withdrawn(self, before: Record, decision: Mapping[str, Any] | None) -> Decided:

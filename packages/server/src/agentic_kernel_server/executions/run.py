@@ -7,7 +7,6 @@ and pushes. It lets go of the Task while only people can let it go on, or while 
 from __future__ import annotations
 
 import asyncio
-import logging
 import uuid
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
@@ -25,12 +24,13 @@ from agentic_kernel_engine import (
     Substrate,
     TaskFailed,
 )
-from agentic_kernel_engine.faults import said
+from agentic_kernel_engine.errors import HostGone
 
 from ..agents.consumers import Consumer, Key
 from ..errors import Refused
 from ..identity import agent_id, labels_of
 from ..mailbox import Letter, Mailbox
+from ..outage import outlasting
 from ..parts import Parts
 from ..ports import Ruling, ToolCall
 from . import events as e
@@ -54,7 +54,6 @@ from .step import End, Stepped, step
 from .taking import take_again
 from .vigil import Vigil
 
-_log = logging.getLogger(__name__)
 NO_AGENT: Final = "server/no_agent"
 """The reason of the pause of an execution that waits for an agent."""
 HANDOVER: Final = "server/handover"
@@ -64,8 +63,6 @@ TIMEOUT: Final = "server/timeout"
 """The metadata key of an execution's own timeout, in seconds."""
 _UNWINDING: Final = 0.5
 """Seconds that a client gets to end its handler of a lost session."""
-_AGAIN: Final = 0.2
-"""Seconds after which a transition of the run's own is tried again if the store failed."""
 
 
 class Executions(Substrate, Cleaning, Reading):
@@ -155,9 +152,10 @@ class ExecutionRun:
         runs = self._parts.runs
         runs[self._task.id] = self
         try:
-            end = await self._enter()
+            what = f"execution {self._task.id}"
+            end = await outlasting(what, self._enter, self._forget)
             while end is None:
-                end = await self._turn()
+                end = await outlasting(what, self._turn, self._forget)
             return self._ended(end)
         except RunEnded as ended:
             if ended.reason == "paused":
@@ -304,12 +302,11 @@ class ExecutionRun:
             return None
         except StoreError as fault:
             self._forget()
-            if letter.reply is None:
-                _log.warning("execution %s: %s; it is tried again", self._task.id, said(fault))
-                await asyncio.sleep(_AGAIN)
-                if entry is None:
-                    self.box.again(letter)
+            if letter.reply is None and entry is None:
+                self.box.again(letter)
             letter.answer(Reply.refusal(Refused("SERVICE_UNAVAILABLE", str(fault))))
+            if letter.reply is None or isinstance(fault, HostGone):
+                raise
             return None
         return done.end
 
@@ -329,7 +326,7 @@ class ExecutionRun:
         done = self._stepped(request, None)
         if done.undecided:
             assert isinstance(request, Invoke)
-            ruling = await self._parts.decide(self._call(request))
+            ruling = await self._parts.decide(self._call(request, repeated=done.repeated))
             done = self._stepped(request, ruling)
         return done
 
@@ -339,13 +336,13 @@ class ExecutionRun:
             self.state, self._past, request, now, self._task.id, settings.step_timeout, ruling
         )
 
-    def _call(self, request: Invoke) -> ToolCall:
+    def _call(self, request: Invoke, *, repeated: bool) -> ToolCall:
         now = self._job.now
         since = now - self._task.created_at
         return ToolCall(
             self._task.id, self.agent_id, labels_of(self._task), request.tool, request.arguments,
             request.remote, self._job.terms.name, self.tenant, self.state.made,
-            int(since.total_seconds() * 1_000), now,
+            int(since.total_seconds() * 1_000), now, repeated,
         )  # fmt: skip
 
     # Storing

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 from agentic_kernel import IllegalTransition, InvalidValue, Task, TaskNotFound, TaskStatus
@@ -22,10 +24,14 @@ from .encoding import KIND, TOOL_KIND, same
 from .events import REPLIED
 from .run import key_of
 from .state import decoded
-from .taking import held, take
+from .taking import held, take, take_again
 
-_TRIES: Final = 100
-"""The most times that a request is sent again because the run left meanwhile."""
+_TRIES: Final = 1_000
+"""The most times that a request looks at its Task again because the Task moved meanwhile."""
+_AT_ONCE: Final = 3
+"""The number of these looks that follow at once; each further one waits for a moment."""
+_LONGEST: Final = 0.05
+"""The longest of these waits, in seconds."""
 _LOOK: Final = 1.0
 """Seconds after which a request looks again if a pause that was asked for took effect."""
 
@@ -59,8 +65,7 @@ async def send(
         Refused: The execution does not exist, or its owner did not answer in time.
     """
     sending = _Sending(parts, "execution", task_id, tenant, request)
-    for _ in range(_TRIES):
-        _check_open(parts)
+    while await sending.looks():
         run = parts.runs.get(task_id)
         if run is not None and run.tenant == tenant:
             try:
@@ -78,18 +83,17 @@ async def send(
         if reply is not None:
             return reply
         if not isinstance(request, r.Cancel) and (held(record) or pause_waits(record)):
-            if not waits:
-                await _leave(parts.control.post, task_id, r.to_decision(request, sending.id))
+            if waits:
+                await sending.outlast(record)
+            elif await _keep(parts, record, r.to_decision(request, sending.id)):
                 return r.Reply.ok(status="delivered")
-            await sending.outlast(record)
             continue
         key = key_of(record.task, decoded(record.state))
         here = isinstance(request, r.Cancel)  # It needs no agent, so any process can do it.
         here = here or (key is not None and parts.agents.find(key) is not None)
         # A Host that runs executions takes a paused one in the same write.
         host = parts.executions if here else parts.control
-        decision = r.to_decision(request, sending.id)
-        version = await _leave(_deciding(host), task_id, decision)
+        version = await _leave(host, record, r.to_decision(request, sending.id))
         if version is None:
             continue
         if here and record.task.status is TaskStatus.RUNNING:
@@ -99,7 +103,7 @@ async def send(
         reply = await sending.answer(version)
         if reply is not None:
             return reply
-    raise Refused("SERVICE_UNAVAILABLE", f"execution {task_id!r} changes hands; try again")
+    raise sending.restless()
 
 
 async def send_job(parts: Parts, task_id: str, tenant: str, request: jobs.Sent) -> r.Reply:
@@ -109,8 +113,7 @@ async def send_job(parts: Parts, task_id: str, tenant: str, request: jobs.Sent) 
         Refused: The step does not exist or has ended, or its owner did not answer in time.
     """
     sending = _Sending(parts, "tool", task_id, tenant, request)
-    for _ in range(_TRIES):
-        _check_open(parts)
+    while await sending.looks():
         run = parts.jobs.get(task_id)
         if run is not None and run.tenant == tenant:
             try:
@@ -130,14 +133,13 @@ async def send_job(parts: Parts, task_id: str, tenant: str, request: jobs.Sent) 
         if held(record) or pause_waits(record):
             await sending.outlast(record)
             continue
-        decision = jobs.to_decision(request, sending.id)
-        version = await _leave(_deciding(parts.control), task_id, decision)
+        version = await _leave(parts.control, record, jobs.to_decision(request, sending.id))
         if version is None:
             continue
         reply = await sending.answer(version)
         if reply is not None:
             return reply
-    raise Refused("SERVICE_UNAVAILABLE", f"step {task_id!r} changes hands; try again")
+    raise sending.restless()
 
 
 class _Sending:
@@ -157,10 +159,36 @@ class _Sending:
         self._request = request
         self._until = parts.now() + parts.settings.hold
         self.id = uuid.uuid4().hex
+        self._looks = 0
         self._refused_by = ""
         """The owner that did not have the run."""
         self._since: int | None = None
         """The version at which an owner was asked that was lost before it answered."""
+
+    async def looks(self) -> bool:
+        """Count a look at the Task; False after the last one.
+
+        Raises:
+            Refused: The server is stopping.
+        """
+        if self._parts.draining:
+            raise Refused("SERVICE_UNAVAILABLE", "the server is stopping; use another one")
+        self._looks += 1
+        if self._looks > _AT_ONCE:
+            # Many requests for one Task: each look of one is lost to the write of another.
+            longest = min(_LONGEST, 0.001 * self._looks)
+            await asyncio.sleep(random.uniform(0.0, longest))
+        return self._looks <= _TRIES
+
+    def restless(self) -> Refused:
+        """The refusal of a request whose Task never stayed as it was when it was looked at."""
+        return Refused(
+            "SERVICE_UNAVAILABLE", f"{self._what} {self._task_id!r} changes hands; try again"
+        )
+
+    @property
+    def _what(self) -> str:
+        return "execution" if self._kind == "execution" else "step"
 
     @property
     def named(self) -> str:
@@ -213,8 +241,7 @@ class _Sending:
                 f"no process that owns {task_id!r} answered in {hold:g} s; send the request again",
             ) from None
         except TaskNotFound:
-            what = "execution" if self._kind == "execution" else "step"
-            raise not_found(what, task_id) from None
+            raise not_found(self._what, task_id) from None
         except HostClosed:
             raise Refused("SERVICE_UNAVAILABLE", "the server is stopping") from None
         return None
@@ -225,7 +252,7 @@ class _Sending:
         Raises:
             Refused: It is still paused.
         """
-        parts, what = self._parts, "execution" if self._kind == "execution" else "step"
+        parts, what = self._parts, self._what
         host = parts.executions if self._kind == "execution" else parts.tools
         left = self._until - parts.now()
         if left <= 0:
@@ -250,34 +277,45 @@ class _Sending:
         return None if self._since is None else await self.answer(self._since)
 
 
-def _check_open(parts: Parts) -> None:
-    if parts.draining:
-        raise Refused("SERVICE_UNAVAILABLE", "the server is stopping; use another one")
+async def _leave(host: Host, record: Record, decision: dict[str, Any]) -> int | None:
+    """Leave a decision for the owner, and let the Task go on if the server paused it.
+
+    Args:
+        record: The record as the caller has judged it.
+
+    Returns:
+        The version of the record with the decision. None if the Task has moved on since it was
+        read: a person may have paused it, and a request is no reason to go on.
+    """
+    with _explained():
+        receipt = await host.decide(record.task.id, decision, at_version=record.version)
+        return None if receipt.effect == "none" else receipt.version
+    return None
 
 
-Leave = Callable[[str, dict[str, Any]], Awaitable[int]]
-"""Leaves a decision in the inbox of a Task; returns the version with it."""
+async def _keep(parts: Parts, record: Record, decision: dict[str, Any]) -> bool:
+    """Leave a decision that takes effect when a person lets the Task go on.
+
+    Returns:
+        False if the Task has ended meanwhile.
+    """
+    task_id = record.task.id
+    with _explained():
+        version = await parts.control.post(task_id, decision)
+        if version != record.version + 1:
+            # The pause may be over, and the server may have paused the Task: a post wakes nobody.
+            parts.start(take_again(parts, task_id))
+        return True
+    return False
 
 
-def _deciding(host: Host) -> Leave:
-    """Leave a decision, and let the Task go on if the server paused it."""
-
-    async def decide(task_id: str, decision: dict[str, Any]) -> int:
-        receipt = await host.decide(task_id, decision)
-        if receipt.effect == "withdrawn":
-            # A person asked for a pause meanwhile, and a request is no reason to go on.
-            await host.pause(task_id)
-        return receipt.version
-
-    return decide
-
-
-async def _leave(leave: Leave, task_id: str, decision: dict[str, Any]) -> int | None:
-    """Leave a decision for the owner; None if the Task has ended meanwhile."""
+@contextmanager
+def _explained() -> Iterator[None]:
+    """Explain a refusal of a decision to the client; the end of the Task is left to the caller."""
     try:
-        return await leave(task_id, decision)
+        yield
     except IllegalTransition:
-        return None
+        pass
     except InboxFull as full:
         raise Refused("RATE_LIMITED", str(full), retry_after=1.0) from full
     except InvalidValue as wrong:

@@ -228,6 +228,8 @@ class Past:
         """The ids of closed steps by idempotency key."""
         self.calls: dict[tuple[str, int], str] = {}
         """The ids of closed remote steps by digest and occurrence."""
+        self.ran: set[tuple[str, int]] = set()
+        """The closed local steps that began, by digest and occurrence."""
         self.signals: dict[str, list[Any]] = {}
         """The payloads of the signals of each type, in order."""
         self.known: set[str] = set()
@@ -259,6 +261,8 @@ class Past:
                 self.keys[ended.key] = ended.id
             if ended.remote:
                 self.calls[ended.digest, ended.occurrence] = ended.id
+            elif ended.status is not StepStatus.CANCELLED:
+                self.ran.add((ended.digest, ended.occurrence))
         elif type == e.APPROVAL_RESOLVED:
             found = self._open.get(data["step_id"])
             if found is not None:

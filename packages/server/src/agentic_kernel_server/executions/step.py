@@ -81,6 +81,8 @@ class Stepped:
     """The remote steps whose Task is to be dispatched."""
     undecided: bool = False
     """True if a call needs the decision of the policy; nothing has changed."""
+    repeated: bool = False
+    """True if an earlier session began this local call, so that it may take effect once more."""
     let_go: bool = False
     """True if another process is to take the execution."""
     late: list[str] = field(default_factory=list)
@@ -239,6 +241,7 @@ class _Transition:
             return
         if ruling is None:
             self.done.undecided = True
+            self.done.repeated = not request.remote and (call, occurrence) in self.past.ran
             return
         if ruling.effect == "deny":
             payload: dict[str, Any] = {"tool_id": request.tool, "arguments": request.arguments}

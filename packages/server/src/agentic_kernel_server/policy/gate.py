@@ -16,6 +16,9 @@ from .files import NO_POLICY, Policies, PolicyError, read
 from .rates import Rates
 
 _log: Final = logging.getLogger(__name__)
+REPEATED: Final = "server/repeated"
+"""The label that rules see beside those of the execution: ``true`` if an earlier session began the
+same local step, else ``false``. A label of this name that a client gave is not seen."""
 
 
 class Gate:
@@ -76,7 +79,7 @@ class Gate:
                 principal=call.principal,
                 tenant=call.tenant,
                 agent=call.agent_id,
-                labels=call.labels,
+                labels={**call.labels, REPEATED: "true" if call.repeated else "false"},
                 step_count=call.step_count,
                 duration_ms=call.duration_ms,
             )

@@ -14,6 +14,7 @@ import time
 import uuid
 from collections.abc import AsyncIterator, Iterable, Mapping
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -33,6 +34,7 @@ from ..errors import Refused
 from ..executions.encoding import input_of, text_of
 from ..forwarding import addresses
 from ..identity import shown
+from ..outage import outlasting
 from ..parts import Parts
 
 _log = logging.getLogger(__name__)
@@ -81,7 +83,8 @@ class Registrations(Substrate):
             for entry in list(job.inbox):
                 if entry["type"] == DECLARED:
                     self._declare(job, said, entry)
-                await job.commit(None, consumed=[entry["id"]])
+                heard = partial(job.commit, None, consumed=[entry["id"]])
+                await outlasting(f"the registration {job.task.id}", heard)
             if job.stopping:
                 return "the server that held the stream stops"
             await asyncio.wait({job.news()})
@@ -98,7 +101,7 @@ class Registrations(Substrate):
         alive_until = time.monotonic() + grace
         while True:
             if job.stopping:
-                await job.checkpoint(None)
+                await outlasting(f"the registration {job.task.id}", partial(job.checkpoint, None))
             if self._parts.runners.of(tenant, runner) or await self._streams(tenant, runner):
                 alive_until = time.monotonic() + grace
             elif time.monotonic() >= alive_until:
@@ -177,7 +180,7 @@ class Registry:
         found = await self._find(tenant, runner, "stream")
         for record in found:
             try:
-                await self._parts.control.decide(record.task.id, {"type": DECLARED, "tools": tools})
+                await self._parts.control.post(record.task.id, {"type": DECLARED, "tools": tools})
             except (IllegalTransition, TaskNotFound):
                 continue  # The stream has ended meanwhile.
         if not found:

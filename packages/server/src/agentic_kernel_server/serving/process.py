@@ -15,6 +15,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from agentic_kernel import KernelError
+from agentic_kernel_engine import StoreError
 from agentic_kernel_engine.faults import said
 
 from ..security.protocol import HEAD, GuardedProtocol
@@ -37,22 +38,49 @@ async def run(options: Options, opened: Opened, sockets: Sequence[socket.socket]
     """Serve until SIGTERM or SIGINT, and drain.
 
     A second signal ends the process without waiting for open requests. SIGHUP reloads the policy.
+    If the lease of the process ran out, it begins again with new Hosts, on the same sockets: new
+    connections wait in their queues.
+
+    Raises:
+        StoreError: The store cannot be opened for the first time.
     """
     _raise_files()
-    async with opened() as store:
-        parts = composed(store, options)
-        config = configured(parts.app, options)
-        front = _Front(config, parts, options)
-        async with parts.server:
-            upkeep = asyncio.create_task(_upkeep(parts))
-            try:
-                with front.on_signals():
-                    for each in sockets:
-                        _log.info("listening on %s", shown_address(each))
-                    await front.serve(list(sockets))
-            finally:
-                upkeep.cancel()
-                await asyncio.wait({upkeep})
+    rounds = pause = 0.0
+    while True:
+        try:
+            if not await _served(options, opened, [each.dup() for each in sockets]):
+                return
+            rounds, pause = rounds + 1, 0.0
+        except StoreError as fault:
+            if not rounds:
+                raise
+            pause = min(30.0, 2 * pause + 0.5)
+            _log.warning("the store cannot be opened again yet: %s", said(fault))
+        _log.info("begins again in %g s", pause)
+        await asyncio.sleep(pause)
+
+
+async def _served(options: Options, opened: Opened, sockets: list[socket.socket]) -> bool:
+    """Serve until a signal, or until the lease ran out; True in the second case."""
+    with contextlib.ExitStack() as stack:
+        for each in sockets:
+            stack.callback(each.close)
+        async with opened() as store:
+            parts = composed(store, options)
+            config = configured(parts.app, options)
+            front = _Front(config, parts, options)
+            async with parts.server:
+                watch = [asyncio.create_task(_upkeep(parts)), asyncio.create_task(front.watch())]
+                try:
+                    with front.on_signals():
+                        for each in sockets:
+                            _log.info("listening on %s", shown_address(each))
+                        await front.serve(sockets)
+                finally:
+                    for task in watch:
+                        task.cancel()
+                    await asyncio.wait(watch)
+    return front.lost
 
 
 def configured(
@@ -82,6 +110,14 @@ class _Front(uvicorn.Server):
         self._parts = parts
         self._options = options
         self._reloads = set[asyncio.Task[bool]]()
+        self.lost = False
+        """True if it stops because the lease ran out, and not because of a signal."""
+
+    async def watch(self) -> None:
+        """Stop when the lease has run out."""
+        await self._parts.server.lost.wait()
+        self.lost = not self.should_exit
+        self.should_exit = True
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -108,7 +144,7 @@ class _Front(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stop: say so, stop listening, cut the streams, let the runs reach a safe point."""
         self._parts.server.stop()
-        if self._options.notice and not self.force_exit:
+        if self._options.notice and not self.force_exit and not self.lost:
             await asyncio.sleep(self._options.notice)
         for each in self.servers:
             each.close()
@@ -116,14 +152,17 @@ class _Front(uvicorn.Server):
             listener.close()
         _log.info("stops: cuts the streams, and lets the runs reach a safe point")
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self._options.grace + 1):
-                await self._parts.server.drain(self._options.grace)
+            # Without its lease no run can store anything, so there is no safe point to wait for.
+            grace = 0.0 if self.lost else self._options.grace
+            async with asyncio.timeout(grace + 1):
+                await self._parts.server.drain(grace)
         for connection in list(self.server_state.connections):
             if isinstance(connection, GuardedProtocol):
                 connection.cut()
         await super().shutdown(sockets)
 
     def _stop(self) -> None:
+        self.lost = False
         self.force_exit = self.should_exit
         self.should_exit = True
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
@@ -21,7 +20,7 @@ from agentic_kernel_engine import (
     Substrate,
     TaskFailed,
 )
-from agentic_kernel_engine.faults import said
+from agentic_kernel_engine.errors import HostGone
 
 from ..agents.consumers import Key
 from ..errors import Refused
@@ -32,6 +31,7 @@ from ..executions.requests import NO_MESSAGE, ChildEnded, ChildMoved, Reply
 from ..executions.taking import take_again
 from ..identity import shown
 from ..mailbox import Letter, Mailbox
+from ..outage import outlasting
 from ..parts import Parts
 from .jobs import (
     ASSIGNED,
@@ -50,10 +50,8 @@ from .jobs import (
     from_decision,
 )
 
-_log = logging.getLogger(__name__)
 NO_RUNNER: Final = "server/no_runner"
 """The reason of the pause of a remote step that waits for a runner."""
-_AGAIN: Final = 0.2
 
 
 class ToolCalls(Substrate, Reading):
@@ -140,7 +138,7 @@ class ToolRun:
         concluding = False
         try:
             while True:
-                await self._turn()
+                await outlasting(f"step {self._id}", self._turn)
         except RunEnded as left:
             if left.reason == "paused" and self._job.inbox:
                 # A request came while the pause was stored: no other process looks for it.
@@ -265,12 +263,11 @@ class ToolRun:
             self._last = letter
             raise
         except StoreError as fault:
-            if letter.reply is None:
-                _log.warning("step %s: %s; it is tried again", self._id, said(fault))
-                await asyncio.sleep(_AGAIN)
-                if entry is None:
-                    self.box.again(letter)
+            if letter.reply is None and entry is None:
+                self.box.again(letter)
             letter.answer(Reply.refusal(Refused("SERVICE_UNAVAILABLE", str(fault))))
+            if letter.reply is None or isinstance(fault, HostGone):
+                raise
         else:
             letter.answer(reply)
 
