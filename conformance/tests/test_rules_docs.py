@@ -30,7 +30,7 @@ def test_a_page_begins_with_what_the_rule_asks_for(rule: Rule) -> None:
 
 def test_the_navigation_has_every_page_in_the_order_of_the_rules() -> None:
     lines = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").splitlines()
-    listed = [line.removeprefix("      - ") for line in lines if "- rules/" in line]
+    listed = [line.strip().removeprefix("- ") for line in lines if "- rules/" in line]
     pages = [rule.page.removeprefix("docs/") for rule in RULES.values()]
     assert listed == ["rules/index.md", *pages]
 

@@ -29,7 +29,7 @@ _NAMES: Final = {
 """The names of the headers of each limit; the field is ``limit``, ``remaining`` or ``reset``."""
 _PARTS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0}
 _SPAN: Final = re.compile(r"(?:\d{1,9}(?:\.\d{1,9})?(?:ms|s|m|h)){1,4}")
-_PART: Final = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
+_PART: Final = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)(ms|s|m|h)")
 _now: Final = partial(datetime.now, UTC)
 
 
