@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agentic_kernel_engine.host.shielded import Shielded
+from agentic_kernel_engine.host.in_flight import Shielded
 
 
 async def _given(value: Any) -> Any:

@@ -7,7 +7,8 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from agentic_kernel_engine.host.turns import FifoLock, Slots
+from agentic_kernel_engine.host.in_flight import Slots
+from agentic_kernel_engine.host.run import FifoLock
 
 Wait = Callable[[], Awaitable[object]]
 GiveBack = Callable[[], None]

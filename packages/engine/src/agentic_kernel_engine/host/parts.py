@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Final
 
 from ..store import Store
-from .shielded import Shielded
+from .in_flight import Shielded
 
 NONCE: Final = 8
 """Random bytes in a Host's name."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, Protocol
@@ -35,9 +36,9 @@ from .change import LOOKS, acknowledged
 from .emitted import Emitted, Piece, checked, plain
 from .flushing import Flushing
 from .history import history
+from .in_flight import turn
 from .news import News
 from .parts import Parts
-from .turns import FifoLock
 
 EventLike = Event | Mapping[str, Any]
 """An `Event`, or a mapping with a ``type`` and the event's data as its other items."""
@@ -78,6 +79,45 @@ class Home(Protocol):
 
     def returned(self, run: Run, root: asyncio.Task[Any]) -> None:
         """The substrate's coroutine is done."""
+
+
+class FifoLock:
+    """A FIFO lock as a base class; it allocates nothing until a caller has to wait.
+
+    `let_go` passes the lock directly to the longest waiting caller, so a newcomer cannot overtake.
+    The lock stores no holder: a holder that calls `hold` again waits for itself, and a `let_go` by
+    another caller takes the lock from the holder. Each caller pairs the two with ``finally``.
+
+    A base class and not a field, because there is one for each run (memory in benchmarks/host.py).
+    """
+
+    __slots__ = ("_held", "_queue")
+
+    def __init__(self) -> None:
+        self._held = False
+        self._queue: deque[asyncio.Future[None]] | None = None
+        """One future for each waiting caller, oldest first; None before the first wait."""
+
+    async def hold(self) -> None:
+        """Acquire the lock after the callers that came before; release it by `let_go`.
+
+        It does not suspend if the lock is free. A caller that is cancelled does not get the lock.
+        """
+        if not self._held:
+            self._held = True
+            return
+        if self._queue is None:
+            self._queue = deque()
+        await turn(self._queue, self.let_go)
+
+    def let_go(self) -> None:
+        """Release the lock; the longest waiting caller gets it."""
+        while self._queue:
+            given = self._queue.popleft()
+            if not given.done():
+                given.set_result(None)
+                return
+        self._held = False
 
 
 class Run(FifoLock):

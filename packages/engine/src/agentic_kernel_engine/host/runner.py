@@ -36,11 +36,11 @@ from .complaints import Complaints
 from .ending import fault_of, mutation_of, unstorable
 from .flushing import Flushing
 from .history import history
+from .in_flight import Slots
 from .job import Job
 from .news import News
 from .parts import Parts
 from .run import Run
-from .turns import Slots
 
 _log = logging.getLogger(__name__)
 

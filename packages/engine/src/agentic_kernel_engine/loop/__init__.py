@@ -88,6 +88,7 @@ from ..plans.reasons import STOP_REASON, StopReason, refuse_notes
 from ..plans.transcript import Entry, Notice, Summary, Transcript, Turn, UserMessage
 from ..principal import Principal
 from ..seams.planner import Context
+from ..tools.call import key
 from .answer import Answer, answer_of, schema_in
 from .continuation import (
     CONTINUES,
@@ -95,9 +96,6 @@ from .continuation import (
     continued,
     lineage,
     on_behalf,
-)
-from .effects import (
-    key,
 )
 from .ledger import (
     Ledger,

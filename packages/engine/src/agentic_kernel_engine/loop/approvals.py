@@ -9,72 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
 from ..plans import vocabulary
-from ..plans.action import Action, Delegate, ToolCall, digest, kind_of
-from ..plans.decision import ALLOW, ROUTES, Decision, Route, deny
+from ..plans.action import Action, Delegate, ToolCall, kind_of
 from ..seams.agent_tool import AgentTool
-from ..seams.planner import Context
-from ..seams.policy import Policy, decided
 from ..waiting import digests, field_text
 from .run import LoopRun
-from .state import AtHand, Judgement
-
-SHOWN: Final = 1_000_000
-"""The most bytes of JSON of the actions in one answer that people are asked to approve."""
-_APPROVE = Route.APPROVE
-_encode = msgspec.json.Encoder().encode
-
-
-async def authorize(policy: Policy, run: LoopRun, at_hand: AtHand, context: Context) -> bool:
-    """Ask the policy once about every action of a plan.
-
-    A policy that raises or returns no `Decision` denies the action. An action that needs an
-    approval is denied if the answer asks people to approve more than `SHOWN` bytes. A call that the
-    planner marked as refused is not made, so the policy is not asked about it; nor are people asked
-    about a call of a tool that the planner was not offered, because it is not made either.
-
-    Returns:
-        False if no action waits for people; `wait_for_people` is then not needed.
-    """
-    if at_hand.verdicts or not at_hand.plan.actions:
-        return True
-    waits = False
-    decisions: list[Decision] = []
-    room = SHOWN
-    for index, action in enumerate(at_hand.plan.actions):
-        if type(action) is ToolCall and action.refused:
-            decision = ALLOW
-        else:
-            decision = await decided(policy, action, context)
-        asks = ROUTES[decision.verdict][type(action)] is _APPROVE
-        if asks and type(action) is ToolCall and not _offered(run, action, context):
-            decision, asks = ALLOW, False
-        judgement = Judgement(decision)
-        if asks:
-            length = len(_encode(action))
-            if length <= room:
-                room -= length
-                waits = True
-                judgement.digest = digest(action, f"{run.task.id}:{run.state.step}:{index}")
-            else:
-                decision = judgement.decision = deny(
-                    f"it needs an approval, and its {length:,} bytes of JSON are more than the "
-                    f"{SHOWN:,} of one answer that people are shown; make it smaller, or ask for "
-                    "less at once"
-                )
-        at_hand.verdicts.append(judgement)
-        decisions.append(decision)
-    run.record(vocabulary.PLAN_DECIDED, decisions=decisions)
-    return waits
-
-
-def _offered(run: LoopRun, action: ToolCall, context: Context) -> bool:
-    tool = run.tools.find(action.tool)
-    return tool is not None and tool in context.tools
+from .state import AtHand
 
 
 async def wait_for_people(run: LoopRun, at_hand: AtHand) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Final, cast
 
@@ -28,11 +28,12 @@ from ..plans.reasons import StopReason
 from ..seams.agent_tool import AgentTool, child_id
 from ..seams.delegation import DelegationRefused
 from ..seams.planner import Context
+from ..tools.call import Call
+from ..tools.call import key as key_of
 from ..tools.caller import Caller
 from ..tools.deadline import DeadlinePassed
 from ..tools.registry import Invocation, ToolContext, Unfinished, perform
-from ..tools.scheduler import Call
-from . import children, cuts, effects, grants
+from . import children, cuts, grants
 from .approvals import ask_for_children
 from .reauthorize import held_back
 from .run import LoopRun
@@ -84,7 +85,7 @@ async def call_tools(
         await grants.announce(run)
     opened = await _grant(run, made) if agents else {}
     if effect and (opened or not again):
-        await effects.prepare(run, at_hand, made, opened)
+        await _prepare(run, at_hand, made, opened)
     while made and run.ending is None:
         room, limits = len(made), run.limits
         if limits.max_tool_calls is not None:
@@ -181,6 +182,30 @@ async def make_way(run: LoopRun, at_hand: AtHand, found: dict[int, Observation])
     await grants.tell(run)
 
 
+async def _prepare(
+    run: LoopRun,
+    at_hand: AtHand,
+    made: Sequence[Invocation | Observation],
+    opened: Mapping[str, Amounts],
+) -> None:
+    """Commit that these effects are about to begin; none has begun when this returns.
+
+    The commit also proves that this Host still owns the Task (R14).
+
+    Args:
+        opened: The grants of the agents that are called, by the child's id.
+    """
+    at_hand.prepared = True
+    run.state.at_hand = at_hand
+    said: dict[str, Any] = {
+        "keys": {str(e.context.index): e.context.key for e in made if isinstance(e, Invocation)}
+    }
+    if opened:
+        said["grants"] = opened
+    run.record(vocabulary.EFFECTS_PREPARED, **said)
+    await run.commit()
+
+
 async def _grant(run: LoopRun, made: list[Invocation | Observation]) -> dict[str, Amounts]:
     """Open a grant for each call of an agent; a call that cannot have one becomes a refusal.
 
@@ -246,7 +271,7 @@ def _invocation(
             call=call.id, tool=call.tool[:80],
         )  # fmt: skip
     step = run.state.step
-    key = effects.key(tool, run.task.id, step, index, call)
+    key = key_of(tool, run.task.id, step, index, call)
     judgement = at_hand.verdicts[index]
     progress = partial(run.progress, call.tool, index)
     told = ToolContext(

@@ -20,9 +20,10 @@ from ..plans.observation import CHILD_FAILED, OUTPUT_SCHEMA_FAILED, TIMEOUT, Obs
 from ..plans.reasons import StopReason
 from ..seams.agent_tool import AgentTool, failed, unless
 from ..seams.delegation import Delegation, DelegationRefused, EndsChildren, child_of
+from ..tools.call import key as key_of
 from ..tools.registry import ToolRegistry, stored
 from ..waiting import asked, surfaced
-from . import effects, grants
+from . import grants
 from .approvals import apply_decisions, ask_for_children
 from .run import LoopRun
 from .state import AtHand, State
@@ -204,7 +205,7 @@ async def on_killed(
         if isinstance(call, ToolCall):
             tool = tools.find(call.tool)
             if isinstance(tool, AgentTool):
-                key = effects.key(tool, task.id, state.step, index, call)
+                key = key_of(tool, task.id, state.step, index, call)
                 ends.append(tool.on_killed(task, key))
     # If one of them cannot be ended, the others are ended all the same.
     await asyncio.gather(*ends)

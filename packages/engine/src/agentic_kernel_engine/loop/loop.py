@@ -7,9 +7,12 @@
 from __future__ import annotations
 
 import time
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
+
+import msgspec
 
 from agentic_kernel import CannotStart, InvalidValue, Task
 from agentic_kernel.ids import new_id
@@ -17,15 +20,16 @@ from agentic_kernel.ids import new_id
 from .. import edges
 from ..errors import StateUnreadable, TaskFailed
 from ..events import Event
-from ..faults import passes, report, shortened
+from ..faults import passes, report
 from ..host.job import Job
 from ..inputs import OUTPUT_SCHEMA
 from ..plans import vocabulary
 from ..plans.accounts import USED
-from ..plans.action import FinalAnswer
+from ..plans.action import CompleteGoal, PushGoal, Thought, ToolCall
 from ..plans.ending import End, failed, unhandled
 from ..plans.limits import Limits
-from ..plans.observation import SCHEMA_VALIDATION_FAILED
+from ..plans.observation import Observation
+from ..plans.plan import Plan
 from ..plans.reasons import STOP_REASON, WAITING_FOR, StopReason, refuse_notes
 from ..plans.transcript import Turn
 from ..principal import NOBODY, Principal
@@ -38,30 +42,22 @@ from ..seams.middleware import Hooks
 from ..seams.planner import Context, Planner, TakesOptions, model_of
 from ..seams.policy import AllowAll, Hiding, Policy
 from ..substrate import Accepting
+from ..tools.call import ParallelScheduler, SequentialScheduler, ToolScheduler
 from ..tools.output_type import OutputType
 from ..tools.registry import Tool, ToolRegistry, Tools
-from ..tools.scheduler import ParallelScheduler, SequentialScheduler, ToolScheduler
 from ..tools.schema import Validator, compile_schema
 from ..tools.threads import SHARED, ToolThreads
 from . import approvals, children, continuation, cuts, routing
-from .answer import Answer, answer_of, schema_in
+from .answer import Answer, answer_of, schema_in, tell_refused
 from .compaction import compact
 from .ledger import Clock
-from .planning import PlannerCalls
-from .progress import judge
+from .planning import PlannerCalls, take_up
 from .remembering import Remembering, seeds, session_of
 from .run import LoopRun
 from .state import FORM, load
 
-REFUSED: Final = 1_000
-"""The most characters of the reason why the last answer was refused, in a failure."""
-_LIMITS: Final = frozenset(
-    {
-        StopReason.MAX_ITERATIONS, StopReason.NO_PROGRESS, StopReason.LOOP, StopReason.TIMEOUT,
-        StopReason.MAX_TOKENS, StopReason.MAX_COST, StopReason.MAX_FAILURES,
-    }
-)  # fmt: skip
-"""The ends of a run that could have asked for the answer again."""
+_EMPTY: Final = "Your answer had no action. Call a tool, or give the final answer."
+_encode = msgspec.json.Encoder(order="sorted").encode
 
 
 class Loop:
@@ -309,11 +305,11 @@ class Loop:
             answer = await self._calls.ask(run, context)
             if answer is None:
                 return  # A pause that was withdrawn meanwhile cut it short.
-            at_hand = run.planned(*answer)
-        if await approvals.authorize(self.policy, run, at_hand, context) or run.job.inbox:
+            at_hand = take_up(run, *answer)
+        if await routing.authorize(self.policy, run, at_hand, context) or run.job.inbox:
             await approvals.wait_for_people(run, at_hand)
         observations = await routing.carry_out(self, run, at_hand, context)
-        judge(run, at_hand.plan, observations)
+        _observe(run, at_hand.plan, observations)
         if self._remembering is not None:
             await self._remembering.note(run, context, at_hand.plan, observations)
         await self._commit(run, context)
@@ -414,7 +410,7 @@ class Loop:
     async def _end(self, run: LoopRun, end: End) -> Any:
         """The one exit: run the last hooks, settle memory, and end the Task."""
         if not run.state.ended:
-            _tell_refused_answer(run, end)
+            tell_refused(run.transcript, end)
         for hook in () if run.state.ended else self.hooks.on_run_end:
             try:
                 await hook(run.state, end)
@@ -430,23 +426,34 @@ class Loop:
         return run.close(end)
 
 
-def _tell_refused_answer(run: LoopRun, end: End) -> None:
-    """Say at the end of a run at a limit that its last answer was refused, and why."""
-    if end.reason not in _LIMITS:
-        return
-    turn = next((each for each in reversed(run.transcript) if isinstance(each, Turn)), None)
-    if turn is None:
-        return
-    for action, observation in zip(turn.plan.actions, turn.observations, strict=False):
-        if isinstance(action, FinalAnswer) and observation.error == SCHEMA_VALIDATION_FAILED:
-            why = shortened(observation.message.removeprefix("the final answer: "), REFUSED)
-            end.message = (
-                f"the model's final answer was refused: {why}; change the instructions, the type "
-                f"or the schema of the answer, or the model ({end.message})"
-            )
-            end.metadata = {**(end.metadata or {}), "answer_refused": why}
-
-
 def _visible_tools(visible: Callable[[Tool, Context], bool], context: Context) -> list[Tool]:
     """The tools that a policy lets a planner see."""
     return [tool for tool in context.tools if visible(tool, context)]
+
+
+def _observe(run: LoopRun, plan: Plan, observations: Sequence[Observation]) -> None:
+    """Record the step, and count the steps without progress and the repeated ones."""
+    state = run.state
+    news = goals = False
+    seen: list[Any] = []
+    for action, observation in zip(plan.actions, observations, strict=True):
+        kind = type(action)
+        goals = goals or kind is PushGoal or kind is CompleteGoal
+        news = news or (kind is not Thought and not observation.error)
+        # The provider's id of a call is left out, because it is new each time.
+        seen.append((action.tool, action.arguments) if type(action) is ToolCall else action)
+        seen += observation.output, observation.error, observation.message
+    if goals:
+        run.record(vocabulary.STEP_OBSERVED, observations=observations, goals=state.goals)
+    else:
+        run.record(vocabulary.STEP_OBSERVED, observations=observations)
+    run.transcript.append(Turn(plan, tuple(observations)))
+    if not plan.actions:
+        run.tell(vocabulary.RUN_REFLECTED, run.refused or _EMPTY, round=state.reflections)
+        state.non_progress += 1
+        return
+    fingerprint = hex(zlib.crc32(_encode(seen)))
+    same = fingerprint == state.last
+    state.last = fingerprint
+    state.repeats = state.repeats + 1 if same else 1
+    state.non_progress = 0 if news and not same else state.non_progress + 1

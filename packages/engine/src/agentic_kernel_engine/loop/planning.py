@@ -18,6 +18,7 @@ from agentic_kernel import InvalidValue
 
 from .. import edges, values
 from ..errors import TaskFailed
+from ..events import Checked
 from ..faults import is_a, report, text_of
 from ..plans import vocabulary
 from ..plans.action import ACTIONS, TEXTS, FinalAnswer, ToolCall
@@ -30,6 +31,7 @@ from ..seams.planner import Context, Counting, Forecast, Planner
 from ..tools.deadline import BoundedStream, DeadlinePassed, bounded
 from .cuts import make_room
 from .run import LoopRun
+from .state import AtHand
 from .streams import Stream
 
 RETRIES: Final = 10
@@ -332,6 +334,31 @@ class PlannerCalls:
         raise PlannerError(
             "engine/bad_plan", f"the planner's stream ended without a plan; {_WANTED}"
         )
+
+
+def take_up(run: LoopRun, plan: Plan, form: msgspec.Raw) -> AtHand:
+    """Take up a plan: its usage replaces the reservation for the call (R17).
+
+    Args:
+        form: The plan's JSON form, for the record.
+
+    Raises:
+        End: Middleware has ended the run because of this answer.
+    """
+    state = run.state
+    state.spent.iterations += 1
+    state.spent.bank(plan.usage)
+    if state.reserved is not None:
+        run.worst, state.reserved = state.reserved, None
+    state.said = ""
+    if run.turn_text is not None:
+        run.turn_text.settle()
+        run.turn_text.end()
+    made = Checked(vocabulary.PLAN_MADE, form)
+    run.events = [*run.events, made] if run.events else [made]
+    if run.ending is not None:
+        raise run.ending
+    return AtHand(plan, [])
 
 
 def _cut(run: LoopRun, text: str) -> str:

@@ -1,4 +1,4 @@
-"""Routing: carry out the actions of a plan, by decision and type (see `ROUTES`)."""
+"""Routing: decide about the actions of a plan, and carry them out as `ROUTES` says."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ from datetime import datetime
 from functools import partial
 from typing import Any, Final, cast
 
+import msgspec
+
+from ..plans import vocabulary
 from ..plans.action import (
     Action,
     AskUser,
@@ -17,7 +20,7 @@ from ..plans.action import (
     ToolCall,
     digest,
 )
-from ..plans.decision import ROUTES, Route
+from ..plans.decision import ALLOW, ROUTES, Decision, Route, deny
 from ..plans.ending import End
 from ..plans.observation import (
     NO_GOAL,
@@ -27,6 +30,7 @@ from ..plans.observation import (
 )
 from ..plans.reasons import StopReason
 from ..seams.planner import Context
+from ..seams.policy import Policy, decided
 from . import children
 from .approvals import suspend
 from .batch import call_tools, keep, make_way
@@ -34,12 +38,63 @@ from .run import LoopRun
 from .state import NOT_BEGUN, AtHand, Judgement
 from .wiring import Wiring
 
+SHOWN: Final = 1_000_000
+"""The most bytes of JSON of the actions in one answer that people are asked to approve."""
 GOALS: Final = 64_000
 """The most characters of all goals of a run together."""
 DONE: Final = Observation()
 """The observation of an action that was done and has no output."""
 # By name: on Python 3.11 a member of an enumeration takes longer to look up than to compare.
 _APPROVE, _CALL, _STOP = Route.APPROVE, Route.CALL, Route.STOP
+_encode = msgspec.json.Encoder().encode
+
+
+async def authorize(policy: Policy, run: LoopRun, at_hand: AtHand, context: Context) -> bool:
+    """Ask the policy once about every action of a plan.
+
+    A policy that raises or returns no `Decision` denies the action. An action that needs an
+    approval is denied if the answer asks people to approve more than `SHOWN` bytes. A call that the
+    planner marked as refused is not made, so the policy is not asked about it; nor are people asked
+    about a call of a tool that the planner was not offered, because it is not made either.
+
+    Returns:
+        False if no action waits for people; `wait_for_people` is then not needed.
+    """
+    if at_hand.verdicts or not at_hand.plan.actions:
+        return True
+    waits = False
+    decisions: list[Decision] = []
+    room = SHOWN
+    for index, action in enumerate(at_hand.plan.actions):
+        if type(action) is ToolCall and action.refused:
+            decision = ALLOW
+        else:
+            decision = await decided(policy, action, context)
+        asks = ROUTES[decision.verdict][type(action)] is _APPROVE
+        if asks and type(action) is ToolCall and not _offered(run, action, context):
+            decision, asks = ALLOW, False
+        judgement = Judgement(decision)
+        if asks:
+            length = len(_encode(action))
+            if length <= room:
+                room -= length
+                waits = True
+                judgement.digest = digest(action, f"{run.task.id}:{run.state.step}:{index}")
+            else:
+                decision = judgement.decision = deny(
+                    f"it needs an approval, and its {length:,} bytes of JSON are more than the "
+                    f"{SHOWN:,} of one answer that people are shown; make it smaller, or ask for "
+                    "less at once"
+                )
+        at_hand.verdicts.append(judgement)
+        decisions.append(decision)
+    run.record(vocabulary.PLAN_DECIDED, decisions=decisions)
+    return waits
+
+
+def _offered(run: LoopRun, action: ToolCall, context: Context) -> bool:
+    tool = run.tools.find(action.tool)
+    return tool is not None and tool in context.tools
 
 
 async def carry_out(

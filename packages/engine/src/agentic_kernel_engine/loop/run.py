@@ -9,19 +9,19 @@ import msgspec
 
 from .. import events as host
 from ..cursor import Cursor
-from ..events import Checked, Event
+from ..events import Event
 from ..faults import report
 from ..host.job import Job
 from ..plans import vocabulary
 from ..plans.accounts import Shares
 from ..plans.limits import Limits
-from ..plans.plan import Plan, Usage
+from ..plans.plan import Usage
 from ..plans.reasons import STOP_REASON, WAITING_FOR
 from ..plans.transcript import Transcript, UserMessage, read
 from ..texts import Texts
 from .answer import Answer
 from .ledger import Clock, Ledger
-from .state import FORM, WITHOUT_SHARES, AtHand, State, dump, load
+from .state import FORM, WITHOUT_SHARES, State, dump, load
 from .streams import TurnText
 
 if TYPE_CHECKING:
@@ -120,30 +120,6 @@ class LoopRun(Ledger[State]):
             # history alone would still say that the run was let go, if that call never ended.
             state.reserved = None
         return False
-
-    def planned(self, plan: Plan, form: msgspec.Raw) -> AtHand:
-        """Take up a plan: its usage replaces the reservation for the call (R17).
-
-        Args:
-            form: The plan's JSON form, for the record.
-
-        Raises:
-            End: Middleware has ended the run because of this answer.
-        """
-        state = self.state
-        state.spent.iterations += 1
-        state.spent.bank(plan.usage)
-        if state.reserved is not None:
-            self.worst, state.reserved = state.reserved, None
-        state.said = ""
-        if self.turn_text is not None:
-            self.turn_text.settle()
-            self.turn_text.end()
-        made = Checked(vocabulary.PLAN_MADE, form)
-        self.events = [*self.events, made] if self.events else [made]
-        if self.ending is not None:
-            raise self.ending
-        return AtHand(plan, [])
 
     def log(self, end: End) -> None:
         """Log the bug that ends the run, if one does, with the step in which it happened."""

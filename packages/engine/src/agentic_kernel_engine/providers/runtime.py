@@ -21,9 +21,9 @@ from ..seams.middlewares.retry import Retry
 from ..seams.planner import Planner
 from ..seams.policy import Policy
 from ..store import Store
+from ..tools.call import ToolScheduler
 from ..tools.output_type import OutputType
 from ..tools.registry import Tool, ToolRegistry, Tools
-from ..tools.scheduler import ToolScheduler
 from ..tools.schema import Validator
 from .failures import TRANSIENT
 from .fallbacks import fallbacks, falling_back

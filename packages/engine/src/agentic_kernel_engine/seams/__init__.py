@@ -2,6 +2,7 @@
 
 from ..host.approvals import Approvals, InMemoryApprovals, Request
 from ..plans.lineage import DEPTH, LINEAGE, PARENT
+from ..tools.call import ParallelScheduler, SequentialScheduler, ToolScheduler
 from ..tools.output_type import OutputType
 from ..tools.registry import (
     DeadlinePassed,
@@ -16,7 +17,6 @@ from ..tools.registry import (
     perform,
     tool,
 )
-from ..tools.scheduler import ParallelScheduler, SequentialScheduler, ToolScheduler
 from ..tools.schema import Validator, compile_schema
 from ..tools.threads import ToolThreads
 from .agent_tool import AgentTool

@@ -1,10 +1,10 @@
-"""Call: make one call of a tool, and turn its outcome into an observation."""
+"""Call: make one call of a tool, and turn its outcome into an observation; run a batch of calls."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any, Final, Protocol
 
 import msgspec
 from msgspec.structs import replace
@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from agentic_kernel import InvalidValue
 
 from ..faults import cause_has_note, is_a, kind_of, place_of, report, text_of
-from ..plans.action import ToolCall
+from ..plans.action import ToolCall, digest
 from ..plans.observation import (
     HANDLER_ERROR,
     MISSING_SCOPES,
@@ -52,6 +52,18 @@ class Invocation(msgspec.Struct, eq=False):
     """The facts about the call that the tool gets."""
     checked: Mapping[str, Any] | None = None
     """The arguments, if they were checked already; arguments that replace them are checked anew."""
+
+
+def key(tool: Tool, task_id: str, step: int, index: int, call: ToolCall) -> str:
+    """The idempotency key of a call: the same after a crash, and different for every other call.
+
+    If the tool has an effect, the key holds the digest of the arguments. A step without effects is
+    planned anew after a crash, so its keys name the place only.
+    """
+    place = f"{task_id}:{step}:{index}"
+    if not tool.has_effect:
+        return place
+    return f"{place}:{digest(call, place)[:16]}"
 
 
 async def perform(invocation: Invocation, timed: Timed | None = None) -> Observation:
@@ -268,3 +280,99 @@ def _closed(error: BaseException) -> bool:
 
 def _at(root: str, problem: str) -> str:
     return f"{root}{problem}" if problem.startswith("[") else f"{root}: {problem}"
+
+
+# The calls of a batch
+
+Call = Callable[[], Coroutine[Any, Any, Observation]]
+"""One call, not yet begun. It turns every failure into an observation."""
+
+
+class ToolScheduler(Protocol):
+    """Runs the calls of a batch."""
+
+    async def run(self, calls: Sequence[Call], concurrent: Sequence[bool]) -> list[Observation]:
+        """Run the calls; return their observations, in the order of the calls.
+
+        If this is cancelled, no call outlives it.
+
+        Args:
+            calls: The calls to run; each is begun at most once.
+            concurrent: For each call, True if it may run beside others.
+        """
+        ...
+
+
+class SequentialScheduler:
+    """Runs one call after the other."""
+
+    async def run(self, calls: Sequence[Call], concurrent: Sequence[bool]) -> list[Observation]:
+        return [await call() for call in calls]
+
+
+class ParallelScheduler:
+    """Runs neighbouring concurrent calls side by side, and every other call alone.
+
+    So the calls before such a single call end before it begins, and the calls after it begin after
+    it ends. A call must not raise. If one does, the others are cancelled, and the exception is
+    raised as it is.
+
+    Args:
+        limit: The most calls that run at the same time.
+
+    Raises:
+        InvalidValue: The limit is below one.
+    """
+
+    def __init__(self, limit: int = 8) -> None:
+        if limit < 1:
+            raise InvalidValue("limit", f"is {limit}; use at least 1")
+        self.limit = limit
+
+    async def run(self, calls: Sequence[Call], concurrent: Sequence[bool]) -> list[Observation]:
+        if len(calls) == 1:
+            return [await calls[0]()]
+        done: list[Observation] = []
+        while len(done) < len(calls):
+            first = last = len(done)
+            while last < len(calls) and concurrent[last]:
+                last += 1
+            if last - first > 1:
+                done += await self._together(calls[first:last])
+            else:
+                done.append(await calls[first]())
+        return done
+
+    async def _together(self, calls: Sequence[Call]) -> list[Observation]:
+        places = asyncio.Semaphore(self.limit)
+
+        async def placed(call: Call) -> Observation:
+            async with places:
+                return await call()
+
+        tasks = [asyncio.create_task(placed(call)) for call in calls]
+        try:
+            ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+            for task in tasks:
+                if task in ended:
+                    task.result()
+            return [task.result() for task in tasks]
+        finally:
+            await _end(tasks)
+
+
+async def _end(tasks: Sequence[asyncio.Task[Any]]) -> None:
+    """Cancel the running calls and wait for them, also if this task is cancelled meanwhile."""
+    again = False
+    while running := [task for task in tasks if not task.done()]:
+        for task in running:
+            task.cancel()
+        try:
+            await asyncio.wait(running)
+        except asyncio.CancelledError:
+            again = True
+    for task in tasks:
+        if not task.cancelled():
+            task.exception()  # Retrieved, so that asyncio logs no warning.
+    if again:
+        raise asyncio.CancelledError

@@ -1,4 +1,7 @@
-"""Tool: a function that a planner may call, with its schemas, its effect and its bounds."""
+"""Tool: a function that a planner may call, with its schemas, its effect and its bounds.
+
+`Tools` is a registry of them that never changes.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import asyncio
 import hashlib
 import inspect
 import re
-from collections.abc import Callable, Collection, Coroutine, Mapping
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, Literal, get_args, overload
 
@@ -340,3 +343,29 @@ def _context_of(handler: Any) -> str:
         if said in (ToolContext, ToolContext.__name__):
             return name
     return ""
+
+
+class Tools:
+    """A registry that never changes.
+
+    Args:
+        *tools: Tools, and typed functions, which become tools as by `tool`.
+
+    Raises:
+        InvalidValue: Two have the same name, or a function cannot become a tool.
+    """
+
+    def __init__(self, *tools: Tool | Callable[..., Any]) -> None:
+        self._named: dict[str, Tool] = {}
+        for each in tools:
+            made = each if isinstance(each, Tool) else tool(each)
+            if made.name in self._named:
+                raise InvalidValue("tools", f"has two tools called {made.name!r}; rename one")
+            self._named[made.name] = made
+        self._all = tuple(self._named.values())
+
+    def tools(self) -> Sequence[Tool]:
+        return self._all
+
+    def find(self, name: str) -> Tool | None:
+        return self._named.get(name)
