@@ -33,7 +33,7 @@ from agentic_kernel_engine.texts import Texts
 from agentic_kernel_engine.waiting import WAITING_FOR, field_text
 
 from .answering import Form
-from .state import Call, State, dump
+from .state import Call, State
 
 
 class SessionRun(Ledger[State]):
@@ -60,7 +60,7 @@ class SessionRun(Ledger[State]):
         clock: Callable[[], float] = time.monotonic,
         known: Collection[str] = Limits.__struct_fields__,
     ) -> None:
-        super().__init__(job, state, limits, clock, dump)
+        super().__init__(job, state, limits, clock)
         self._known = known
         self.price: Price | None = None
         """The price of the model; None if it is not known."""

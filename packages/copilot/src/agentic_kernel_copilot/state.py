@@ -11,7 +11,6 @@ from typing import Any, Final
 import msgspec
 
 from agentic_kernel import InvalidValue
-from agentic_kernel_engine import values
 from agentic_kernel_engine.loop import Decision, Observation, Plan, Shares, Spent, ToolCall
 
 VERSION: Final = 1
@@ -96,12 +95,3 @@ def load(stored: Any) -> State:
         return msgspec.convert(stored, State)
     except msgspec.ValidationError as error:
         raise InvalidValue("state", f"is not a state of a Copilot session: {error}") from error
-
-
-def dump(state: State) -> values.Encoded:
-    """The JSON form of the state as it is now.
-
-    Raises:
-        InvalidValue: A text in it may not be stored.
-    """
-    return values.Encoded(values.encode_checked(state, "state"))

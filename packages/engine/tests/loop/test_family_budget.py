@@ -741,12 +741,13 @@ async def test_grants_of_children_that_have_begun_are_not_kept_in_memory(limit: 
 @pytest.mark.rule("R23")
 async def test_a_state_with_grants_says_so_and_only_then() -> None:
     """An older engine would forget what is reserved, so it must leave the Task alone."""
-    for limits, form in ((generous(max_cost=9.0), "loop/3"), (generous(), "")):
+    for limits, form, version in ((generous(max_cost=9.0), "loop/3", 3), (generous(), "", 2)):
         store, planner = MemoryStore(), Costly(once)
         async with host(planner, store, limits) as here:
             task = await here.run(new_task())
         assert task.result == {"child": task.result["child"], "result": "part"}
         assert (await store.load(task.id)).form == form
+        assert (await state(store, task.id))["version"] == version
 
 
 async def test_a_changed_grant_is_stored_before_the_child_hears_of_it(until: Until) -> None:

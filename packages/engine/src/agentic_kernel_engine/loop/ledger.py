@@ -89,23 +89,15 @@ class Ledger(Generic[S]):
         limits: The configured limits. The Task's own limits replace them, and limits that were
             changed on the running Task replace both.
         clock: Measures how long the run works.
-        dump: Returns the JSON form of the state.
     """
 
     __slots__ = (
-        "_base", "_began", "_clock", "_dump", "_handed", "_kept", "_seconds", "_shared", "caps",
+        "_base", "_began", "_clock", "_handed", "_kept", "_seconds", "_shared", "caps",
         "consumed", "events", "granted", "heeded", "job", "landed", "limits", "one_step",
         "outcome_unknown", "progress_room", "state", "task", "untold", "worst",
     )  # fmt: skip
 
-    def __init__(
-        self,
-        job: Job,
-        state: S,
-        limits: Limits,
-        clock: Clock,
-        dump: Callable[[S], values.Encoded],
-    ) -> None:
+    def __init__(self, job: Job, state: S, limits: Limits, clock: Clock) -> None:
         self.job = job
         self.task: Task = job.task
         self.state = state
@@ -123,7 +115,6 @@ class Ledger(Generic[S]):
         """The bytes of JSON that tools may still report until the next commit."""
         self.landed: Callable[[Cursor], None] | None = None
         """Called after each commit, with a cursor after its last event."""
-        self._dump = dump
         terms = job.terms
         self._base = limits = limits.changed(terms.limits) if terms.limits else limits
         self.caps = limits
@@ -491,7 +482,13 @@ class Ledger(Generic[S]):
         await self.pause(StopReason.INTERRUPT.value, due)
 
     def settle(self) -> tuple[values.Encoded, Sequence[Checked], Sequence[int]]:
-        """Take the state, the events and the consumed decisions for the next commit."""
+        """Take the state, the events and the consumed decisions for the next commit.
+
+        Of a state only the host's own variables are checked: the other parts were before.
+
+        Raises:
+            InvalidValue: A variable, or a text in the state, may not be stored.
+        """
         events, self.events = self.events, ()
         consumed, self.consumed = self.consumed, ()
         now = self._clock()
@@ -499,7 +496,9 @@ class Ledger(Generic[S]):
         self._began = now
         self.progress_room = PROGRESS
         self._kept = None
-        return self._dump(self.state), events, consumed
+        if variables := getattr(self.state, "variables", None):
+            values.check(variables, "variables")
+        return values.Encoded(values.encode_checked(self.state, "state")), events, consumed
 
     def progress(self, tool: str, index: int, report: Any) -> None:
         """Emit a tool's report, unless the reports since the last commit exceed `PROGRESS`."""

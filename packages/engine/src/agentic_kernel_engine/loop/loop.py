@@ -40,7 +40,7 @@ from ..seams.governor import MemoryGovernor
 from ..seams.memory import Memory
 from ..seams.middleware import Hooks
 from ..seams.planner import Context, Planner, TakesOptions, model_of
-from ..seams.policy import AllowAll, Hiding, Policy
+from ..seams.policy import Hiding, Policy
 from ..substrate import Accepting
 from ..tools.call import ParallelScheduler, SequentialScheduler, ToolScheduler
 from ..tools.output_type import OutputType
@@ -165,9 +165,9 @@ class Loop:
             if isinstance(tools, ToolRegistry)
             else Tools(*edges.several(tools, "tools", "tools"))
         )
-        self.policy: Policy = policy or AllowAll()
+        self.policy = policy
         self.limits = limits or Limits()
-        hiding: Hiding | None = edges.optional(self.policy, "policy", Hiding)
+        hiding: Hiding | None = None if policy is None else edges.optional(policy, "policy", Hiding)
         self._visible = None if hiding is None else hiding.visible
         self.hooks = Hooks(middleware)
         self.scheduler = scheduler or (

@@ -6,6 +6,7 @@ from typing import cast
 
 from .. import values
 from ..plans.action import ToolCall, digest
+from ..plans.decision import ALLOW
 from ..plans.ending import End
 from ..plans.observation import POLICY_DENIED, SKIPPED, Observation
 from ..plans.reasons import StopReason
@@ -39,7 +40,8 @@ async def held_back(
     if at_hand.verdicts[index].granted:
         why = "a person approved it, and middleware changed its arguments since"
         return _denied(wiring, run, planned, why)
-    decision = await decided(wiring.policy, call, context)
+    policy = wiring.policy
+    decision = ALLOW if policy is None else await decided(policy, call, context)
     if decision.verdict == "allow":
         return None
     if decision.verdict == "stop":

@@ -49,8 +49,8 @@ _APPROVE, _CALL, _STOP = Route.APPROVE, Route.CALL, Route.STOP
 _encode = msgspec.json.Encoder().encode
 
 
-async def authorize(policy: Policy, run: LoopRun, at_hand: AtHand, context: Context) -> bool:
-    """Ask the policy once about every action of a plan.
+async def authorize(policy: Policy | None, run: LoopRun, at_hand: AtHand, context: Context) -> bool:
+    """Ask the policy once about every action of a plan; without a policy every action is allowed.
 
     A policy that raises or returns no `Decision` denies the action. An action that needs an
     approval is denied if the answer asks people to approve more than `SHOWN` bytes. A call that the
@@ -66,7 +66,7 @@ async def authorize(policy: Policy, run: LoopRun, at_hand: AtHand, context: Cont
     decisions: list[Decision] = []
     room = SHOWN
     for index, action in enumerate(at_hand.plan.actions):
-        if type(action) is ToolCall and action.refused:
+        if policy is None or (type(action) is ToolCall and action.refused):
             decision = ALLOW
         else:
             decision = await decided(policy, action, context)

@@ -21,7 +21,7 @@ from ..plans.transcript import Transcript, UserMessage, read
 from ..texts import Texts
 from .answer import Answer
 from .ledger import Clock, Ledger
-from .state import FORM, WITHOUT_SHARES, State, dump, load
+from .state import FORM, VERSION, WITHOUT_SHARES, State, load
 from .streams import TurnText
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class LoopRun(Ledger[State]):
 
     def __init__(self, job: Job, limits: Limits, clock: Clock, *, compacts: bool) -> None:
         state = State(WITHOUT_SHARES) if job.state is None else load(job.state)
-        super().__init__(job, state, limits, clock, dump)
+        super().__init__(job, state, limits, clock)
         self.opening = UserMessage(self.task.instructions)
         self.transcript = Transcript([self.opening])
         self.ending: Any = None
@@ -82,6 +82,7 @@ class LoopRun(Ledger[State]):
     def shares(self) -> Shares:
         if self.state.shares is None:
             self.job.tag(FORM)
+            self.state.version = VERSION
         return super().shares()
 
     async def enter(self) -> bool:

@@ -11,7 +11,7 @@ import msgspec
 
 from agentic_kernel import InvalidValue
 
-from .. import edges, values
+from .. import edges
 from ..host import inbox
 from ..plans.accounts import Shares
 from ..plans.decision import Decision
@@ -159,16 +159,3 @@ def load(stored: Any) -> State:
             for slot, decisions in state.at_hand.decided.items()
         }
     return state
-
-
-def dump(state: State) -> values.Encoded:
-    """The JSON form of a state. Only the host's variables are checked: the other parts were before.
-
-    Raises:
-        InvalidValue: A variable may not be stored.
-    """
-    if state.shares is not None:
-        state.version = VERSION
-    if state.variables:
-        values.check(state.variables, "variables")
-    return values.Encoded(values.encode_checked(state, "state"))

@@ -16,7 +16,7 @@ from ..tools.threads import ToolThreads
 class Wiring(Protocol):
     """The attributes of a `Loop` that the parts of a step use; see there."""
 
-    policy: Policy
+    policy: Policy | None
     hooks: Hooks
     scheduler: ToolScheduler
     threads: ToolThreads
