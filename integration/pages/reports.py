@@ -41,13 +41,16 @@ _ALIKE = (
     ),
     (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}"), "2026-01-02T03:04:05.678901"),
     (re.compile(r"\b0x[0-9a-f]{6,}"), "0x0123456789ab"),
+    (re.compile(r"\btmp[a-z0-9_]{8}\b"), "tmp01234567"),
+    # A moment without its last zeros is some bytes shorter.
+    (re.compile(r"(?<=wrote \d{3},)\d{3}(?= bytes)"), "611"),
 )
 _SECONDS = 240
 _SHOWN = 300
 
 
 def alike(text: str) -> str:
-    """The text with what differs from run to run replaced: ids, moments, addresses."""
+    """The text with what differs from run to run replaced: ids, moments, addresses, files."""
     for pattern, same in _ALIKE:
         text = pattern.sub(same, text)
     return text
