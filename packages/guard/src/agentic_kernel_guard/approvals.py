@@ -7,7 +7,6 @@ store, but has no key, cannot approve anything.
 from __future__ import annotations
 
 import hmac
-from base64 import urlsafe_b64encode
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -21,6 +20,7 @@ from .canonical import canonical, digest
 from .errors import GuardError
 from .firewall import Redactor
 from .grants import WAITS
+from .ids import url_base64
 from .rules import Approval
 from .rules.visible import alike, name_fault
 from .stores import ApprovalRequest, GuardStore
@@ -274,4 +274,4 @@ def _check_approver(request: PendingApproval, by: str) -> None:
 
 
 def _text(mac: bytes) -> str:
-    return urlsafe_b64encode(mac).rstrip(b"=").decode()
+    return url_base64(mac).decode()

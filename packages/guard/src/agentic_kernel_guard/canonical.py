@@ -68,15 +68,16 @@ def _short_form(value: Any) -> bytes | None:
             parts = parts.values()
         for part in parts:
             kind = type(part)
-            if kind is str or part is None or kind is bool:
+            if kind is str:
                 continue
             if kind is int:
                 if not -EXACT <= part <= EXACT:
                     return None
-            elif kind not in _CONTAINERS:
+            elif kind in _CONTAINERS:
+                if part:
+                    stack.append(part)
+            elif part is not None and kind is not bool:
                 return None
-            elif part:
-                stack.append(part)
     try:
         data = _sorted.encode(value)
     except UnicodeEncodeError:

@@ -23,6 +23,10 @@ MOST_GIVEN: Final = 1_000_000
 """The most characters of the arguments of one call."""
 LONGEST_SAID: Final = 3_000
 """The most characters of a message that are looked at."""
+REMEMBERED: Final = 1_024
+"""The most reasons whose clean form is remembered."""
+LONGEST_REMEMBERED: Final = 256
+"""The most characters of such a reason."""
 FACTS: Final = frozenset(
     "arguments redacted effect roles agent safety labels step_count duration_ms carries has_read"
     .split()
@@ -43,6 +47,7 @@ class Entries:
         self._store = store
         self._redactor = redactor
         self._clock = clock
+        self._reasons: dict[str, str] = {}
 
     def now(self) -> int:
         """Milliseconds since 1970."""
@@ -74,12 +79,21 @@ class Entries:
             "operation": spec.operation,
             "digest": dig,
             "rule": decision.rule if decision else "",
-            "reason": self.clean(decision.reason) if decision else "",
+            "reason": self._reason(decision.reason) if decision else "",
             "justification": self.clean(justification),
             "task": self.clean(task),
             "key": self.clean(key),
             "token": token,
         }
+
+    def _reason(self, reason: str) -> str:
+        """A policy's reason without secrets. It is remembered, because a policy has few of them."""
+        known = self._reasons.get(reason)
+        if known is None:
+            known = self.clean(reason)
+            if len(self._reasons) < REMEMBERED and len(reason) <= LONGEST_REMEMBERED:
+                self._reasons[reason] = known
+        return known
 
     async def facts(self, request: Request, decision: Decision) -> dict[str, Any]:
         """What `replayed` asks other rules about."""

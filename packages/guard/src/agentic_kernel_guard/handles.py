@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from secrets import token_urlsafe
+from os import urandom
 from typing import Any, Final
 
 import msgspec
@@ -16,6 +16,7 @@ from agentic_kernel_engine.edges import whole as counted
 from .errors import GuardError
 from .firewall.plain import whole
 from .firewall.raw import RawResult
+from .ids import url_base64
 from .stores.port import GuardStore, Kept
 
 LIVES: Final = 3_600
@@ -89,7 +90,8 @@ def kept(
         body = msgspec.json.encode(stored).decode()
     except (TypeError, ValueError, RecursionError):
         return None
-    return Kept(f"h_{token_urlsafe(24)}", principal.name, principal.tenant, body, until)
+    handle = f"h_{url_base64(urandom(24)).decode()}"
+    return Kept(handle, principal.name, principal.tenant, body, until)
 
 
 async def found(store: GuardStore, handle: object, principal: Principal, now: int) -> Stored:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, Final, Protocol
+
+import msgspec
 
 from agentic_kernel import InvalidValue
 from agentic_kernel_engine import Principal
@@ -28,6 +31,7 @@ ADMIN: Final = "admin"
 PII_READER: Final = "pii_reader"
 RAW_READER: Final = "raw_reader"
 """The role that may see raw output, and may not see that of a capability with secrets."""
+_ALLOWED: Final = {each: f"{each.value} is allowed" for each in SafetyClass}
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +91,7 @@ class Constraints(FrameLimits):
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(msgspec.Struct, frozen=True):
     """What a policy decides about. The Guard makes it; no field is a model's word but the arguments
     and the justification.
     """
@@ -96,10 +99,10 @@ class Request:
     spec: CapabilitySpec
     principal: Principal
     at: datetime
-    arguments: Mapping[str, Any] = field(default_factory=dict)
+    arguments: Mapping[str, Any] = msgspec.field(default_factory=dict)
     justification: str = ""
     agent: str = ""
-    labels: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = msgspec.field(default_factory=dict)
     step_count: int = 0
     duration_ms: int = 0
     carries: frozenset[str] = frozenset()
@@ -108,8 +111,7 @@ class Request:
     """The sources whose text the run has seen; empty unless the policy looks at taint."""
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(msgspec.Struct, frozen=True):
     """What a policy decided. A limit of its verdict is not looked at yet."""
 
     effect: Effect
@@ -158,7 +160,7 @@ class DefaultPolicy:
         said = data_denial(request) or _denial(request)
         if said:
             return Decision("deny", said, constraints)
-        return Decision("allow", f"{request.spec.safety.value} is allowed", constraints)
+        return Decision("allow", _ALLOWED[request.spec.safety], constraints)
 
     def near(self, request: Request) -> tuple[Near, ...]:
         """None: there are no rules."""
@@ -192,7 +194,7 @@ def limits_of(spec: CapabilitySpec, principal: Principal) -> Constraints:
     sees_all = spec.sensitivity is Sensitivity.NONE or (
         not secret and PII_READER in principal.roles
     )
-    return Constraints(
+    return _constraints(
         SERVICE_ROWS if principal.kind == "service" else USER_ROWS,
         # Fields that are listed for data without sensitivity bind everybody.
         None if sees_all and spec.sensitivity is not Sensitivity.NONE else spec.allowed_fields,
@@ -200,6 +202,10 @@ def limits_of(spec: CapabilitySpec, principal: Principal) -> Constraints:
         # Raw output shows every field, so it needs a principal that may see every field.
         RAW_READER in principal.roles and sees_all,
     )
+
+
+_constraints: Final = lru_cache(1_024)(Constraints)
+"""The same object for equal fields, because most calls of a guard have equal limits."""
 
 
 def data_denial(request: Request) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Final
+
+import msgspec
 
 from agentic_kernel_engine import Principal
 
@@ -48,7 +49,7 @@ class Readings:
             del self._known[next(iter(self._known))]
         # The justification reaches a person and the trace, so it is looked at like an argument.
         carries = reading.carried([request.arguments, request.justification])
-        return replace(request, carries=carries, has_read=reading.sources)
+        return msgspec.structs.replace(request, carries=carries, has_read=reading.sources)
 
     def saw(self, frame: Frame, task: str, who: Principal) -> Seen | None:
         """What to remember of a frame that is about to be shown."""

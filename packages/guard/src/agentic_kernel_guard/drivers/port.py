@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
+
+import msgspec
 
 from agentic_kernel import InvalidValue
 from agentic_kernel_engine import Principal
@@ -12,6 +13,8 @@ from agentic_kernel_engine.edges import came, function, instance, seconds, text
 
 from ..errors import GuardError
 from ..firewall.raw import RawResult
+
+_TEXT: Final = frozenset({str})
 
 
 class NoEffect(GuardError):
@@ -41,8 +44,7 @@ Progress = Callable[[float, float | None], None]
 the firewall."""
 
 
-@dataclass(frozen=True, slots=True)
-class DriverCall:
+class DriverCall(msgspec.Struct, frozen=True):
     """One call that the guard has allowed.
 
     Raises:
@@ -55,10 +57,10 @@ class DriverCall:
     arguments: Mapping[str, Any]
     key: str
     """Id of the action; the same action has the same key, so a server can drop a repetition."""
-    constraints: Mapping[str, Any] = field(default_factory=dict)
+    constraints: Mapping[str, Any] = msgspec.field(default_factory=dict)
     timeout: float = 30.0
     """The most seconds that the call may take."""
-    principal: Principal = field(default_factory=Principal)
+    principal: Principal = msgspec.field(default_factory=Principal)
     """The principal for whom the call is made, as it was resolved."""
     task: str = ""
     """The id of the Task that the token is bound to; empty for none."""
@@ -66,13 +68,13 @@ class DriverCall:
     """Takes reports of progress; None if nobody listens."""
 
     def __post_init__(self) -> None:
-        for name in ("capability", "operation", "key", "task"):
-            if type(given := getattr(self, name)) is not str:
+        texts = (self.capability, self.operation, self.key, self.task)
+        if not _TEXT.issuperset(map(type, texts)):
+            for name, given in zip(("capability", "operation", "key", "task"), texts, strict=True):
                 text(given, f"call.{name}")
-        for name in ("arguments", "constraints"):
-            given = getattr(self, name)
-            if type(given) is not dict and not isinstance(given, Mapping):
-                raise InvalidValue(f"call.{name}", f"is {came(given)}; give a mapping by name")
+        for name, each in (("arguments", self.arguments), ("constraints", self.constraints)):
+            if type(each) is not dict and not isinstance(each, Mapping):
+                raise InvalidValue(f"call.{name}", f"is {came(each)}; give a mapping by name")
         seconds(self.timeout, "call.timeout")
         instance(self.principal, "call.principal", Principal)
         if self.progress is not None:

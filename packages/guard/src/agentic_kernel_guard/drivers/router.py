@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from agentic_kernel import InvalidValue
-from agentic_kernel_engine.edges import entries, flag, instance, part, seconds, several, text
+from agentic_kernel_engine.edges import entries, flag, instance, part, several, text
 
 from ..firewall.raw import RawResult
+from .isolation import in_time
 from .port import Driver, DriverCall, Indeterminate, NoEffect
 
 MOST: Final = 100_000
@@ -60,13 +61,12 @@ class StaticRouter:
         """
         drivers = self._routes.get(instance(call, "call", DriverCall).capability, ())
         flag(idempotent, "idempotent")
-        until = asyncio.get_running_loop().time() + seconds(call.timeout, "timeout")
+        until = asyncio.get_running_loop().time() + call.timeout
         refused: NoEffect | None = None
         failed: BaseException | None = None
         for driver in drivers:
             try:
-                async with asyncio.timeout_at(until):
-                    return instance(await driver.call(call), "the result", RawResult)
+                return await in_time(_result(driver, call), until)
             except NoEffect as error:
                 error.source = str(getattr(driver, "source", "") or driver.name)
                 refused = error
@@ -92,3 +92,7 @@ class StaticRouter:
         if refused is None:
             raise NoEffect(f"no driver is known for {call.capability[:200]}", "guard/no_driver")
         raise refused
+
+
+async def _result(driver: Driver, call: DriverCall) -> RawResult:
+    return instance(await driver.call(call), "the result", RawResult)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
+import msgspec
+
 from agentic_kernel import InvalidValue
 from agentic_kernel_engine.edges import came, flag, instance, whole, whole_or_none
 
@@ -101,8 +103,7 @@ class Cut:
         return {"kind": self.kind, "shown": self.shown, "total": self.total, "where": self.where}
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
+class Frame(msgspec.Struct, frozen=True):
     """What a model may see of one result."""
 
     mode: ResponseMode

@@ -21,6 +21,9 @@ MOST_TEXT: Final = 200_000
 _BYTES: Final = (bytes, bytearray, memoryview)
 _PLAIN: Final = frozenset({str, int, float, bool, type(None)})
 """The usual types of parts; they are looked for first, because other checks are slower."""
+_TEXT: Final = frozenset({str})
+_SHORT: Final = 2**63
+"""Most numbers are below it; of another one the bits are counted."""
 
 
 def rows_of(value: Any) -> list[Any]:
@@ -29,6 +32,8 @@ def rows_of(value: Any) -> list[Any]:
     The items of a set come in the order of their texts, so that equal results look equal. A named
     tuple is one row, with fields.
     """
+    if type(value) is dict:  # Most results that are no list.
+        return [value]
     value = unnamed(value)
     if isinstance(value, (set, frozenset)):
         return sorted(value, key=lambda each: (type(each).__name__, repr(each)))
@@ -51,14 +56,18 @@ def whole(value: Any) -> Any:
     Raises:
         RecursionError: The value is too deep, or has itself as a part.
     """
-    if type(value) in _PLAIN:
+    kind = type(value)
+    if kind in _PLAIN:
         return value
-    value = unnamed(value)
-    if type(value) is dict or isinstance(value, Mapping):
+    value = value if kind is dict else unnamed(value)
+    if kind is dict or isinstance(value, Mapping):
         made: dict[str, Any] = {}
         taken: dict[Any, int] = {}
         for key, each in value.items():
-            made[free(name_of(key), made, taken)] = whole(each)
+            name = key if type(key) is str else name_of(key)
+            if name in made:
+                name = free(name, made, taken)
+            made[name] = each if type(each) in _PLAIN else whole(each)
         return made
     if isinstance(value, _SEQUENCES):
         return [whole(each) for each in rows_of(value)]
@@ -75,7 +84,7 @@ def named(rows: list[Any]) -> tuple[list[Any], list[str]]:
             if keys != last:  # Most rows have the fields of the row before.
                 names.update(dict.fromkeys(keys))
                 last = keys
-    if all(type(name) is str for name in names):
+    if _TEXT.issuperset(map(type, names)):
         return rows, list(names)
     rows = [
         {name_of(key): each for key, each in row.items()} if isinstance(row, Mapping) else row
@@ -94,7 +103,10 @@ def name_of(key: object) -> str:
 
 def scalar(value: Any) -> Any:
     """A value without parts in a form of JSON; a marker with its type if it has none."""
-    if value is None or type(value) in (str, bool):
+    kind = type(value)
+    if value is None or kind is str or kind is bool:
+        return value
+    if kind is int and -_SHORT < value < _SHORT:
         return value
     if isinstance(value, Enum):
         return scalar(value.value)
@@ -144,6 +156,8 @@ class Cutter:
     @property
     def cuts(self) -> tuple[Cut, ...]:
         """What was cut so far; equal places are added up."""
+        if not self._cuts:
+            return ()
         return tuple(
             Cut(kind, shown, total, where)  # type: ignore[arg-type]
             for (kind, where), (shown, total) in self._cuts.items()
@@ -162,15 +176,16 @@ class Cutter:
         Args:
             most: The most characters of a beginning.
         """
-        if len(text) <= self._look:
-            self._look -= len(text)
+        length = len(text)
+        if length <= self._look:
+            self._look -= length
             return text
         found = self._head(text, min(most, self._look))
         said, count = ("", 0) if found is None else found
         self._look -= min(self._look, len(said))
         self.redactions += count
-        self.cut("characters", len(said), len(text), where)
-        return f"{said}… [a text of {len(text):,} characters]"
+        self.cut("characters", len(said), length, where)
+        return f"{said}… [a text of {length:,} characters]"
 
     def plain(self, value: Any, where: str = "", depth: int = 1) -> Any:
         """A plain copy of a value, without what is over the budgets.
@@ -179,12 +194,13 @@ class Cutter:
             where: The field that the value stands in.
             depth: The number of containers around the parts of the value, its own included.
         """
-        if type(value) is str:
+        kind = type(value)
+        if kind is str:
             return self.text(value, where)
-        if type(value) in _PLAIN:
+        if kind in _PLAIN:
             return scalar(value)
-        value = unnamed(value)
-        if type(value) is dict or isinstance(value, Mapping):
+        value = value if kind is dict else unnamed(value)
+        if kind is dict or isinstance(value, Mapping):
             if depth > self._budgets.depth:
                 self.cut("depth", 0, 1, where)
                 return f"[{len(value):,} fields]"
@@ -207,8 +223,10 @@ class Cutter:
             if len(made) == self._budgets.fields:
                 self.cut("fields", len(made), len(value), where)
                 break
-            name = self.text(name_of(key), where)
-            made[free(name, made, taken)] = self.plain(each, where or name, depth + 1)
+            name = self.text(key if type(key) is str else name_of(key), where)
+            if name in made:
+                name = free(name, made, taken)
+            made[name] = self.plain(each, where or name, depth + 1)
         return made
 
 
@@ -222,8 +240,11 @@ class Room:
         self.shown = 0
 
     def fit(self, value: Any) -> Any:
-        """The value, its texts cut to what is left; `NO_ROOM` if nothing of it can be shown."""
-        if isinstance(value, dict):
+        """A plain value, its texts cut to what is left; `NO_ROOM` if nothing of it can be shown."""
+        kind = type(value)
+        if kind is str:
+            return self.text(value)
+        if kind is dict:
             made: dict[str, Any] = {}
             for key, each in value.items():
                 if self._take(len(key) + 4):
@@ -233,11 +254,9 @@ class Room:
                 else:
                     self._count(each)
             return made
-        if isinstance(value, list):
+        if kind is list:
             parts = [self.fit(each) for each in value]
             return [part for part in parts if part is not NO_ROOM]
-        if isinstance(value, str):
-            return self.text(value)
         return value if self._take(len(str(value)) + 1) else NO_ROOM
 
     def text(self, text: str) -> Any:

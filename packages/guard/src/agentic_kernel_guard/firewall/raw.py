@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from agentic_kernel_engine.edges import flag, text
 
 
-@dataclass(frozen=True, slots=True)
-class RawResult:
+class RawResult(msgspec.Struct, frozen=True):
     """What a driver returned. It reaches a model only through the firewall.
 
     Raises:

@@ -27,8 +27,9 @@ class MemoryGuardStore:
 
     async def begin(self, begin: Begin) -> Begun:
         """Look at revocation, uses and limits; if all hold, mark them and append the entry."""
-        if any(token in self._revoked for token, _ in begin.tokens):
-            return Begun("revoked")
+        for token, _ in begin.tokens:
+            if token in self._revoked:
+                return Begun("revoked")
         known = self._actions.get(begin.action)
         if known is not None:
             return Begun("known", known[1]) if known[0] == begin.print else Begun("other")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import binascii
 import hmac
-from base64 import urlsafe_b64encode
 from typing import Final
 
 import msgspec
@@ -17,6 +16,7 @@ from agentic_kernel_engine.edges import instance, whole
 
 from ..canonical import canonical
 from ..errors import GuardError
+from ..ids import url_base64
 from .claims import Claims
 from .keyring import Keyring
 
@@ -51,11 +51,11 @@ def mint(claims: Claims, keys: Keyring) -> str:
         TokenRefused: It is longer than `LONGEST`.
         InvalidValue: A claim has no canonical form.
     """
-    body = urlsafe_b64encode(canonical(claims.as_json(), "claims")).rstrip(b"=")
+    body = url_base64(canonical(claims.as_json(), "claims"))
     signed = b".".join((VERSION.encode(), keys.signing.encode(), body))
     mac = keys.mac(keys.signing, _DOMAIN + signed)
     assert mac is not None, "a keyring has its signing key"
-    token = (signed + b"." + urlsafe_b64encode(mac).rstrip(b"=")).decode()
+    token = (signed + b"." + url_base64(mac)).decode()
     if len(token) > LONGEST:
         raise TokenRefused(
             "too_long", f"the token has {len(token):,} characters; shorten what it grants"
@@ -81,8 +81,7 @@ def opened(token: object, keys: Keyring, now: int) -> Claims:
     if len(parts) != 3 or parts[0] != VERSION.encode():
         raise TokenRefused("malformed", f"the token is not of the form {VERSION}.key.claims.mac")
     mac = keys.mac(parts[1].decode(), _DOMAIN + signed)
-    expected = urlsafe_b64encode(mac or bytes(32)).rstrip(b"=")
-    if not hmac.compare_digest(expected, given) or mac is None:
+    if not hmac.compare_digest(url_base64(mac or bytes(32)), given) or mac is None:
         raise TokenRefused("forged", "no live key signed the token; ask for a new grant")
     try:
         claims = _claims.decode(binascii.a2b_base64(parts[2].translate(_STANDARD) + b"=="))

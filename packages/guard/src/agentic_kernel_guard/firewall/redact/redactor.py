@@ -282,13 +282,15 @@ class Redactor:
         total = 0
         for key, each in value.items():
             name, count, hidden = key, 0, False
-            if isinstance(key, str):
-                name, count, hidden = self.field(key)
+            if type(key) is str or isinstance(key, str):
+                name, count, hidden = self._names.get(key) or self.field(key)
             elif isinstance(key, (bytes, tuple, frozenset, int)):
                 name, count = self._value(key, depth + 1, nested)
                 hidden = self._hides_key(key)
             part, more = (HIDDEN, 1) if hidden else self._value(each, depth + 1, nested)
-            made[free(name, made, taken)] = part
+            if name in made:
+                name = free(name, made, taken)
+            made[name] = part
             total += count + more
         return made, total
 
@@ -302,14 +304,12 @@ def _like_json(text: str) -> bool:
 
 
 def free(name: Any, made: Mapping[Any, Any], taken: dict[Any, int]) -> Any:
-    """The name, with a number if it is taken, because two keys became the same marker.
+    """A name that is taken, with a number, because two keys became the same marker.
 
     Args:
         made: What has names already.
         taken: The last number of each name; it is changed.
     """
-    if name not in made:
-        return name
     while True:
         taken[name] = number = taken.get(name, 1) + 1
         if f"{name} ({number})" not in made:
