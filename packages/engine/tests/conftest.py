@@ -48,6 +48,7 @@ class TappedStore(LookedAt):
         self.after_commit: Callable[[Record], Awaitable[None]] | None = None
         self.before_insert: Callable[[], Awaitable[None]] | None = None
         self.before_claim: Callable[[], Awaitable[None]] | None = None
+        self.before_load: Callable[[str], Awaitable[None]] | None = None
 
     def count(self, call: str) -> int:
         return self.calls.count(call)
@@ -64,6 +65,8 @@ class TappedStore(LookedAt):
 
     async def load(self, task_id: str) -> Record:
         self.calls.append("load")
+        if self.before_load is not None:
+            await self.before_load(task_id)
         return await super().load(task_id)
 
     async def load_many(self, task_ids: Collection[str]) -> Any:

@@ -17,6 +17,7 @@ from ..conftest import Acting, NewTask, TappedStore
 Host = partial(engine.Host, grace=0)
 PAUSED = TaskStatus.PAUSED
 SUCCESS = TaskStatus.SUCCESS
+CANCELLED = TaskStatus.CANCELLED
 
 
 @pytest.mark.rule("R4")
@@ -167,6 +168,64 @@ async def test_a_commit_that_was_cancelled_is_read_back(
         events = [e.data["n"] async for e in host.stream(done.id) if e.type == "acme.step"]
     assert done.status is SUCCESS, done.failure
     assert events == ([1, 2] if landed else [2])
+
+
+@pytest.mark.rule("R5")
+@pytest.mark.parametrize("landed", [True, False])
+@pytest.mark.parametrize("by", ["timeout", "kill"])
+async def test_a_cancellation_is_not_lost_while_an_unknown_outcome_is_read_back(
+    new_task: NewTask, acting: type[Acting], tapped: TappedStore, landed: bool, by: str
+) -> None:
+    reading, go, ended = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def lose(after: Record) -> None:
+        if after.step == 1:
+            tapped.before_load = hang
+            tapped.after_commit = tapped.before_commit = None
+            raise UnknownOutcome("no answer")
+
+    async def hang(task_id: str) -> None:
+        tapped.before_load = None
+        reading.set()
+        await go.wait()
+
+    if landed:
+        tapped.after_commit = lose
+    else:
+        tapped.before_commit = lose
+
+    async def act(job: Job) -> Any:
+        try:
+            try:
+                async with asyncio.timeout(0.05 if by == "timeout" else None):
+                    await job.commit("first", [{"type": "acme.step", "n": 1}])
+                    await asyncio.Event().wait()
+            except TimeoutError:
+                pass
+            await job.commit("second", [{"type": "acme.step", "n": 2}])
+        finally:
+            ended.set()
+        return "done"
+
+    here, other = (Host(acting(act), tapped, interval=0.01) for _ in range(2))
+    async with here as host, other:
+        task = new_task()
+        await host.dispatch(task)
+        await reading.wait()
+        if by == "kill":
+            await other.kill(task.id)
+        await asyncio.sleep(0.1)  # The time is over, or the watch has seen the kill.
+        go.set()
+        async with asyncio.timeout(2):
+            await ended.wait()
+        done = await host.wait(task.id)
+        events = [e.data["n"] async for e in host.stream(task.id) if e.type == "acme.step"]
+    if by == "kill":
+        assert done.status is CANCELLED
+        assert events == ([1] if landed else [])
+    else:
+        assert done.status is SUCCESS, done.failure
+        assert events == ([1, 2] if landed else [2])
 
 
 @pytest.mark.rule("R6")

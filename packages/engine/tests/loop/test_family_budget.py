@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import pytest
@@ -13,10 +14,12 @@ from agentic_kernel import CannotStart, InvalidValue, Task, TaskStatus
 from agentic_kernel_engine import Host, Job, Limits, Loop, MemoryStore, Record, StoreError
 from agentic_kernel_engine.plans.accounts import MOST_OPEN
 from agentic_kernel_engine.plans.action import Action, Delegate, FinalAnswer, Thought, ToolCall
+from agentic_kernel_engine.plans.ending import End
 from agentic_kernel_engine.plans.plan import Plan, Usage
+from agentic_kernel_engine.plans.reasons import StopReason
 from agentic_kernel_engine.seams.delegation import ChildTasks, Delegation, OnRuntime
 from agentic_kernel_engine.seams.planner import Context, Forecast, Planner
-from agentic_kernel_engine.tools.registry import tool
+from agentic_kernel_engine.tools.registry import Invocation, tool
 
 from ..conftest import Acting, Crash, TappedStore, Until
 from ..crashing import Line
@@ -678,6 +681,52 @@ async def test_calls_that_are_not_made_give_their_grants_back() -> None:
     noted: Any = task.metadata["engine/used"]
     assert "grants" not in noted
     assert noted["spent"]["cost"] == 1.0 + len(below.spent) == 3.0
+
+
+async def test_calls_that_time_or_middleware_leaves_out_give_their_grants_back() -> None:
+    """No child is born of them, so the caller's account has no open grant and no use of theirs."""
+
+    class Ends:
+        """Middleware that ends the run before a call."""
+
+        def __init__(self, calls: int) -> None:
+            self.left = calls
+
+        async def before_tool(self, call: Invocation) -> None:
+            self.left -= 1
+            if self.left < 0:
+                raise End(StopReason.STOPPED, "no more")
+
+    class Late(MemoryStore):
+        """A store whose commits of prepared effects take long."""
+
+        seconds = 0.0
+
+        async def commit(self, before: Record, after: Record, events: Sequence[bytes]) -> None:
+            await super().commit(before, after, events)
+            if any(b"effects.prepared" in each for each in events):
+                self.seconds += 100
+
+    def plan(context: Context) -> Any:
+        return [ToolCall("expert", {"instructions": f"part {n}"}) for n in range(4)]
+
+    for made, middleware in ((0, None), (0, Ends(0)), (1, Ends(1))):
+        store, below = Late(), Costly(lambda _: FinalAnswer("part"))
+        expert = host(below, store, generous(), kinds=["expert"])
+        loop = Loop(
+            Costly(plan), [as_tool(expert)], parallel_tools=False,
+            clock=partial(getattr, store, "seconds"),
+            limits=generous(max_cost=20.0, max_seconds=50 if middleware is None else None),
+            middleware=[] if middleware is None else [middleware],
+        )  # fmt: skip
+        async with expert, Host(loop, store, interval=0.01, grace=0) as parent:
+            task = await parent.run(new_task())
+            assert len(await parent.find()) == 1 + made
+        assert task.failure is not None
+        assert task.failure.code == f"engine/{'timeout' if middleware is None else 'stopped'}"
+        noted: Any = task.metadata["engine/used"]
+        assert "grants" not in noted, middleware
+        assert noted["spent"]["cost"] == 1.0 + len(below.spent) == 1.0 + made
 
 
 async def test_a_call_that_is_made_again_keeps_its_one_grant(until: Until) -> None:

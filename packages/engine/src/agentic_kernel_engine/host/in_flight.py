@@ -91,11 +91,11 @@ class Slots:
         while self._queue:
             self._grant(self._queue.popleft())
 
-    def _grant(self, turn: asyncio.Future[None]) -> None:
+    def _grant(self, given: asyncio.Future[None]) -> None:
         """Take a slot for a waiting caller; a caller that was cancelled is passed over."""
-        if not turn.done():
+        if not given.done():
             self._taken += 1
-            turn.set_result(None)
+            given.set_result(None)
 
 
 async def turn(queue: deque[asyncio.Future[None]], pass_on: Callable[[], None]) -> None:
@@ -124,16 +124,23 @@ class Shielded:
     def __init__(self) -> None:
         self._tasks: dict[asyncio.Task[Any], asyncio.Future[Any] | None] = {}
         """Each task, with the future that its caller waits for, if it has one."""
-        # Made once, because there may be very many tasks (memory in benchmarks/host.py).
+        # Made once, because there may be very many tasks (memory in benchmarks/host.py). With the
+        # callback, asyncio would keep the caller's context alive, so it gets an empty one.
         self._ended = self._done
         self._around = Context()
 
     def start(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """Begin the work and keep hold of it until it is done."""
+        """Begin the work and keep hold of it until it is done.
+
+        The work reports its own faults: an exception that it raises is not logged here.
+        """
         return self._started(work, None)
 
     def at_once(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run the work synchronously; start a task for the rest of it only if it suspends."""
+        """Run the work synchronously; start a task for the rest of it only if it suspends.
+
+        An exception that the work raises before it suspends is raised here.
+        """
         try:
             waits_for = work.send(None)
         except StopIteration:
@@ -149,23 +156,27 @@ class Shielded:
         self._started(work, result)
         return result
 
-    async def settle(self, work: Coroutine[Any, Any, T]) -> T:
+    async def settle(self, work: Coroutine[Any, Any, T]) -> tuple[T, asyncio.CancelledError | None]:
         """The work's result; the wait goes on even while the caller is being cancelled.
 
         Use it for a result that must be known before a cancellation may go on. The work itself is
-        bounded. A second cancellation that arrives meanwhile is dropped, because the caller is
-        already handling the first one.
+        bounded.
+
+        Returns:
+            The result, and the last cancellation that came meanwhile. The caller raises it, unless
+            it is already handling one.
         """
-        task = self.start(work)
+        task, cut = self.start(work), None
         while not task.done():
             try:
                 await asyncio.shield(task)
-            except asyncio.CancelledError:
+            except asyncio.CancelledError as fault:
                 if task.cancelled():
                     raise
+                cut = fault
             except Exception:
                 break
-        return task.result()
+        return task.result(), cut
 
     async def idle(self, timeout: float) -> bool:
         """Wait until only the caller's own task is left; False after ``timeout`` seconds."""

@@ -471,13 +471,16 @@ class Run(FifoLock):
                     await acknowledged(store, self.task_id, before.version + 1)
                 continue
             except (UnknownOutcome, asyncio.CancelledError) as fault:
-                arrived = await self._home.parts.shielded.settle(landed(store, after, written))
+                shielded = self._home.parts.shielded
+                arrived, cut = await shielded.settle(landed(store, after, written))
                 if arrived:
                     self._adopt(after, written, live, notes)
                 if isinstance(fault, asyncio.CancelledError):
+                    cut = fault
+                if cut is not None:
                     if arrived and leaving is not None:
                         self.end(leaving)
-                    raise
+                    raise cut from None
                 if not arrived:
                     continue
             else:

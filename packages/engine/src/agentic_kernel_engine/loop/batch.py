@@ -20,6 +20,7 @@ from ..plans.observation import (
     INDETERMINATE,
     OUTPUT_SCHEMA_FAILED,
     SCHEMA_VALIDATION_FAILED,
+    SKIPPED,
     TIMEOUT,
     UNKNOWN_TOOL,
     Observation,
@@ -102,10 +103,10 @@ async def call_tools(
             for index, each in zip(calls, made, strict=True):
                 if isinstance(each, Invocation):
                     found[index] = _left(run, each, again)
-            return False
-        begun: list[Call] = []
+            break
+        batch, begun = made[:room], list[Call]()
         concurrent: list[bool] = []
-        for each in made[:room]:
+        for each in batch:
             begun.append(partial(_performed, wiring, run, at_hand, context, each, again))
             concurrent.append(isinstance(each, Invocation) and each.tool.concurrent)
         made = made[room:]
@@ -124,16 +125,27 @@ async def call_tools(
             if not observation.error or observation.done:
                 spent.count(at_hand.plan.actions[index], observation)
         calls = calls[room:]
+        if opened:
+            pairs = zip(batch, results, strict=True)
+            _give_back(run, [each for each, seen in pairs if seen.error == SKIPPED], opened)
         if limits.max_failures is not None and failed_too_often(limits, spent):
             run.ending = run.ending or run.end_at(StopReason.MAX_FAILURES)
         elif UNFINISHED in results:
             return True
-    for each in made if opened else ():  # These are not called.
+    if opened:
+        _give_back(run, made, opened)  # These are not called.
+    return False
+
+
+def _give_back(
+    run: LoopRun, left: Sequence[Invocation | Observation], opened: Mapping[str, Amounts]
+) -> None:
+    """Close the grants of agents whose calls are not made: their children are never born."""
+    for each in left:
         if isinstance(each, Invocation):
             child = child_id(each.tool.name, each.context.key)
             if child in opened:
                 grants.drop(run, child)
-    return False
 
 
 def _calls_left(limits: Limits, spent: Spent, wanted: int) -> int:

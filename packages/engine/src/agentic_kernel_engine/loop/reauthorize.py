@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from typing import cast
 
+from msgspec.structs import replace
+
 from .. import values
 from ..plans.action import ToolCall, digest
 from ..plans.decision import ALLOW
 from ..plans.ending import End
-from ..plans.observation import POLICY_DENIED, SKIPPED, Observation
+from ..plans.observation import POLICY_DENIED, Observation
 from ..plans.reasons import StopReason
 from ..seams.planner import Context
 from ..seams.policy import decided
 from ..tools.registry import Invocation, Tool
 from .run import LoopRun
-from .state import AtHand
+from .state import NOT_BEGUN, AtHand
 from .wiring import Wiring
 
 
@@ -46,10 +48,7 @@ async def held_back(
         return None
     if decision.verdict == "stop":
         run.ending = run.ending or End(StopReason.STOPPED, decision.reason or "the run was stopped")
-        return Observation(
-            error=SKIPPED, message="the run ended before it was begun", call=planned.id,
-            tool=planned.tool,
-        )  # fmt: skip
+        return replace(NOT_BEGUN, call=planned.id, tool=planned.tool)
     said = f"{decision.verdict}: {decision.reason}".rstrip(" :")
     return _denied(wiring, run, planned, f"not with the arguments that middleware gave it: {said}")
 

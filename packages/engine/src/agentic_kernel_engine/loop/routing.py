@@ -58,7 +58,7 @@ async def authorize(policy: Policy | None, run: LoopRun, at_hand: AtHand, contex
     about a call of a tool that the planner was not offered, because it is not made either.
 
     Returns:
-        False if no action waits for people; `wait_for_people` is then not needed.
+        False if no action can wait for people; `wait_for_people` is then not needed.
     """
     if at_hand.verdicts or not at_hand.plan.actions:
         return True
@@ -103,7 +103,7 @@ async def carry_out(
     """Carry out the decided actions; return one observation for each action of the plan, in order.
 
     Tool calls come first, then the other actions in their order, up to an action that ends or
-    pauses the run.
+    pauses the run. If the plan or the policy stops the run, no tool is called.
     """
     actions = at_hand.plan.actions
     if not actions:
