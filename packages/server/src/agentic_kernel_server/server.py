@@ -117,6 +117,8 @@ class Server:
                 405: _no_route,
             },
         )
+        # A redirect to a path without a slash would name the host of the request's head.
+        self.app.router.redirect_slashes = False
 
     @asynccontextmanager
     async def _lifespan(self, app: Starlette) -> AsyncIterator[None]:
