@@ -168,6 +168,24 @@ def rest(wire: socket.socket) -> None:
         raise ConnectionError("the stream was cut")
 
 
+def test_the_log_begins_with_the_place_the_policy_and_the_keys(
+    serve: Callable[..., Serving], tmp_path: Path
+) -> None:
+    rules = tmp_path / "rules.yaml"
+    rules.write_text(RULES.format(effect="allow"))
+    KeyFile(tmp_path / "keys.json").make("ann", ["client"])
+    bare = serve()
+    assert bare.said("no policy")["level"] == bare.said("no keys")["level"] == "warning"
+    assert "--policy" in bare.said("no policy")["message"]
+    assert "--keys" in bare.said("no keys")["message"]
+    whole = serve("--policy", str(rules), "--keys", "keys.json", "--retention", "2")
+    kept = whole.said("keeps everything")["message"]
+    assert str(tmp_path / "state") in kept
+    assert "2 hours after its end" in kept
+    assert "rules: 1" in whole.said("decides by the policy")["message"]
+    assert "usable keys: 1" in whole.said("asks for a key")["message"]
+
+
 @pytest.mark.torture
 def test_a_signal_reloads_the_policy_and_a_bad_one_is_not_taken(
     serve: Callable[..., Serving], tmp_path: Path
@@ -301,9 +319,14 @@ def test_a_runner_whose_key_is_refused_says_so_and_ends(
     (tmp_path / "mine.py").write_text(TOOLS)
     key, _ = KeyFile(tmp_path / "keys.json").make("ann", ["client"])
     serving = serve("--keys", "keys.json")
-    runner = started_runner(tmp_path, serving.url, key)
-    assert runner.wait(PATIENCE) == 1
-    assert "lacks the scope 'runner'" in (tmp_path / "runner.log").read_text()
+    for given, says in (
+        (key, "lacks the scope 'runner'"),
+        ("", "The variable AGENTIC_KERNEL_API_KEY is not set"),
+        (f"{key[:-1]}.", "The variable AGENTIC_KERNEL_API_KEY is refused"),
+    ):
+        runner = started_runner(tmp_path, serving.url, given)
+        assert runner.wait(PATIENCE) == 1
+        assert says in (tmp_path / "runner.log").read_text()
 
 
 async def test_a_process_whose_lease_ran_out_begins_again(serve: Callable[..., Serving]) -> None:

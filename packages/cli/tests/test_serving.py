@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -69,11 +70,12 @@ def test_a_key_is_made_shown_once_listed_and_revoked(tmp_path: Path) -> None:
     ("words", "says"),
     [
         (("make", "--keys", "k", "--principal", "ann", "--scope", "root"), "use some of client"),
+        (("make", "--keys", "k", "--principal", "a", "--scope", "client,agent"), "give each one"),
         (("make", "--keys", "none/k", "--principal", "a", "--scope", "client"), "that exists"),
         (("list", "--keys", "none"), "agentic-kernel keys make"),
         (("revoke", "x", "--keys", "none"), "cannot be read"),
     ],
-    ids=["scope", "folder", "list", "revoke"],
+    ids=["scope", "scopes", "folder", "list", "revoke"],
 )
 def test_a_key_that_cannot_be_kept_is_told_with_the_remedy(
     words: tuple[str, ...], says: str
@@ -90,10 +92,20 @@ def test_a_key_that_cannot_be_kept_is_told_with_the_remedy(
         (("--listen", "8080"), "use HOST:PORT"),
         (("--listen", "127.0.0.1:99999"), "use HOST:PORT"),
         (("--listen", "127.0.0.1:0", "--policy", "none.yaml"), "cannot be read"),
+        (("--listen", "127.0.0.1:0", "--policy", "none"), "cannot be read (No such file"),
         (("--listen", "127.0.0.1:0", "--policy", "bad.yaml"), "line 2"),
         (("--listen", "127.0.0.1:0", "--keys", "none.json"), "agentic-kernel keys make"),
     ],
-    ids=["everywhere", "everywhere on IPv6", "no host", "port", "no policy", "policy", "keys"],
+    ids=[
+        "everywhere",
+        "everywhere on IPv6",
+        "no host",
+        "port",
+        "no policy",
+        "no folder",
+        "policy",
+        "keys",
+    ],
 )
 def test_a_server_that_cannot_or_must_not_start_says_why(
     tmp_path: Path, words: tuple[str, ...], says: str
@@ -112,8 +124,9 @@ def test_a_server_that_cannot_or_must_not_start_says_why(
         ("mine:absent", "http://127.0.0.1:1", "has no absent"),
         ("mine:nothing", "http://127.0.0.1:1", "needs at least one"),
         ("mine:registry", "127.0.0.1:1", "use http://HOST:PORT"),
+        ("mine:registry", "http://127.0.0.1:1/v0/", "leave /v0 away"),
     ],
-    ids=["module", "form", "name", "empty", "server"],
+    ids=["module", "form", "name", "empty", "server", "version"],
 )
 def test_a_runner_without_tools_or_server_says_why(
     tmp_path: Path, tools: str, server: str, says: str
@@ -121,6 +134,15 @@ def test_a_runner_without_tools_or_server_says_why(
     (tmp_path / "mine.py").write_text(TOOLS)
     code, _, said = command("runner", "--tools", tools, "--server", server)
     assert (code, says in said) == (1, True), said
+
+
+def test_a_port_that_is_taken_is_named() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        place = "{}:{}".format(*taken.getsockname())
+        code, _, said = command("--state", "state", "serve", "--listen", place)
+    assert (code, f"cannot listen on {place} (Address already in use)" in said) == (1, True), said
 
 
 def test_without_the_server_the_command_says_how_to_install_it(

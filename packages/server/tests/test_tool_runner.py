@@ -6,6 +6,7 @@ import asyncio
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -16,6 +17,7 @@ from agentic_kernel import InvalidValue
 from agentic_kernel_engine import MemoryStore
 from agentic_kernel_engine.seams import Tool, ToolContext, ToolError, Tools, tool
 from agentic_kernel_server import Server
+from agentic_kernel_server.security import KeyCredentials, KeyFile, Keys
 from agentic_kernel_server.tool_runner import RunnerRefused, ToolRunner
 
 from .clients import agent, events_of
@@ -79,6 +81,45 @@ async def test_a_tools_answer_and_its_refusal_reach_the_agent() -> None:
     assert [event.payload for event in told if event.type == "step.failed"] == [
         {"error": "give an even number"}
     ]
+
+
+async def test_a_runner_logs_each_call_and_how_it_ended(caplog: pytest.LogCaptureFixture) -> None:
+    @tool(effect="none")
+    def half(number: int) -> int:
+        if number % 2:
+            raise ToolError("give an even number")
+        return number // 2
+
+    caplog.set_level("INFO", "agentic_kernel_server.tool_runner")
+    async with serving(MemoryStore()) as (url, _), running(url, half):
+        for number in (8, 7):
+            await carried_out(url, "half", number)
+    told = [each for each in caplog.records if hasattr(each, "step")]
+    said = [each.getMessage().partition(" (")[0] for each in told]
+    assert said == ["half succeeded", "half failed: give an even number"]
+    assert f"connected to {url} as r-" in caplog.text
+    assert "with the tool half" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("key", "says"),
+    [("", "send an API key"), ("ak_0123456789ab_" + "Z" * 43, "is not valid")],
+    ids=["none", "unknown"],
+)
+async def test_a_runner_without_a_valid_key_is_told_where_the_key_belongs(
+    tmp_path: Path, key: str, says: str
+) -> None:
+    KeyFile(tmp_path / "keys").make("ann", ["runner"])
+
+    @tool(effect="none")
+    def same(number: int) -> int:
+        return number
+
+    authenticate = KeyCredentials(Keys(tmp_path / "keys"))
+    async with serving(MemoryStore(), QUICK, authenticate=authenticate) as (url, _):
+        with pytest.raises(RunnerRefused, match=says) as refused:
+            await ToolRunner(Tools(same), url, "r", key=key).run()
+    assert refused.value.unauthorized
 
 
 @pytest.mark.parametrize("number", ["x", None], ids=["text", "null"])
@@ -218,9 +259,10 @@ async def test_a_runner_without_its_scope_is_refused() -> None:
     [
         ((), "http://x", "r", "tools"),
         ((len,), "ftp://x", "r", "server"),
+        ((len,), "http://x/v0", "r", "leave /v0 away"),
         ((len,), "http://x", "", "runner_id"),
     ],
-    ids=["tools", "server", "name"],
+    ids=["tools", "server", "version", "name"],
 )
 def test_a_runner_needs_tools_a_server_and_a_name(
     tools: tuple[Any, ...], url: str, name: str, path: str
@@ -265,6 +307,7 @@ async def test_a_server_that_stays_away_is_warned_of_ever_less_often(
     warnings = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
     counted_in = [re.search(r"failure (\d+) in a row", said) for said in warnings]
     assert [int(found[1]) for found in counted_in if found] == [1, 2, 4, 8, 16]
+    assert all("http://x" in said for said in warnings)
     assert delays[:5] == [0, 1, 2, 3, 4]
 
 

@@ -104,6 +104,7 @@ def serve(
         processes=processes,
         notice=notice,
         grace=grace,
+        place=str(context.obj.place),
         level="debug" if context.find_root().params.get("debug") else "info",
         settings=server.Settings(
             agent_timeout=agent_timeout,
@@ -132,9 +133,10 @@ def runner(
             metavar="MODULE:NAME", help="The tools: a registry, a tool, or a list of them."
         ),
     ],
-    server: Annotated[str, typer.Option(metavar="URL", help="The server.")],
+    server: Annotated[str, typer.Option(metavar="URL", help="The server, without /v0.")],
     runner_id: Annotated[
-        str, typer.Option("--id", metavar="ID", help="The name of the runner.")
+        str,
+        typer.Option("--id", metavar="ID", help="The name of the runner; by default the module."),
     ] = "",
 ) -> int:
     """Serve tools of the engine to a server, until SIGTERM or Ctrl-C.
@@ -158,7 +160,16 @@ def runner(
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, made.stop)
-        await made.run()
+        try:
+            await made.run()
+        except module.RunnerRefused as refused:
+            if not refused.unauthorized:
+                raise
+            have = "is refused" if os.environ.get(KEY_VARIABLE) else "is not set"
+            raise CannotStart(
+                f"{server}: {refused}. The variable {KEY_VARIABLE} {have}: give it a key with the "
+                "scope runner, which `agentic-kernel keys make` makes"
+            ) from refused
 
     asyncio.run(serving())
     return 0
@@ -173,7 +184,7 @@ def make(
         list[str],
         typer.Option(help="client, agent, runner, approver or admin; give it again for more."),
     ],
-    tenant: Annotated[str, typer.Option(help="The tenant; executions of others are hidden.")] = "",
+    tenant: Annotated[str, typer.Option(help="The tenant; others' executions are hidden.")] = "",
     days: Annotated[
         float | None, typer.Option(min=0.001, max=36_500, help="The key expires after these days.")
     ] = None,
@@ -190,7 +201,7 @@ def make(
 
 @keys.command("list")
 def list_keys(context: typer.Context, file: KeyPath) -> int:
-    """List the keys, without their secrets."""
+    """List the keys: id, state, scopes, principal and tenant of each, without the secrets."""
     now = datetime.now(UTC)
     for key in _file(file).read():
         fields = _shown(key)

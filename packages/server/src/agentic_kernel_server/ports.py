@@ -59,7 +59,7 @@ class Decide(Protocol):
 
 async def deny_all(call: ToolCall) -> Ruling:
     """The decision without a policy: every tool is denied."""
-    return Ruling("deny", "the server has no policy, so every tool is denied; configure one")
+    return Ruling("deny", "the server has no policy, so every tool is denied; give Server a decide")
 
 
 class Bounds(Protocol):

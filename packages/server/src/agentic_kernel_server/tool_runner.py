@@ -56,6 +56,9 @@ MAX_EVENT: Final = 16 * 1024 * 1024
 class RunnerRefused(KernelError):
     """The server refuses this runner for good; the message has the server's reason."""
 
+    unauthorized: bool = False
+    """True if the server refuses the key, or asks for one."""
+
 
 class Job(msgspec.Struct, frozen=True):
     """A job, as the server assigns it. Further fields are ignored."""
@@ -113,14 +116,17 @@ class ToolRunner:
             raise InvalidValue("tools", "has no tools; a runner needs at least one")
         if not url.startswith(("http://", "https://")):
             raise InvalidValue("server", f"is {shown(url)}; use http://HOST:PORT or https://HOST")
+        if url.rstrip("/").endswith("/v0"):
+            raise InvalidValue("server", f"is {shown(url)}; leave /v0 away, because calls have it")
         if not runner_id:
             raise InvalidValue("runner_id", "is empty; name the runner")
+        self._url = url.rstrip("/")
         self._runner_id = runner_id
         self._place = f"/v0/runners/{quote(runner_id, safe='')}"
         self._consumer_id = consumer_id or f"{runner_id}-{secrets.token_hex(6)}"
         headers = {"authorization": f"Bearer {key}"} if key else {}
         self._http = httpx.AsyncClient(
-            base_url=url.rstrip("/"), headers=headers, timeout=35.0, transport=transport
+            base_url=self._url, headers=headers, timeout=35.0, transport=transport
         )
         self._running: dict[tuple[str, int], asyncio.Task[None]] = {}
         self._done: OrderedDict[tuple[str, int], _Result] = OrderedDict()
@@ -180,8 +186,9 @@ class ToolRunner:
             delay = _delay(failures - 1)
             level = logging.DEBUG if failures & (failures - 1) else logging.WARNING
             _log.log(
-                level, "there is no stream (%s); failure %d in a row, connects again in %.1f s",
-                why, failures, delay,
+                level,
+                "there is no stream from %s (%s); failure %d in a row, connects again in %.1f s",
+                self._url, why, failures, delay,
             )  # fmt: skip
             await asyncio.sleep(delay)
 
@@ -205,7 +212,11 @@ class ToolRunner:
             await _checked(source.response)
             self._connected.set()
             self._since = asyncio.get_running_loop().time()
-            _log.info("connected as %s, with %d tools", self._consumer_id, len(self._tools))
+            names = ", ".join(self._tools)
+            _log.info(
+                "connected to %s as %s, with the tool%s %s",
+                self._url, self._consumer_id, "" if len(self._tools) == 1 else "s", names[:500],
+            )  # fmt: skip
             async for event in source.aiter_sse():
                 if event.event == "job.assigned":
                     self._take(event.data)
@@ -231,7 +242,16 @@ class ToolRunner:
                     f"/v0/runners/steps/{quote(job.step_id, safe='')}/started",
                     {"execution_id": job.execution_id, "runner_id": self._runner_id},
                 )
+            begun = asyncio.get_running_loop().time()
             result = await self._called(job)
+            _log.info(
+                "%s %s%s", job.tool_id, "succeeded" if result.success else "failed: ",
+                result.error[:500],
+                extra={
+                    "execution": job.execution_id, "step": job.step_id, "attempt": job.attempt,
+                    "ms": round(1_000 * (asyncio.get_running_loop().time() - begun), 2),
+                },
+            )  # fmt: skip
             self._done[job.id, job.attempt] = result
             if len(self._done) > REMEMBERED:
                 self._done.popitem(last=False)
@@ -308,7 +328,9 @@ async def _checked(response: httpx.Response) -> None:
             said = str(msgspec.json.decode(response.content)["error"])
         except (msgspec.MsgspecError, LookupError, TypeError, ValueError):
             said = f"HTTP status {response.status_code}"
-        raise RunnerRefused(said[:500])
+        refused = RunnerRefused(said[:500])
+        refused.unauthorized = response.status_code == 401
+        raise refused
     response.raise_for_status()
 
 

@@ -8,6 +8,7 @@ another in silence: a name or a priority that two files share is an error.
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
@@ -87,7 +88,7 @@ def read(path: str | os.PathLike[str]) -> Policies:
     """
     place = Path(path)
     try:
-        if place.is_dir():
+        if stat.S_ISDIR(place.stat().st_mode):
             return _directory(place)
         return Policies(_rules(place))
     except OSError as error:

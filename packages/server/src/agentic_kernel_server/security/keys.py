@@ -117,7 +117,9 @@ class KeyFile:
         wanted = frozenset(scopes)
         if not wanted or wanted - frozenset(SCOPES):
             raise InvalidValue(
-                "scopes", f"are {shown(', '.join(sorted(wanted)))}; use some of {', '.join(SCOPES)}"
+                "scopes",
+                f"are {shown(', '.join(sorted(wanted)))}; use some of {', '.join(SCOPES)}, and "
+                "give each one on its own",
             )
         if expires_at is not None and expires_at.tzinfo is None:
             raise InvalidValue("expires_at", "is a naive datetime; give it a time zone")

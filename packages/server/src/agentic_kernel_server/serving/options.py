@@ -37,6 +37,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds for which a stopping process still serves after it has said that it is not ready."""
     grace: float = 20.0
     """Seconds that the runs of a stopping process have to reach a safe point."""
+    place: str = ""
+    """The place of the store, as the log names it; without secrets."""
     level: str = "info"
     """The lowest level of the log."""
     settings: Settings = Settings()
@@ -78,8 +80,10 @@ def listening(options: Options) -> list[socket.socket]:
 def _bound(places: Sequence[tuple[object, ...]]) -> list[socket.socket]:
     bound: list[socket.socket] = []
     known: set[object] = set()
+    place = ""
     try:
         for family, kind, protocol, _, address in places:
+            place = _shown(*address[:2])  # type: ignore[index]
             if (family, address) in known:
                 continue
             known.add((family, address))
@@ -97,12 +101,16 @@ def _bound(places: Sequence[tuple[object, ...]]) -> list[socket.socket]:
         for each in bound:
             each.close()
         raise InvalidValue(
-            "--listen", f"cannot listen ({error.strerror}); use another address or port"
+            "--listen",
+            f"cannot listen on {place} ({error.strerror}); use another address or port",
         ) from error
     return bound
 
 
 def shown_address(bound: socket.socket) -> str:
     """The URL of a listening socket."""
-    host, port = bound.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    return f"http://{_shown(*bound.getsockname()[:2])}"
+
+
+def _shown(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

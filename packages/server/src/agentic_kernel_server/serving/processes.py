@@ -19,14 +19,15 @@ import time
 import traceback
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
+from datetime import UTC, datetime
 from typing import Final
 
 from agentic_kernel_engine import Store
 from agentic_kernel_engine.faults import said
 
 from ..observing.logs import begin
-from ..policy.files import read
-from ..security import Keys
+from ..policy.files import Policies, read
+from ..security import Key, KeyFile
 from .options import Options, listening
 
 _log: Final = logging.getLogger(__name__)
@@ -53,16 +54,38 @@ def serve(options: Options, opened: Opened) -> int:
         KeyFileError: The key file cannot be used.
     """
     # Faults of the files are told before anything listens.
-    if options.policy is not None:
-        read(options.policy)
-    if options.keys is not None:
-        Keys(options.keys)
+    policies = None if options.policy is None else read(options.policy)
+    keys = None if options.keys is None else KeyFile(options.keys).read()
     sockets = listening(options)
     begin(options.level)
+    _tell(options, policies, keys)
     if options.processes == 1:
         _run(options, opened, sockets)
         return 0
     return _Parent(options, opened, sockets).serve()
+
+
+def _tell(options: Options, policies: Policies | None, keys: Sequence[Key] | None) -> None:
+    """Begin the log with what an operator may have forgotten."""
+    if options.place:
+        _log.info(
+            "keeps everything in %s; a Task there, of any kind, is removed %g hours after its end",
+            options.place,
+            options.settings.retention / 3_600,
+        )
+    if policies is None:
+        _log.warning("there is no policy, so every tool is denied; give --policy PATH")
+    else:
+        _log.info("decides by the policy %s; rules: %d", ascii(str(options.policy)), policies.count)
+    if keys is None:
+        _log.warning(
+            "there are no keys: every user and program of this machine may make every call, and "
+            "has no name; give --keys FILE"
+        )
+    else:
+        now = datetime.now(UTC)
+        usable = sum(key.usable(now) for key in keys)
+        _log.info("asks for a key of %s; usable keys: %d", ascii(str(options.keys)), usable)
 
 
 def _run(options: Options, opened: Opened, sockets: Sequence[socket.socket]) -> None:
