@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import logging
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -18,7 +21,7 @@ from agentic_kernel_server.observing.logs import MAX_TEXT, JsonLines, scrubbed
 from agentic_kernel_server.observing.metrics import Metrics
 from agentic_kernel_server.observing.requests import Observed
 
-from .fronts import fronted
+from .fronts import Crowd, fronted
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 PARENT = f"00-{TRACE}-00f067aa0ba902b7-01"
@@ -121,6 +124,55 @@ async def test_a_request_is_logged_once_with_its_route_and_its_trace(log: io.Str
     assert (found["status"], found["trace"]) == (404, TRACE)
     assert found["request"] == answer.headers["x-request-id"]
     assert "secret" not in log.getvalue()
+
+
+async def test_a_record_names_the_caller_the_execution_and_the_process(
+    log: io.StringIO, tmp_path: Path
+) -> None:
+    crowd = Crowd(tmp_path)
+    crowd.key("ann", "admin", tenant="red")
+    headers = {"authorization": f"Bearer {crowd.texts['ann']}"}
+    body = {"agent_id": "swe", "input": "hush"}
+    query = {"agent_id": "swe", "consumer_id": "c"}
+    async with (
+        fronted(MemoryStore(), keys=crowd.file.path) as (url, _),
+        httpx.AsyncClient(base_url=url, headers=headers) as client,
+    ):
+        made = (await client.post("/v0/executions", json=body)).json()["id"]
+        await client.get(f"/v0/executions/{made}")
+        intent = {"execution_id": made, "session_id": "x", "intent": {"type": "fail"}}
+        await client.post("/v0/agents/intent", json=intent)
+        await client.post("/v0/runners/r/tools", json={"tools": []})
+        async with client.stream("GET", "/v0/agents/stream", params=query):
+            await told(log, "GET /v0/agents/stream open")
+    records = [json.loads(line) for line in log.getvalue().splitlines()]
+    named = [each for each in records if each.get("principal") == "ann"]
+    assert {each["tenant"] for each in named} == {"red"}
+    assert {each["process"] for each in records} == {os.getpid()}
+    assert [each.get("execution") for each in named if each["route"].startswith("/v0/ex")] == [
+        made, made,
+    ]  # fmt: skip
+    assert [each["execution"] for each in named if each["route"] == "/v0/agents/intent"] == [made]
+    runner = [each for each in named if each["route"] == "/v0/runners/{id}/tools"]
+    assert [each["runner"] for each in runner] == ["r"]
+    opened = [each for each in named if each["route"] == "/v0/agents/stream"]
+    assert (opened[0]["agent"], opened[0]["consumer"]) == ("swe", "c")
+    assert "hush" not in log.getvalue()
+
+
+async def told(log: io.StringIO, text: str) -> None:
+    """Wait until the log has a text."""
+    async with asyncio.timeout(10):
+        while text not in log.getvalue():
+            await asyncio.sleep(0.005)
+
+
+async def test_an_agent_that_was_lost_is_in_the_log(log: io.StringIO) -> None:
+    query = {"agent_id": "swe", "consumer_id": "c"}
+    async with fronted(MemoryStore()) as (url, _), httpx.AsyncClient(base_url=url) as client:
+        async with client.stream("GET", "/v0/agents/stream", params=query):
+            await told(log, "GET /v0/agents/stream open")
+        await told(log, "the consumer 'c' of the agent 'swe' had no stream for")
 
 
 async def test_paths_that_no_route_serves_are_one_label() -> None:

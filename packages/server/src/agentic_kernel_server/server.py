@@ -236,6 +236,11 @@ class Server:
         self.parts.start(self._scout.agent_came(consumer))
 
     def _agent_lost(self, key: Key) -> None:
+        _log.warning(
+            "the consumer %r of the agent %r had no stream for %g s; its executions go to another "
+            "consumer",
+            key.consumer, key.group, self._grace, extra={"tenant": key.tenant},
+        )  # fmt: skip
         lost = AgentLost(key.consumer, f"the agent had no stream for {self._grace:g} s")
         for run in list(self.parts.runs.values()):
             if run.key == key:

@@ -1,6 +1,7 @@
 """Logs: one JSON object a line, on standard error, without secrets and without control characters.
 
     at, level, logger, message      always
+    process                         the id of the process
     request                         the id of the request, inside of one
     trace                           the id of its trace, if the request named one
     error                           the traceback, on an exception
@@ -64,6 +65,7 @@ class JsonLines(logging.Formatter):
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": scrubbed(_message(record)),
+            "process": record.process,
         }
         if request := request_id.get():
             fields["request"] = request

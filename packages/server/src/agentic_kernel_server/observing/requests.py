@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import secrets
 import time
+from collections.abc import Mapping
 from typing import Any, Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -14,14 +15,21 @@ from .logs import request_id, trace_id
 from .tracing import serving
 
 _log: Final = logging.getLogger(__name__)
+NAMED: Final = "agentic_kernel_server.named"
+"""The key of a scope under which the application names the caller, the execution and so on."""
 QUIET: Final = ("/v0/health", "/v0/ready", "/metrics")
 """Paths whose successful requests are logged on the level ``debug``."""
+
+
+MAX_NAME: Final = 200
+"""The longest name of a record, in characters; the rest is cut off."""
 
 
 class Observed:
     """Logs one record for each request when it ends, and measures it.
 
-    The query and the body are not logged, because they belong to the tenant.
+    Of the query and the body only ids are logged, because the rest belongs to the tenant. A stream
+    is logged when it opens, too.
 
     Args:
         app: The application.
@@ -39,6 +47,8 @@ class Observed:
             return
         begun, status, headers = time.perf_counter(), 0, dict[str, str]()
         number = secrets.token_hex(8)
+        named: dict[str, str] = {}
+        scope[NAMED] = named
         token = request_id.set(number)
 
         async def sending(message: Message) -> None:
@@ -49,6 +59,9 @@ class Observed:
                 sent.append((b"x-request-id", number.encode()))
                 sent += [(name.encode(), value.encode()) for name, value in headers.items()]
                 message = {**message, "headers": sent}
+                if status == 200 and (place := route_of(scope)).endswith("/stream"):
+                    more = {"status": status, "route": place, **_shown(named)}
+                    _log.info("%s %s open", method, place, extra=more)
             await send(message)
 
         method: str = scope["method"]
@@ -77,8 +90,17 @@ class Observed:
             method,
             route,
             status or "cut",
-            extra={"status": status, "ms": round(seconds * 1_000, 2), "route": route},
+            extra={
+                "status": status,
+                "ms": round(seconds * 1_000, 2),
+                "route": route,
+                **_shown(scope.get(NAMED, {})),
+            },
         )
+
+
+def _shown(named: Mapping[str, str]) -> dict[str, str]:
+    return {name: value[:MAX_NAME] for name, value in named.items() if value}
 
 
 METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from starlette.requests import Request
@@ -14,11 +14,26 @@ from agentic_kernel import InvalidValue
 
 from ..caller import Caller
 from ..errors import Refused
-from ..wire import check_body
+from ..observing.requests import NAMED
+from ..wire import Execution, check_body
 
 if TYPE_CHECKING:
     from ..server import Server
 
+_PLACES: Final = {
+    "/v0/executions/": "execution",
+    "/v0/runners/steps/": "step",
+    "/v0/runners/": "runner",
+}
+"""The names of what a path is about, by its start; the first that fits."""
+_IDS: Final = {
+    "execution_id": "execution",
+    "agent_id": "agent",
+    "runner_id": "runner",
+    "step_id": "step",
+    "consumer_id": "consumer",
+}
+"""The fields of a query and a body that name what a request is about."""
 _encode = msgspec.json.Encoder().encode
 
 
@@ -58,17 +73,34 @@ class Operation(msgspec.Struct, frozen=True):
         Raises:
             Refused: The call is refused.
         """
+        named: dict[str, str] = request.scope.get(NAMED, {})
         caller = await server.authenticate(request)
+        named.update(principal=caller.name, tenant=caller.tenant)
+        _name(named, self.path, request.path_params)
         await server.bounds.request(caller)
         if self.scope:
             caller.require(self.scope)
         query = None if self.query is None else _query(request, self.query)
         body = None if self.body is None else _body(await request.body(), self.body)
+        for field, name in _IDS.items():
+            named[name] = (
+                getattr(body, field, "") or getattr(query, field, "") or named.get(name, "")
+            )
         asked = Asked(server, caller, request.path_params, query, body, request.headers)
         answer = await self.handler(asked)
+        if isinstance(answer, Execution):
+            named["execution"] = answer.id
         if self.streams:
             return answer
         return Response(_encode(answer), self.status, media_type="application/json")
+
+
+def _name(named: dict[str, str], path: str, parameters: Mapping[str, str]) -> None:
+    """Name what the path is about."""
+    for start, name in _PLACES.items():
+        if path.startswith(start):
+            named[name] = parameters.get("id", "")
+            return
 
 
 def _body(text: bytes, type: type[Any]) -> Any:
