@@ -9,8 +9,10 @@ from typing import Any
 
 from agentic_kernel_server.executions.events import FROM_HOST, OWN
 from agentic_kernel_server.executions.tables import EXECUTIONS, STEPS
+from agentic_kernel_server.observing.metrics import HELP
 
 PAGE = (Path(__file__).parents[1] / "docs" / "server.md").read_text(encoding="utf-8")
+SERVING = (Path(__file__).parents[1] / "docs" / "serving.md").read_text(encoding="utf-8")
 
 
 def rows(mark: str) -> list[list[str]]:
@@ -35,6 +37,12 @@ def test_the_page_has_every_transition_of_an_execution() -> None:
 
 def test_the_page_has_every_transition_of_a_step() -> None:
     assert rows("states of steps") == cells(STEPS)
+
+
+def test_the_page_about_serving_has_every_figure() -> None:
+    table = SERVING.split("| metric | labels | what it is |", 1)[1].split("\n\n", 1)[0]
+    said = [name for line in table.splitlines()[2:] for name in line.split("|")[1].split(", ")]
+    assert {name.strip(" `").removesuffix("_total") for name in said} == set(HELP)
 
 
 def test_the_page_has_every_event_and_what_it_is_stored_as() -> None:

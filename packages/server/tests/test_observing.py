@@ -18,7 +18,7 @@ import pytest
 
 from agentic_kernel_engine import MemoryStore
 from agentic_kernel_server.observing.logs import MAX_TEXT, JsonLines, scrubbed
-from agentic_kernel_server.observing.metrics import Metrics
+from agentic_kernel_server.observing.metrics import HELP, PREFIX, Metrics
 from agentic_kernel_server.observing.requests import Observed
 
 from .fronts import Crowd, fronted
@@ -111,6 +111,19 @@ def test_a_figure_is_counted_observed_and_read() -> None:
     assert "agentic_kernel_server_streams 3.0" in text
     value = 4.0
     assert "agentic_kernel_server_streams 4.0" in metrics.text().decode()
+
+
+async def test_every_figure_says_what_it_is() -> None:
+    async with fronted(MemoryStore()) as (url, _), httpx.AsyncClient(base_url=url) as client:
+        await client.post("/v0/executions", json={"agent_id": "swe"})
+        text = (await client.get("/metrics")).text
+    said = dict(
+        line.removeprefix("# HELP ").split(" ", 1) for line in text.splitlines() if "HELP" in line
+    )
+    names = {name.removeprefix(PREFIX).removesuffix("_total"): what for name, what in said.items()}
+    assert len(names) > 5
+    for name, what in names.items():
+        assert what == HELP[name if name in HELP else name.removesuffix("_created")]
 
 
 async def test_a_request_is_logged_once_with_its_route_and_its_trace(log: io.StringIO) -> None:

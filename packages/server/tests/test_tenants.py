@@ -31,7 +31,7 @@ rules:
     approval: {approvers: [ann]}
   - {name: all, priority: 2, effect: allow, match: {capability: "*"}}
 """
-SCOPES = ("client", "agent", "runner", "approver", "admin")
+SCOPES = ("client", "agent", "runner", "approver", "metrics", "admin")
 
 
 class House:
@@ -232,10 +232,11 @@ async def test_no_key_is_in_a_log_an_event_or_an_answer(house: House, log: io.St
         assert json.loads(line)["message"]
 
 
-async def test_the_figures_need_the_scope_admin(house: House) -> None:
+async def test_the_figures_need_the_scope_metrics(house: House) -> None:
     await created(house)
     text = ""
-    for name, status in (("nobody", 401), ("client", 403), ("runner", 403), ("admin", 200)):
+    answers = (("nobody", 401), ("client", 403), ("runner", 403), ("metrics", 200), ("admin", 200))
+    for name, status in answers:
         async with house.client(name) as client:
             answer = await client.get("/metrics")
             assert answer.status_code == status

@@ -182,7 +182,9 @@ def make(
     principal: Annotated[str, typer.Option(help="The user or program of the key.")],
     scope: Annotated[
         list[str],
-        typer.Option(help="client, agent, runner, approver or admin; give it again for more."),
+        typer.Option(
+            help="client, agent, runner, approver, metrics or admin; give it again for more."
+        ),
     ],
     tenant: Annotated[str, typer.Option(help="The tenant; others' executions are hidden.")] = "",
     days: Annotated[

@@ -9,7 +9,7 @@ from starlette.requests import HTTPConnection
 
 from .errors import Refused
 
-SCOPES: Final = ("client", "agent", "runner", "approver", "admin")
+SCOPES: Final = ("client", "agent", "runner", "approver", "metrics", "admin")
 """The scopes of a credential; ``admin`` includes all others."""
 
 

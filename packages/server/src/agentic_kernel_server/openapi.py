@@ -44,7 +44,7 @@ def document() -> bytes:
     paths[METRICS] = {
         "get": {
             "summary": "The figures of all tenants, for Prometheus.",
-            "description": "Needs the scope `admin`.",
+            "description": "Needs the scope `metrics`.",
             "responses": _answers(
                 200, {"text/plain": {"schema": {"type": "string"}}}, ("UNAUTHORIZED", "FORBIDDEN")
             ),

@@ -7,7 +7,7 @@ that a scrape shows the sum, whichever process answers it.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -22,6 +22,17 @@ from ..caller import Authenticate
 FOLDER: Final = "PROMETHEUS_MULTIPROC_DIR"
 """The environment variable that names the folder of several processes."""
 PREFIX: Final = "agentic_kernel_server_"
+HELP: Final[Mapping[str, str]] = {
+    "requests": "Answered requests.",
+    "request_seconds": "Durations of requests, without streams.",
+    "requests_forwarded": "Requests that went to the process that owns their execution.",
+    "executions_created": "Executions that were created.",
+    "agent_streams": "Open streams of agents.",
+    "runner_streams": "Open streams of runners.",
+    "live_executions": "Executions that run in these processes.",
+    "live_steps": "Remote steps that run in these processes.",
+}
+"""The server's own figures, and what each one is."""
 BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0, 30.0)
 """The upper ends of the buckets of durations, in seconds."""
 
@@ -88,14 +99,14 @@ class Metrics:
 
 
 def _help(name: str) -> str:
-    return name.replace("_", " ")
+    return HELP.get(name, name.replace("_", " "))
 
 
 def routes(metrics: Metrics, authenticate: Authenticate) -> Sequence[Route]:
-    """The route ``/metrics``. The figures are about all tenants, so it asks for ``admin``."""
+    """The route ``/metrics``. The figures are about all tenants, so it asks for ``metrics``."""
 
     async def show(request: Request) -> Response:
-        (await authenticate(request)).require("admin")
+        (await authenticate(request)).require("metrics")
         return Response(metrics.text(), headers={"content-type": CONTENT_TYPE_LATEST})
 
     return [Route("/metrics", show, methods=["GET"])]
