@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -168,24 +169,6 @@ def rest(wire: socket.socket) -> None:
         raise ConnectionError("the stream was cut")
 
 
-def test_the_log_begins_with_the_place_the_policy_and_the_keys(
-    serve: Callable[..., Serving], tmp_path: Path
-) -> None:
-    rules = tmp_path / "rules.yaml"
-    rules.write_text(RULES.format(effect="allow"))
-    KeyFile(tmp_path / "keys.json").make("ann", ["client"])
-    bare = serve()
-    assert bare.said("no policy")["level"] == bare.said("no keys")["level"] == "warning"
-    assert "--policy" in bare.said("no policy")["message"]
-    assert "--keys" in bare.said("no keys")["message"]
-    whole = serve("--policy", str(rules), "--keys", "keys.json", "--retention", "2")
-    kept = whole.said("keeps everything")["message"]
-    assert str(tmp_path / "state") in kept
-    assert "2 hours after its end" in kept
-    assert "rules: 1" in whole.said("decides by the policy")["message"]
-    assert "usable keys: 1" in whole.said("asks for a key")["message"]
-
-
 @pytest.mark.torture
 def test_a_signal_reloads_the_policy_and_a_bad_one_is_not_taken(
     serve: Callable[..., Serving], tmp_path: Path
@@ -310,6 +293,39 @@ async def test_a_runner_serves_tools_of_the_engine(
         await working
         runner.kill()
         runner.wait()
+
+
+def started_agent(folder: Path, url: str) -> subprocess.Popen[bytes]:
+    with (folder / "agent.log").open("w") as log:
+        return subprocess.Popen(
+            [sys.executable, str(ROOT / "docs" / "examples" / "agents" / "shop.py")],
+            cwd=folder, stdout=log, stderr=log, env={**os.environ, "REBUNO_URL": url},
+        )  # fmt: skip
+
+
+async def test_the_agent_of_the_documentation_works_with_its_runner(
+    serve: Callable[..., Serving], tmp_path: Path
+) -> None:
+    rules = tmp_path / "rules.yaml"
+    rules.write_text(RULES.format(effect="allow"))
+    shutil.copy(ROOT / "docs" / "examples" / "my_tools.py", tmp_path / "mine.py")
+    serving = await asyncio.to_thread(lambda: serve("--policy", str(rules)))
+    runner = started_runner(tmp_path, serving.url)
+    agent = started_agent(tmp_path, serving.url)
+    try:
+        async with rebuno.Client(serving.url) as client, asyncio.timeout(PATIENCE):
+            made = await client.create("shop", {"part": "nut", "count": 20})
+            async for event in client.events(made.id):
+                if event.type == "signal.awaited":
+                    await client.send_signal(made.id, "customer.answer", True)
+            ended = await client.get(made.id)
+    finally:
+        for process in (agent, runner):
+            process.terminate()
+            await asyncio.to_thread(process.wait, PATIENCE)
+    assert ended.status == "completed", ended
+    assert ended.output["of"] == "the part 'nut'"
+    assert "20 of nut" in ended.output["ordered"]
 
 
 @pytest.mark.torture

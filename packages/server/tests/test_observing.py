@@ -17,9 +17,13 @@ import httpx
 import pytest
 
 from agentic_kernel_engine import MemoryStore
+from agentic_kernel_server import Settings
 from agentic_kernel_server.observing.logs import MAX_TEXT, JsonLines, scrubbed
 from agentic_kernel_server.observing.metrics import HELP, PREFIX, Metrics
 from agentic_kernel_server.observing.requests import Observed
+from agentic_kernel_server.policy import Policies
+from agentic_kernel_server.serving import Options
+from agentic_kernel_server.serving.processes import tell
 
 from .fronts import Crowd, fronted
 
@@ -74,6 +78,30 @@ def test_secrets_are_not_in_a_record(text: str) -> None:
         said = json.dumps(found)
         for secret in ("Z" * 43, "abcdef.ghijkl", "dXNlcjpwYXNzd29yZA", "hunter2"):
             assert secret not in said
+
+
+def test_the_log_begins_with_the_place_the_policy_and_the_keys(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    tell(Options(), None, None)
+    assert [each.levelname for each in caplog.records] == ["WARNING", "WARNING"]
+    assert "give --policy" in caplog.text
+    assert "give --keys" in caplog.text
+    caplog.clear()
+    crowd = Crowd(tmp_path)
+    crowd.key("ann", "client")
+    crowd.key("bob", "client")
+    crowd.file.revoke(crowd.file.read()[1].id)
+    options = Options(
+        place="state", policy=tmp_path, keys=crowd.file.path, settings=Settings(retention=7_200.0)
+    )
+    tell(options, Policies(), crowd.file.read())
+    kept, decides, asks = [each.getMessage() for each in caplog.records]
+    assert "in state;" in kept
+    assert "2 hours after its end" in kept
+    assert decides.endswith("rules: 0")
+    assert asks.endswith("usable keys: 1")
 
 
 def test_a_record_is_one_line_whatever_is_in_it() -> None:

@@ -58,14 +58,14 @@ def serve(options: Options, opened: Opened) -> int:
     keys = None if options.keys is None else KeyFile(options.keys).read()
     sockets = listening(options)
     begin(options.level)
-    _tell(options, policies, keys)
+    tell(options, policies, keys)
     if options.processes == 1:
         _run(options, opened, sockets)
         return 0
     return _Parent(options, opened, sockets).serve()
 
 
-def _tell(options: Options, policies: Policies | None, keys: Sequence[Key] | None) -> None:
+def tell(options: Options, policies: Policies | None, keys: Sequence[Key] | None) -> None:
     """Begin the log with what an operator may have forgotten."""
     if options.place:
         _log.info(
