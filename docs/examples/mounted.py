@@ -38,7 +38,7 @@ def application() -> FastAPI:
     server = Server(
         store,
         authenticate=authenticate,
-        decide=Gate("rules.yaml", rates),  # `reload` reads the rules again.
+        decide=Gate("rules.yaml", rates),
         bounds=TenantBounds(Most(executions=1_000), unfinished(store)),
         measure=metrics,
         routes=routes(metrics, authenticate),  # The path /metrics.

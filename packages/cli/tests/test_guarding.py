@@ -40,6 +40,22 @@ def test_a_rule_file_is_checked_and_its_tests_are_run(tmp_path: Path) -> None:
     assert "expected allow" in command("guard", "policy", "test", str(file))[1]
 
 
+def test_the_folder_of_a_server_is_checked_as_the_server_reads_it(tmp_path: Path) -> None:
+    (tmp_path / "_global.yaml").write_text(RULES)
+    (tmp_path / "swe.yaml").write_text(RULES.replace("small, priority: 1", "own, priority: 2"))
+    code, said = command("guard", "policy", "check", str(tmp_path))
+    assert (code, said) == (0, f"{tmp_path}: 2 rules, no problem found\n")
+    found = json.loads(command("--json", "guard", "policy", "check", str(tmp_path))[1])
+    assert (found["file"], found["rules"]) == (str(tmp_path), 2)
+    (tmp_path / "swe.yaml").write_text(RULES)
+    code, said = command("guard", "policy", "check", str(tmp_path))
+    assert code == 1
+    assert "swe.yaml" in said
+    assert "rename one" in said
+    (tmp_path / "swe.yaml").write_text(RULES.replace("small", "own") + "tests: 7\n")
+    assert "swe.yaml" in command("guard", "policy", "check", str(tmp_path))[1]
+
+
 @pytest.mark.parametrize(
     ("name", "text", "says"),
     [

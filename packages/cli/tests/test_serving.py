@@ -153,7 +153,7 @@ def test_without_the_server_the_command_says_how_to_install_it(
 
     monkeypatch.setattr(serving, "import_module", absent)
     with pytest.raises(CannotStart, match=re.escape(install("server"))):
-        serving._installed()
+        serving.installed()
 
 
 def test_the_short_commands_do_not_load_the_server() -> None:

@@ -179,6 +179,9 @@ async def test_only_an_approver_of_the_rule_approves(house: House) -> None:
                 assert answer.status_code == status, (name, answer.text)
         assert (await ann.get(there)).json()["status"] == "blocked"
         assert (await ann.post(f"{there}/signal", json=body)).status_code == 200
+        again = await ann.post(f"{there}/signal", json=body)
+        assert again.status_code == 409
+        assert "it got one, needed none, or has ended" in again.json()["error"]
         async with ann.stream("GET", f"{there}/stream") as stream:
             lines = [line async for line in stream.aiter_lines()]
         assert "event: execution.completed" in lines

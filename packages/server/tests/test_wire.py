@@ -349,6 +349,7 @@ async def test_an_execution_without_an_agent_ends_at_its_deadline(wire: Wire) ->
     live = await wire.stream(f"/v0/executions/{id}/stream")
     told = await following(live, "execution.failed")
     assert told["payload"]["code"] == "server/execution_timeout"
+    assert "while no agent had it; start an agent" in told["payload"]["error"]
 
 
 async def test_an_empty_body_cancels(wire: Wire) -> None:

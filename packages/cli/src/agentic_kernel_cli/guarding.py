@@ -13,6 +13,7 @@ from agentic_kernel import KernelError
 
 from . import rendering
 from .kinds import install
+from .serving import installed
 from .text import label, line
 
 if TYPE_CHECKING:
@@ -31,15 +32,29 @@ class BadRules(KernelError):
 
 
 @policy.command()
-def check(context: typer.Context, file: File) -> int:
-    """Check a rule file; the error says the line and the column."""
+def check(
+    context: typer.Context,
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="PATH", help="Rules, in .yaml, .yml or .toml; or the policy folder of a server."
+        ),
+    ],
+) -> int:
+    """Check a rule file, or the folder of a server; the error says the line and the column."""
     rules = read_rules()
-    found = used(file, rules.parse)
-    used(file, rules.cases)
-    if context.obj.as_json:
-        rendering.json_line("policy", {"file": str(file), "rules": len(found.rules)})
+    if file.is_dir():
+        count = installed("agentic_kernel_server.policy.files").read(file).count
+        for each in sorted(file.iterdir()):
+            if not each.name.startswith("."):
+                used(each, rules.cases)
     else:
-        typer.echo(f"{label(str(file))}: {len(found.rules):,} rules, no problem found")
+        count = len(used(file, rules.parse).rules)
+        used(file, rules.cases)
+    if context.obj.as_json:
+        rendering.json_line("policy", {"file": str(file), "rules": count})
+    else:
+        typer.echo(f"{label(str(file))}: {count:,} rules, no problem found")
     return 0
 
 

@@ -95,8 +95,8 @@ def serve(
 
     SIGHUP reloads the policy; changed keys are seen at once. The exit code is 0 after a stop.
     """
-    serving, server = _installed("agentic_kernel_server.serving"), _installed()
-    security = _installed("agentic_kernel_server.security")
+    serving, server = installed("agentic_kernel_server.serving"), installed()
+    security = installed("agentic_kernel_server.security")
     options = serving.Options(
         listen=listen,
         policy=policy,
@@ -144,7 +144,7 @@ def runner(
     The API key is in the environment variable AGENTIC_KERNEL_API_KEY. One runner has one job at a
     time; start several processes for more.
     """
-    module = _installed("agentic_kernel_server.tool_runner")
+    module = installed("agentic_kernel_server.tool_runner")
     registry = loaded(tools)
     from agentic_kernel_server.observing.logs import begin
 
@@ -259,7 +259,12 @@ def loaded(name: str) -> ToolRegistry:
     )
 
 
-def _installed(name: str = "agentic_kernel_server") -> ModuleType:
+def installed(name: str = "agentic_kernel_server") -> ModuleType:
+    """A module of the server.
+
+    Raises:
+        CannotStart: The server is not installed; the message says how to install it.
+    """
     try:
         return import_module(name)
     except ModuleNotFoundError as error:
@@ -272,7 +277,7 @@ def _installed(name: str = "agentic_kernel_server") -> ModuleType:
 
 
 def _file(path: Path) -> Any:
-    return _installed("agentic_kernel_server.security").KeyFile(path)
+    return installed("agentic_kernel_server.security").KeyFile(path)
 
 
 def _shown(key: Any) -> dict[str, Any]:

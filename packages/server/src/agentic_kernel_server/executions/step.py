@@ -46,6 +46,8 @@ SETTLED_BY: Final = {
     "deny": e.STEP_CANCELLED,
 }
 """The event of each trigger that ends a step."""
+NO_AGENT: Final = " while no agent had it; start an agent with its agent_id, or give it more time"
+WAITS_NOT: Final = "waits for no approval: it got one, needed none, or has ended; see its events"
 OVER: Final = "the step reached its deadline"
 MOVED_BY: Final = {
     "dispatch": e.STEP_DISPATCHED,
@@ -440,7 +442,7 @@ class _Transition:
             raise Refused(
                 "CONFLICT" if known else "NOT_FOUND",
                 f"step {request.step[:200]!r} "
-                + ("waits for no approval" if known else "does not exist in this execution"),
+                + (WAITS_NOT if known else "does not exist in this execution"),
             )
         allowed = made.approval.approvers
         if allowed and request.by not in allowed:
@@ -473,7 +475,9 @@ class _Transition:
         if self.now >= self.state.deadline:
             self._cancel_steps("the execution timed out")
             self.done.end = End(
-                code="server/execution_timeout", error="the execution reached its deadline"
+                code="server/execution_timeout",
+                error="the execution reached its deadline"
+                + ("" if self.state.session else NO_AGENT),
             )
             return
         session, silent = self.state.session, self.state.silent_until

@@ -28,6 +28,7 @@ from ..executions.events import ENDS, FROM_HOST, OWN, on_wire
 from ..executions.run import TIMEOUT
 from ..executions.sending import load, send
 from ..executions.state import decoded
+from ..executions.step import WAITS_NOT
 from ..executions.tables import ExecutionStatus
 from ..parts import Parts
 from ..streaming.sse import BEAT, Cut, EventStream, frame
@@ -320,9 +321,11 @@ async def _check_approval(parts: Parts, id: str, tenant: str, request: r.Approve
     if step is None or step.approval is None:
         made = 0 if state is None else state.made
         known = request.step in {f"{id}.{number}" for number in range(1, made + 1)}
+        known = known or record.task.status.terminal
         raise Refused(
-            "CONFLICT" if record.task.status.terminal or known else "NOT_FOUND",
-            f"step {request.step[:200]!r} waits for no approval",
+            "CONFLICT" if known else "NOT_FOUND",
+            f"step {request.step[:200]!r} "
+            + (WAITS_NOT if known else "does not exist in this execution"),
         )
     allowed = step.approval.approvers
     if allowed and request.by not in allowed:
