@@ -10,6 +10,7 @@ import jsonschema_rs
 import pytest
 
 from agentic_kernel_engine import MemoryStore
+from agentic_kernel_server.errors import STATUS
 from agentic_kernel_server.openapi import document
 from agentic_kernel_server.routes import ROUTES
 
@@ -33,6 +34,55 @@ def test_it_describes_every_call() -> None:
         if "operationId" in call
     ]
     assert len(names) == len(set(names)) == len(ROUTES)
+
+
+def test_every_field_of_a_request_says_what_it_is() -> None:
+    bodies = {call.body.__name__ for call in ROUTES if call.body is not None}
+    schemas = DOCUMENT["components"]["schemas"]
+    bodies |= {name for name in ("IntentBody", "ToolSchema") if name in schemas}
+    fields = {
+        f"{name}.{field}": each
+        for name in sorted(bodies)
+        for field, each in schemas[name]["properties"].items()
+    }
+    parameters = {
+        f"{path} {each['name']}": each
+        for path, calls in DOCUMENT["paths"].items()
+        for call in calls.values()
+        for each in call.get("parameters", [])
+    }
+    assert len(fields) > 30
+    assert len(parameters) > 20
+    silent = [
+        name for name, each in {**fields, **parameters}.items() if not each.get("description")
+    ]
+    assert silent == []
+
+
+def test_it_names_the_words_and_the_forms_of_the_wire() -> None:
+    schemas = DOCUMENT["components"]["schemas"]
+    assert schemas["Execution"]["properties"]["status"]["enum"] == [
+        "pending", "running", "blocked", "completed", "failed", "cancelled",
+    ]  # fmt: skip
+    assert schemas["IntentBody"]["properties"]["type"]["enum"] == [
+        "invoke_tool", "wait", "complete", "fail",
+    ]  # fmt: skip
+    assert schemas["ErrorBody"]["properties"]["code"]["enum"] == list(STATUS)
+    assert schemas["EventShape"]["properties"]["timestamp"]["format"] == "date-time"
+    heads = {
+        each["name"]: path
+        for path, calls in DOCUMENT["paths"].items()
+        for call in calls.values()
+        for each in call.get("parameters", [])
+        if each["in"] == "header"
+    }
+    assert heads == {
+        "Idempotency-Key": "/v0/executions",
+        "Last-Event-ID": "/v0/executions/{id}/stream",
+    }
+    signal = DOCUMENT["paths"]["/v0/executions/{id}/signal"]["post"]["description"]
+    assert "`client`" in signal
+    assert "`approver`" in signal
 
 
 def test_every_reference_leads_somewhere() -> None:

@@ -14,6 +14,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from .caller import SCOPES
+from .descriptions import FIELDS, HEADS, SCOPES_OF, described
 from .errors import STATUS
 from .routes import ROUTES, Operation
 from .wire import ErrorBody, StatusAnswer
@@ -22,6 +23,7 @@ PATH: Final = "/v0/openapi.json"
 METRICS: Final = "/metrics"
 REF: Final = "#/components/schemas/{name}"
 _PARAMETER: Final = re.compile(r"\{([a-z_]+)(?::[a-z]+)?\}")
+_ABOUT: Final = re.compile(r"(execution|runner|step)s/\{")
 _KEY: Final = "key"
 _OPEN: Final[Sequence[tuple[str, str]]] = (
     ("/v0/health", "Says that the process lives."),
@@ -33,7 +35,8 @@ _OPEN: Final[Sequence[tuple[str, str]]] = (
 def document() -> bytes:
     """The document, as JSON."""
     types = [each for call in ROUTES for each in (call.body, call.answer) if each is not None]
-    _, schemas = msgspec.json.schema_components([*types, ErrorBody, StatusAnswer], ref_template=REF)
+    _, bare = msgspec.json.schema_components([*types, ErrorBody, StatusAnswer], ref_template=REF)
+    schemas = {name: described(name, schema) for name, schema in bare.items()}
     paths: dict[str, dict[str, Any]] = {}
     for call in ROUTES:
         there = paths.setdefault(_PARAMETER.sub(r"{\1}", call.path), {})
@@ -96,8 +99,12 @@ def _operation(call: Operation) -> dict[str, Any]:
     made: dict[str, Any] = {
         "summary": call.summary,
         "operationId": _name(call),
-        "description": f"Needs the scope `{call.scope}`." if call.scope else "",
-        "parameters": [*_in_path(call.path), *_in_query(call.query)],
+        "description": SCOPES_OF.get(call.path, f"Needs the scope `{call.scope}`."),
+        "parameters": [
+            *_in_path(call.path),
+            *_in_query(call.query),
+            *([HEADS[call.method, call.path]] if (call.method, call.path) in HEADS else []),
+        ],
         "responses": _answers(
             call.status,
             {"text/event-stream": {}} if call.streams else _content(call.answer),
@@ -139,7 +146,13 @@ def _content(kind: Any) -> dict[str, Any]:
 
 def _in_path(path: str) -> list[dict[str, Any]]:
     return [
-        {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
+        {
+            "name": name,
+            "in": "path",
+            "required": True,
+            "description": f"The id of the {_ABOUT.findall(path)[-1]}.",
+            "schema": {"type": "string"},
+        }
         for name in _PARAMETER.findall(path)
     ]
 
@@ -151,6 +164,12 @@ def _in_query(query: type[Any] | None) -> list[dict[str, Any]]:
     schema = schemas[query.__name__]
     required = schema.get("required", [])
     return [
-        {"name": name, "in": "query", "required": name in required, "schema": each}
+        {
+            "name": name,
+            "in": "query",
+            "required": name in required,
+            "description": FIELDS.get(name, ""),
+            "schema": each,
+        }
         for name, each in schema["properties"].items()
     ]
