@@ -314,7 +314,10 @@ def test_the_state_folder_may_come_from_the_environment(
 ) -> None:
     terminals.env["AGENTIC_KERNEL_STATE"] = str(tmp_path / "from the environment")
     examined = terminals.program("-m", "agentic_kernel_cli", "--json", "doctor")
-    assert str(tmp_path / "from the environment") in examined.ended(0).out
+    told = examined.ended(0).out
+    assert str(tmp_path / "from the environment") in told
+    for product in ("agentic-kernel-guard", "agentic-kernel-server"):
+        assert product in told
 
 
 def without_local(terminals: Terminals, folder: Path) -> None:

@@ -124,7 +124,7 @@ def test_a_server_that_cannot_or_must_not_start_says_why(
         ("mine:absent", "http://127.0.0.1:1", "has no absent"),
         ("mine:nothing", "http://127.0.0.1:1", "needs at least one"),
         ("mine:registry", "127.0.0.1:1", "use http://HOST:PORT"),
-        ("mine:registry", "http://127.0.0.1:1/v0/", "leave /v0 away"),
+        ("mine:registry", "http://127.0.0.1:1/v0/", "--server: is"),
     ],
     ids=["module", "form", "name", "empty", "server", "version"],
 )

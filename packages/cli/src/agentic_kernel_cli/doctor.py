@@ -24,6 +24,8 @@ from .place import Folder, Place, holds
 from .upkeep import examined
 
 _PACKAGES = ("core", "engine", "file", "cli")
+_PRODUCTS = ("guard", "server")
+"""Packages that bring commands of their own, and that a run does not need."""
 _PATIENCE = 10.0
 """Seconds to wait for all checks of one entry."""
 _REASON = 300
@@ -65,6 +67,9 @@ async def findings(
     for kind in missing:
         lacks = package(f"agentic-kernel-{kind}", install(kind))
         found.append(replace(lacks, needed=runtime == kind))
+    for product in _PRODUCTS:
+        there = package(f"agentic-kernel-{product}", install(product))
+        found.append(replace(there, needed=False))
     for word, group in (("store", STORES), ("observer", OBSERVERS)):
         for each in await asyncio.gather(*(_entry(word, one) for one in _of(group))):
             found += [replace(one, needed=False) for one in each]

@@ -115,9 +115,11 @@ class ToolRunner:
         if not self._tools:
             raise InvalidValue("tools", "has no tools; a runner needs at least one")
         if not url.startswith(("http://", "https://")):
-            raise InvalidValue("server", f"is {shown(url)}; use http://HOST:PORT or https://HOST")
+            raise InvalidValue("--server", f"is {shown(url)}; use http://HOST:PORT or https://HOST")
         if url.rstrip("/").endswith("/v0"):
-            raise InvalidValue("server", f"is {shown(url)}; leave /v0 away, because calls have it")
+            raise InvalidValue(
+                "--server", f"is {shown(url)}; leave /v0 away, because calls have it"
+            )
         if not runner_id:
             raise InvalidValue("runner_id", "is empty; name the runner")
         self._url = url.rstrip("/")
