@@ -255,6 +255,7 @@ def started_runner(folder: Path, url: str, key: str = "") -> subprocess.Popen[by
 
 
 @pytest.mark.torture
+@pytest.mark.torture  # The agent of the documentation works with a runner in the gate.
 async def test_a_runner_serves_tools_of_the_engine(
     serve: Callable[..., Serving], tmp_path: Path
 ) -> None:
