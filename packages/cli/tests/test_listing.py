@@ -14,8 +14,9 @@ from rich.cells import cell_len
 from agentic_kernel import Dispatch, InvalidValue, Kill, Task, TaskNotFound, apply
 from agentic_kernel_cli import listing, place, rendering, rows
 from agentic_kernel_cli.listing import found
+from agentic_kernel_cli.naming import LAST
 from agentic_kernel_cli.parameters import wanted
-from agentic_kernel_cli.place import LAST, find_task
+from agentic_kernel_cli.place import find_task
 from agentic_kernel_engine import Host, MemoryStore, Record
 
 NOW = datetime.now(UTC)

@@ -44,6 +44,7 @@ def test_every_limit_can_be_retuned() -> None:
         ("list --json", "--json", "list"),
         ("list --state x --limit 3", "--state x", "list --limit 3"),
         ("show a --state=x --debug", "--state=x --debug", "show a"),
+        ("show a --verbose", "--verbose", "show a"),
         ("--json run -- --json --state x", "--json", "run -- --json --state x"),
         ("list --state", "--state", "list"),
     ],
@@ -121,3 +122,17 @@ def test_an_error_is_an_object_for_programs_and_a_line_for_people(terminals: Ter
 
 def test_where_an_error_came_from_is_shown_when_asked_for(terminals: Terminals) -> None:
     assert "Traceback" in terminals.call("show", "nobody", "--debug", code=1).err
+
+
+def test_verbose_tells_the_place_and_the_causes_of_an_error_and_no_traceback(
+    terminals: Terminals,
+) -> None:
+    words = ("--app", "no\x1bwhere:make", "run", "text")
+    short = terminals.call(*words, code=2)
+    assert short.err.count("\n") == 1
+    told = terminals.call(*words, "--verbose", code=2).err.splitlines()
+    assert f"info: agentic_kernel_cli.commands: the Tasks are in {terminals.state}" in told
+    assert "  because of ModuleNotFoundError: No module named 'no\\\\x1bwhere'" in told
+    assert told[-1] == short.err.rstrip("\n"), "the error in the reader's words is the last line"
+    assert not any("Traceback" in line for line in told)
+    assert all(line.isprintable() for line in told)

@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl, urlsplit
 from agentic_kernel import InvalidValue
 from agentic_kernel_engine import Store
 
-from .place import STATE_VARIABLE
+from .naming import STATE_VARIABLE
 from .text import command_line
 
 if TYPE_CHECKING:

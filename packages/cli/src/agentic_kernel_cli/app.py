@@ -18,16 +18,11 @@ from itertools import islice
 
 import typer
 
-from agentic_kernel import InvalidValue, KernelError
-
+from .codes import INTERRUPTED, LEFT, READER_GONE
 from .commands import app
-from .grants import LEFT, LeftAlone
-from .logs import begin_logging, traceback_lines
-from .rendering import json_line
-from .stop import READER_GONE
+from .logs import begin_logging, cause_lines, said, traceback_lines
 from .text import label, line
 
-INTERRUPTED = 130
 _VALUED = ("--state=", "--observer=", "--app=")
 """The global options that have a value."""
 
@@ -38,7 +33,7 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    begin_logging(debug="--debug" in options)
+    begin_logging(verbose="--verbose" in options, debug="--debug" in options)
     code = _run(options, rest)
     try:
         sys.stdout.flush()
@@ -60,7 +55,7 @@ def parted(words: Iterable[str]) -> tuple[list[str], list[str]]:
             rest += [word, *ahead]
         elif f"{word}=" in _VALUED:
             options += [word, *islice(ahead, 1)]
-        elif word in ("--json", "--debug") or word.startswith(_VALUED):
+        elif word in ("--json", "--verbose", "--debug") or word.startswith(_VALUED):
             options.append(word)
         else:
             rest.append(word)
@@ -76,11 +71,18 @@ def _run(options: list[str], rest: list[str]) -> int:
         if "--debug" in options:
             for line in traceback_lines(error):
                 typer.echo(line, err=True)
+        elif "--verbose" in options:
+            for line in cause_lines(error):
+                typer.echo(line, err=True)
         return _report(error, as_json="--json" in options)
 
 
 def _report(error: Exception, *, as_json: bool) -> int:
-    code, message = 1, _said(error)
+    from agentic_kernel import InvalidValue, KernelError
+
+    from .grants import LeftAlone
+
+    code, message = 1, said(error)
     if isinstance(error, typer.TyperException):
         code, message = error.exit_code, error.format_message()
         context = getattr(error, "ctx", None)
@@ -99,12 +101,7 @@ def _report(error: Exception, *, as_json: bool) -> int:
     )
     typer.echo(f"agentic-kernel: {shown}", err=True)
     if as_json:
+        from .rendering import json_line
+
         json_line("error", {"type": type(error).__name__, "message": message, "code": code})
     return code
-
-
-def _said(error: Exception) -> str:
-    try:
-        return str(error)
-    except Exception:
-        return "its message cannot be shown, because its __str__ raised"

@@ -15,7 +15,7 @@ from agentic_kernel import CannotStart, InvalidValue
 from agentic_kernel_engine import Store
 
 from .kinds import install
-from .place import STATE_VARIABLE
+from .naming import STATE_VARIABLE
 from .text import command_line
 
 SCHEMA: Final = "agentic_kernel"

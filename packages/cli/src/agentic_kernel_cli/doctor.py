@@ -9,19 +9,22 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from agentic_kernel import KernelError
 from agentic_kernel_engine.discovery import OBSERVERS, STORES, Found, Unusable, options_of
 from agentic_kernel_engine.discovery import found as found_in
 from agentic_kernel_engine.faults import said
 
-from .application import Application
 from .database import Database
 from .finding import Finding, package
 from .kinds import EXTRAS, LOCAL, install, offered
 from .local import find_model
 from .place import Folder, Place, holds
 from .upkeep import examined
+
+if TYPE_CHECKING:
+    from .application import Application
 
 _PACKAGES = ("core", "engine", "file", "cli")
 _PRODUCTS = ("guard", "server")

@@ -35,11 +35,6 @@ Options = tuple[tuple[str, str], ...]
 """Options of a runtime: names and values, as texts, in the order of names."""
 
 
-LEFT: Final = 5
-"""Exit code if no Task was run: the flags do not grant what it asks for, or `recover` found none
-that this command can run."""
-
-
 class LeftAlone(CannotStart):
     """This command may not run a stored Task, so the Task is left as it is for somebody else."""
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import platformdirs
 import typer
@@ -17,17 +17,19 @@ import typer
 from agentic_kernel import InvalidValue, Task
 from agentic_kernel_engine import Host, Observer
 
-from . import rendering
-from .application import Application, AppPlace, Ways
+from .codes import READER_GONE
 from .database import Database, is_address, is_postgres
-from .grants import Grant, Grants, NotGranted, Wish
-from .mcp_servers import NotAccepted
-from .place import STATE_VARIABLE, Folder, Place
-from .running import Foreground, check_served
+from .naming import STATE_VARIABLE
+from .place import Folder, Place
 from .settings import Settings
-from .stop import READER_GONE, Stop
-from .streaming import JsonScreen, Screen, TextScreen
 from .text import label
+
+if TYPE_CHECKING:
+    from .application import Application, Ways
+    from .grants import Grant, Grants
+    from .running import Foreground
+    from .stop import Stop
+    from .streaming import Screen
 
 T = TypeVar("T")
 
@@ -68,9 +70,33 @@ class Invocation:
     """The Host of the person's own code, by ``--app`` or by the settings."""
     settings: Settings = field(default_factory=Settings)
 
+    @classmethod
+    def of(
+        cls, state: str | None, app: str | None, observers: Sequence[str], *, as_json: bool
+    ) -> Invocation:
+        """The invocation with these global options, and the settings of the current folder.
+
+        Raises:
+            InvalidValue: An option or a setting is not valid.
+            Unusable: The package that offers the store cannot be used.
+        """
+        settings = Settings.of(Path.cwd())
+        named, app = app is not None, settings.app if app is None else app
+        given = state if state is not None else settings.state
+        place = place_of(given)
+        chosen: Application | None = None
+        if app:
+            from .application import Application, AppPlace
+
+            chosen = Application(app, named=named)
+            place = AppPlace(chosen, place) if given is None else place
+        return cls(place, as_json, tuple(observers), chosen, settings)
+
     @property
     def ways(self) -> Place | Ways:
         """Proposes commands for the place and the app."""
+        from .application import Ways
+
         return self.place if self.app is None else Ways(self.place, self.app)
 
     def app_serves(self, kind: str) -> bool:
@@ -94,6 +120,8 @@ class Invocation:
 
     def run_app(self, work: Callable[[Foreground], Coroutine[Any, Any, int]]) -> int:
         """Run Tasks in this process on the app."""
+        from .running import Foreground
+
         app = self.app
         assert app is not None
 
@@ -105,6 +133,8 @@ class Invocation:
 
     @asynccontextmanager
     async def _opened(self, app: Application, *, last: bool) -> AsyncIterator[Host]:
+        from .application import AppPlace
+
         if not app.takes_store:
             if not isinstance(self.place, AppPlace):
                 raise InvalidValue(
@@ -121,12 +151,15 @@ class Invocation:
 
     def screen(self, stop: Stop) -> Screen:
         """Return the screen that shows Tasks; it requests a stop if the output is closed."""
+        from .streaming import JsonScreen, TextScreen
+
         closed = partial(stop.wish, READER_GONE)
         return JsonScreen(closed) if self.as_json else TextScreen(self.ways, closed)
 
     def foreground(self, grants: Grants) -> Foreground:
         """Return the object that runs Tasks in this process, each with its grant."""
-        from .agents import open_runtime  # Loads the runtimes, which only this needs.
+        from .agents import open_runtime
+        from .running import Foreground
 
         return Foreground(
             self.screen, partial(open_runtime, self.place, grants, named=self.observers)
@@ -138,6 +171,8 @@ class Invocation:
         Raises:
             NotAccepted: There are tools that nobody accepts.
         """
+        from .mcp_servers import NotAccepted
+
         try:
             return asyncio.run(work(self.foreground(grants)))
         except NotAccepted as refused:
@@ -162,6 +197,9 @@ class Invocation:
             NotGranted: The Task asks for more than the flags grant, and no person confirms it.
             CannotStart: The Task's metadata is malformed, or this command does not run its kind.
         """
+        from .grants import NotGranted, Wish
+        from .running import check_served
+
         check_served(task)
         wish = Wish.of(task)
         if grant.covers(wish) and (named or grant.matches(wish)):
@@ -191,6 +229,8 @@ class Invocation:
     def report(self, task: Task, outcome: str) -> None:
         """Print the outcome of an operation on a Task."""
         if self.as_json:
+            from . import rendering
+
             rendering.task_line(task, outcome=outcome)
         else:
             typer.echo(f"{label(task.id)}: {outcome}")

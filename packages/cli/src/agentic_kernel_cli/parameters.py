@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agentic_kernel import InvalidValue
-from agentic_kernel_engine import EventId
-
-from .invocation import Invocation
 from .kinds import EXTRAS, LOCAL, names, offered
-from .place import LAST, MIN_PART
+from .naming import LAST, MIN_PART
+
+if TYPE_CHECKING:
+    from agentic_kernel_engine import EventId
+
+    from .invocation import Invocation
 
 LARGEST = 2**53 - 1
 """The largest integer that every JSON reader reads exactly."""
@@ -50,7 +51,7 @@ def wanted(given: str | None, last: bool) -> str:
 
 def _served(context: typer.Context, given: str) -> str:
     called = context.find_root().obj
-    if isinstance(called, Invocation) and called.app is not None:
+    if called is not None and called.app is not None:
         return given  # The app may serve it; `check_runtime` comes later if it does not.
     return check_runtime(given)
 
@@ -141,7 +142,24 @@ AcceptTools = Annotated[
     typer.Option("--accept-tools", help="Accept the tools of --mcp that are new or changed."),
 ]
 
-
+Digests = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[DIGEST]...",
+        help="The digests of the actions that you read, or their first characters (at least 8).",
+    ),
+]
+Digest = Annotated[
+    list[str] | None,
+    typer.Option("--digest", metavar="D", help="The same as the argument DIGEST."),
+]
+By = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="The name to record for the decision. Your user name is always recorded too.",
+    ),
+]
 After = Annotated[
     str | None,
     typer.Option(
@@ -156,13 +174,18 @@ def cursor(given: str | None) -> EventId | None:
     Raises:
         BadParameter: It is not the id of an event.
     """
+    if given is None:
+        return None
+    from agentic_kernel import InvalidValue
+    from agentic_kernel_engine import EventId
+
     try:
-        return None if given is None else EventId.parse(given)
+        return EventId.parse(given)
     except InvalidValue as error:
         raise typer.BadParameter(f"--after {error.reason}") from None
 
 
 def invocation(context: typer.Context) -> Invocation:
     """The invocation that holds the global options."""
-    assert isinstance(context.obj, Invocation)
-    return context.obj
+    called: Invocation = context.obj
+    return called

@@ -15,14 +15,9 @@ from agentic_kernel_engine.events import RUN_DELTA, RUN_TURN, from_stored
 from agentic_kernel_engine.texts import Texts
 from agentic_kernel_file import FileStore
 
+from .naming import LAST, MIN_PART
 from .text import command_line, label
 
-STATE_VARIABLE: Final = "AGENTIC_KERNEL_STATE"
-"""The environment variable that names the place."""
-MIN_PART = 6
-"""Minimum length of an abbreviated id, in characters."""
-LAST: Final = "the newest Task"
-"""Stands for the id of the newest Task. Compared by identity, because it could be an id as well."""
 FAR: Final = 10_000
 """The most Tasks that are looked at for the last characters of an id, the newest first."""
 _LISTED = 5

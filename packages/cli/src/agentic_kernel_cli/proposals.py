@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from agentic_kernel import CannotStart, Task, TaskStatus
 
 from . import waiting
-from .application import Ways
 from .grants import Wish
 from .kinds import serves
 from .place import Place
+
+if TYPE_CHECKING:
+    from .application import Ways
 
 
 def proposal(place: Place | Ways, task: Task) -> str | None:
@@ -20,6 +24,8 @@ def proposal(place: Place | Ways, task: Task) -> str | None:
     shown and never about a later one. It has the flags that grant what the Task asks for, except
     ``--yes``.
     """
+    from .application import Ways
+
     if task.status is TaskStatus.RUNNING:
         verb, then = "recover", []
     elif task.status is not TaskStatus.PAUSED:

@@ -9,9 +9,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-READER_GONE = 128 + 13
-"""Exit code if the reader closed the output: the same as for SIGPIPE."""
-
 _LAST_WORDS = b"\nleft at once; committed work is kept; go on with: agentic-kernel recover\n"
 
 

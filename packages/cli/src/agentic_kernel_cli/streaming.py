@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from rich.text import Text
 
@@ -16,11 +16,13 @@ from agentic_kernel_engine import events as vocabulary
 from agentic_kernel_engine.plans import vocabulary as loop
 
 from . import waiting
-from .application import Ways
 from .place import Place, Spoken, text_of
 from .proposals import proposal
 from .rendering import Paper, event_line, failure_text, plain, state_text, task_line, told
 from .text import content, cut, label
+
+if TYPE_CHECKING:
+    from .application import Ways
 
 _NEWS: Final[Mapping[str, str]] = {
     vocabulary.TASK_CLAIMED: "taken up",

@@ -12,7 +12,8 @@ from agentic_kernel_engine import StoreError
 from .database import SCHEMA, Database, installed
 from .finding import Finding, package
 from .kinds import install
-from .place import STATE_VARIABLE, holds
+from .naming import STATE_VARIABLE
+from .place import holds
 
 if TYPE_CHECKING:
     from agentic_kernel_postgres.session import Session

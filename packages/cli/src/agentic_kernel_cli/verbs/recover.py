@@ -1,0 +1,110 @@
+"""The verb ``recover``: run what a dead process left."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ..kinds import LOCAL
+from ..parameters import (
+    AcceptTools,
+    Granted,
+    Mcp,
+    Model,
+    Option,
+    Tools,
+    Workspace,
+    Yes,
+    invocation,
+)
+from ..text import label, line
+
+if TYPE_CHECKING:
+    from agentic_kernel import CannotStart, Task
+    from agentic_kernel_engine import Host, Record
+
+    from ..grants import Grant
+    from ..invocation import Invocation
+
+
+def recover(
+    context: typer.Context,
+    given: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[ID]...", help="Only these Tasks; without an ID: all."),
+    ] = None,
+    runtime: Granted = LOCAL,
+    model: Model = None,
+    option: Option = None,
+    tools: Tools = None,
+    workspace: Workspace = None,
+    yes: Yes = False,
+    mcp: Mcp = None,
+    accept_tools: AcceptTools = False,
+) -> int:
+    """Run Tasks whose process died, if these flags grant what the Tasks ask for."""
+    from agentic_kernel import CannotStart
+
+    from .. import control
+    from ..codes import LEFT
+    from ..grants import check_no_flags, grant_of
+    from ..user import check_mine
+
+    called, grant = (
+        invocation(context),
+        grant_of(runtime, model, tools, workspace, yes, mcp, accept_tools, option),
+    )
+    lease = called.place.lease
+
+    async def finding(host: Host) -> list[Record]:
+        if given:
+            return [await control.abandoned(host, name, lease) for name in given]
+        return await control.left_behind(host)
+
+    found = called.controlled(finding)
+    if not found:
+        late = f" (a dead process may count as alive for {lease:g} s; try again)" if lease else ""
+        _note(f"nothing to recover{late}")
+        return 0
+    grants: dict[str, Grant] = {}
+    own: list[Task] = []
+    for record in found:
+        if called.app is not None and called.app_serves(record.task.runtime_kind):
+            own.append(record.task)
+            continue
+        try:
+            check_mine(record)
+            grants |= called.granted(record.task, grant, named=bool(given))
+        except CannotStart as left:
+            _leave(called, left)
+    codes = []
+    if own:
+        if called.app is not None and not grants:
+            check_no_flags(grant, str(called.app))
+        refused: list[CannotStart] = []
+        codes.append(called.run_app(lambda here: here.take_up(own, refused)))
+        for each in refused:
+            _leave(called, each)
+    if grants:
+        taken = [record.task for record in found if record.task.id in grants]
+        codes.append(called.run(grants, lambda here: here.take_up(taken)))
+    return next((code for code in codes if code), 0) if codes else LEFT
+
+
+def _leave(called: Invocation, left: CannotStart) -> None:
+    """Print that a Task is left as it is, and why."""
+    from .. import rendering
+    from ..grants import NotGranted
+
+    if called.as_json:
+        words = left.words if isinstance(left, NotGranted) else ()
+        rendering.json_line(
+            "left", {"task_id": left.task_id, "reason": left.reason, "grant": words}
+        )
+    else:
+        _note(line(f"left: task {label(str(left.task_id))}: {left.reason}"))
+
+
+def _note(text: str) -> None:
+    typer.echo(text, err=True)

@@ -1,0 +1,67 @@
+"""The verb ``resume``: a paused Task goes on."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from ..kinds import LOCAL, serves
+from ..parameters import (
+    AcceptTools,
+    Granted,
+    Last,
+    Mcp,
+    Model,
+    Option,
+    TaskOrLast,
+    Tools,
+    Workspace,
+    Yes,
+    invocation,
+    wanted,
+)
+from ..text import label
+
+
+def resume(
+    context: typer.Context,
+    given: TaskOrLast = None,
+    last: Last = False,
+    extra: Annotated[str | None, typer.Option(help="A further instruction for the Task.")] = None,
+    runtime: Granted = LOCAL,
+    model: Model = None,
+    option: Option = None,
+    tools: Tools = None,
+    workspace: Workspace = None,
+    yes: Yes = False,
+    mcp: Mcp = None,
+    accept_tools: AcceptTools = False,
+) -> int:
+    """Resume a paused Task here, in the foreground, with what these flags grant.
+
+    A Task of a kind that neither this command nor the app runs goes on in a Host that serves it.
+    """
+    from agentic_kernel import IllegalTransition, TaskStatus
+
+    from .. import control
+    from ..grants import check_no_flags, grant_of
+    from ..place import find_task
+
+    called, grant = (
+        invocation(context),
+        grant_of(runtime, model, tools, workspace, yes, mcp, accept_tools, option),
+    )
+    record = called.controlled(lambda host: find_task(host, wanted(given, last)))
+    if record.task.status is not TaskStatus.PAUSED:
+        raise IllegalTransition(record.task.id, record.task.status, "resume")
+    kind = record.task.runtime_kind
+    if called.app is not None and called.app_serves(kind):
+        check_no_flags(grant, str(called.app))
+        return called.run_app(lambda here: here.resume(record, extra))
+    if not serves(kind):
+        check_no_flags(grant, f"a Host that serves {label(kind)}")
+        called.report(*called.controlled(lambda host: control.resume(host, record, extra)))
+        return 0
+    grants = called.granted(record.task, grant)
+    return called.run(grants, lambda here: here.resume(record, extra))

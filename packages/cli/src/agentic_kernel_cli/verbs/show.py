@@ -1,0 +1,63 @@
+"""The verb ``show``: everything about one Task."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ..parameters import After, Last, TaskOrLast, cursor, invocation, wanted
+
+if TYPE_CHECKING:
+    from agentic_kernel_engine import Host
+
+
+def show(
+    context: typer.Context,
+    given: TaskOrLast = None,
+    last: Last = False,
+    events: Annotated[
+        bool, typer.Option("--events", help="Also show the events of the Task.")
+    ] = False,
+    after: After = None,
+) -> int:
+    """Show everything about one Task."""
+    from agentic_kernel import TaskStatus
+
+    from .. import rendering
+    from ..place import find_task, history, orphaned, text_of
+    from ..proposals import proposal
+
+    called, place = invocation(context), cursor(after)
+    if place is not None and not events:
+        raise typer.BadParameter("--after chooses events; add --events")
+
+    async def showing(host: Host) -> None:
+        record = await find_task(host, wanted(given, last))
+        task = record.task
+        happened = await history(host, task.id)
+        said, gone = text_of(happened), await orphaned(host, record)
+        console = rendering.Paper(highlight=False)
+        if called.as_json:
+            rendering.task_line(task, said=said, orphaned=gone)
+        else:
+            rendering.task_details(
+                console,
+                task,
+                said=said,
+                orphaned=gone,
+                decisions=list(rendering.decision_lines(happened)),
+                way_on=proposal(called.ways, task)
+                if gone or task.status is TaskStatus.PAUSED
+                else None,
+            )
+        for event in happened if events else ():
+            if place is not None and event.id is not None and event.id <= place:
+                continue
+            if called.as_json:
+                rendering.event_line(task.id, event)
+            else:
+                rendering.event_row(event)
+
+    called.controlled(showing)
+    return 0

@@ -1,0 +1,31 @@
+"""The verb ``watch``: follow a Task that runs elsewhere."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import typer
+
+from ..parameters import After, Last, TaskOrLast, cursor, invocation, wanted
+
+if TYPE_CHECKING:
+    from agentic_kernel_engine import Host
+
+
+def watch(
+    context: typer.Context, given: TaskOrLast = None, last: Last = False, after: After = None
+) -> int:
+    """Follow a Task that runs elsewhere, until it ends or is paused."""
+    from .. import control
+    from ..place import find_task
+    from ..stop import Stop
+
+    called, place = invocation(context), cursor(after)
+
+    async def watching(host: Host) -> int:
+        stop = Stop()
+        with stop.on_signals():
+            task = (await find_task(host, wanted(given, last))).task
+            return await control.watch(host, task, called.screen(stop), stop, place)
+
+    return called.controlled(watching)
