@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from datetime import UTC, datetime, timedelta
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from rich.cells import cell_len
 
 from agentic_kernel import Dispatch, InvalidValue, Kill, Task, TaskNotFound, apply
 from agentic_kernel_cli import listing, place, rendering, rows
+from agentic_kernel_cli.costs import Used
 from agentic_kernel_cli.listing import found
 from agentic_kernel_cli.naming import LAST
 from agentic_kernel_cli.parameters import wanted
@@ -142,10 +144,15 @@ class Screen(rendering.Paper):
         super().__init__(width=width, force_terminal=True, color_system=None, record=True)
 
 
-def shown(width: int, *records: Record, lost: tuple[str, ...] = ()) -> list[str]:
+def shown(
+    width: int,
+    *records: Record,
+    lost: tuple[str, ...] = (),
+    used: Mapping[str, Used] = MappingProxyType({}),
+) -> list[str]:
     screen = Screen(width)
     with screen.capture() as captured:
-        rows.show(screen, records, lost, NOW)
+        rows.show(screen, records, lost, NOW, used)
     return captured.get().splitlines()
 
 
@@ -176,6 +183,21 @@ def test_children_stand_below_their_parent(width: int) -> None:
         "01a212e3-2c23-761d-a5a8", "01a212e3-1616-7a44-8a66", "01a212e3-2021-71fb-9b7b",
     ]  # fmt: skip
     assert lines[2].startswith("└ ")
+
+
+USED = {PARENT: Used(1_200, 34, 0.01234), FAMILY[0].task.id: Used(950, 0, 4.5)}
+
+
+@pytest.mark.parametrize("width", [60, 80, 120, 160])
+def test_the_cost_of_a_task_is_beside_it(width: int) -> None:
+    lines = shown(width, *FAMILY, used=USED)
+    assert max(map(cell_len, lines)) <= width
+    place = next(at for at, line in enumerate(lines) if line.startswith(PARENT))
+    assert "0.0123" in lines[place if width >= rows.WIDE else place + 1]
+    text = "\n".join(lines)
+    assert "4.50" in text
+    assert ("1.2k tokens" in text, "950 tokens" in text) == (width >= rows.WIDE,) * 2
+    assert "COST" not in "\n".join(shown(width, *FAMILY)), "without a cost there is no column"
 
 
 def test_a_family_may_be_deep_and_a_circle_is_shown() -> None:

@@ -145,7 +145,7 @@ def test_tasks_whose_ids_differ_by_an_escape_are_shown_and_proposed_apart(
         details = capsys.readouterr().out.splitlines()
         assert details[0] == f"id: {shown}"
         assert details[-1] == f"go on with: {way_on}"
-        rows.show(rendering.Paper(), [Record(task)], (), NOW)
+        rows.show(rendering.Paper(), [Record(task)], (), NOW, {})
         assert capsys.readouterr().out.startswith(f"{shown}\t")
         screen = text_screen()
         screen.begin([(task, [])])

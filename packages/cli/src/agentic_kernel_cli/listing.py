@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from agentic_kernel import Task
     from agentic_kernel_engine import Host, Record
+
+    from .costs import Used
 
 FAR: Final = 10_000
 """The most Tasks that one search for a text looks at."""
@@ -23,6 +25,8 @@ class Listed:
     records: Sequence[Record]
     lost: frozenset[str]
     """The ids of those that run although no living process runs them."""
+    used: Mapping[str, Used]
+    """What each has used, if it is known."""
     looked: int
     """The number of Tasks that were looked at."""
     last: Task | None
@@ -39,6 +43,7 @@ async def found(
     Raises:
         TaskNotFound: There is no Task ``after``.
     """
+    from .costs import used_by
     from .place import find_task, orphaned
 
     place = None if after is None else _place((await find_task(host, after)).task)
@@ -58,7 +63,9 @@ async def found(
             if wanted is None or wanted in _words(last):
                 records.append(record)
     lost = [record.task.id for record in records if await orphaned(host, record)]
-    return Listed(records, frozenset(lost), looked, last, ended)
+    used = {record.task.id: await used_by(host, record) for record in records}
+    known = {task_id: each for task_id, each in used.items() if each is not None}
+    return Listed(records, frozenset(lost), known, looked, last, ended)
 
 
 def _place(task: Task) -> tuple[datetime, str]:

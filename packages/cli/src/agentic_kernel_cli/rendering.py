@@ -20,6 +20,7 @@ from agentic_kernel_engine.plans import vocabulary as loop
 from agentic_kernel_engine.waiting import WAITING_FOR
 
 from . import waiting
+from .costs import NOTHING, Used
 from .kinds import taker
 from .text import as_json, content, label, line
 
@@ -96,6 +97,7 @@ def task_details(
     *,
     said: str,
     orphaned: bool,
+    used: Used = NOTHING,
     decisions: Sequence[str] = (),
     way_on: str | None = None,
 ) -> None:
@@ -107,6 +109,7 @@ def task_details(
     Args:
         said: The text so far; shown while there is no result.
         orphaned: True if the Task is running and no live process runs it.
+        used: What its own calls of models used.
         decisions: The decisions of people, with the names that were recorded.
         way_on: The command that lets the Task go on.
     """
@@ -115,6 +118,8 @@ def task_details(
     grid.add_column(overflow="fold")
     shown = content if console.is_terminal else label
     facts = list(_facts(task, said, orphaned, shown))
+    if used.total or used.cost:
+        facts.append(("used", _spent(used)))
     facts += [("decided", decision) for decision in decisions]
     if way_on is not None:
         facts.append(("go on with", way_on))
@@ -124,6 +129,11 @@ def task_details(
         else:
             typer.echo(f"{name}: {value}")
     console.print(grid, end="")
+
+
+def _spent(used: Used) -> str:
+    told = f"{used.input_tokens:,} tokens in, {used.output_tokens:,} out"
+    return f"{told}, cost {used.price}" if used.price else told
 
 
 def _facts(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
@@ -14,19 +14,26 @@ from agentic_kernel import Task
 from agentic_kernel_engine import Record
 
 from . import waiting
+from .costs import NOTHING, Used
 from .kinds import taker
 from .rendering import stamp, state_text
 from .text import cut, label, line
 
 WIDE: Final = 120
 """The columns of a terminal from which on a Task takes one line; below, it takes two."""
-COLUMNS: Final = ("ID", "STATUS", "CREATED", "RUNTIME", "SUMMARY", "WAITS FOR")
-"""The columns of a wide terminal."""
+COLUMNS: Final = ("ID", "STATUS", "CREATED", "RUNTIME", "USED", "COST", "SUMMARY", "WAITS FOR")
+"""The columns of a wide terminal; an empty one is left out."""
 _LONGEST: Final = 200
 _UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 
 
-def show(console: Console, records: Sequence[Record], lost: Collection[str], now: datetime) -> None:
+def show(
+    console: Console,
+    records: Sequence[Record],
+    lost: Collection[str],
+    now: datetime,
+    used: Mapping[str, Used],
+) -> None:
     """Print the Tasks: in a terminal children stand below their parents, and no id is cut.
 
     Args:
@@ -34,15 +41,16 @@ def show(console: Console, records: Sequence[Record], lost: Collection[str], now
         records: The Tasks, newest first.
         lost: The ids of those that no living process runs.
         now: The moment from which the times are told.
+        used: What the Tasks used, by their ids, if it is known.
     """
     if not records:
         return
     if not console.is_terminal:
         for record in records:
-            typer.echo("\t".join(_values(record, lost)))
+            typer.echo("\t".join(_values(record, lost, used.get(record.task.id))))
         return
     if console.width >= WIDE:
-        for told in _lines(records, lost, now, console.width):
+        for told in _lines(records, lost, now, used, console.width):
             console.print(told, soft_wrap=True)
         return
     for record, depth in _families(records):
@@ -51,29 +59,37 @@ def show(console: Console, records: Sequence[Record], lost: Collection[str], now
         head.append("  ").append_text(state_text(task.status))
         head.append(f"  {ago(task.created_at, now)}", "dim")
         console.print(head, soft_wrap=True)
-        rest = "  ".join(filter(None, (_title(task), _says(record, lost))))
+        price = used.get(task.id, NOTHING).price
+        cost = f"cost {price}" if price else ""
+        rest = "  ".join(filter(None, (cost, _title(task), _says(record, lost))))
         if rest:
             console.print(Text(f"{'  ' * depth}  {rest}"), no_wrap=True, overflow="ellipsis")
 
 
 def _lines(
-    records: Sequence[Record], lost: Collection[str], now: datetime, width: int
+    records: Sequence[Record],
+    lost: Collection[str],
+    now: datetime,
+    used: Mapping[str, Used],
+    width: int,
 ) -> Iterator[Text]:
     """One line for each Task, and the names of the columns above."""
     rows = [tuple(Text(name, "bold") for name in COLUMNS)]
     for record, depth in _families(records):
         task = record.task
+        spent = used.get(task.id, NOTHING)
         rows.append((
             Text(_indented(task.id, depth)), state_text(task.status),
             Text(ago(task.created_at, now)), Text(label(task.runtime_kind)),
-            Text(_title(task)), Text(_says(record, lost)),
+            Text(spent.tokens), Text(spent.price), Text(_title(task)), Text(_says(record, lost)),
         ))  # fmt: skip
     ids, *short, title, says = (
-        max(cell.cell_len for cell in column) for column in zip(*rows, strict=True)
+        max(cell.cell_len for cell in column) if any(column[1:]) else 0
+        for column in zip(*rows, strict=True)
     )
     whole = (min(ids, WIDE // 2), *short)
-    left = max(width - sum(whole) - 2 * len(whole), 20)
-    says = min(says, left * 2 // 3) if any(row[-1] for row in rows[1:]) else 0
+    left = max(width - sum(whole) - 2 * sum(map(bool, whole)), 20)
+    says = min(says, left * 2 // 3)
     room = (*whole, min(title, left - says - 2 * bool(says)), says)
     for row in rows:
         told = Text()
@@ -87,11 +103,12 @@ def _lines(
         yield told
 
 
-def _values(record: Record, lost: Collection[str]) -> Iterator[str]:
+def _values(record: Record, lost: Collection[str], used: Used | None) -> Iterator[str]:
     task = record.task
     yield from (label(task.id), task.status, label(task.runtime_kind), stamp(task.created_at))
     yield from (_title(task), _says(record, lost))
     yield "" if record.parent is None else label(record.parent)
+    yield from ("", "") if used is None else (str(used.total), f"{used.cost:g}")
 
 
 def _families(records: Sequence[Record]) -> Iterator[tuple[Record, int]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -70,13 +71,17 @@ def list_tasks(
     listed, damaged = called.controlled(listing)
     if called.as_json:
         for record in listed.records:
+            used = listed.used.get(record.task.id)
             rendering.task_line(
-                record.task, parent=record.parent, orphaned=record.task.id in listed.lost
+                record.task,
+                parent=record.parent,
+                orphaned=record.task.id in listed.lost,
+                used=None if used is None else asdict(used),
             )
         for each in damaged:
             rendering.unreadable_line(each)
         return 0
-    rows.show(rendering.Paper(), listed.records, listed.lost, datetime.now(UTC))
+    rows.show(rendering.Paper(), listed.records, listed.lost, datetime.now(UTC), listed.used)
     if not listed.records and not damaged:
         where = label(str(called.place))
         _note(f"no Task in {where} fits" if chosen or after else f"no Tasks in {where} yet")

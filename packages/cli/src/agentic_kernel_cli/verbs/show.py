@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -25,6 +26,7 @@ def show(
     from agentic_kernel import TaskStatus
 
     from .. import rendering
+    from ..costs import used_in
     from ..place import find_task, history, orphaned, text_of
     from ..proposals import proposal
 
@@ -37,14 +39,16 @@ def show(
         task = record.task
         happened = await history(host, task.id)
         said, gone = text_of(happened), await orphaned(host, record)
+        used = used_in(happened)
         console = rendering.Paper(highlight=False)
         if called.as_json:
-            rendering.task_line(task, said=said, orphaned=gone)
+            rendering.task_line(task, said=said, orphaned=gone, used=asdict(used))
         else:
             rendering.task_details(
                 console,
                 task,
                 said=said,
+                used=used,
                 orphaned=gone,
                 decisions=list(rendering.decision_lines(happened)),
                 way_on=proposal(called.ways, task)
