@@ -21,6 +21,7 @@ import typer
 from .codes import INTERRUPTED, LEFT, READER_GONE
 from .commands import app
 from .logs import begin_logging, cause_lines, said, traceback_lines
+from .shells import ASKED
 from .text import label, line
 
 _VALUED = ("--state=", "--observer=", "--app=")
@@ -29,6 +30,12 @@ _VALUED = ("--state=", "--observer=", "--app=")
 
 def main() -> None:
     """Run the command line and leave the process with its exit code."""
+    shell = os.environ.pop(ASKED, None)
+    if shell is not None:
+        from .completing import complete
+
+        complete(shell, sys.argv[1:])
+        return
     options, rest = parted(sys.argv[1:])
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):

@@ -37,6 +37,7 @@ VERBS: Final = {
     "prune": "verbs.prune:prune",
     "migrate": "verbs.migrate:migrate",
     "doctor": "verbs.doctor:doctor",
+    "completion": "verbs.completion:completion",
     "guard": "guard_proxy:commands",
     "keys": "verbs.keys:keys",
     "new": "new:new",
@@ -86,9 +87,10 @@ class Commands(TyperGroup):
 
 app = typer.Typer(
     cls=Commands,
+    add_completion=False,
     help="Run Tasks on this machine; watch, pause, resume and kill them from any terminal.",
     epilog="--state, --app, --observer, --json, --verbose and --debug may stand before or after "
-    "the verb.",
+    "the verb. `completion --help` says how your shell completes verbs, options, ids and files.",
     context_settings={"help_option_names": ["-h", "--help"]},
     invoke_without_command=True,
 )

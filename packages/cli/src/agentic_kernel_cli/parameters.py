@@ -90,7 +90,6 @@ Runtime = Annotated[
         help="The runtime: local, openai, …; `doctor` lists those that are installed. Or a "
         "kind of the app.",
         callback=_served_or_none,
-        autocompletion=names,
     ),
 ]
 Granted = Annotated[
@@ -100,7 +99,6 @@ Granted = Annotated[
         metavar="NAME",
         help=f"A runtime that a Task may use, besides `{LOCAL}`, which is always allowed.",
         callback=_served,
-        autocompletion=names,
     ),
 ]
 Model = Annotated[
