@@ -376,10 +376,12 @@ def docs(session: nox.Session) -> None:
     session.run("python", "-m", "integration.pages.figures", "--check")
     session.run("python", "-m", "integration.pages.installs", "--check")
     session.run("python", "-m", "integration.pages.pictures", "--check")
+    session.run("python", "-m", "integration.pages.screens", "--check")
     session.run("python", "-m", "integration.pages.tutorials", "--check")
     # The theme advertises its successor on every build.
     quiet = {"NO_MKDOCS_2_WARNING": "1"}
     session.run("mkdocs", "build", "--strict", "--site-dir", str(ROOT / "site"), env=quiet)
+    session.run("python", "-m", "integration.pages.search", str(ROOT / "site"))
 
 
 @nox.session

@@ -20,8 +20,8 @@ from .rendering import stamp, state_text
 from .text import cut, label, line
 
 WIDE: Final = 120
-"""The columns of a terminal from which on a Task takes one line; below, it takes two."""
-COLUMNS: Final = ("ID", "STATUS", "CREATED", "RUNTIME", "USED", "COST", "SUMMARY", "WAITS FOR")
+"""The columns of a terminal from which on the facts of a Task stand in columns."""
+COLUMNS: Final = ("ID", "STATUS", "CREATED", "RUNTIME", "COST", "SUMMARY")
 """The columns of a wide terminal; an empty one is left out."""
 _LONGEST: Final = 200
 _UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
@@ -61,9 +61,9 @@ def show(
         console.print(head, soft_wrap=True)
         price = used.get(task.id, NOTHING).price
         cost = f"cost {price}" if price else ""
-        rest = "  ".join(filter(None, (cost, _title(task), _says(record, lost))))
-        if rest:
-            console.print(Text(f"{'  ' * depth}  {rest}"), no_wrap=True, overflow="ellipsis")
+        for rest in ("  ".join(filter(None, (cost, _title(task)))), _says(record, lost)):
+            if rest:
+                console.print(Text(f"{'  ' * depth}  {rest}"), no_wrap=True, overflow="ellipsis")
 
 
 def _lines(
@@ -73,27 +73,27 @@ def _lines(
     used: Mapping[str, Used],
     width: int,
 ) -> Iterator[Text]:
-    """One line for each Task, and the names of the columns above."""
+    """One line for each Task, below it what it waits for; above all the names of the columns."""
     rows = [tuple(Text(name, "bold") for name in COLUMNS)]
+    below = [Text()]
     for record, depth in _families(records):
         task = record.task
-        spent = used.get(task.id, NOTHING)
         rows.append((
             Text(_indented(task.id, depth)), state_text(task.status),
             Text(ago(task.created_at, now)), Text(label(task.runtime_kind)),
-            Text(spent.tokens), Text(spent.price), Text(_title(task)), Text(_says(record, lost)),
+            Text(used.get(task.id, NOTHING).price), Text(_title(task)),
         ))  # fmt: skip
-    ids, *short, title, says = (
+        says = _says(record, lost)
+        below.append(Text(f"{'  ' * depth}  {says}" if says else ""))
+    ids, *short, _ = (
         max(cell.cell_len for cell in column) if any(column[1:]) else 0
         for column in zip(*rows, strict=True)
     )
-    whole = (min(ids, WIDE // 2), *short)
-    left = max(width - sum(whole) - 2 * sum(map(bool, whole)), 20)
-    says = min(says, left * 2 // 3)
-    room = (*whole, min(title, left - says - 2 * bool(says)), says)
-    for row in rows:
+    room = (min(ids, WIDE // 2), *short)
+    left = max(width - sum(room) - 2 * sum(map(bool, room)), 20)
+    for row, more in zip(rows, below, strict=True):
         told = Text()
-        for cell, wide in zip(row, room, strict=True):
+        for cell, wide in zip(row, (*room, left), strict=True):
             if not wide:
                 continue
             if cell.cell_len > wide and cell is not row[0]:  # An id is never cut.
@@ -101,6 +101,9 @@ def _lines(
             told.append_text(cell).append(" " * (wide - cell.cell_len + 2))
         told.rstrip()
         yield told
+        if more:
+            more.truncate(width, overflow="ellipsis")
+            yield more
 
 
 def _values(record: Record, lost: Collection[str], used: Used | None) -> Iterator[str]:
