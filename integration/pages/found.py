@@ -41,7 +41,8 @@ WORDS: Final[Mapping[str, tuple[str, ...]]] = {
     "tutorials/offline.md": ("testing", "mock", "pytest", "test"),
     "tutorials/postgres.md": ("postgres", "sql"),
     "tutorials/store.md": ("sqlite", "custom store"),
-    "tutorials/substrate.md": ("langgraph", "custom runtime", "wrap"),
+    "tutorials/framework.md": ("langgraph", "pydantic ai", "framework", "wrap"),
+    "tutorials/substrate.md": ("custom runtime",),
     "tutorials/tracing.md": ("tracing", "otel", "debug"),
     "your-provider.md": ("custom provider", "custom model"),
 }
