@@ -43,7 +43,7 @@ def loaded(folder: Path, *words: str) -> set[str]:
 @pytest.mark.parametrize(
     ("words", "spared"),
     [
-        ("list", OF_A_RUN),
+        ("list", (*OF_A_RUN, "rich.table", "platformdirs")),
         ("show somebody", OF_A_RUN),
         ("--version", (*OF_A_RUN, *OF_A_STORE)),
         ("list --help", OF_A_RUN),

@@ -11,7 +11,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import platformdirs
 import typer
 
 from agentic_kernel import InvalidValue, Task
@@ -42,6 +41,8 @@ def place_of(state: str | None) -> Place:
         Unusable: The package that offers the store for the URL cannot be used.
     """
     if state is None:
+        import platformdirs
+
         return Folder(Path(platformdirs.user_data_dir("agentic-kernel")))
     if not state:
         raise InvalidValue("--state", "is empty; name a folder or a URL, e.g. postgresql://…")

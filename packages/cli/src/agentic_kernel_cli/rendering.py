@@ -10,7 +10,6 @@ from typing import Any, Final
 
 import typer
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from agentic_kernel import Failure, Task, TaskStatus
@@ -113,6 +112,8 @@ def task_details(
         decisions: The decisions of people, with the names that were recorded.
         way_on: The command that lets the Task go on.
     """
+    from rich.table import Table  # Only this screen has a table.
+
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="dim", no_wrap=True)
     grid.add_column(overflow="fold")
