@@ -240,13 +240,13 @@ async def test_a_reload_takes_the_new_policy_as_a_whole_or_not_at_all(
     decide = gate(tmp_path)
     write(tmp_path / "_global.yaml", rule("none", 1, "deny"))
     (tmp_path / "swe.yaml").write_text("rules: [")
-    assert decide.reload() is False
+    assert decide.policy.reload() is False
     assert "the earlier policy stays" in caplog.text
-    assert "swe.yaml" in decide.problem
+    assert "swe.yaml" in decide.policy.problem
     assert (await decide(call())).rule == "all"
     (tmp_path / "swe.yaml").unlink()
-    assert decide.reload() is True
-    assert decide.problem == ""
+    assert decide.policy.reload() is True
+    assert decide.policy.problem == ""
     assert (await decide(call())).rule == "none"
 
 
@@ -254,7 +254,7 @@ async def test_a_policy_that_is_removed_stays_in_force(tmp_path: Path) -> None:
     path = write(tmp_path / "rules.yaml", rule("all", 1, "allow"))
     decide = gate(path)
     path.unlink()
-    assert decide.reload() is False
+    assert decide.policy.reload() is False
     assert (await decide(call())).effect == "allow"
 
 

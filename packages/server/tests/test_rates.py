@@ -190,4 +190,4 @@ async def test_a_sweep_ends_only_records_that_no_call_reads_any_more() -> None:
 def test_names_are_pinned() -> None:
     import agentic_kernel_server.policy as policy
 
-    assert set(policy.__all__) == {"Gate", "Policies", "PolicyError", "Rates", "Spent"}
+    assert set(policy.__all__) == {"Gate", "Policies", "Policy", "PolicyError", "Rates", "Spent"}

@@ -20,6 +20,7 @@ from starlette.types import Receive, Scope, Send
 
 from agentic_kernel import InvalidValue, KernelError
 from agentic_kernel_engine import Host, HostClosed, Principal, Store, StoreError
+from agentic_kernel_engine.faults import said
 from agentic_kernel_engine.record import owner_name
 
 from .agents.consumers import Consumer, Consumers, Key
@@ -47,6 +48,9 @@ from .tools.run import ToolCalls
 _log = logging.getLogger(__name__)
 _ALIVE: Final = 1.0
 """Seconds between two looks at the life of the Hosts."""
+_LEAVING: Final = 10.0
+"""Seconds in which a Host leaves the store. If the store is away, the others learn of its end by
+its lease."""
 
 
 class Server:
@@ -152,8 +156,7 @@ class Server:
         await self.drain(timeout=5.0)
         parts = self.parts
         await parts.forwarder.close()
-        for host in (parts.executions, parts.tools, parts.control):
-            await host.close()
+        await asyncio.gather(*map(_left_by, (parts.executions, parts.tools, parts.control)))
         await parts.stop()
 
     @property
@@ -274,6 +277,16 @@ class _Endpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         answer = await self._operation(self._server, Request(scope, receive))
         await answer(scope, receive, send)
+
+
+async def _left_by(host: Host) -> None:
+    """Close a Host; a store that does not answer is not waited for."""
+    try:
+        async with asyncio.timeout(_LEAVING):
+            await host.close()
+    except (StoreError, TimeoutError) as fault:
+        why = said(fault) or f"the store did not answer within {_LEAVING:g} s"
+        _log.warning("host %s has not left the store: %s", host.name, why)
 
 
 def _routes(server: Server) -> list[BaseRoute]:

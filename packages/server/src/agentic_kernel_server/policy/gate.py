@@ -21,21 +21,19 @@ REPEATED: Final = "server/repeated"
 same local step, else ``false``. A label of this name that a client gave is not seen."""
 
 
-class Gate:
-    """A `Decide` by rules. Without a policy, it denies every tool.
+class Policy:
+    """The policy that is in use, until a reload replaces it.
 
     Args:
         path: A rule file, or a directory with one for each agent; None for no policy.
-        rates: The counters of rate limits.
 
     Raises:
         PolicyError: The policy cannot be used.
     """
 
-    def __init__(self, path: str | os.PathLike[str] | None, rates: Rates) -> None:
+    def __init__(self, path: str | os.PathLike[str] | None) -> None:
         self._path = path
-        self._rates = rates
-        self._policies: Policies = NO_POLICY if path is None else read(path)
+        self.rules: Policies = NO_POLICY if path is None else read(path)
         self.problem: str = ""
         """The reason why the newest policy is not in use; empty if it is."""
 
@@ -50,21 +48,37 @@ class Gate:
         if self._path is None:
             return True
         try:
-            policies = read(self._path)
+            rules = read(self._path)
         except PolicyError as error:
             self.problem = str(error)
             _log.error("%s; the earlier policy stays", said(error))
             return False
-        self._policies, self.problem = policies, ""
-        _log.info("the policy %s is in use, with %d rules", ascii(str(self._path)), policies.count)
+        self.rules, self.problem = rules, ""
+        _log.info("the policy %s is in use, with %d rules", ascii(str(self._path)), rules.count)
         return True
+
+
+class Gate:
+    """A `Decide` by rules. Without a policy, it denies every tool.
+
+    Args:
+        policy: The policy, or the path of one.
+        rates: The counters of rate limits.
+
+    Raises:
+        PolicyError: The policy cannot be used.
+    """
+
+    def __init__(self, policy: Policy | str | os.PathLike[str] | None, rates: Rates) -> None:
+        self.policy: Final = policy if isinstance(policy, Policy) else Policy(policy)
+        self._rates = rates
 
     async def __call__(self, call: ToolCall) -> Ruling:
         """Decide about a call. A call that a limited rule lets pass is counted.
 
         It never raises: a call is denied if its rate limit cannot be looked up.
         """
-        policies = self._policies
+        policies = self.policy.rules
         if policies is NO_POLICY:
             return Ruling("deny", "the server has no policy; start it with --policy")
         arguments: Any = {} if call.arguments is None else call.arguments

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import Final
 
 from starlette.types import ASGIApp
 
@@ -14,7 +15,7 @@ from ..executions import KIND
 from ..observing.metrics import Metrics
 from ..observing.metrics import routes as metric_routes
 from ..observing.requests import Observed
-from ..policy import Gate, Rates
+from ..policy import Gate, Policy, Rates
 from ..security import (
     KeyCredentials,
     Keys,
@@ -40,17 +41,40 @@ class Composition:
     """None for a server without keys."""
 
 
-def composed(store: Store, options: Options) -> Composition:
-    """Put a server together.
+class Files:
+    """The policy and the keys of a process, from its start to its end.
+
+    A new beginning after a lost lease takes them as they are: it is no reload, and a file that was
+    damaged meanwhile is no reason to end.
+
+    Args:
+        options: They name the files.
 
     Raises:
         PolicyError: The policy cannot be used.
         KeyFileError: The key file cannot be used.
     """
+
+    def __init__(self, options: Options) -> None:
+        self.policy: Final = Policy(options.policy)
+        self.keys: Final = None if options.keys is None else Keys(options.keys)
+
+
+def composed(store: Store, options: Options, files: Files | None = None) -> Composition:
+    """Put a server together.
+
+    Args:
+        files: The policy and the keys; None reads those that the options name.
+
+    Raises:
+        PolicyError: The policy cannot be used.
+        KeyFileError: The key file cannot be used.
+    """
+    files = files or Files(options)
     metrics = Metrics()
     rates = Rates(store)
-    gate = Gate(options.policy, rates)
-    keys = None if options.keys is None else Keys(options.keys)
+    gate = Gate(files.policy, rates)
+    keys = files.keys
     authenticate = LoopbackCredentials() if keys is None else KeyCredentials(keys)
     server = Server(
         store,

@@ -19,7 +19,7 @@ from agentic_kernel_engine import StoreError
 from agentic_kernel_engine.faults import said
 
 from ..security.protocol import HEAD, GuardedProtocol
-from .composition import Composition, composed
+from .composition import Composition, Files, composed
 from .options import Options, shown_address
 from .processes import Opened
 
@@ -32,6 +32,7 @@ REFRESHED: Final = 5.0
 """Seconds between two readings of the gauges, and two looks for streams of revoked keys."""
 SWEPT: Final = 600.0
 """Seconds between two sweeps of the counters of rate limits."""
+_STOPS: Final = (signal.SIGTERM, signal.SIGINT)
 
 
 async def run(options: Options, opened: Opened, sockets: Sequence[socket.socket]) -> None:
@@ -39,40 +40,54 @@ async def run(options: Options, opened: Opened, sockets: Sequence[socket.socket]
 
     A second signal ends the process without waiting for open requests. SIGHUP reloads the policy.
     If the lease of the process ran out, it begins again with new Hosts, on the same sockets: new
-    connections wait in their queues.
+    connections wait in their queues. Its policy and its keys stay as they are.
 
     Raises:
         StoreError: The store cannot be opened for the first time.
+        PolicyError: The policy cannot be used.
+        KeyFileError: The key file cannot be used.
     """
     _raise_files()
+    signals = _Signals(Files(options))
     rounds = pause = 0.0
-    while True:
-        try:
-            if not await _served(options, opened, [each.dup() for each in sockets]):
+    with signals.heard():
+        while True:
+            try:
+                if not await _served(options, opened, [each.dup() for each in sockets], signals):
+                    return
+                rounds, pause = rounds + 1, 0.0
+            except StoreError as fault:
+                if signals.stopping.is_set():
+                    _log.warning("the process ends without the store: %s", said(fault))
+                elif not rounds:
+                    raise
+                else:
+                    pause = min(30.0, 2 * pause + 0.5)
+                    _log.warning("the store cannot be opened again yet: %s", said(fault))
+            if signals.stopping.is_set():
                 return
-            rounds, pause = rounds + 1, 0.0
-        except StoreError as fault:
-            if not rounds:
-                raise
-            pause = min(30.0, 2 * pause + 0.5)
-            _log.warning("the store cannot be opened again yet: %s", said(fault))
-        _log.info("begins again in %g s", pause)
-        await asyncio.sleep(pause)
+            _log.info("begins again in %g s", pause)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(pause):
+                    await signals.stopping.wait()
 
 
-async def _served(options: Options, opened: Opened, sockets: list[socket.socket]) -> bool:
+async def _served(
+    options: Options, opened: Opened, sockets: list[socket.socket], signals: _Signals
+) -> bool:
     """Serve until a signal, or until the lease ran out; True in the second case."""
     with contextlib.ExitStack() as stack:
         for each in sockets:
             stack.callback(each.close)
         async with opened() as store:
-            parts = composed(store, options)
-            config = configured(parts.app, options)
-            front = _Front(config, parts, options)
+            if signals.stopping.is_set():
+                return False
+            parts = composed(store, options, signals.files)
+            front = _Front(configured(parts.app, options), parts, options)
             async with parts.server:
                 watch = [asyncio.create_task(_upkeep(parts)), asyncio.create_task(front.watch())]
                 try:
-                    with front.on_signals():
+                    with signals.told_to(front):
                         for each in sockets:
                             _log.info("listening on %s", shown_address(each))
                         await front.serve(sockets)
@@ -81,6 +96,65 @@ async def _served(options: Options, opened: Opened, sockets: list[socket.socket]
                         task.cancel()
                     await asyncio.wait(watch)
     return front.lost
+
+
+class _Signals:
+    """SIGTERM, SIGINT and SIGHUP of the process, whatever it does at the moment.
+
+    Args:
+        files: SIGHUP reloads their policy.
+    """
+
+    def __init__(self, files: Files) -> None:
+        self.files = files
+        self.stopping = asyncio.Event()
+        """Set by the first SIGTERM or SIGINT."""
+        self._front: _Front | None = None
+        self._reloads = set[asyncio.Task[bool]]()
+
+    @contextlib.contextmanager
+    def heard(self) -> Iterator[None]:
+        """Handle signals in the event loop while the block runs."""
+        loop = asyncio.get_running_loop()
+        for number in _STOPS:
+            loop.add_signal_handler(number, self._stop, number)
+        loop.add_signal_handler(signal.SIGHUP, self._reload)
+        try:
+            yield
+        finally:
+            self._deaf()
+            loop.remove_signal_handler(signal.SIGHUP)
+
+    @contextlib.contextmanager
+    def told_to(self, front: _Front) -> Iterator[None]:
+        """Stop this front when a signal says so."""
+        self._front = front
+        front.should_exit = self.stopping.is_set()
+        try:
+            yield
+        finally:
+            self._front = None
+            if self.stopping.is_set():
+                self._deaf()  # Another signal ends the process at once.
+
+    def _deaf(self) -> None:
+        loop = asyncio.get_running_loop()
+        for number in _STOPS:
+            loop.remove_signal_handler(number)
+
+    def _stop(self, number: signal.Signals) -> None:
+        if self._front is not None:
+            self._front.stop()
+        elif self.stopping.is_set():
+            self._deaf()
+            signal.raise_signal(number)
+        self.stopping.set()
+
+    def _reload(self) -> None:
+        # Parsing many rules takes a while, and requests go on.
+        task = asyncio.create_task(asyncio.to_thread(self.files.policy.reload))
+        self._reloads.add(task)
+        task.add_done_callback(self._reloads.discard)
 
 
 def configured(
@@ -109,7 +183,6 @@ class _Front(uvicorn.Server):
         super().__init__(config)
         self._parts = parts
         self._options = options
-        self._reloads = set[asyncio.Task[bool]]()
         self.lost = False
         """True if it stops because the lease ran out, and not because of a signal."""
 
@@ -121,25 +194,14 @@ class _Front(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Nothing: `on_signals` handles them, in the event loop."""
+        """Nothing: `_Signals` handles them, in the event loop."""
         yield
 
-    @contextlib.contextmanager
-    def on_signals(self) -> Iterator[None]:
-        """Handle signals while the block runs."""
-        loop = asyncio.get_running_loop()
-        handlers = {
-            signal.SIGTERM: self._stop,
-            signal.SIGINT: self._stop,
-            signal.SIGHUP: self._reload,
-        }
-        for number, handler in handlers.items():
-            loop.add_signal_handler(number, handler)
-        try:
-            yield
-        finally:
-            for number in handlers:
-                loop.remove_signal_handler(number)
+    def stop(self) -> None:
+        """Stop as a signal says; without waiting for open requests if it is the second one."""
+        self.lost = False
+        self.force_exit = self.should_exit
+        self.should_exit = True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stop: say so, stop listening, cut the streams, let the runs reach a safe point."""
@@ -160,17 +222,6 @@ class _Front(uvicorn.Server):
             if isinstance(connection, GuardedProtocol):
                 connection.cut()
         await super().shutdown(sockets)
-
-    def _stop(self) -> None:
-        self.lost = False
-        self.force_exit = self.should_exit
-        self.should_exit = True
-
-    def _reload(self) -> None:
-        # Parsing many rules takes a while, and requests go on.
-        task = asyncio.create_task(asyncio.to_thread(self._parts.gate.reload))
-        self._reloads.add(task)
-        task.add_done_callback(self._reloads.discard)
 
 
 async def _upkeep(parts: Composition) -> None:
