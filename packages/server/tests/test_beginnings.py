@@ -1,4 +1,4 @@
-"""A process begins again after a lost lease, and stops when it is told to, whatever the store does."""
+"""A process begins again after a lost lease, and a stop is a stop whatever the store does."""
 
 from __future__ import annotations
 

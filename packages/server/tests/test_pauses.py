@@ -15,11 +15,12 @@ from agentic_kernel_engine import Host, MemoryStore
 from agentic_kernel_server import Server
 from agentic_kernel_server.errors import Refused
 from agentic_kernel_server.executions import requests as r
-from agentic_kernel_server.executions import sending
+from agentic_kernel_server.executions import following, sending
+from agentic_kernel_server.executions import state as stating
 from agentic_kernel_server.executions.state import decoded
 from agentic_kernel_server.tools import jobs
 
-from .clients import agent, runner, seen, streams
+from .clients import agent, events_of, runner, seen, streams
 from .serving import QUICK, serving
 from .test_forwarding import HELD, paired
 from .test_sessions import square, squares
@@ -157,6 +158,37 @@ async def test_the_result_of_a_remote_step_waits_for_the_end_of_the_pause() -> N
         done = [event async for event in client.events(made.id)][-1]
     assert done.payload == {"output": 49}
     assert calls == [7]
+
+
+async def test_the_deadline_of_a_paused_remote_step_takes_effect_at_its_resume(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(stating, "LATE", 0.0)
+    monkeypatch.setattr(following, "_AGAIN", 0.02)
+
+    async def handler() -> Any:
+        return await square(7)
+
+    store = MemoryStore()
+    async with (
+        serving(store, replace(STILL, step_timeout=0.5)) as (url, server),
+        Host(store=store) as person,
+        rebuno.Client(url) as client,
+        runner(url, "r", squares([], asyncio.Event())),
+        agent(url, "swe", handler),
+    ):
+        made = await client.create("swe", {})
+        step = (await seen(client, made.id, "step.started"))[-1].step_id
+        await person.pause(step)
+        await person.wait(step, TaskStatus.PAUSED)
+        while not server.parts.runs[made.id]._following.ending:
+            await asyncio.sleep(0.01)  # Until its time is over for the execution.
+        await asyncio.sleep(0.1)
+        assert (await person.get(step)).status is TaskStatus.PAUSED
+        assert (await client.get(made.id)).status == "blocked"
+        await person.resume(step)
+        told = await events_of(client, made.id)
+    assert "step.timed_out" in [event.type for event in told]
 
 
 PAUSED = "task.pause_requested"

@@ -19,6 +19,7 @@ from .encoding import TOOL_KIND, text_of
 from .requests import ChildEnded, ChildMoved, Request
 from .state import Step
 from .step import OVER
+from .taking import held
 
 _log = logging.getLogger(__name__)
 _TRIGGERS: Final = {ASSIGNED: "dispatch", STARTED: "start", RETRIED: "retry"}
@@ -67,7 +68,8 @@ class Following:
     def time_out(self, step_id: str) -> None:
         """End the Task of a step whose time is over, and tell the run how the Task has ended.
 
-        If its result was stored before, that is its end.
+        If its result was stored before, that is its end. A Task that a person pauses is ended after
+        its resume.
         """
         if step_id not in self.ending:
             self.ending.add(step_id)
@@ -78,12 +80,17 @@ class Following:
         if followed is not None and not followed.done():
             followed.cancel()  # It would tell of the kill.
             await asyncio.wait({followed})
-        tools = self._parts.tools
         late = ChildEnded(step_id, "time_out", error=OVER)
         while True:
             try:
-                if not (task := await tools.get(step_id)).status.terminal:
-                    task = (await tools.kill(step_id)).snapshot
+                record = await self._parts.store.load(step_id)
+                if held(record):
+                    # A person pauses it, so its time takes effect at the resume.
+                    await asyncio.sleep(_AGAIN)
+                    continue
+                task = record.task
+                if not task.status.terminal:
+                    task = (await self._parts.tools.kill(step_id)).snapshot
                 ended = end_of(task)
             except TaskNotFound:
                 ended = late
