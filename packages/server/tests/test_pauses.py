@@ -14,8 +14,8 @@ from agentic_kernel import TaskStatus
 from agentic_kernel_engine import Host, MemoryStore
 from agentic_kernel_server import Server
 from agentic_kernel_server.errors import Refused
-from agentic_kernel_server.executions import requests as r
 from agentic_kernel_server.executions import following, sending
+from agentic_kernel_server.executions import requests as r
 from agentic_kernel_server.executions import state as stating
 from agentic_kernel_server.executions.state import decoded
 from agentic_kernel_server.tools import jobs

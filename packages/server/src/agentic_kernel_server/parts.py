@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .executions.vigil import Vigil
     from .forwarding import Forwarder
     from .runners.offers import Runners
+    from .runners.registry import Registry
     from .tools.run import ToolRun
 
 _log = logging.getLogger(__name__)
@@ -35,6 +36,7 @@ class Parts:
         control: The Host of the verbs; it runs the registrations of runners only.
         agents: The open streams of agents.
         runners: The open streams of runners, with what they offer.
+        registry: What runners published, and their streams in every process.
         runs: The executions that run in this process.
         jobs: The remote steps that run in this process.
         followers: The runs here of executions that wait for a remote step, by its id; each is told
@@ -49,6 +51,7 @@ class Parts:
     control: Host
     agents: Consumers
     runners: Runners
+    registry: Registry
     forwarder: Forwarder
 
     def __init__(self, store: Store, settings: Settings, decide: Decide, measure: Measure) -> None:

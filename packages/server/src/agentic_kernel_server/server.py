@@ -93,7 +93,7 @@ class Server:
         parts.runners = Runners(
             grace, most, self._runner_came, self._runner_lost, self._scout.hurry
         )
-        self.registry = Registry(parts)
+        self.registry = parts.registry = Registry(parts)
         host = partial(
             Host, store=store, max_attempts=None, acts_for=Principal,
             interval=self.settings.interval,

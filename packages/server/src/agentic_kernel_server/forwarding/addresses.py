@@ -1,12 +1,14 @@
 """Addresses: each process records its internal port in the store, and finds those of the others.
 
-The record is a Task of kind `KIND` that lives as long as its process. It holds the secret of the
-port: a reader of the store may read and change every execution anyway.
+The record is a Task of kind `KIND` that lives as long as its process. If a person ends it, the
+process makes another one. It holds the secret of the port: a reader of the store may read and
+change every execution anyway.
 """
 
 from __future__ import annotations
 
 import time
+import uuid
 from typing import TYPE_CHECKING, Any, Final
 
 from agentic_kernel import Task, TaskStatus
@@ -54,7 +56,7 @@ class Addresses:
             summary="a process of the server",
             instructions=text_of(own),
             runtime_kind=KIND,
-            id=f"process-{parts.control.name}",
+            id=f"process-{uuid.uuid4().hex}",
             metadata={
                 _LABELS["execution"]: parts.executions.name,
                 _LABELS["tool"]: parts.tools.name,
@@ -94,14 +96,17 @@ class Addresses:
         self._unknown[host] = time.monotonic() + _FRESH
 
 
-async def live(job: Job, host: str) -> str:
-    """The run of a process's Task: it lasts as long as its process.
+def is_own(job: Job, host: str) -> bool:
+    """True if the record is that of this process.
 
     Args:
         host: The name of the control Host of this process.
     """
-    if input_of(job.task)["host"] != host:
-        return "the process is gone"
+    return bool(input_of(job.task)["host"] == host)
+
+
+async def live(job: Job) -> str:
+    """The run of this process's record: it lasts as long as the process."""
     while not job.stopping:
         await job.news()
     return "the process stops"

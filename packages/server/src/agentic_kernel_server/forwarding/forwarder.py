@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from agentic_kernel import KernelError
+from agentic_kernel import CannotStart, KernelError
+from agentic_kernel_engine import HostClosed, StoreError
+from agentic_kernel_engine.errors import HostGone
 from agentic_kernel_engine.faults import said
 from agentic_kernel_engine.record import host_of
 
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 _LOOK: Final = 1.0
 """Seconds after which the life of an owner that does not answer is looked at."""
+_AGAIN: Final = 1.0
+"""Seconds after which a process whose record has ended makes another one."""
 _REMEMBERED: Final = 10_000
 _ROOM: Final = 4_096
 """Bytes of a frame beside the body of its request."""
@@ -56,6 +60,19 @@ class Forwarder:
         await self._door.open()
         await self._addresses.record(self._door)
         self._open = True
+
+    async def record_again(self, task_id: str) -> None:
+        """Tell the other processes where, because the record that said so has ended."""
+        while self._open:
+            await asyncio.sleep(_AGAIN)
+            try:
+                await self._addresses.record(self._door)
+                _log.info("the record %s has ended; the process has a new one", task_id)
+                return
+            except (CannotStart, HostClosed, HostGone):
+                return  # The process ends, too.
+            except StoreError as fault:
+                _log.warning("the process is recorded later: %s", said(fault))
 
     async def close(self) -> None:
         """Close every way."""

@@ -3,7 +3,7 @@
 Each publication and each open stream is a Task of kind ``runner``. The Task of a stream lives as
 long as the stream. The Task of a publication lives as long as a stream of its runner, and a grace
 longer. If a process dies, another one takes its Tasks: the streams have ended, and the publications
-go on.
+go on. If a person ends or pauses the Task of a stream, the process registers the stream anew.
 """
 
 from __future__ import annotations
@@ -69,8 +69,15 @@ class Registrations(Substrate):
 
     async def execute(self, job: Job) -> Any:
         """Live as long as the stream, or as long as the runner has a stream."""
+        parts = self._parts
         if job.task.runtime_kind == addresses.KIND:
-            return await addresses.live(job, self._parts.control.name)
+            if not addresses.is_own(job, parts.control.name):
+                return "the process is gone"
+            try:
+                return await addresses.live(job)
+            finally:
+                if not parts.draining:
+                    parts.start(parts.forwarder.record_again(job.task.id))
         said: Mapping[str, Any] = input_of(job.task)
         if "consumer_id" in said:
             return await self._stream(job, said)
@@ -79,6 +86,13 @@ class Registrations(Substrate):
     async def _stream(self, job: Job, said: Mapping[str, Any]) -> str:
         if said["host"] != self._parts.control.name:
             return "the process that held the stream is gone"
+        try:
+            return await self._registered(job, said)
+        finally:
+            if not self._parts.draining:
+                self._parts.start(self._parts.registry.again(job.task.id, job.principal))
+
+    async def _registered(self, job: Job, said: Mapping[str, Any]) -> str:
         while True:
             for entry in list(job.inbox):
                 if entry["type"] == DECLARED:
@@ -157,10 +171,19 @@ class Registry:
         while consumer.open:
             try:
                 self._streams[consumer] = await self._dispatch(principal, runner, "stream", own)
+                if not consumer.open:
+                    await self.closed(consumer)
                 return
             except (StoreError, Refused) as fault:
                 _log.warning("the stream of a runner is registered later: %s", said(fault))
                 await asyncio.sleep(_AGAIN)
+
+    async def again(self, task_id: str, principal: Principal) -> None:
+        """Register a stream anew if it is still open after its registration has ended."""
+        await asyncio.sleep(_AGAIN)
+        for consumer, registered in list(self._streams.items()):
+            if registered == task_id and consumer.open:
+                await self.opened(principal, consumer)
 
     async def closed(self, consumer: Consumer) -> None:
         """The stream has ended."""
