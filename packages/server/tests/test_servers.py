@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from typing import Any
@@ -231,3 +232,45 @@ async def test_a_store_that_fails_for_a_while_ends_no_execution_and_no_step(kind
             async with runner(url, "r", squares([])):
                 told = await events_of(client, made.id)
     assert told[-1].payload == {"output": 49}
+
+
+class Away(MemoryStore):
+    """Every write to an execution that runs fails, and says where the store is."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.away = False
+
+    async def commit(self, before: Record, after: Record, events: Sequence[bytes] = ()) -> None:
+        if self.away and after.task.runtime_kind == "execution":
+            raise StoreError("postgresql://inside.example/secret: connection refused")
+        await super().commit(before, after, events)
+
+
+async def test_an_answer_does_not_tell_where_the_store_is() -> None:
+    store = Away()
+    async with serving(store) as (url, _), httpx.AsyncClient(base_url=url) as web:
+        made = (await web.post("/v0/executions", json={"agent_id": "swe"})).json()
+        async with web.stream("GET", "/v0/agents/stream?agent_id=swe&consumer_id=c") as stream:
+            async for line in stream.aiter_lines():
+                if line.startswith("data: "):
+                    break
+            session = json.loads(line.removeprefix("data: "))["session_id"]
+            body = {
+                "execution_id": made["id"],
+                "session_id": session,
+                "intent": {"type": "invoke_tool", "tool_id": "t"},
+            }
+            store.away = True
+            answer = await web.post("/v0/agents/intent", json=body)
+            store.away = False
+    assert answer.status_code == 503
+    assert answer.json()["error"] == "the store does not answer; try again"
+
+
+async def test_a_create_while_the_server_stops_says_so() -> None:
+    async with serving(MemoryStore()) as (url, server), httpx.AsyncClient(base_url=url) as web:
+        await server.parts.executions.drain(timeout=0.1)
+        refused = await web.post("/v0/executions", json={"agent_id": "swe"})
+    assert refused.status_code == 503
+    assert refused.json()["error"] == "the server is stopping; use another one"

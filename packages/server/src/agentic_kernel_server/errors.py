@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import Any, Final, Literal
 
-from agentic_kernel import KernelError
+from agentic_kernel import CannotStart, KernelError
+from agentic_kernel_engine import HostClosed
+from agentic_kernel_engine.errors import HostGone
+from agentic_kernel_engine.faults import said
 
+_log = logging.getLogger(__name__)
 Code = Literal[
     "NOT_FOUND",
     "CONFLICT",
@@ -69,3 +74,17 @@ class Refused(KernelError):
 def not_found(what: str, id: str) -> Refused:
     """The answer about a thing that does not exist, or that belongs to another tenant."""
     return Refused("NOT_FOUND", f"{what} {id[:200]!r} does not exist")
+
+
+def unavailable(fault: KernelError, what: str = "a request") -> Refused:
+    """The answer to a request that the store, or the end of this process, left undone.
+
+    The fault is for the log alone: it may name the place of the store and the Hosts.
+
+    Args:
+        what: Names the request in the log.
+    """
+    _log.warning("%s: %s", what, said(fault))
+    if isinstance(fault, (CannotStart, HostClosed, HostGone)):
+        return Refused("SERVICE_UNAVAILABLE", "the server is stopping; use another one")
+    return Refused("SERVICE_UNAVAILABLE", "the store does not answer; try again")

@@ -25,7 +25,7 @@ from agentic_kernel_engine.record import owner_name
 
 from .agents.consumers import Consumer, Consumers, Key
 from .caller import Authenticate, anonymous
-from .errors import Refused
+from .errors import Refused, unavailable
 from .executions.encoding import KIND, TOOL_KIND
 from .executions.requests import AgentLost
 from .executions.run import Executions
@@ -317,8 +317,8 @@ async def _refused(request: Request, fault: Exception) -> Response:
 
 
 async def _unavailable(request: Request, fault: Exception) -> Response:
-    _log.warning("%s %s: %s", request.method, request.url.path, fault)
-    refused = Refused("SERVICE_UNAVAILABLE", "the store does not answer; try again")
+    assert isinstance(fault, KernelError)
+    refused = unavailable(fault, f"{request.method} {request.url.path}")
     return _json(refused.status, refused.body)
 
 

@@ -27,7 +27,7 @@ from agentic_kernel_engine import (
 from agentic_kernel_engine.errors import HostGone
 
 from ..agents.consumers import Consumer, Key
-from ..errors import Refused
+from ..errors import Refused, unavailable
 from ..identity import agent_id, labels_of
 from ..mailbox import Letter, Mailbox
 from ..outage import outlasting
@@ -304,7 +304,7 @@ class ExecutionRun:
             self._forget()
             if letter.reply is None and entry is None:
                 self.box.again(letter)
-            letter.answer(Reply.refusal(Refused("SERVICE_UNAVAILABLE", str(fault))))
+            letter.answer(Reply.refusal(unavailable(fault)))
             if letter.reply is None or isinstance(fault, HostGone):
                 raise
             return None
@@ -510,7 +510,7 @@ async def _killed(parts: Parts, task_id: str, letter: Letter[Request]) -> None:
     try:
         await parts.executions.kill(task_id)
     except KernelError as fault:
-        letter.answer(Reply.refusal(Refused("SERVICE_UNAVAILABLE", str(fault))))
+        letter.answer(Reply.refusal(unavailable(fault)))
         raise
     letter.answer(Reply.ok())
 
@@ -522,7 +522,7 @@ async def _answered(parts: Parts, task_id: str, done: Stepped, letter: Letter[Re
     try:
         ended = await parts.executions.wait(task_id)
     except KernelError as fault:
-        letter.answer(Reply.refusal(Refused("SERVICE_UNAVAILABLE", str(fault))))
+        letter.answer(Reply.refusal(unavailable(fault)))
         return
     if ended.status.value == wanted:
         letter.answer(done.reply)

@@ -21,7 +21,7 @@ from agentic_kernel_engine import Cursor, Event, HostClosed, Principal, Record, 
 from agentic_kernel_engine.events import from_stored
 
 from .. import identity, wire
-from ..errors import Refused, not_found
+from ..errors import Refused, not_found, unavailable
 from ..executions import requests as r
 from ..executions.encoding import KIND, input_of, text_of
 from ..executions.events import ENDS, FROM_HOST, OWN, on_wire
@@ -101,7 +101,7 @@ async def create(asked: Asked) -> Any:
             raise not_found("execution", task.id) from None
         return known
     except CannotStart as refused:
-        raise Refused("SERVICE_UNAVAILABLE", str(refused)) from refused
+        raise unavailable(refused) from refused
     parts.measure.count("executions_created")
     return _shown(receipt.snapshot, ExecutionStatus.PENDING, receipt.snapshot.created_at)
 

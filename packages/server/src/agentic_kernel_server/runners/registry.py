@@ -30,7 +30,7 @@ from agentic_kernel_engine import Job, Principal, Record, StoreError, Substrate
 from agentic_kernel_engine.faults import said
 
 from ..agents.consumers import Consumer
-from ..errors import Refused
+from ..errors import Refused, unavailable
 from ..executions.encoding import input_of, text_of
 from ..forwarding import addresses
 from ..identity import shown
@@ -283,7 +283,7 @@ class Registry:
         try:
             await self._parts.control.dispatch(task, principal=principal)
         except CannotStart as refused:
-            raise Refused("SERVICE_UNAVAILABLE", str(refused)) from refused
+            raise unavailable(refused) from refused
         return task.id
 
     async def _end(self, records: Iterable[Record]) -> None:

@@ -23,7 +23,7 @@ from agentic_kernel_engine import (
 from agentic_kernel_engine.errors import HostGone
 
 from ..agents.consumers import Key
-from ..errors import Refused
+from ..errors import Refused, unavailable
 from ..executions.encoding import input_of
 from ..executions.events import REPLIED
 from ..executions.following import end_of, moved_by
@@ -265,7 +265,7 @@ class ToolRun:
         except StoreError as fault:
             if letter.reply is None and entry is None:
                 self.box.again(letter)
-            letter.answer(Reply.refusal(Refused("SERVICE_UNAVAILABLE", str(fault))))
+            letter.answer(Reply.refusal(unavailable(fault)))
             if letter.reply is None or isinstance(fault, HostGone):
                 raise
         else:
@@ -279,7 +279,7 @@ class ToolRun:
         except KernelError as fault:
             self._tell(None)
             if letter is not None:
-                letter.answer(Reply.refusal(Refused("SERVICE_UNAVAILABLE", str(fault))))
+                letter.answer(Reply.refusal(unavailable(fault)))
             return
         self._tell(end_of(task))
         if letter is None:
