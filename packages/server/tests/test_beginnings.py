@@ -172,3 +172,15 @@ async def test_a_stop_ends_the_wait_for_a_store_that_cannot_be_opened_again(
             await asyncio.sleep(0.01)
     await asyncio.wait_for(process.stop(), 1.0)
     assert "cannot be opened again yet" in caplog.text
+
+
+async def test_a_stopping_process_lets_no_client_keep_its_connection() -> None:
+    process = Process(Lapsing(), notice=0.3)
+    await process.began(1)
+    async with httpx.AsyncClient(base_url=process.url) as web:
+        assert "connection" not in (await web.get("/v0/health")).headers
+        stopping = asyncio.ensure_future(process.stop())
+        while (await web.get("/v0/ready")).status_code == 200:
+            await asyncio.sleep(0.005)
+        assert (await web.get("/v0/health")).headers["connection"] == "close"
+        await stopping

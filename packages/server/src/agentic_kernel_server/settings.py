@@ -11,7 +11,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     agent_timeout: float = 30.0
     """The grace in which an agent that lost its stream keeps its sessions."""
     execution_timeout: float = 3_600.0
-    """The longest an execution may take from its creation."""
+    """The longest an execution may take from its creation, unless its request says another time."""
     step_timeout: float = 300.0
     """The longest a step may take after its approval."""
     retention: float = 168 * 3_600.0

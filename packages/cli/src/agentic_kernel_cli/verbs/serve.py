@@ -38,7 +38,12 @@ def serve(
         float, typer.Option(min=1, max=3_600, help="Seconds in which an agent may come back.")
     ] = 30.0,
     execution_timeout: Annotated[
-        float, typer.Option(min=1, max=31_536_000, help="The longest execution, in seconds.")
+        float,
+        typer.Option(
+            min=1,
+            max=31_536_000,
+            help="The longest execution, in seconds, unless its request says another time.",
+        ),
     ] = 3_600.0,
     step_timeout: Annotated[
         float, typer.Option(min=1, max=31_536_000, help="The longest step, in seconds.")

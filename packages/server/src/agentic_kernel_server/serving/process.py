@@ -206,6 +206,8 @@ class _Front(uvicorn.Server):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Stop: say so, stop listening, cut the streams, let the runs reach a safe point."""
         self._parts.server.stop()
+        # A client that keeps its connection would send its next request into the end of it.
+        self.server_state.default_headers.append((b"connection", b"close"))
         if self._options.notice and not self.force_exit and not self.lost:
             await asyncio.sleep(self._options.notice)
         for each in self.servers:
