@@ -49,14 +49,15 @@ class Files:
 
     Args:
         options: They name the files.
+        policy: The policy in use; None reads the one that the options name.
 
     Raises:
         PolicyError: The policy cannot be used.
         KeyFileError: The key file cannot be used.
     """
 
-    def __init__(self, options: Options) -> None:
-        self.policy: Final = Policy(options.policy)
+    def __init__(self, options: Options, policy: Policy | None = None) -> None:
+        self.policy: Final = policy or Policy(options.policy)
         self.keys: Final = None if options.keys is None else Keys(options.keys)
 
 

@@ -18,6 +18,7 @@ from agentic_kernel import KernelError
 from agentic_kernel_engine import StoreError
 from agentic_kernel_engine.faults import said
 
+from ..policy import Policy
 from ..security.protocol import HEAD, GuardedProtocol
 from .composition import Composition, Files, composed
 from .options import Options, shown_address
@@ -35,12 +36,20 @@ SWEPT: Final = 600.0
 _STOPS: Final = (signal.SIGTERM, signal.SIGINT)
 
 
-async def run(options: Options, opened: Opened, sockets: Sequence[socket.socket]) -> None:
+async def run(
+    options: Options,
+    opened: Opened,
+    sockets: Sequence[socket.socket],
+    policy: Policy | None = None,
+) -> None:
     """Serve until SIGTERM or SIGINT, and drain.
 
     A second signal ends the process without waiting for open requests. SIGHUP reloads the policy.
     If the lease of the process ran out, it begins again with new Hosts, on the same sockets: new
     connections wait in their queues. Its policy and its keys stay as they are.
+
+    Args:
+        policy: The policy in use; None reads the one that the options name.
 
     Raises:
         StoreError: The store cannot be opened for the first time.
@@ -48,7 +57,7 @@ async def run(options: Options, opened: Opened, sockets: Sequence[socket.socket]
         KeyFileError: The key file cannot be used.
     """
     _raise_files()
-    signals = _Signals(Files(options))
+    signals = _Signals(Files(options, policy))
     rounds = pause = 0.0
     with signals.heard():
         while True:

@@ -2,7 +2,8 @@
 
 The parent opens the sockets and forks; it opens no store and serves nothing. A process that dies is
 replaced after a pause that grows while processes die early. If none ever worked, the parent gives
-up. SIGTERM and SIGINT stop all of them, SIGHUP is passed on.
+up. SIGTERM and SIGINT stop all of them, SIGHUP is passed on. A new process gets the policy that is
+in use, whatever its file is by then; it reads the keys itself, so that a revoked one is revoked.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from agentic_kernel_engine import Store
 from agentic_kernel_engine.faults import said
 
 from ..observing.logs import begin
-from ..policy.files import Policies, read
+from ..policy import Policies, Policy
 from ..security import Key, KeyFile
 from .options import Options, listening
 
@@ -54,15 +55,15 @@ def serve(options: Options, opened: Opened) -> int:
         KeyFileError: The key file cannot be used.
     """
     # Faults of the files are told before anything listens.
-    policies = None if options.policy is None else read(options.policy)
+    policy = Policy(options.policy)
     keys = None if options.keys is None else KeyFile(options.keys).read()
     sockets = listening(options)
     begin(options.level)
-    tell(options, policies, keys)
+    tell(options, None if options.policy is None else policy.rules, keys)
     if options.processes == 1:
-        _run(options, opened, sockets)
+        _run(options, opened, sockets, policy)
         return 0
-    return _Parent(options, opened, sockets).serve()
+    return _Parent(options, opened, sockets, policy).serve()
 
 
 def tell(options: Options, policies: Policies | None, keys: Sequence[Key] | None) -> None:
@@ -88,18 +89,23 @@ def tell(options: Options, policies: Policies | None, keys: Sequence[Key] | None
         _log.info("asks for a key of %s; usable keys: %d", ascii(str(options.keys)), usable)
 
 
-def _run(options: Options, opened: Opened, sockets: Sequence[socket.socket]) -> None:
+def _run(
+    options: Options, opened: Opened, sockets: Sequence[socket.socket], policy: Policy
+) -> None:
     # It loads prometheus_client, which looks at its environment when it is loaded.
     from .process import run
 
-    asyncio.run(run(options, opened, sockets))
+    asyncio.run(run(options, opened, sockets, policy))
 
 
 class _Parent:
-    def __init__(self, options: Options, opened: Opened, sockets: Sequence[socket.socket]) -> None:
+    def __init__(
+        self, options: Options, opened: Opened, sockets: Sequence[socket.socket], policy: Policy
+    ) -> None:
         self._options = options
         self._opened = opened
         self._sockets = sockets
+        self._policy = policy
         self._children: dict[int, float] = {}
         """The moment at which each child began, by process id."""
         self._early = 0
@@ -138,6 +144,7 @@ class _Parent:
                     self._stop()
                     return 1
             elif got.si_signo == signal.SIGHUP:
+                self._policy.reload()
                 self._tell(signal.SIGHUP)
             else:
                 self._stop()
@@ -185,7 +192,7 @@ class _Parent:
         try:
             self._children.clear()
             signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
-            _run(self._options, self._opened, self._sockets)
+            _run(self._options, self._opened, self._sockets, self._policy)
             code = 0
         except KeyboardInterrupt:
             code = 130
