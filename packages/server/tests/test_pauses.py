@@ -116,6 +116,34 @@ async def test_a_signal_to_a_paused_execution_comes_after_the_resume() -> None:
     assert done.payload == {"output": {"n": 1}}
 
 
+async def test_of_two_answers_to_an_approval_that_wait_the_first_decides() -> None:
+    store = MemoryStore()
+    async with (
+        serving(store) as (url, server),
+        Host(store=store) as person,
+        rebuno.Client(url) as client,
+        agent(url, "swe", idle),
+        httpx.AsyncClient(base_url=url) as web,
+    ):
+        made = await client.create("swe", {})
+        await seen(client, made.id, "execution.started")
+        await intend(url, server, made.id, type="invoke_tool", tool_id="t")
+        asks = await intend(url, server, made.id, type="invoke_tool", tool_id="danger")
+        await person.pause(made.id)
+        await person.wait(made.id, TaskStatus.PAUSED)
+        codes = []
+        for approved in (False, True, False):
+            payload = {"step_id": asks.json()["step_id"], "approved": approved}
+            body = {"signal_type": "step.approve", "payload": payload}
+            codes.append(
+                (await web.post(f"/v0/executions/{made.id}/signal", json=body)).status_code
+            )
+        await person.resume(made.id)
+        told = await seen(client, made.id, "approval.resolved")
+    assert codes == [200, 409, 200]
+    assert told[-1].payload["approved"] is False
+
+
 async def test_a_paused_execution_can_be_cancelled() -> None:
     store = MemoryStore()
     async with (

@@ -6,7 +6,7 @@ so each kind that a client can send has a JSON form.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -194,6 +194,25 @@ def from_decision(entry: Mapping[str, Any]) -> Sent:
     """The request that a decision carries."""
     found: Sent = msgspec.convert(_thawed(entry["body"]), Sent)
     return found
+
+
+def answer_before(inbox: Iterable[Mapping[str, Any]], request: Approve) -> Reply | None:
+    """The answer to an approval whose step has one that waits in the inbox: the first decides."""
+    for entry in inbox:
+        if entry["type"] != DECISION:
+            continue
+        try:
+            before = from_decision(entry)
+        except (ValueError, KeyError):
+            continue  # The run drops it.
+        if not isinstance(before, Approve) or before.step != request.step:
+            continue
+        if before.approved == request.approved:
+            return Reply.ok(status="delivered")
+        word = "approved" if before.approved else "denied"
+        why = f"step {request.step[:200]!r} was {word} before; that takes effect soon"
+        return Reply.refusal(Refused("CONFLICT", why))
+    return None
 
 
 def _thawed(value: Any) -> Any:

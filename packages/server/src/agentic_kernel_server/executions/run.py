@@ -47,6 +47,7 @@ from .requests import (
     Request,
     Signal,
     Tick,
+    answer_before,
     from_decision,
 )
 from .state import FORM, Past, State, from_plain, plain
@@ -291,6 +292,11 @@ class ExecutionRun:
                     await self._job.commit(plain(self.state), consumed=[entry])
                 letter.answer(answered)
                 return None
+            if entry is None and isinstance(letter.request, Approve):
+                first = answer_before(self._job.inbox, letter.request)
+                if first is not None:
+                    letter.answer(first)
+                    return None
             done = await self._step(letter.request)
             await self._store(done, letter, entry)
         except asyncio.CancelledError:

@@ -82,6 +82,9 @@ async def send(
         reply = await sending.forward((record.owner, record.version))
         if reply is not None:
             return reply
+        reply = r.answer_before(record.inbox, request) if isinstance(request, r.Approve) else None
+        if reply is not None:
+            return reply
         if not isinstance(request, r.Cancel) and (held(record) or pause_waits(record)):
             if waits:
                 await sending.outlast(record)
