@@ -215,6 +215,15 @@ def test_a_killed_process_is_replaced_and_the_figures_are_of_all(
     assert not any(process.is_running() for process in left)
 
 
+def test_the_processes_stop_if_their_parent_was_killed(serve: Callable[..., Serving]) -> None:
+    serving = serve("--processes", "2")
+    serving.said("listening on", times=2)
+    left = children(serving)
+    serving.process.kill()
+    serving.said("the parent process is gone", times=2)
+    assert psutil.wait_procs(left, timeout=PATIENCE)[1] == []
+
+
 @pytest.mark.torture
 def test_processes_that_cannot_work_end_the_command(tmp_path: Path) -> None:
     state = tmp_path / "state"

@@ -41,8 +41,9 @@ async def run(
     opened: Opened,
     sockets: Sequence[socket.socket],
     policy: Policy | None = None,
+    parent: int | None = None,
 ) -> None:
-    """Serve until SIGTERM or SIGINT, and drain.
+    """Serve until SIGTERM or SIGINT, or until the parent process is gone, and drain.
 
     A second signal ends the process without waiting for open requests. SIGHUP reloads the policy.
     If the lease of the process ran out, it begins again with new Hosts, on the same sockets: new
@@ -50,6 +51,7 @@ async def run(
 
     Args:
         policy: The policy in use; None reads the one that the options name.
+        parent: The reading end of a pipe whose other end only the parent holds; None without one.
 
     Raises:
         StoreError: The store cannot be opened for the first time.
@@ -59,7 +61,7 @@ async def run(
     _raise_files()
     signals = _Signals(Files(options, policy))
     rounds = pause = 0.0
-    with signals.heard():
+    with signals.heard(parent):
         while True:
             try:
                 if not await _served(options, opened, [each.dup() for each in sockets], signals):
@@ -122,9 +124,11 @@ class _Signals:
         self._reloads = set[asyncio.Task[bool]]()
 
     @contextlib.contextmanager
-    def heard(self) -> Iterator[None]:
-        """Handle signals in the event loop while the block runs."""
+    def heard(self, parent: int | None) -> Iterator[None]:
+        """Handle signals, and the end of the parent, in the event loop while the block runs."""
         loop = asyncio.get_running_loop()
+        if parent is not None:
+            loop.add_reader(parent, self._orphaned, parent)
         for number in _STOPS:
             loop.add_signal_handler(number, self._stop, number)
         loop.add_signal_handler(signal.SIGHUP, self._reload)
@@ -133,6 +137,8 @@ class _Signals:
         finally:
             self._deaf()
             loop.remove_signal_handler(signal.SIGHUP)
+            if parent is not None:
+                loop.remove_reader(parent)
 
     @contextlib.contextmanager
     def told_to(self, front: _Front) -> Iterator[None]:
@@ -158,6 +164,11 @@ class _Signals:
             self._deaf()
             signal.raise_signal(number)
         self.stopping.set()
+
+    def _orphaned(self, parent: int) -> None:
+        asyncio.get_running_loop().remove_reader(parent)
+        _log.warning("the parent process is gone, so this process stops")
+        self._stop(signal.SIGTERM)
 
     def _reload(self) -> None:
         # Parsing many rules takes a while, and requests go on.

@@ -90,12 +90,16 @@ def tell(options: Options, policies: Policies | None, keys: Sequence[Key] | None
 
 
 def _run(
-    options: Options, opened: Opened, sockets: Sequence[socket.socket], policy: Policy
+    options: Options,
+    opened: Opened,
+    sockets: Sequence[socket.socket],
+    policy: Policy,
+    parent: int | None = None,
 ) -> None:
     # It loads prometheus_client, which looks at its environment when it is loaded.
     from .process import run
 
-    asyncio.run(run(options, opened, sockets, policy))
+    asyncio.run(run(options, opened, sockets, policy, parent))
 
 
 class _Parent:
@@ -113,6 +117,8 @@ class _Parent:
         self._worked = False
         """True if a process lived longer than that."""
         self._missing = 0
+        self._watched, self._held = os.pipe()
+        """A child watches one end: it is closed when this process, which holds the other, ends."""
 
     def serve(self) -> int:
         folder = tempfile.mkdtemp(prefix="agentic-kernel-metrics-")
@@ -127,6 +133,8 @@ class _Parent:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(process, signal.SIGKILL)
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
+            for end in (self._watched, self._held):
+                os.close(end)
             shutil.rmtree(folder, ignore_errors=True)
 
     def _watch(self) -> int:
@@ -191,8 +199,9 @@ class _Parent:
         code = 1
         try:
             self._children.clear()
+            os.close(self._held)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
-            _run(self._options, self._opened, self._sockets, self._policy)
+            _run(self._options, self._opened, self._sockets, self._policy, self._watched)
             code = 0
         except KeyboardInterrupt:
             code = 130
