@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import Any, ClassVar
 
 from agentic_kernel import CannotStart, InvalidValue
 from agentic_kernel_engine.providers import SDKClient, key_problem
@@ -15,8 +15,15 @@ class Client(SDKClient):
     sdk = "anthropic"
     http = "httpx2"
     address_variable = "ANTHROPIC_BASE_URL"
+    usual = "https://api.anthropic.com"
     key_variables = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
     needs_key = False  # The SDK finds credentials in other places, too.
+    key_headers: ClassVar = {
+        "ANTHROPIC_API_KEY": "x-api-key: {}",
+        "ANTHROPIC_AUTH_TOKEN": "Authorization: Bearer {}",
+    }
+    models = "/v1/models?limit=100"
+    models_headers: ClassVar = {"anthropic-version": "2023-06-01"}
 
     def check(self, own: Any) -> None:
         """See `SDKClient`."""

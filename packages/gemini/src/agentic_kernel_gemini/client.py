@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from agentic_kernel_engine.providers import SDKClient, certificates
 
@@ -20,7 +20,13 @@ class Client(SDKClient):
     logger = "google_genai"
     http = "httpx2"
     address_variable = "GOOGLE_GEMINI_BASE_URL"
+    usual = "https://generativelanguage.googleapis.com"
     key_variables = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
+    key_headers: ClassVar = {
+        "GOOGLE_API_KEY": "x-goog-api-key: {}",  # The SDK prefers it.
+        "GEMINI_API_KEY": "x-goog-api-key: {}",
+    }
+    models = "/v1/models?pageSize=1000"
     keys = ("_api_client.api_key",)
     headers = "_api_client._http_options.headers"
 

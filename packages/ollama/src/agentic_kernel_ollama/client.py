@@ -14,8 +14,6 @@ from agentic_kernel_engine.providers import (
     http_options,
 )
 
-USUAL: Final = "http://127.0.0.1:11434"
-"""The server's default address."""
 REACH_SECONDS: Final = 5.0
 """The most seconds until a server answers the first request."""
 
@@ -29,6 +27,8 @@ class Client(SDKClient):
     keywords = ("host", "api_key")
     address = "host"
     address_variable = "OLLAMA_HOST"
+    usual = "http://127.0.0.1:11434"
+    models = "/api/tags"
     key_variables = ("OLLAMA_API_KEY",)
     needs_key = False
     keys = ()
@@ -50,7 +50,7 @@ class Client(SDKClient):
     def address_problem(self, address: Any) -> str:
         """See `SDKClient`; an address may leave out its scheme."""
         if not address:
-            return f"is empty; give an address, e.g. {USUAL}"
+            return f"is empty; give an address, e.g. {self.usual}"
         bare = isinstance(address, str) and "://" not in address
         return address_problem(f"http://{address}" if bare else address)
 
@@ -76,7 +76,7 @@ class Client(SDKClient):
         except Refused:
             pass
         except (httpx.TransportError, OSError) as error:
-            address = self.given["host"] or os.environ.get(self.address_variable) or USUAL
+            address = self.given["host"] or os.environ.get(self.address_variable) or self.usual
             raise CannotStart(
                 "no Ollama server answers at "
                 f"{address if self.own is None else 'the address of its client'}; start one with "

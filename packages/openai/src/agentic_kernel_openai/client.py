@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from agentic_kernel_engine.providers import SDKClient
 
@@ -15,7 +15,10 @@ class Client(SDKClient):
     http = "httpx2"
     keywords = ("api_key", "base_url", "organization", "project")
     address_variable = "OPENAI_BASE_URL"
+    usual = "https://api.openai.com/v1"
     key_variables = ("OPENAI_API_KEY",)
+    key_headers: ClassVar = {"OPENAI_API_KEY": "Authorization: Bearer {}"}
+    models = "/models"
 
     def make(self) -> Any:
         """See `SDKClient`."""

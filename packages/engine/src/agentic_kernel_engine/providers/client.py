@@ -6,7 +6,7 @@ import asyncio
 import os
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from importlib import import_module
 from typing import Any, ClassVar
 
@@ -44,10 +44,19 @@ class SDKClient(ABC):
     """The keyword of the server's address."""
     address_variable: ClassVar[str]
     """The environment variable of the server's address."""
+    usual: ClassVar[str]
+    """The server's address if that variable is not set."""
     key_variables: ClassVar[tuple[str, ...]]
     """The environment variables of keys; the first is the one to tell of."""
     needs_key: ClassVar[bool] = True
     """True if a call needs a key of `keywords` or of `key_variables`."""
+    key_headers: ClassVar[Mapping[str, str]] = {}
+    """By environment variable of a key: the header that has the key, as `models_check` takes it.
+    Empty if a run needs no key."""
+    models: ClassVar[str] = ""
+    """The path of the list of models below the address; empty if the server has none."""
+    models_headers: ClassVar[Mapping[str, str]] = {}
+    """Further headers of a request for that list."""
     keys: ClassVar[tuple[str, ...]] = ("api_key", "auth_token")
     """The attributes of a client that hold its keys; dots lead to inner objects."""
     headers: ClassVar[str] = "_custom_headers"
