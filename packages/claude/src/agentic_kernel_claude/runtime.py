@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, Unpack
 
 from agentic_kernel_engine import Store
-from agentic_kernel_engine.providers import ProviderRuntime, RuntimeOptions, Toolset, parted
+from agentic_kernel_engine.providers import APIRuntime, ReadyOptions
 
 from .planner import ClaudePlanner, PlannerOptions
 
@@ -13,11 +13,11 @@ RUNTIME_KIND: Final = "claude"
 """The ``runtime_kind`` of the Tasks that this runtime serves, unless it is given another."""
 
 
-class ClaudeOptions(PlannerOptions, RuntimeOptions, total=False):
+class ClaudeOptions(PlannerOptions, ReadyOptions, total=False):
     """Keyword arguments of `ClaudeRuntime` for its planner, its Loop and its Host."""
 
 
-class ClaudeRuntime(ProviderRuntime):
+class ClaudeRuntime(APIRuntime):
     """A Runtime and a Query for Tasks that a model works on, through the Messages API.
 
     Reading and controlling Tasks needs no API key; dispatching a Task does.
@@ -25,9 +25,7 @@ class ClaudeRuntime(ProviderRuntime):
     Args:
         model: Name of the model that works on the Tasks.
         store: Store of the Tasks; None keeps them in memory.
-        tools: Tools that the model may call.
-        runtime_kind: The kind of the Tasks that it serves.
-        **options: The keywords of its planner, and `RuntimeOptions`.
+        **options: The keywords of its planner, and `ReadyOptions`.
 
     Raises:
         InvalidValue: A value is not valid; the error names it.
@@ -38,16 +36,9 @@ class ClaudeRuntime(ProviderRuntime):
         ...     print(done.unwrap())
     """
 
-    inputs = ClaudePlanner.inputs
+    asks = ClaudePlanner
 
     def __init__(
-        self,
-        model: str,
-        store: Store | None = None,
-        *,
-        tools: Toolset = (),
-        runtime_kind: str = RUNTIME_KIND,
-        **options: Unpack[ClaudeOptions],
+        self, model: str, store: Store | None = None, **options: Unpack[ClaudeOptions]
     ) -> None:
-        mine, rest = parted(options)
-        super().__init__(ClaudePlanner(model, **mine), runtime_kind, tools, store, rest)
+        super().__init__(model, store, options)

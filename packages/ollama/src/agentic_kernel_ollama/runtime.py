@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final, Unpack
 
 from agentic_kernel_engine import Store
-from agentic_kernel_engine.providers import ProviderRuntime, RuntimeOptions, Toolset, parted
+from agentic_kernel_engine.providers import APIRuntime, ReadyOptions
 
 from .planner import OllamaPlanner, PlannerOptions
 
@@ -13,11 +13,11 @@ RUNTIME_KIND: Final = "ollama"
 """The ``runtime_kind`` of the Tasks that this runtime serves, unless it is given another."""
 
 
-class OllamaOptions(PlannerOptions, RuntimeOptions, total=False):
+class OllamaOptions(PlannerOptions, ReadyOptions, total=False):
     """Keyword arguments of `OllamaRuntime` for its planner, its Loop and its Host."""
 
 
-class OllamaRuntime(ProviderRuntime):
+class OllamaRuntime(APIRuntime):
     """A Runtime and a Query for Tasks that a model of an Ollama server works on.
 
     Reading and controlling Tasks needs no server; dispatching a Task does.
@@ -25,9 +25,7 @@ class OllamaRuntime(ProviderRuntime):
     Args:
         model: Name of the model that works on the Tasks.
         store: Store of the Tasks; None keeps them in memory.
-        tools: Tools that the model may call.
-        runtime_kind: The kind of the Tasks that it serves.
-        **options: The keywords of its planner, and `RuntimeOptions`.
+        **options: The keywords of its planner, and `ReadyOptions`.
 
     Raises:
         InvalidValue: A value is not valid; the error names it.
@@ -38,16 +36,9 @@ class OllamaRuntime(ProviderRuntime):
         ...     print(done.unwrap())
     """
 
-    inputs = OllamaPlanner.inputs
+    asks = OllamaPlanner
 
     def __init__(
-        self,
-        model: str,
-        store: Store | None = None,
-        *,
-        tools: Toolset = (),
-        runtime_kind: str = RUNTIME_KIND,
-        **options: Unpack[OllamaOptions],
+        self, model: str, store: Store | None = None, **options: Unpack[OllamaOptions]
     ) -> None:
-        mine, rest = parted(options)
-        super().__init__(OllamaPlanner(model, **mine), runtime_kind, tools, store, rest)
+        super().__init__(model, store, options)

@@ -7,17 +7,22 @@ from typing import Any, Final, Literal, Unpack
 
 from agentic_kernel import InvalidValue
 from agentic_kernel_engine import Store
-from agentic_kernel_engine.providers import ProviderRuntime, RuntimeOptions, Toolset, parted
+from agentic_kernel_engine.providers import APIRuntime, ReadyOptions
 
 from .chat import OpenAIChatPlanner
-from .planner import PlannerOptions
+from .planner import OpenAIAPIPlanner, PlannerOptions
 from .responses import OpenAIPlanner
 
 RUNTIME_KIND: Final = "openai"
 """The ``runtime_kind`` of the Tasks that this runtime serves, unless it is given another."""
+_FOREIGN: Final = {
+    "responses": ("reasoning_effort", 'is only for api="chat"; use reasoning={"effort": …}'),
+    "chat": ("reasoning", 'is only for api="responses"; use reasoning_effort='),
+}
+"""By API: the keyword that only the other one has, and the message about it."""
 
 
-class OpenAIOptions(PlannerOptions, RuntimeOptions, total=False):
+class OpenAIOptions(PlannerOptions, ReadyOptions, total=False):
     """Keyword arguments of `OpenAIRuntime` for its planner, its Loop and its Host."""
 
     reasoning: Mapping[str, Any] | None
@@ -28,7 +33,7 @@ class OpenAIOptions(PlannerOptions, RuntimeOptions, total=False):
     stop: str | Sequence[str] | None
 
 
-class OpenAIRuntime(ProviderRuntime):
+class OpenAIRuntime(APIRuntime):
     """A Runtime and a Query for Tasks of the kind ``openai``.
 
     The client is created when the first Task needs it, so reading and controlling Tasks needs no
@@ -37,10 +42,8 @@ class OpenAIRuntime(ProviderRuntime):
     Args:
         model: Name of the model that works on the Tasks.
         store: Store of the Tasks; None keeps them in memory.
-        tools: Tools that the model may call.
         api: ``responses``, or ``chat`` for a server that speaks only Chat Completions.
-        runtime_kind: The kind of the Tasks that it serves.
-        **options: See `PlannerOptions` and `RuntimeOptions`.
+        **options: The keywords of its planner, and `ReadyOptions`.
 
     Raises:
         InvalidValue: A value is not valid; the error names it.
@@ -51,32 +54,21 @@ class OpenAIRuntime(ProviderRuntime):
         ...     print(done.unwrap())
     """
 
-    inputs = OpenAIPlanner.inputs
+    asks: type[OpenAIAPIPlanner] = OpenAIPlanner
 
     def __init__(
         self,
         model: str,
         store: Store | None = None,
         *,
-        tools: Toolset = (),
         api: Literal["responses", "chat"] = "responses",
-        runtime_kind: str = RUNTIME_KIND,
         **options: Unpack[OpenAIOptions],
     ) -> None:
-        mine, rest = parted(options)
-        planner: OpenAIPlanner | OpenAIChatPlanner
-        if api == "responses":
-            _refuse(mine, "reasoning_effort", 'is only for api="chat"; use reasoning={"effort": …}')
-            planner = OpenAIPlanner(model, **mine)
-        elif api == "chat":
-            _refuse(mine, "reasoning", 'is only for api="responses"; use reasoning_effort=')
-            planner = OpenAIChatPlanner(model, **mine)
-        else:
+        if api not in _FOREIGN:
             raise InvalidValue("api", 'must be "responses" or "chat"')
-        super().__init__(planner, runtime_kind, tools, store, rest)
-        self.inputs = planner.inputs
-
-
-def _refuse(options: dict[str, Any], name: str, why: str) -> None:
-    if options.pop(name, None) is not None:
-        raise InvalidValue(name, why)
+        (foreign, why), given = _FOREIGN[api], dict(options)
+        if given.pop(foreign, None) is not None:
+            raise InvalidValue(foreign, why)
+        if api == "chat":
+            self.asks, self.inputs = OpenAIChatPlanner, OpenAIChatPlanner.inputs
+        super().__init__(model, store, given)

@@ -47,8 +47,10 @@ from .planner import APIPlanner, PlannerOptions, json_mapping, present
 from .pricing import Long, Price, price_of
 from .reader import Answer, Counted, Reader, Unusable, plan_of
 from .runtime import (
+    APIRuntime,
     ProviderPlanner,
     ProviderRuntime,
+    ReadyOptions,
     RuntimeOptions,
     Toolset,
     parted,
@@ -70,6 +72,7 @@ __all__ = [
     "OFFERS",
     "PDF",
     "APIPlanner",
+    "APIRuntime",
     "Answer",
     "AnswerOptions",
     "Asked",
@@ -93,6 +96,7 @@ __all__ = [
     "ProviderPlanner",
     "ProviderRuntime",
     "Reader",
+    "ReadyOptions",
     "Redactor",
     "Refused",
     "Result",

@@ -1,4 +1,4 @@
-"""ProviderRuntime: a Host whose Loop asks a model of some provider."""
+"""ProviderRuntime: a Host whose Loop asks a model of some provider; APIRuntime makes its planner."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Final, Protocol, TypedDict
 from agentic_kernel import InvalidValue
 
 from ..host.host import HostOptions
+from ..inputs import Inputs
 from ..loop.ledger import Clock
 from ..loop.loop import Loop
 from ..plans.limits import Limits
@@ -75,6 +76,15 @@ class RuntimeOptions(LoopOptions, HostOptions, total=False):
     fallback: Sequence[Any]
     """Names of models, or planners, that are asked in this order if the model has failed, after the
     repetitions; see `fallbacks.KINDS`. The runtime closes the planners."""
+
+
+class ReadyOptions(RuntimeOptions, total=False):
+    """The keyword arguments of every `APIRuntime` beside those of its planner."""
+
+    tools: Toolset
+    """Tools that the model may call."""
+    runtime_kind: str
+    """The kind of the Tasks that it serves; by default the planner's ``impl``."""
 
 
 class ProviderPlanner(Planner, Protocol):
@@ -150,6 +160,33 @@ class ProviderRuntime(ReadyRuntime):
             self._loop.expected.pop(task_id, None)
         else:
             self._loop.expected[task_id] = wanted
+
+
+class APIRuntime(ProviderRuntime):
+    """A `ProviderRuntime` that makes its own planner.
+
+    Args:
+        model: See `asks`.
+        store: Store of the Tasks; None keeps them in memory.
+        options: The keywords of its planner, and `ReadyOptions`.
+
+    Raises:
+        InvalidValue: A value is not valid; the error names it.
+        TypeError: There is no such keyword.
+    """
+
+    asks: type[Any]
+    """The class of its planner, which takes the model and its own keywords."""
+    inputs: Inputs
+    """The inputs that it takes."""
+
+    def __init_subclass__(cls) -> None:
+        cls.inputs = cls.asks.inputs
+
+    def __init__(self, model: Any, store: Store | None, options: Mapping[str, Any]) -> None:
+        mine, rest = parted(options)
+        kind, tools = mine.pop("runtime_kind", self.asks.impl), mine.pop("tools", ())
+        super().__init__(self.asks(model, **mine), kind, tools, store, rest)
 
 
 def parted(options: Mapping[str, Any]) -> tuple[dict[str, Any], RuntimeOptions]:
