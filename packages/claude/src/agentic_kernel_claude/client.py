@@ -13,6 +13,7 @@ class Client(SDKClient):
     """Holds an ``anthropic.AsyncAnthropic``, or the user's own client for any platform."""
 
     sdk = "anthropic"
+    kind = "AsyncAnthropic"
     http = "httpx2"
     address_variable = "ANTHROPIC_BASE_URL"
     usual = "https://api.anthropic.com"
@@ -34,12 +35,10 @@ class Client(SDKClient):
 
     def make(self) -> Any:
         """See `SDKClient`."""
-        from anthropic import AnthropicError, AsyncAnthropic
+        from anthropic import AnthropicError
 
-        http = self.transport()
-        given: Any = self.given
         try:
-            client = AsyncAnthropic(**given, timeout=http.timeout, max_retries=0, http_client=http)
+            client = super().make()
         except AnthropicError as error:
             raise CannotStart(
                 f"the SDK finds no key: {error} Set {self.key_variables[0]}, or give api_key="

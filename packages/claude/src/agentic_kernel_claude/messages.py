@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from hashlib import sha256
 from typing import Any, Final
 
 import msgspec
 
-from agentic_kernel_engine.providers import PDF, Document, Heard, Image, Message, Result, Said
+from agentic_kernel_engine.providers import Document, Heard, Image, Message, Result, Said
 
 EMPTY: Final = "(nothing)"
 """Replaces a blank text, which the API refuses."""
@@ -56,8 +56,7 @@ class Wire:
         """Add messages, and each `GO_ON` that the API requires between or after them."""
         for message in conversation:
             if isinstance(message, Heard):
-                shown = [*map(_document, message.documents), *map(_image, message.images)]
-                self._user([_text(message.text), *shown])
+                self._user([_text(message.text), *map(_shown, message.shown)])
             elif isinstance(message, Said):
                 self._assistant(message)
             else:
@@ -93,7 +92,7 @@ class Wire:
     def _result(self, result: Result) -> Block:
         content: Any = result.text if result.text.strip() else EMPTY
         if result.images:
-            content = [_text(result.text), *map(_image, result.images)]
+            content = [_text(result.text), *map(_shown, result.images)]
         id = result.id if self._exact else _id(result.id)
         block = {"type": "tool_result", "tool_use_id": id, "content": content}
         return {**block, "is_error": True} if result.failed else block
@@ -112,20 +111,13 @@ def _text(text: str) -> Block:
     return {"type": "text", "text": text if text.strip() else EMPTY}
 
 
-def _image(image: Image) -> Block:
-    source: Mapping[str, str]
-    if image.url:
-        source = {"type": "url", "url": image.url}
-    else:
-        source = {"type": "base64", "media_type": image.media_type, "data": image.data}
-    return {"type": "image", "source": source}
-
-
-def _document(document: Document) -> Block:
-    source = {"type": "url", "url": document.url}
-    if not document.url:
-        source = {"type": "base64", "media_type": PDF, "data": document.data}
-    return {"type": "document", "source": source, "title": document.name}
+def _shown(shown: Image | Document) -> Block:
+    source = {"type": "base64", "media_type": shown.media_type, "data": shown.data}
+    if shown.url:
+        source = {"type": "url", "url": shown.url}
+    if isinstance(shown, Image):
+        return {"type": "image", "source": source}
+    return {"type": "document", "source": source, "title": shown.name}
 
 
 def _id(id: str) -> str:

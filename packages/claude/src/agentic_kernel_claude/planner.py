@@ -46,11 +46,6 @@ class PlannerOptions(providers.PlannerOptions, total=False):
     client: AsyncAnthropic | None
     """A client of your own, for any platform; the planner never closes it. It keeps its own HTTP
     timeouts, and ``api_key`` and ``base_url`` cannot be given with it."""
-    top_p: float | None
-    """See `AnswerOptions`, as for ``stop`` and ``effort``; a Task overrides them by
-    ``claude/top_p`` and the like."""
-    stop: str | Sequence[str] | None
-    effort: str | None
     thinking: Mapping[str, Any] | None
     """E.g. ``{"type": "adaptive", "display": "summarized"}``; None for the model's default."""
     cache: bool

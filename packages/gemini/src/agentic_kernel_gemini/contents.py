@@ -6,16 +6,7 @@ from collections.abc import Sequence
 from mimetypes import guess_type
 from typing import Any, Final
 
-from agentic_kernel_engine.providers import (
-    PDF,
-    Document,
-    Heard,
-    Image,
-    Message,
-    Result,
-    Said,
-    present,
-)
+from agentic_kernel_engine.providers import Document, Heard, Image, Message, Result, Said, present
 
 UNSIGNED: Final = "c2tpcF90aG91Z2h0X3NpZ25hdHVyZV92YWxpZGF0b3I="
 """``skip_thought_signature_validator``: the signature of a call that another model made, by
@@ -32,8 +23,7 @@ def contents(conversation: Sequence[Message]) -> list[dict[str, Any]]:
             ids = {_called(each) for each in kept}
             made.append({"role": "model", "parts": kept or _rebuilt(message)})
         elif isinstance(message, Heard):
-            shown = [*map(_document, message.documents), *map(_image, message.images)]
-            parts = [{"text": message.text}, *shown]
+            parts = [{"text": message.text}, *map(_shown, message.shown)]
             made.append({"role": "user", "parts": parts})
         else:
             made.append({"role": "user", "parts": [_result(each, ids) for each in message]})
@@ -58,18 +48,12 @@ def _result(result: Result, ids: set[str | None]) -> dict[str, Any]:
     """Return the result of a call; it has an id if the API gave one to the call."""
     response = {"error" if result.failed else "output": result.text}
     id = result.id if result.id in ids else None
-    parts = [_image(each) for each in result.images] or None
+    parts = [_shown(each) for each in result.images] or None
     return {"functionResponse": present(name=result.name, response=response, id=id, parts=parts)}
 
 
-def _image(image: Image) -> dict[str, Any]:
-    if not image.url:
-        return {"inlineData": {"mimeType": image.media_type, "data": image.data}}
-    kind, _ = guess_type(image.url)
-    return {"fileData": present(fileUri=image.url, mimeType=kind)}
-
-
-def _document(document: Document) -> dict[str, Any]:
-    if not document.url:
-        return {"inlineData": {"mimeType": PDF, "data": document.data}}
-    return {"fileData": {"fileUri": document.url, "mimeType": PDF}}
+def _shown(shown: Image | Document) -> dict[str, Any]:
+    if not shown.url:
+        return {"inlineData": {"mimeType": shown.media_type, "data": shown.data}}
+    kind = shown.media_type or guess_type(shown.url)[0]
+    return {"fileData": present(fileUri=shown.url, mimeType=kind)}

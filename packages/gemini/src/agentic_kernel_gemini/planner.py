@@ -46,12 +46,6 @@ class PlannerOptions(providers.PlannerOptions, total=False):
     client: GenAI | None
     """A client of your own, e.g. for Google Cloud; the planner never closes it. It keeps its own
     HTTP timeouts, and ``api_key`` and ``base_url`` cannot be given with it."""
-    seed: int | None
-    """See `AnswerOptions`, as for the next three; a Task overrides them by ``gemini/seed`` and the
-    like."""
-    top_p: float | None
-    stop: str | Sequence[str] | None
-    effort: str | None
     thinking: Mapping[str, Any] | None
     """The API's ``thinkingConfig``: ``{"thinkingLevel": "low", "includeThoughts": True}``."""
     extra_body: Mapping[str, Any] | None

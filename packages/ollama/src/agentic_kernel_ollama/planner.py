@@ -53,16 +53,9 @@ class PlannerOptions(providers.PlannerOptions, total=False):
     client: AsyncClient | None
     """A client of your own; the planner never closes it. It keeps its own HTTP timeouts, and
     ``host`` and ``api_key`` cannot be given with it."""
-    seed: int | None
-    """See `AnswerOptions`, as for the next three; a Task overrides them by ``ollama/seed`` and the
-    like."""
-    top_p: float | None
-    stop: str | Sequence[str] | None
-    effort: str | None
-    """Sent as ``think``."""
     think: bool | str | None
     """True, False or a level (``low``, ``medium``, ``high``) of a model's thinking; None for its
-    default."""
+    default. The API has the same field for ``effort``."""
     keep_alive: float | str | None
     """Time that the model stays loaded: seconds, or a string like ``10m``; a negative number means
     forever. None for the server's default."""

@@ -32,9 +32,7 @@ class OpenAIChatPlanner(OpenAIAPIPlanner):
         model: Name of the model.
         reasoning_effort: The API's parameter of this name, e.g. ``"low"``, or a word that only
             your server knows; ``effort`` is the name that all runtimes have.
-        seed: See `AnswerOptions`.
-        stop: See `AnswerOptions`; four texts at most.
-        **options: See `PlannerOptions`.
+        **options: See `PlannerOptions`; ``stop`` has four texts at most.
 
     Raises:
         InvalidValue: A value is not valid; the error names it.
@@ -46,15 +44,9 @@ class OpenAIChatPlanner(OpenAIAPIPlanner):
     said = "messages"
 
     def __init__(
-        self,
-        model: str,
-        *,
-        reasoning_effort: str | None = None,
-        seed: int | None = None,
-        stop: str | Sequence[str] | None = None,
-        **options: Unpack[PlannerOptions],
+        self, model: str, *, reasoning_effort: str | None = None, **options: Unpack[PlannerOptions]
     ) -> None:
-        super().__init__(model, {**options, "seed": seed, "stop": stop})
+        super().__init__(model, options)
         if reasoning_effort is not None and not isinstance(reasoning_effort, str):
             raise InvalidValue("reasoning_effort", "must be a string, or None")
         given = present(reasoning_effort=reasoning_effort)

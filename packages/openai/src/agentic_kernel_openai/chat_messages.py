@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import msgspec
-
 from agentic_kernel_engine.providers import Document, Heard, Image, Message, Result, Said
 
 
@@ -52,10 +50,7 @@ def _said(said: Said) -> dict[str, Any]:
             {
                 "id": call.id,
                 "type": "function",
-                "function": {
-                    "name": call.name,
-                    "arguments": msgspec.json.encode(call.arguments).decode(),
-                },
+                "function": {"name": call.name, "arguments": call.json},
             }
             for call in said.calls
         ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from agentic_kernel_engine.providers import SDKClient
 
@@ -19,11 +19,3 @@ class Client(SDKClient):
     key_variables = ("OPENAI_API_KEY",)
     key_headers: ClassVar = {"OPENAI_API_KEY": "Authorization: Bearer {}"}
     models = "/models"
-
-    def make(self) -> Any:
-        """See `SDKClient`."""
-        from openai import AsyncOpenAI
-
-        http = self.transport()
-        given: Any = self.given
-        return AsyncOpenAI(**given, timeout=http.timeout, max_retries=0, http_client=http)

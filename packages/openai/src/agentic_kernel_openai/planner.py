@@ -25,10 +25,6 @@ LIMITS: Final = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 class PlannerOptions(providers.PlannerOptions, total=False):
     """Keyword arguments of both planners, in addition to the model."""
 
-    top_p: float | None
-    """See `AnswerOptions`, as for ``effort``; a Task overrides them by ``openai/top_p`` and the
-    like."""
-    effort: str | None
     base_url: str | None
     """None for ``OPENAI_BASE_URL``, or for OpenAI's own server if that is not set."""
     organization: str | None

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
-import msgspec
-
 from agentic_kernel_engine.providers import Document, Heard, Image, Message, Said
 
 WISH: Final = "mcp_approval_request"
@@ -62,15 +60,8 @@ def _said(said: Said) -> list[Any]:
         content = [{"type": "output_text", "text": said.text}]
         items.append({"type": "message", "role": "assistant", "content": content})
     for call in said.calls:
-        arguments = msgspec.json.encode(call.arguments).decode()
-        items.append(
-            {
-                "type": "function_call",
-                "call_id": call.id,
-                "name": call.name,
-                "arguments": arguments,
-            }
-        )
+        form = {"call_id": call.id, "name": call.name, "arguments": call.json}
+        items.append({"type": "function_call", **form})
     return items
 
 

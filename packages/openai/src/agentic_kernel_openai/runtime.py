@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final, Literal, Unpack
 
 from agentic_kernel import InvalidValue
@@ -28,9 +28,7 @@ class OpenAIOptions(PlannerOptions, ReadyOptions, total=False):
     reasoning: Mapping[str, Any] | None
     """See `OpenAIPlanner`."""
     reasoning_effort: str | None
-    """See `OpenAIChatPlanner`, as for the next two."""
-    seed: int | None
-    stop: str | Sequence[str] | None
+    """See `OpenAIChatPlanner`."""
 
 
 class OpenAIRuntime(APIRuntime):

@@ -12,10 +12,19 @@ from .answers import (
     final_answer,
     json_of,
 )
+from .attachments import (
+    DOCUMENTS,
+    IMAGES,
+    PDF,
+    Document,
+    Image,
+    documents_of,
+    images_in,
+    images_of,
+)
 from .client import SDKClient
 from .connection import Refused, sent, unsent
 from .conversation import Call, Heard, Message, Result, Said, conversation, provider
-from .documents import DOCUMENTS, PDF, Document, documents_of
 from .edges import (
     address_problem,
     check_address,
@@ -31,12 +40,6 @@ from .events import Events
 from .failures import Failures, codes_of, retry_after_ms
 from .forecast import input_bound
 from .hosted import Citations, HostedTool, citations_of, hosted_tools
-from .images import (
-    IMAGES,
-    Image,
-    images_in,
-    images_of,
-)
 from .instructions import instructions
 from .logs import (
     mask,

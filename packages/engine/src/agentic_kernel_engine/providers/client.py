@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from importlib import import_module
 from typing import Any, ClassVar
@@ -18,7 +17,7 @@ from .secrets import Secrets, keys_in, secrets_of
 from .transport import http_client
 
 
-class SDKClient(ABC):
+class SDKClient:
     """Holds the client of one planner: the user's own, or one that it makes.
 
     Args:
@@ -133,13 +132,14 @@ class SDKClient(ABC):
         if not isinstance(own, getattr(import_module(self.sdk), self.kind)):
             raise InvalidValue("client", f"must be a {self.sdk}.{self.kind}")
 
-    @abstractmethod
     def make(self) -> Any:
-        """Return a new client on `transport`.
+        """Return a new client on `transport`; by default with the arguments of OpenAI's SDK.
 
         Raises:
             CannotStart: The SDK finds no key.
         """
+        http, made = self.transport(), getattr(import_module(self.sdk), self.kind)
+        return made(**self.given, timeout=http.timeout, max_retries=0, http_client=http)
 
     def transport(self) -> Any:
         """Return a new HTTP client for `make`; `close` closes it."""

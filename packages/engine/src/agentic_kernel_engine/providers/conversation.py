@@ -16,8 +16,7 @@ from ..plans.observation import Observation
 from ..plans.plan import Plan
 from ..plans.transcript import Summary, Turn
 from ..seams.planner import Context
-from .documents import Document, documents_of
-from .images import Image, images_in, images_of
+from .attachments import Document, Image, documents_of, images_in, images_of
 from .offers import offer_of
 
 EMPTY: Final = "(nothing)"
@@ -35,6 +34,11 @@ class Heard(NamedTuple):
     images: tuple[Image, ...] = ()
     documents: tuple[Document, ...] = ()
 
+    @property
+    def shown(self) -> tuple[Image | Document, ...]:
+        """The documents, and then the images."""
+        return (*self.documents, *self.images)
+
 
 class Call(NamedTuple):
     """A function that the model called."""
@@ -42,6 +46,11 @@ class Call(NamedTuple):
     id: str
     name: str
     arguments: Mapping[str, Any]
+
+    @property
+    def json(self) -> str:
+        """The arguments as JSON text."""
+        return _json(self.arguments)
 
 
 class Said(NamedTuple):

@@ -12,7 +12,7 @@ from ..inputs import Inputs
 from ..plans.limits import Limits
 from ..plans.transcript import Turn
 from ..seams.planner import Context
-from .images import images_of
+from .attachments import images_of
 from .sampling import check_effort, check_fraction, check_seed, stops_of
 
 UNDER_A_LIMIT: Final = 4096

@@ -22,9 +22,9 @@ from ..plans.plan import LARGEST, NOTHING_USED, Delta, Plan, Usage
 from ..seams.planner import Context
 from . import failures as names
 from .answers import Malformed
+from .attachments import DOCUMENTS, documents_of
 from .client import SDKClient
 from .connection import broken
-from .documents import DOCUMENTS, documents_of
 from .edges import check_flag, check_model, check_prices, check_seconds
 from .failures import Failures
 from .forecast import input_bound
@@ -56,11 +56,16 @@ class PlannerOptions(TypedDict, total=False):
     """Seconds without data from the server until the call fails; without ``stream``, for the whole
     answer. 120 by default."""
     max_tokens: int | None
-    """See `AnswerOptions`. A Task overrides this option and the next three by
+    """See `AnswerOptions`. A Task overrides this option and the next seven by
     ``<provider>/<name>`` in its metadata."""
     temperature: float | None
     system: str | None
     tool_choice: str
+    seed: int | None
+    """An API that does not have this option, or one of the next three, refuses it."""
+    top_p: float | None
+    stop: str | Sequence[str] | None
+    effort: str | None
     stream: bool
     """True (the default) to receive the answer piece by piece."""
     offers: Collection[str]

@@ -64,6 +64,18 @@ def several(value: Any, name: str) -> Sequence[Any]:
     return found
 
 
+def number(value: Any, name: str) -> int | None:
+    """Return a part that is a whole number; None if it is missing.
+
+    Raises:
+        Malformed: The part is of another type.
+    """
+    found = got(value, name)
+    if found is not None and type(found) is not int:
+        raise Malformed(f"{name} is a {type(found).__name__}, not a whole number")
+    return found
+
+
 def count(value: Any, name: str) -> int:
     """Return a part that is a number of tokens; 0 if it is missing.
 

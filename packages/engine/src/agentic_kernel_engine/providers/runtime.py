@@ -1,4 +1,4 @@
-"""ProviderRuntime: a Host whose Loop asks a model of some provider; APIRuntime makes its planner."""
+"""ProviderRuntime: a Host whose Loop asks a model of a provider; APIRuntime makes the planner."""
 
 from __future__ import annotations
 

@@ -1,0 +1,155 @@
+"""Attachments: images and PDF files that a model is shown, as JSON that every store keeps.
+
+Each comes by its content or by its address: an image is ``{"type": "image", "media_type":
+"image/png", "data": <base64>}`` or ``{"type": "image", "url": "https://…"}``, and a document has
+the type ``document``, the media type ``application/pdf``, and also a ``name``. A Task brings its
+own in the metadata `IMAGES` and `DOCUMENTS`; a tool may return an image, or a list that has some.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from agentic_kernel import InvalidValue, Task
+
+from ..inputs import DOCUMENTS as DOCUMENTS
+from ..inputs import IMAGES as IMAGES
+
+MEDIA_TYPES: Final = ("image/png", "image/jpeg", "image/gif", "image/webp")
+"""The types of images that every vendor accepts."""
+PDF: Final = "application/pdf"
+"""The one media type of documents that several vendors accept."""
+NAME: Final = "document.pdf"
+"""The name of a document without one."""
+LONGEST_NAME: Final = 255
+"""The longest name, in characters."""
+_MAGIC: Final = b"%PDF-"
+_IMAGES: Final = (
+    'must be a list of {"type": "image", "media_type": …, "data": base64} or '
+    f'{{"type": "image", "url": "https://…"}}; media types: {", ".join(MEDIA_TYPES)}'
+)
+_DOCUMENTS: Final = (
+    'must be a list of {"type": "document", "media_type": "application/pdf", "data": base64} or '
+    '{"type": "document", "url": "https://…"}, each also with a "name"'
+)
+
+
+class Image(NamedTuple):
+    """A picture: by its address, or by its content."""
+
+    url: str
+    """An address with ``https:``; empty if the content is here."""
+    media_type: str
+    """Empty if the address is here."""
+    data: str
+    """Base64, with the standard alphabet."""
+
+    @property
+    def address(self) -> str:
+        """The address, or the content as a ``data:`` URL."""
+        return self.url or f"data:{self.media_type};base64,{self.data}"
+
+    @property
+    def content(self) -> bytes:
+        """The bytes of the picture; empty if it is an address or not valid Base64."""
+        try:
+            return b64decode(self.data, validate=True)
+        except ValueError:
+            return b""
+
+
+class Document(NamedTuple):
+    """A PDF file: by its address, or by its content."""
+
+    url: str
+    """As for an `Image`."""
+    data: str
+    name: str
+    """For the model."""
+    media_type: str = PDF
+
+    @property
+    def address(self) -> str:
+        """The address, or the content as a ``data:`` URL."""
+        return self.url or f"data:{self.media_type};base64,{self.data}"
+
+
+def images_of(task: Task) -> tuple[Image, ...]:
+    """The images that belong to a Task's instructions.
+
+    Raises:
+        InvalidValue: The metadata `IMAGES` is not a list of images.
+    """
+    given: Any = task.metadata.get(IMAGES, ())
+    listed = isinstance(given, Sequence) and not isinstance(given, str)
+    found = [_read(value, "image", MEDIA_TYPES) for value in (given if listed else [given])]
+    if None in found:
+        raise InvalidValue(f"Task.metadata[{IMAGES!r}]", _IMAGES)
+    return tuple(Image(*read) for read in found if read is not None)
+
+
+def images_in(output: Any) -> tuple[Any, tuple[Image, ...]]:
+    """A tool's output without its images, and the images; None if the output was only images."""
+    values = output if isinstance(output, list | tuple) else [output]
+    found = [_read(value, "image", MEDIA_TYPES) for value in values]
+    if not any(found):
+        return output, ()
+    rest = [value for value, read in zip(values, found, strict=True) if read is None]
+    return rest or None, tuple(Image(*read) for read in found if read is not None)
+
+
+def documents_of(task: Task, *, by_address: bool = True) -> tuple[Document, ...]:
+    """The documents that belong to a Task's instructions.
+
+    Args:
+        by_address: False if each must be there by its content.
+
+    Raises:
+        InvalidValue: The metadata `DOCUMENTS` is not a list of documents, one of them is not a PDF
+            file, or one is an address although it must not be.
+    """
+    given: Any = task.metadata.get(DOCUMENTS, ())
+    path = f"Task.metadata[{DOCUMENTS!r}]"
+    if not isinstance(given, Sequence) or isinstance(given, str):
+        raise InvalidValue(path, _DOCUMENTS)
+    return tuple(_document(value, path, by_address) for value in given)
+
+
+def _document(value: Any, path: str, by_address: bool) -> Document:
+    read = _read(value, "document", (PDF,))
+    if read is None:
+        raise InvalidValue(path, _DOCUMENTS)
+    (url, _, data), name = read, value.get("name", NAME)
+    if not isinstance(name, str) or not 0 < len(name) <= LONGEST_NAME:
+        raise InvalidValue(path, f"has a name that is not a text of 1 to {LONGEST_NAME} characters")
+    if url:
+        if not by_address:
+            raise InvalidValue(path, "has an address; this API takes the content, so give data")
+        return Document(url, "", name)
+    try:
+        content = b64decode(data, validate=True)
+    except ValueError:
+        raise InvalidValue(path, "has data that is not valid Base64") from None
+    if not content.startswith(_MAGIC):
+        raise InvalidValue(path, "has data that is not a PDF file; convert it, or give its text")
+    return Document("", data, name)
+
+
+def _read(value: Any, kind: str, types: Sequence[str]) -> tuple[str, str, str] | None:
+    """Return the address, the media type and the content of a JSON value; None if it has no form.
+
+    Args:
+        value: The value.
+        kind: Its ``type``.
+        types: The media types of a content.
+    """
+    if not isinstance(value, Mapping) or value.get("type") != kind:
+        return None
+    url, media_type, data = value.get("url"), value.get("media_type"), value.get("data")
+    if isinstance(url, str) and url.startswith("https://") and data is None:
+        return url, "", ""
+    if isinstance(data, str) and media_type in types and url is None:
+        return "", str(media_type), data
+    return None
