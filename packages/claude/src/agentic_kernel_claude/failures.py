@@ -28,18 +28,19 @@ CODES: Final[Mapping[str, str]] = {**PHRASES} | codes_of(
         names.TIMEOUT: "request_body_timeout timeout_error",
         names.REQUEST_TOO_LARGE: "request_body_too_large_after_decoding request_too_large",
         names.MODEL_NOT_FOUND: "model:",
-        names.SERVER_ERROR: "api_error",
         names.AUTHENTICATION: "authentication_error",
         names.CONTEXT_LENGTH: "exceed_context_size_error",  # llama.cpp
-        names.INVALID_REQUEST: "invalid_request_error",
         names.NOT_FOUND: "not_found_error",
         names.OVERLOADED: "overloaded_error",
     }
 )
 """Name of each of the API's codes and types: platform.claude.com/docs/en/api/errors, November
 2026."""
-VAGUE: Final = ("api_error", "invalid_request_error")
-"""Error types that are less exact than the HTTP status."""
+VAGUE: Final[Mapping[str, str]] = {
+    "api_error": names.SERVER_ERROR,
+    "invalid_request_error": names.INVALID_REQUEST,
+}
+"""Name of each error type that is less exact than the HTTP status."""
 
 
 def explained(failures: Failures, error: Exception, request_id: str | None) -> PlannerError | None:
@@ -62,8 +63,7 @@ def _answered(error: Any, failures: Failures) -> PlannerError:
     codes = [*(each for each in PHRASES if each in words), error.error_code]
     if kind == "not_found_error" and words.startswith("model:"):
         codes.append("model:")
-    if status is None or kind not in VAGUE:
-        codes.append(kind)
+    codes.append(kind)
     body = error.body if isinstance(error.body, Mapping) else {}
     request_id = error.request_id or body.get("request_id")
     return failures.answered(

@@ -21,7 +21,7 @@ from agentic_kernel_engine.providers import (
 
 from .client import Client
 from .counting import counted
-from .failures import CODES, explained
+from .failures import CODES, VAGUE, explained
 from .hosting import HOSTING
 from .maximum import Maximum
 from .messages import Wire
@@ -78,6 +78,7 @@ class ClaudePlanner(APIPlanner):
     impl = IMPL
     client = Client
     codes = CODES
+    vague = VAGUE
     explain = staticmethod(explained)
     listed = PRICES
     answering = MessagesOptions

@@ -7,8 +7,6 @@ from typing import Any, Final
 
 import msgspec
 
-from agentic_kernel import InvalidValue
-from agentic_kernel_engine import values
 from agentic_kernel_engine.loop import Delta
 from agentic_kernel_engine.providers import Answer, Asked, Counted, Malformed, Reader
 from agentic_kernel_engine.providers.reading import (
@@ -16,6 +14,7 @@ from agentic_kernel_engine.providers.reading import (
     counted,
     got,
     number,
+    plain,
     several,
     text,
 )
@@ -160,7 +159,7 @@ class Reply(Reader):
         if kind == "signature_delta":
             block["signature"] = text(delta, "signature")
         elif kind == "citations_delta":
-            block["citations"] = [*(block.get("citations") or ()), _plain(got(delta, "citation"))]
+            block["citations"] = [*(block.get("citations") or ()), plain(got(delta, "citation"))]
         if kind not in _PIECES:
             return []
         part, grows, channel = _PIECES[kind]
@@ -209,24 +208,12 @@ class Reply(Reader):
 
 
 def _block(block: Any) -> dict[str, Any]:
-    made = _plain(block)
+    made = plain(block)
     kind = made.get("type")
     if not isinstance(kind, str):
         raise Malformed("a block of the answer has no type")
     if kind in _CHANNELS and made.get(kind) is None:
         made[kind] = ""  # Some servers begin a block with null.
-    return made
-
-
-def _plain(model: Any) -> dict[str, Any]:
-    """Return the JSON that an object of the SDK was parsed from."""
-    if not hasattr(model, "to_dict"):
-        raise Malformed(f"a part of the answer is {str(model)[:80]!a}, not a JSON object")
-    made: dict[str, Any] = model.to_dict(mode="json", warnings=False)
-    try:
-        values.check(made, "the answer")
-    except InvalidValue as error:
-        raise Malformed(str(error)) from error
     return made
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Unpack
 
 from agentic_kernel import InvalidValue
 from agentic_kernel_engine.loop import Context
 from agentic_kernel_engine.providers import (
     AnswerOptions,
-    Function,
     check_once,
     conversation,
     is_strict,
@@ -53,34 +52,23 @@ class OpenAIChatPlanner(OpenAIAPIPlanner):
         check_once(self.options.effort, "effort", "reasoning_effort", given, "reasoning_effort")
         self._effort = reasoning_effort
 
-    def _request(
-        self, context: Context, options: AnswerOptions, shown: Sequence[Function]
-    ) -> tuple[Mapping[str, Any], ChatReader]:
-        told = self._told(context, options)
-        request: dict[str, Any] = {
-            "messages": messages_of(told, conversation(context, self.wire)),
-            **present(max_completion_tokens=options.most(context)),
-        }
-        if shown:
-            described = [each.described("parameters") for each in shown]
-            request["tools"] = [{"type": "function", "function": each} for each in described]
-            choice = options.choice(context)
-            request["tool_choice"] = (
-                choice
-                if choice in ("auto", "none", "required")
-                else {"type": "function", "function": {"name": choice}}
-            )
-        form = answer_form(context.output_schema)
-        if form is not None:
-            request["response_format"] = {"type": "json_schema", "json_schema": form}
-        request |= present(
+    def _body(self, context: Context, options: AnswerOptions) -> dict[str, Any]:
+        told, form = self._told(context, options), answer_form(context.output_schema)
+        return present(
+            messages=messages_of(told, conversation(context, self.wire)),
+            max_completion_tokens=options.most(context),
             seed=options.seed,
             stop=list(options.stop or ()) or None,
             reasoning_effort=options.effort or self._effort,
+            response_format=form and {"type": "json_schema", "json_schema": form},
+            stream_options={"include_usage": True} if self._streams else None,
         )
-        if self._streams:
-            request["stream_options"] = {"include_usage": True}
-        return self._sent(request, context, options, shown), ChatReader()
+
+    def _function(self, fields: Mapping[str, Any]) -> dict[str, Any]:
+        return {"type": "function", "function": fields}
+
+    def _reader(self) -> ChatReader:
+        return ChatReader()
 
     async def _count(self, client: Any, request: Mapping[str, Any]) -> Any:
         return None if is_own(client) else await counted_chat(client, request)

@@ -46,22 +46,17 @@ def _said(said: Said) -> dict[str, Any]:
             return dict(kept)
     message: dict[str, Any] = {"role": "assistant", "content": said.text or None}
     if said.calls:
-        message["tool_calls"] = [
-            {
-                "id": call.id,
-                "type": "function",
-                "function": {"name": call.name, "arguments": call.json},
-            }
-            for call in said.calls
-        ]
+        message["tool_calls"] = [call_form(call.id, call.name, call.json) for call in said.calls]
     return message
 
 
+def call_form(id: str, name: str, arguments: str) -> dict[str, Any]:
+    """Return a call in the form of the API."""
+    return {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
 def _file(document: Document) -> dict[str, Any]:
-    return {
-        "type": "file",
-        "file": {"filename": document.name, "file_data": document.address},
-    }
+    return {"type": "file", "file": {"filename": document.name, "file_data": document.address}}
 
 
 def _shown(result: Result) -> list[Any]:

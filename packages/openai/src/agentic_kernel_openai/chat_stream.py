@@ -5,19 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from agentic_kernel import InvalidValue
-from agentic_kernel_engine import values
 from agentic_kernel_engine.loop import Delta
 from agentic_kernel_engine.providers import Answer, Asked, Counted, Malformed, Reader
-from agentic_kernel_engine.providers.reading import counted, got, several, text
+from agentic_kernel_engine.providers.reading import checked, counted, got, number, several, text
 
+from .chat_messages import call_form
 from .failures import not_of_the_answer
 
 _ENDS: Final[dict[str, Any]] = {"length": "length", "content_filter": "filter"}
 _REASONING: Final = ("reasoning_content", "reasoning")
 """Fields in which compatible servers put a model's reasoning; the API itself has no such field."""
-
-
 _MESSAGE: Final = frozenset(
     "role content refusal tool_calls function_call audio annotations".split()
 )
@@ -35,13 +32,12 @@ class _Call:
     """A call whose pieces are still arriving."""
 
     def __init__(self) -> None:
-        self.id = ""
-        self.name = ""
-        self.arguments: list[str] = []
+        self.id = self.name = ""
+        self.pieces: list[str] = []
         self.unknown: dict[str, Any] = {}
 
     def asked(self) -> Asked:
-        return Asked(self.id, self.name, "".join(self.arguments))
+        return Asked(self.id, self.name, "".join(self.pieces))
 
 
 class ChatReader(Reader):
@@ -53,68 +49,59 @@ class ChatReader(Reader):
 
     def __init__(self) -> None:
         super().__init__()
-        self._calls: list[_Call] = []
-        self._end = ""
-        self._usage: Any = None
-        self._model = ""
+        self._begun: list[_Call] = []
         self._whole = False
         self._first = 0  # Some servers count calls from 1.
         self._unknown: dict[str, Any] = {}
 
     def read(self, event: Any) -> Sequence[Delta]:
         """See `Reader`."""
-        self._model = self._model or text(event, "model")
+        self.model = self.model or text(event, "model")
         usage = got(event, "usage")
         if usage is not None:
-            self._usage = usage
+            self.count = counted(usage, _COUNTS)
         elif got(event, "choices") is None:
             raise not_of_the_answer(event)
         pieces: list[Delta] = []
         for choice in several(event, "choices"):
-            index = got(choice, "index")
-            if index is not None and type(index) is not int:
-                raise Malformed(f"index is a {type(index).__name__}, not a number")
-            if not index:
+            if not number(choice, "index"):
                 _check_told(choice)
                 pieces += self._delta(got(choice, "delta"))
                 self._finish(text(choice, "finish_reason"), usage)
         return pieces
 
-    def answer(self) -> Answer:
-        """See `Reader`."""
-        if not self._end and not self._whole:
-            raise Malformed("the stream ended before the answer was complete")
-        if self._end == "tool_calls" and not self._calls:
-            raise Malformed("the finish_reason of the answer is tool_calls, but it has no calls")
-        calls = [call.asked() for call in self._calls]
-        return Answer(
-            text=self.told(),
-            reasoning=self.told("reasoning"),
-            refusal=self.told("refusal"),
-            calls=calls,
-            items=[self._message()] if calls and self._has_unknown() else None,
-            end=_ENDS.get(self._end, "stop"),
-            usage=counted(self._usage, _COUNTS),
-            model=self._model,
-        )
-
     def whole(self, response: Any) -> None:
         """See `Reader`."""
-        self._usage, self._whole = got(response, "usage"), True
+        self.count, self._whole = counted(got(response, "usage"), _COUNTS), True
         choices = several(response, "choices")
         if not choices:
             raise Malformed("the response has no choices, so it has no answer")
         message = got(choices[0], "message")
-        self._model = text(response, "model")
+        self.model = text(response, "model")
         self._said(message)
         for call in several(message, "tool_calls"):
-            self._calls.append(_Call())
-            self._piece(self._calls[-1], call)
-        self._end = text(choices[0], "finish_reason")
+            self._begun.append(_Call())
+            self._piece(self._begun[-1], call)
+        self.reason = text(choices[0], "finish_reason")
+
+    def answer(self) -> Answer:
+        """See `Reader`."""
+        if not self.reason and not self._whole:
+            raise Malformed("the stream ended before the answer was complete")
+        if self.reason == "tool_calls" and not self._begun:
+            raise Malformed("the finish_reason of the answer is tool_calls, but it has no calls")
+        # A server may want back the fields that only it has.
+        unknown = self._begun and (self._unknown or any(call.unknown for call in self._begun))
+        return self.kept(
+            refusal=self.told("refusal"),
+            calls=[call.asked() for call in self._begun],
+            items=[self._message()] if unknown else None,
+            end=_ENDS.get(self.reason, "stop"),
+        )
 
     def used(self) -> Counted | None:
         """See `Reader`. Some servers report the usage so far with every chunk."""
-        return counted(self._usage, _COUNTS) if self._end or self._whole else None
+        return self.count if self.reason or self._whole else None
 
     def _delta(self, delta: Any) -> list[Delta]:
         pieces = self._said(delta)
@@ -136,21 +123,18 @@ class ChatReader(Reader):
 
     def _called(self, call: Any) -> _Call:
         """Return the call that a piece belongs to."""
-        index, calls = got(call, "index"), self._calls
-        if index is None:
+        place, calls = number(call, "index"), self._begun
+        if place is None:
             # Some servers send no index, and send each call in one piece.
-            index = self._first + (len(calls) if got(call, "id") or not calls else len(calls) - 1)
-        if type(index) is int and not calls and index == 1:
-            self._first = 1
-        if type(index) is int:
-            index -= self._first
-        if type(index) is not int or not 0 <= index <= len(calls):
-            raise Malformed(
-                f"a piece is of call {ascii(index)[:20]}, but only {len(calls)} calls have begun"
-            )
-        if index == len(calls):
+            place = len(calls) if got(call, "id") or not calls else len(calls) - 1
+        else:
+            self._first = place if not calls and place == 1 else self._first
+            place -= self._first
+        if not 0 <= place <= len(calls):
+            raise Malformed(f"a piece is of call {place}, but only {len(calls)} calls have begun")
+        if place == len(calls):
             calls.append(_Call())
-        return calls[index]
+        return calls[place]
 
     def _piece(self, call: _Call, piece: Any) -> str:
         function = got(piece, "function")
@@ -160,35 +144,22 @@ class ChatReader(Reader):
             raise Malformed("the pieces of one call have different ids or names")
         call.id, call.name = call.id or id, call.name or name
         arguments = text(function, "arguments")
-        call.arguments.append(arguments)
+        call.pieces.append(arguments)
         return arguments
 
     def _finish(self, reason: str, usage: Any) -> None:
-        if not reason:
-            return
         # Some servers repeat the end in the chunk that reports the usage.
-        if self._end and usage is None:
+        if reason and self.reason and usage is None:
             raise Malformed("the answer ended twice")
-        self._end = reason
+        self.reason = reason or self.reason
 
     def _no_more_behind_the_end(self) -> None:
-        if self._end:
+        if self.reason:
             raise Malformed("the answer went on after its end")
 
-    def _has_unknown(self) -> bool:
-        return bool(self._unknown) or any(call.unknown for call in self._calls)
-
     def _message(self) -> dict[str, Any]:
-        """Return the message with all its fields, because its server may want them back."""
-        calls = [
-            {
-                **call.unknown,
-                "id": call.id,
-                "type": "function",
-                "function": {"name": call.name, "arguments": "".join(call.arguments)},
-            }
-            for call in self._calls
-        ]
+        """Return the message with all its fields."""
+        calls = [{**call.unknown, **call_form(*call.asked())} for call in self._begun]
         said = {"role": "assistant", "content": self.told() or None, "tool_calls": calls}
         return {**self._unknown, **said}
 
@@ -231,10 +202,7 @@ def _gather(unknown: dict[str, Any], part: Any, known: frozenset[str]) -> None:
     for name, value in fields.items():
         if name in known or value is None:
             continue
-        try:
-            values.check(value, name)
-        except InvalidValue as error:
-            raise Malformed(str(error)) from error
+        checked(value, name)
         before = unknown.get(name)
         joins = isinstance(value, str | list) and isinstance(before, type(value))
         unknown[name] = before + value if joins else value

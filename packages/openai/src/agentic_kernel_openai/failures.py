@@ -44,7 +44,7 @@ Azure, and those of llama.cpp's server.
 See https://developers.openai.com/api/docs/guides/error-codes and the SDK's ``ResponseError``.
 """
 
-_IN_STREAM: Final = codes_of(
+VAGUE: Final = codes_of(
     {
         names.SERVER_ERROR: "server_error",
         names.INVALID_REQUEST: "invalid_request_error",
@@ -52,7 +52,7 @@ _IN_STREAM: Final = codes_of(
         names.RATE_LIMIT: "rate_limit_error tokens requests",
     }
 )
-"""Name of each error type that says less than a status; used if there is no status."""
+"""Name of each error type that says less than a status."""
 
 _TOO_LONG: Final = re.compile(
     r"context (?:length|window|size)|(?:prompt|input) is too long", re.IGNORECASE
@@ -63,9 +63,10 @@ _TOO_LONG: Final = re.compile(
 class Reported(Exception):
     """An error that the server reported instead of an answer, or in the middle of one."""
 
-    def __init__(self, code: Any, kind: Any, message: Any) -> None:
-        super().__init__(message if isinstance(message, str) else "the server reported an error")
-        self.codes = [each for each in (code, kind) if isinstance(each, str)]
+    def __init__(self, error: Any) -> None:
+        super().__init__(_message(error) or "the server reported an error")
+        told = (got(error, name) for name in ("code", "type"))
+        self.codes = [str(each) for each in told if type(each) in (str, int)]
 
 
 def not_of_the_answer(event: Any) -> Exception:
@@ -74,12 +75,14 @@ def not_of_the_answer(event: Any) -> Exception:
     Compatible servers report a failure as ``{"object": "error", "message": …}``, or as
     ``{"detail": …}``, and the SDK knows only ``{"error": …}``.
     """
-    for name in ("message", "detail"):
-        said = got(event, name)
-        if isinstance(said, str) and said:
-            code = got(event, "code")
-            return Reported(str(code) if type(code) is int else code, got(event, "type"), said)
+    if _message(event):
+        return Reported(event)
     return Malformed("an event of the stream has no form of this API")
+
+
+def _message(error: Any) -> str:
+    found = (got(error, name) for name in ("message", "detail"))
+    return next((each for each in found if isinstance(each, str) and each), "")
 
 
 def explained(failures: Failures, error: Exception, request_id: str | None) -> PlannerError | None:
@@ -87,17 +90,16 @@ def explained(failures: Failures, error: Exception, request_id: str | None) -> P
     import openai
 
     if isinstance(error, Reported):
-        return _reported(failures, error.codes, str(error), request_id)
-    if isinstance(error, openai.APIStatusError):
-        return _answered(failures, error)
-    if type(error) is openai.APIError:
-        return _reported(failures, _codes(error), error.message, request_id)
-    return None
-
-
-def _answered(failures: Failures, error: Any) -> PlannerError:
-    codes = _codes(error)
-    if error.status_code in (400, 422) and not _known(codes) and _TOO_LONG.search(error.message):
+        return failures.answered(None, error.codes, str(error), request_id=request_id)
+    if not isinstance(error, openai.APIError):
+        return None
+    codes = [each for each in (error.code, error.type) if isinstance(each, str)]
+    if type(error) is openai.APIError:  # In the middle of a stream.
+        return failures.answered(None, codes, error.message, request_id=request_id)
+    if not isinstance(error, openai.APIStatusError):
+        return None
+    known = any(code in CODES for code in codes)
+    if error.status_code in (400, 422) and not known and _TOO_LONG.search(error.message):
         codes = ["context_length_exceeded"]
     return failures.answered(
         error.status_code,
@@ -108,30 +110,9 @@ def _answered(failures: Failures, error: Any) -> PlannerError:
     )
 
 
-def _codes(error: Any) -> list[str]:
-    return [each for each in (error.code, error.type) if isinstance(each, str)]
-
-
 def _said(error: Any) -> str:
     body = error.body
     if isinstance(body, Mapping):
         # Many compatible servers have ``detail``, which may be a list of faults.
         body = body.get("message") or body.get("detail")
     return str(body) if isinstance(body, str | list) and body else str(error.message)
-
-
-def _reported(
-    failures: Failures, codes: list[str], message: str, request_id: str | None
-) -> PlannerError:
-    if not _known(codes):
-        status = next((int(code) for code in codes if re.fullmatch(r"[45]\d\d", code)), None)
-        if status is not None:
-            return failures.answered(status, (), message, request_id=request_id, begun=True)
-        name = next((_IN_STREAM[code] for code in codes if code in _IN_STREAM), None)
-        if name is not None:
-            return failures.failure(name, message, request_id=request_id)
-    return failures.answered(None, codes, message, request_id=request_id)
-
-
-def _known(codes: list[str]) -> bool:
-    return any(code in CODES for code in codes)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from agentic_kernel_engine import providers
 from agentic_kernel_engine.loop import Context
-from agentic_kernel_engine.providers import AnswerOptions, APIPlanner, Function, present
+from agentic_kernel_engine.providers import AnswerOptions, APIPlanner, Function, Reader, present
 
 from .caching import cache_key, is_own
 from .client import Client
-from .failures import CODES, IMPL, explained
+from .failures import CODES, IMPL, VAGUE, explained
 from .prices import PRICES
 from .schema import answer_form
 
@@ -48,6 +49,7 @@ class OpenAIAPIPlanner(APIPlanner):
     impl = IMPL
     client = Client
     codes = CODES
+    vague = VAGUE
     explain = staticmethod(explained)
     listed = PRICES
     said: ClassVar[str]
@@ -56,32 +58,43 @@ class OpenAIAPIPlanner(APIPlanner):
     def _form(self, schema: Mapping[str, Any]) -> Any:
         return answer_form(schema)
 
-    def _sent(
-        self,
-        request: dict[str, Any],
-        context: Context,
-        options: AnswerOptions,
-        shown: Sequence[Function],
-    ) -> Mapping[str, Any]:
-        """Return the arguments of the SDK's method from those that the two APIs name differently.
+    @abstractmethod
+    def _body(self, context: Context, options: AnswerOptions) -> dict[str, Any]:
+        """Return the fields of a request that the two APIs name differently."""
+
+    @abstractmethod
+    def _function(self, fields: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a function, or the name of one, in the form of the API."""
+
+    @abstractmethod
+    def _reader(self) -> Reader:
+        """Return the reader of an answer."""
+
+    def _request(
+        self, context: Context, options: AnswerOptions, shown: Sequence[Function]
+    ) -> tuple[Mapping[str, Any], Reader]:
+        """See `APIPlanner`.
 
         The conversation goes into ``extra_body``, because it already has its final form: elsewhere
         the SDK would transform all of it again at every turn.
         """
+        request = self._body(context, options)
         request |= present(temperature=options.temperature, top_p=options.top_p)
+        request |= {"model": self.model, "stream": self._streams}
         if shown:
+            request["tools"] = [self._function(each.described("parameters")) for each in shown]
+            choice = options.choice(context)
+            plain = choice in ("auto", "none", "required")
+            request["tool_choice"] = choice if plain else self._function({"name": choice})
             request["parallel_tool_calls"] = self._parallel
-        extra = dict(self._extra)
         if self._tools:
             request["tools"] = [*request.get("tools", ()), *self._tools]
-        if any(name in extra for name in LIMITS):  # The APIs refuse two limits of one answer.
-            for name in LIMITS:
-                request.pop(name, None)
-        said = {self.said: request[self.said]}
+        if not self._extra.keys().isdisjoint(LIMITS):  # The APIs refuse two limits of one answer.
+            request = {name: value for name, value in request.items() if name not in LIMITS}
+        request["extra_body"] = {self.said: request[self.said], **self._extra}
         request[self.said] = []
-        request["extra_body"] = {**said, **extra}
         request["prompt_cache_key"] = cache_key(context.task)
-        return {"model": self.model, "stream": self._streams, **request}
+        return request, self._reader()
 
     @staticmethod
     def _known(client: Any, request: Mapping[str, Any]) -> dict[str, Any]:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final, Unpack
 
 from agentic_kernel_engine.loop import Context
 from agentic_kernel_engine.providers import (
     AnswerOptions,
-    Function,
     check_once,
     conversation,
     is_strict,
@@ -66,33 +65,27 @@ class OpenAIPlanner(OpenAIAPIPlanner):
         self._reasoning = self._given.get("reasoning", {})
         check_once(self.options.effort, "effort", "reasoning", self._reasoning, "effort")
 
-    def _request(
-        self, context: Context, options: AnswerOptions, shown: Sequence[Function]
-    ) -> tuple[Mapping[str, Any], ResponsesReader]:
-        request: dict[str, Any] = {
-            "input": items_of(conversation(context, self.wire)),
-            **present(max_output_tokens=options.most(context, self._least())),
-            "store": self._store,
-            **self._thinking(options),
-        }
-        told = self._told(context, options)
-        if told:
-            request["instructions"] = told
-        if shown:
-            request["tools"] = [_tool(each) for each in shown]
-            request["tool_choice"] = _choice(options.choice(context))
+    def _body(self, context: Context, options: AnswerOptions) -> dict[str, Any]:
         form = answer_form(context.output_schema)
-        if form is not None:
-            request["text"] = {"format": {"type": "json_schema", **form}}
-        return self._sent(request, context, options, shown), ResponsesReader(self._store)
-
-    def _thinking(self, options: AnswerOptions) -> dict[str, Any]:
-        """Return the fields of a request that are about reasoning."""
         asked = self._reasoning | present(effort=options.effort)
-        fields: dict[str, Any] = {"reasoning": asked} if asked else {}
-        if not self._store and (asked or _REASONING.fullmatch(self.model)):
-            fields["include"] = ["reasoning.encrypted_content"]
-        return fields
+        sealed = not self._store and (asked or _REASONING.fullmatch(self.model))
+        return present(
+            input=items_of(conversation(context, self.wire)),
+            instructions=self._told(context, options) or None,
+            max_output_tokens=options.most(context, self._least()),
+            store=self._store,
+            reasoning=asked or None,
+            include=["reasoning.encrypted_content"] if sealed else None,
+            text=form and {"format": {"type": "json_schema", **form}},
+        )
+
+    def _function(self, fields: Mapping[str, Any]) -> dict[str, Any]:
+        # The API's default is strict, which would change a schema that is not.
+        strict = {"strict": is_strict(fields["parameters"])} if "parameters" in fields else {}
+        return {"type": "function", **fields, **strict}
+
+    def _reader(self) -> ResponsesReader:
+        return ResponsesReader(self._store)
 
     def _least(self) -> int:
         return 16
@@ -102,14 +95,3 @@ class OpenAIPlanner(OpenAIAPIPlanner):
 
     def _ask(self, client: Any, request: Mapping[str, Any]) -> Any:
         return client.responses.create(**self._known(client, request))
-
-
-def _tool(function: Function) -> dict[str, Any]:
-    # The API's default is strict, which would change a schema that is not.
-    strict = is_strict(function.schema)
-    return {"type": "function", **function.described("parameters"), "strict": strict}
-
-
-def _choice(choice: str) -> Any:
-    plain = choice in ("auto", "none", "required")
-    return choice if plain else {"type": "function", "name": choice}

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Any
 
 from agentic_kernel_engine.providers import Document, Heard, Image, Message, Said
 
-WISH: Final = "mcp_approval_request"
-YES: Final = ("yes", "approve", "approved")
-"""The answers of a person that approve a call of a hosted MCP server."""
+from .hosting import WISH, approval
 
 
 def items_of(messages: Iterable[Message]) -> list[Any]:
@@ -23,35 +21,25 @@ def items_of(messages: Iterable[Message]) -> list[Any]:
     wished: list[str] = []
     for message in messages:
         if wished:
-            items += [_approval(id, message) for id in wished]
+            items += [approval(id, message) for id in wished]
             wished = []
-            if isinstance(message, Heard) and not message.images and not message.documents:
+            if isinstance(message, Heard) and not message.shown:
                 continue
         if isinstance(message, Heard):
-            items.append({"role": "user", "content": _heard(message)})
+            items.append({"role": "user", "content": _content(*message)})
         elif isinstance(message, Said):
             kept = message.kept(_called)
             items += kept or _said(message)
             wished = [each["id"] for each in kept if each.get("type") == WISH]
         else:
             for result in message:
-                output = _content(result.text, result.images)
-                items.append(
-                    {"type": "function_call_output", "call_id": result.id, "output": output}
-                )
+                form = {"type": "function_call_output", "call_id": result.id}
+                items.append({**form, "output": _content(result.text, result.images)})
     return items
 
 
 def _called(item: dict[str, Any]) -> str | None:
     return item["call_id"] if item.get("type") == "function_call" else None
-
-
-def _approval(id: str, answer: Message) -> dict[str, Any]:
-    """Return the answer to a request of a hosted MCP server; all but a yes is a refusal."""
-    said = answer.text.strip() if isinstance(answer, Heard) else "other calls went first; ask again"
-    approved = said.casefold().rstrip(".!") in YES
-    form = {"type": "mcp_approval_response", "approval_request_id": id, "approve": approved}
-    return form if approved else {**form, "reason": said}
 
 
 def _said(said: Said) -> list[Any]:
@@ -65,22 +53,15 @@ def _said(said: Said) -> list[Any]:
     return items
 
 
-def _heard(message: Heard) -> Any:
-    if not message.documents:
-        return _content(message.text, message.images)
-    parts = _content(message.text, message.images)
-    text = [{"type": "input_text", "text": parts}] if isinstance(parts, str) else parts
-    return [*map(_file, message.documents), *text]
+def _content(text: str, images: Iterable[Image], documents: Iterable[Document] = ()) -> Any:
+    files = [_file(document) for document in documents]
+    shown = [
+        {"type": "input_image", "image_url": image.address, "detail": "auto"} for image in images
+    ]
+    return [*files, {"type": "input_text", "text": text}, *shown] if files or shown else text
 
 
 def _file(document: Document) -> dict[str, Any]:
     if document.url:
         return {"type": "input_file", "file_url": document.url}
     return {"type": "input_file", "filename": document.name, "file_data": document.address}
-
-
-def _content(text: str, images: Iterable[Image]) -> Any:
-    shown = [
-        {"type": "input_image", "image_url": image.address, "detail": "auto"} for image in images
-    ]
-    return [{"type": "input_text", "text": text}, *shown] if shown else text

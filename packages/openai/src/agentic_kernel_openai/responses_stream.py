@@ -7,10 +7,10 @@ from typing import Any, Final
 
 from agentic_kernel_engine.loop import Delta
 from agentic_kernel_engine.providers import Answer, Asked, Counted, Malformed, Reader
-from agentic_kernel_engine.providers.reading import counted, got, several, text
+from agentic_kernel_engine.providers.reading import counted, got, plain, several, text
 
 from .failures import Reported, not_of_the_answer
-from .hosting import cited
+from .hosting import cited, question
 
 _CHANNELS: Final = {
     "response.output_text.delta": "",
@@ -20,12 +20,11 @@ _CHANNELS: Final = {
 }
 _ENDS: Final = ("response.completed", "response.incomplete", "response.failed")
 _CUT: Final[dict[str, Any]] = {"max_output_tokens": "length", "content_filter": "filter"}
+_REASONING: Final = "reasoning"
 _PLAIN: Final = ("message", "function_call")
 """Types of items that can be rebuilt from their text, name and arguments."""
 _TELLING: Final = ("phase", "namespace", "caller")
 """Fields of such an item that cannot be rebuilt."""
-
-
 _COUNTS: Final = {
     "input_tokens": "input_tokens",
     "output_tokens": "output_tokens",
@@ -65,7 +64,7 @@ class ResponsesReader(Reader):
             self._response = got(event, "response")
             self.done = True
         elif kind == "error":
-            raise Reported(got(event, "code"), None, got(event, "message"))
+            raise Reported(event)
         return ()
 
     def answer(self) -> Answer:
@@ -97,30 +96,18 @@ def answer_of(response: Any, stored: bool, done: dict[Any, Any] | None = None) -
     """
     status = text(response, "status")
     if status in ("failed", "cancelled"):
-        error = got(response, "error")
-        raise Reported(got(error, "code"), got(error, "type"), got(error, "message"))
+        raise Reported(got(response, "error"))
     if status in ("queued", "in_progress"):
         raise Malformed("the response came before the answer was ready; do not set background")
     done = done or {}
-    output = several(response, "output") or list(done.values())
-    answer = Answer(model=text(response, "model"))
-    if status == "incomplete":
-        reason = text(got(response, "incomplete_details"), "reason")
-        answer.end = _CUT.get(reason, "length")
-    _read_output(answer, output)
     # Only the item's own event is sure to have its encrypted reasoning in full.
-    kept = [done.get(got(item, "id"), item) if _is_reasoning(item) else item for item in output]
-    answer.items = _opaque(kept, stored)
-    answer.further = cited(output).further
-    answer.usage = counted(got(response, "usage"), _COUNTS)
-    return answer
-
-
-def _read_output(answer: Answer, output: Sequence[Any]) -> None:
+    output = [
+        done.get(got(item, "id"), item) if got(item, "type") == _REASONING else item
+        for item in several(response, "output") or done.values()
+    ]
     said: list[str] = []
     thought: list[str] = []
     refused: list[str] = []
-    wished: list[str] = []
     calls: list[Asked] = []
     for item in output:
         kind = got(item, "type")
@@ -132,19 +119,22 @@ def _read_output(answer: Answer, output: Sequence[Any]) -> None:
             calls.append(Asked(text(item, "call_id"), text(item, "name"), text(item, "arguments")))
             if not calls[-1].id:
                 raise Malformed("a call in the answer has no id")
-        elif kind == "reasoning":
+        elif kind == _REASONING:
             parts = [*several(item, "summary"), *several(item, "content")]
-            thought += [text(part, "text") for part in parts]
-        elif kind == "mcp_approval_request":
-            label, name, given = (text(item, key) for key in ("server_label", "name", "arguments"))
-            wished.append(f"{name} of the MCP server {label}, with {given or 'no arguments'}")
-    if wished:
-        asked = "\n".join(wished)
-        answer.question = f"May the model's vendor call this? Answer yes or no.\n{asked}"
-    answer.text = "\n\n".join(filter(None, said))
-    answer.reasoning = "\n\n".join(filter(None, thought))
-    answer.refusal = "".join(refused)
-    answer.calls = calls
+            thought += (text(part, "text") for part in parts)
+    cut = text(got(response, "incomplete_details"), "reason")
+    return Answer(
+        text="\n\n".join(filter(None, said)),
+        reasoning="\n\n".join(filter(None, thought)),
+        calls=calls,
+        end=_CUT.get(cut, "length") if status == "incomplete" else "stop",
+        question=question(output),
+        refusal="".join(refused),
+        items=_opaque(output, stored),
+        further=cited(output).further,
+        usage=counted(got(response, "usage"), _COUNTS),
+        model=text(response, "model"),
+    )
 
 
 def _opaque(output: Sequence[Any], stored: bool) -> list[Any] | None:
@@ -156,18 +146,11 @@ def _opaque(output: Sequence[Any], stored: bool) -> list[Any] | None:
     items = [
         item
         for item in output
-        if not _is_reasoning(item) or stored or got(item, "encrypted_content")
+        if got(item, "type") != _REASONING or stored or got(item, "encrypted_content")
     ]
     if all(
         got(item, "type") in _PLAIN and not any(got(item, part) for part in _TELLING)
         for item in items
     ):
         return None
-    return [
-        item.to_dict(mode="json", warnings=False) if hasattr(item, "to_dict") else item
-        for item in items
-    ]
-
-
-def _is_reasoning(item: Any) -> bool:
-    return bool(got(item, "type") == "reasoning")
+    return [plain(item) for item in items]

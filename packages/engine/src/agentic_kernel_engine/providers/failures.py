@@ -91,6 +91,8 @@ _MOST_READ: Final = 65_536
 the lengths above."""
 _LONGEST_WAIT: Final = 86_400_000
 """The longest wait, in milliseconds; if a server asks for more than a day, a day is taken."""
+_NO_CODES: Final[Mapping[str, str]] = {}
+_STATUS: Final = re.compile(r"[45]\d\d")
 _KEYS: Final = re.compile(
     r"\b(?:sk|pk|rk|key|ghp|gho|github_pat|xox[a-z])[-_][A-Za-z0-9*._-]{6,}"
     r"|\b[Bb]earer\s+[A-Za-z0-9._~+/=-]{6,}"
@@ -110,13 +112,20 @@ class Failures:
         codes: The names for the vendor's own codes and error types.
         secrets: The secrets that must not be in a failure, in any form that `Secrets` finds. Text
             that looks like a key is removed, too.
+        vague: The names for those of the vendor's codes that say less than a status; they count if
+            there is no status.
     """
 
     def __init__(
-        self, impl: str, codes: Mapping[str, str], secrets: Secrets | Collection[str] = ()
+        self,
+        impl: str,
+        codes: Mapping[str, str],
+        secrets: Secrets | Collection[str] = (),
+        vague: Mapping[str, str] = _NO_CODES,
     ) -> None:
         self._impl = impl
         self._codes = codes
+        self._vague = vague
         self._secrets = secrets if isinstance(secrets, Secrets) else Secrets(secrets)
 
     def failure(
@@ -165,6 +174,12 @@ class Failures:
             message = f"the server answered with status {status}, and no redirects are followed; "
             message += "check the address"
         named = next((self._codes[code] for code in codes if code in self._codes), None)
+        if named is None and status is None:
+            # Within a stream, some servers tell the status as the code.
+            status = next((int(code) for code in codes if _STATUS.fullmatch(str(code))), None)
+            begun = True
+        if named is None and status is None:
+            named = next((self._vague[code] for code in codes if code in self._vague), None)
         name = named or by_status(status)
         return self.failure(
             name,

@@ -134,6 +134,8 @@ class APIPlanner(ABC):
     """The holder of its client."""
     codes: ClassVar[Mapping[str, str]]
     """Name of each of the vendor's error codes."""
+    vague: ClassVar[Mapping[str, str]] = {}
+    """Name of each code that says less than an HTTP status; it counts if there is none."""
     listed: ClassVar[Mapping[str, Price]] = {}
     """The vendor's prices by model."""
     answering: ClassVar[type[AnswerOptions]] = AnswerOptions
@@ -287,7 +289,7 @@ class APIPlanner(ABC):
     @property
     def failures(self) -> Failures:
         """A factory of failures in which the client's keys are redacted."""
-        return Failures(self.impl, self.codes, self._client.secrets)
+        return Failures(self.impl, self.codes, self._client.secrets, self.vague)
 
     @abstractmethod
     def _request(

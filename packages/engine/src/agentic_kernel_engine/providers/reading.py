@@ -40,11 +40,7 @@ def text(value: Any, name: str) -> str:
         return ""
     if not isinstance(found, str):
         raise Malformed(f"{name} is a {type(found).__name__}, not a string")
-    try:
-        values.check_text(found, name)
-    except InvalidValue as error:
-        raise Malformed(str(error)) from error
-    return str.__str__(found)  # Of an enum, its value.
+    return str(checked(str.__str__(found), name))  # Of an enum, its value.
 
 
 def several(value: Any, name: str) -> Sequence[Any]:
@@ -90,17 +86,41 @@ def count(value: Any, name: str) -> int:
     return found
 
 
+def checked(value: Any, name: str) -> Any:
+    """Return a value that every store accepts.
+
+    Raises:
+        Malformed: No store accepts it.
+    """
+    try:
+        values.check(value, name)
+    except InvalidValue as error:
+        raise Malformed(str(error)) from error
+    return value
+
+
+def plain(value: Any) -> dict[str, Any]:
+    """Return the JSON that an object of the SDK was made from, or the parts of a mapping.
+
+    Raises:
+        Malformed: It is neither, or no store accepts a value in it.
+    """
+    if isinstance(value, Mapping):
+        made = dict(value)
+    elif hasattr(value, "to_dict"):
+        made = value.to_dict(mode="json", warnings=False)
+    else:
+        raise Malformed(f"a part of the answer is {str(value)[:80]!a}, not a JSON object")
+    return checked(made, "the answer")
+
+
 def arguments(value: Any, name: str) -> str:
     """Return a part that holds the arguments of a call, parsed by the SDK, as JSON again.
 
     Raises:
         Malformed: No store accepts a value in it.
     """
-    found = got(value, name)
-    try:
-        values.check(found, "the arguments of a call")
-    except InvalidValue as error:
-        raise Malformed(str(error)) from error
+    found = checked(got(value, name), "the arguments of a call")
     return msgspec.json.encode({} if found is None else found).decode()
 
 
