@@ -85,10 +85,11 @@ class ClaudePlanner(APIPlanner):
     documents = "by content or address"
     hosting = HOSTING
     mappings = ("extra_body", "thinking")
+    own = ("cache",)
 
     def __init__(self, model: str, **options: Unpack[PlannerOptions]) -> None:
-        self._cache = options.pop("cache", False)
         super().__init__(model, options)
+        self._cache = self._given.get("cache", False)
         check_flag(self._cache, "cache")
         self._thinking = self._given.get("thinking", {})
         config = self._extra.get("output_config", {})

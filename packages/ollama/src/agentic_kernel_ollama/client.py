@@ -59,7 +59,7 @@ class Client(SDKClient):
         self.reached = False
         await super().close()
 
-    async def reach(self) -> None:
+    async def ready(self) -> None:
         """Check that a server answers, with any response; after a success, do nothing.
 
         Raises:

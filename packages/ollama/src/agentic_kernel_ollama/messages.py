@@ -6,24 +6,11 @@ See https://github.com/ollama/ollama/blob/main/docs/api.md.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
-from agentic_kernel import InvalidValue, Task
-from agentic_kernel_engine.providers import IMAGES, Heard, Image, Message, Result, Said, images_of
-
-GO_ON: Final = "Go on."
-"""User message after an answer at the end: otherwise the model would continue that answer."""
+from agentic_kernel_engine.providers import GO_ON, Heard, Image, Message, Result, Said
 
 Wire = dict[str, Any]
-
-
-def check_images(task: Task) -> None:
-    """Refuse a Task whose images cannot be sent.
-
-    Raises:
-        InvalidValue: An image is an address, or not valid Base64.
-    """
-    _contents(images_of(task))
 
 
 def wire(told: str, conversation: Sequence[Message]) -> list[Wire]:
@@ -32,14 +19,11 @@ def wire(told: str, conversation: Sequence[Message]) -> list[Wire]:
     Args:
         told: The system text; left out if empty.
         conversation: The messages to convert.
-
-    Raises:
-        InvalidValue: See `check_images`.
     """
     messages: list[Wire] = [{"role": "system", "content": told}] if told else []
     for message in conversation:
         if isinstance(message, Heard):
-            messages.append(_heard(message.text, _contents(message.images)))
+            messages.append(_heard(message.text, message.images))
         elif isinstance(message, Said):
             messages.append(_said(message))
         else:
@@ -47,24 +31,15 @@ def wire(told: str, conversation: Sequence[Message]) -> list[Wire]:
                 messages.append({"role": "tool", "content": result.text, "tool_name": result.name})
             messages += [_shown(result) for result in message if result.images]
     if messages and messages[-1]["role"] == "assistant":
-        messages.append(_heard(GO_ON, ()))
+        messages.append(_heard(GO_ON, ()))  # Otherwise the model would continue that answer.
     return messages
 
 
-def _contents(images: Sequence[Image]) -> list[bytes]:
-    # The SDK takes a string as a path and would send that file, so it is given bytes only.
-    contents = [data for image in images if (data := image.content)]
-    if len(contents) < len(images):
-        raise InvalidValue(
-            f"Task.metadata[{IMAGES!r}]",
-            "must have the content of each image as Base64; Ollama takes no addresses",
-        )
-    return contents
-
-
-def _heard(text: str, images: Sequence[bytes]) -> Wire:
+def _heard(text: str, images: Sequence[Image]) -> Wire:
     message: Wire = {"role": "user", "content": text}
-    return {**message, "images": list(images)} if images else message
+    # The SDK takes a string as a path and would send that file, so it is given bytes only.
+    contents = [content for image in images if (content := image.content)]
+    return {**message, "images": contents} if contents else message
 
 
 def _said(said: Said) -> Wire:
@@ -85,4 +60,4 @@ def _shown(result: Result) -> Wire:
     text = f"Images from {result.name}"
     if elsewhere:
         text += f" (not here: {', '.join(elsewhere)})"
-    return _heard(text, [data for image in result.images if (data := image.content)])
+    return _heard(text, result.images)

@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Final, Unpack
 
-from agentic_kernel import CannotStart, InvalidValue, Task
+from agentic_kernel import InvalidValue
 from agentic_kernel_engine import providers
 from agentic_kernel_engine.loop import Context, Delta, Plan, PlannerError
 from agentic_kernel_engine.providers import (
@@ -18,14 +18,13 @@ from agentic_kernel_engine.providers import (
     check_flag,
     check_once,
     conversation,
-    json_mapping,
     present,
 )
 from agentic_kernel_engine.providers import failures as names
 
 from .client import Client
 from .failures import CODES, IMPL, explained
-from .messages import check_images, wire
+from .messages import wire
 from .options import OllamaAnswers, sampled
 from .pulling import pulled
 from .stream import Reply
@@ -70,7 +69,8 @@ class PlannerOptions(providers.PlannerOptions, total=False):
 class OllamaPlanner(APIPlanner):
     """A Planner that asks a model of an Ollama server through ``/api/chat``.
 
-    It imports the SDK and creates a client when it accepts or plans the first Task. A Task may set
+    It imports the SDK and creates a client when it accepts or plans the first Task, and then checks
+    once that a server answers; a server that stops later is ``ollama/connection``. A Task may set
     the options of `OllamaAnswers` by ``ollama/max_tokens`` and the like in its metadata, and bring
     images (`providers.IMAGES`) by their content. The API cannot force a
     call, so ``tool_choice`` is ``auto`` or ``none``.
@@ -89,45 +89,29 @@ class OllamaPlanner(APIPlanner):
     codes = CODES
     answering = OllamaAnswers
     unopened = names.CONNECTION
+    mappings = ("options",)
+    own = ("think", "keep_alive", "pull")
     _client: Client
 
     def __init__(self, model: str, **options: Unpack[PlannerOptions]) -> None:
-        given: dict[str, Any] = dict(options)
-        think, alive = given.pop("think", None), given.pop("keep_alive", None)
-        self._pull = given.pop("pull", False)
-        self._model_options = _options(given.pop("options", {}))
-        super().__init__(model, given)
+        super().__init__(model, options)
+        think, alive = self._given.get("think"), self._given.get("keep_alive")
+        self._model_options = _checked(self._given.get("options", {}))
         check_flag(self._pull, "pull")
         for name in ("seed", "top_p", "stop"):
             given_once = getattr(self.options, name)
             check_once(given_once, name, "options", self._model_options, name)
         check_once(self.options.effort, "effort", "think", present(think=think), "think")
         self._context_tokens = self._context_tokens or self._model_options.get("num_ctx")
-        self._free = given.get("prices") is None
+        self._free = options.get("prices") is None
         self._same = {"think": _think(think), "keep_alive": _keep_alive(alive)}
 
     def _named(self) -> None:
         super()._named()
+        self._pull = self._given.get("pull", False)
         self._advice = f"pull it with `ollama pull {self.model}`, or give pull=True"
         if self._pull:
             self._advice = "the server cannot pull it either; is its name right?"
-
-    async def accept(self, task: Task) -> None:
-        """Refuse a Task if one of its options is not valid or unknown, or if no server answers.
-
-        The planner checks the server once; a server that stops later is ``ollama/connection``.
-
-        Raises:
-            CannotStart: The error says what to do.
-        """
-        await super().accept(task)
-        try:
-            check_images(task)
-            await self._client.reach()
-        except InvalidValue as error:
-            raise CannotStart(str(error), task.id) from error
-        except CannotStart as error:
-            raise CannotStart(error.reason, task.id) from error
 
     def _price(self) -> Price | None:
         return _FREE if self._free else super()._price()
@@ -159,21 +143,18 @@ class OllamaPlanner(APIPlanner):
         return explained(self.failures, error, self._advice)
 
     async def _pieces(self, context: Context) -> AsyncGenerator[Delta | Plan, None]:
-        asking = super()._pieces
-        try:
-            async with aclosing(asking(context)) as pieces:
-                async for piece in pieces:
-                    yield piece
-            return
-        except PlannerError as error:
-            if not self._pull or error.code != f"{IMPL}/{names.MODEL_NOT_FOUND}":
-                raise
-        async with aclosing(self._pulled()) as deltas:
-            async for delta in deltas:
-                yield delta
-        async with aclosing(asking(context)) as pieces:
-            async for piece in pieces:
-                yield piece
+        for pulls in (self._pull, False):
+            try:
+                async with aclosing(super()._pieces(context)) as pieces:
+                    async for piece in pieces:
+                        yield piece
+                return
+            except PlannerError as error:
+                if not pulls or error.code != f"{IMPL}/{names.MODEL_NOT_FOUND}":
+                    raise
+            async with aclosing(self._pulled()) as deltas:
+                async for delta in deltas:
+                    yield delta
 
     async def _pulled(self) -> AsyncGenerator[Delta, None]:
         failures, client = self.failures, await self._client.open()
@@ -199,9 +180,8 @@ def _keep_alive(keep_alive: Any) -> float | str | None:
     raise InvalidValue("keep_alive", "must be a number of seconds, a text like 10m, or None")
 
 
-def _options(options: Any) -> dict[str, Any]:
-    """Check the user's options, and return a copy, so that later changes have no effect."""
-    made = json_mapping("options", options)
+def _checked(made: dict[str, Any]) -> dict[str, Any]:
+    """Check the user's options of the model, and return them."""
     for name, keyword in (("num_predict", "max_tokens"), ("temperature", "temperature")):
         if name in made:
             raise InvalidValue("options", f"has {name}; give {keyword}=")

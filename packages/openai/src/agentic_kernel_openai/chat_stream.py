@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from agentic_kernel_engine.loop import Delta
-from agentic_kernel_engine.providers import Answer, Asked, Counted, Malformed, Reader
+from agentic_kernel_engine.providers import Answer, Counted, Malformed, Reader
 from agentic_kernel_engine.providers.reading import checked, counted, got, number, several, text
 
 from .chat_messages import call_form
@@ -28,18 +28,6 @@ _COUNTS: Final = {
 }
 
 
-class _Call:
-    """A call whose pieces are still arriving."""
-
-    def __init__(self) -> None:
-        self.id = self.name = ""
-        self.pieces: list[str] = []
-        self.unknown: dict[str, Any] = {}
-
-    def asked(self) -> Asked:
-        return Asked(self.id, self.name, "".join(self.pieces))
-
-
 class ChatReader(Reader):
     """Reads a stream of chunks.
 
@@ -49,7 +37,8 @@ class ChatReader(Reader):
 
     def __init__(self) -> None:
         super().__init__()
-        self._begun: list[_Call] = []
+        self._more: list[dict[str, Any]] = []
+        """By call: the fields that the API does not have."""
         self._whole = False
         self._first = 0  # Some servers count calls from 1.
         self._unknown: dict[str, Any] = {}
@@ -79,22 +68,20 @@ class ChatReader(Reader):
         message = got(choices[0], "message")
         self.model = text(response, "model")
         self._said(message)
-        for call in several(message, "tool_calls"):
-            self._begun.append(_Call())
-            self._piece(self._begun[-1], call)
+        for place, call in enumerate(several(message, "tool_calls")):
+            self._piece(call, place)
         self.reason = text(choices[0], "finish_reason")
 
     def answer(self) -> Answer:
         """See `Reader`."""
         if not self.reason and not self._whole:
             raise Malformed("the stream ended before the answer was complete")
-        if self.reason == "tool_calls" and not self._begun:
+        if self.reason == "tool_calls" and not self._incoming:
             raise Malformed("the finish_reason of the answer is tool_calls, but it has no calls")
         # A server may want back the fields that only it has.
-        unknown = self._begun and (self._unknown or any(call.unknown for call in self._begun))
+        unknown = self._incoming and (self._unknown or any(self._more))
         return self.kept(
             refusal=self.told("refusal"),
-            calls=[call.asked() for call in self._begun],
             items=[self._message()] if unknown else None,
             end=_ENDS.get(self.reason, "stop"),
         )
@@ -107,9 +94,10 @@ class ChatReader(Reader):
         pieces = self._said(delta)
         for call in several(delta, "tool_calls"):
             self._no_more_behind_the_end()
-            piece = self._piece(self._called(call), call)
-            if piece:
-                pieces.append(Delta(piece, "arguments"))
+            place = number(call, "index")
+            if place == 1 and not self._incoming:
+                self._first = 1
+            pieces += self._piece(call, None if place is None else place - self._first)
         return pieces
 
     def _said(self, part: Any) -> list[Delta]:
@@ -121,31 +109,15 @@ class ChatReader(Reader):
         self.tell(refused, "refusal")
         return [*self.tell(thought, "reasoning"), *self.tell(said)]
 
-    def _called(self, call: Any) -> _Call:
-        """Return the call that a piece belongs to."""
-        place, calls = number(call, "index"), self._begun
+    def _piece(self, call: Any, place: int | None) -> list[Delta]:
+        """Take a piece of a call; its place is None if the server sends each call in one piece."""
+        id, function = text(call, "id"), got(call, "function")
         if place is None:
-            # Some servers send no index, and send each call in one piece.
-            place = len(calls) if got(call, "id") or not calls else len(calls) - 1
-        else:
-            self._first = place if not calls and place == 1 else self._first
-            place -= self._first
-        if not 0 <= place <= len(calls):
-            raise Malformed(f"a piece is of call {place}, but only {len(calls)} calls have begun")
-        if place == len(calls):
-            calls.append(_Call())
-        return calls[place]
-
-    def _piece(self, call: _Call, piece: Any) -> str:
-        function = got(piece, "function")
-        _gather(call.unknown, piece, _CALL)
-        id, name = text(piece, "id"), text(function, "name")
-        if (id and call.id and id != call.id) or (name and call.name and name != call.name):
-            raise Malformed("the pieces of one call have different ids or names")
-        call.id, call.name = call.id or id, call.name or name
-        arguments = text(function, "arguments")
-        call.pieces.append(arguments)
-        return arguments
+            place = len(self._incoming) - (0 if id or not self._incoming else 1)
+        pieces = self.piece(place, id, text(function, "name"), text(function, "arguments"))
+        self._more.extend({} for _ in range(len(self._more), len(self._incoming)))
+        _gather(self._more[place], call, _CALL)
+        return pieces
 
     def _finish(self, reason: str, usage: Any) -> None:
         # Some servers repeat the end in the chunk that reports the usage.
@@ -159,7 +131,10 @@ class ChatReader(Reader):
 
     def _message(self) -> dict[str, Any]:
         """Return the message with all its fields."""
-        calls = [{**call.unknown, **call_form(*call.asked())} for call in self._begun]
+        calls = [
+            {**more, **call_form(*call)}
+            for more, call in zip(self._more, self.pieced(), strict=True)
+        ]
         said = {"role": "assistant", "content": self.told() or None, "tool_calls": calls}
         return {**self._unknown, **said}
 

@@ -24,7 +24,7 @@ from .attachments import (
 )
 from .client import SDKClient
 from .connection import Refused, sent, unsent
-from .conversation import Call, Heard, Message, Result, Said, conversation, provider
+from .conversation import GO_ON, Call, Heard, Message, Result, Said, conversation, provider
 from .edges import (
     address_problem,
     check_address,
@@ -71,6 +71,7 @@ from .transport import certificates, http_client, http_options
 __all__ = [
     "DOCUMENTS",
     "FURTHER",
+    "GO_ON",
     "IMAGES",
     "OFFERS",
     "PDF",

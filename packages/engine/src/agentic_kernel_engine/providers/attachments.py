@@ -76,18 +76,28 @@ class Document(NamedTuple):
         return self.url or f"data:{self.media_type};base64,{self.data}"
 
 
-def images_of(task: Task) -> tuple[Image, ...]:
+def images_of(task: Task, *, by_address: bool = True) -> tuple[Image, ...]:
     """The images that belong to a Task's instructions.
 
+    Args:
+        by_address: False if each must be there by its content, which is decoded.
+
     Raises:
-        InvalidValue: The metadata `IMAGES` is not a list of images.
+        InvalidValue: The metadata `IMAGES` is not a list of images, or one of them is not there by
+            its content although it must be.
     """
+    path = f"Task.metadata[{IMAGES!r}]"
     given: Any = task.metadata.get(IMAGES, ())
     listed = isinstance(given, Sequence) and not isinstance(given, str)
     found = [_read(value, "image", MEDIA_TYPES) for value in (given if listed else [given])]
     if None in found:
-        raise InvalidValue(f"Task.metadata[{IMAGES!r}]", _IMAGES)
-    return tuple(Image(*read) for read in found if read is not None)
+        raise InvalidValue(path, _IMAGES)
+    images = tuple(Image(*read) for read in found if read is not None)
+    if not by_address and not all(image.content for image in images):
+        raise InvalidValue(
+            path, "must have the content of each image as Base64; this API takes no addresses"
+        )
+    return images
 
 
 def images_in(output: Any) -> tuple[Any, tuple[Image, ...]]:

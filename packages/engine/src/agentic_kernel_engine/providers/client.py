@@ -104,6 +104,14 @@ class SDKClient:
                 mask(self.logger or self.sdk, "httpx2", "httpcore2", "httpx", "httpcore")
         return self._client
 
+    async def ready(self) -> None:
+        """Find out if Tasks can begin; by default, if the client can be made.
+
+        Raises:
+            CannotStart: See `open`.
+        """
+        await self.open()
+
     @property
     def secrets(self) -> Secrets:
         """The keys that the client sends, which must not appear in any output."""

@@ -22,7 +22,7 @@ from ..plans.plan import LARGEST, NOTHING_USED, Delta, Plan, Usage
 from ..seams.planner import Context
 from . import failures as names
 from .answers import Malformed
-from .attachments import DOCUMENTS, documents_of
+from .attachments import DOCUMENTS, documents_of, images_of
 from .client import SDKClient
 from .connection import broken
 from .edges import check_flag, check_model, check_prices, check_seconds
@@ -130,6 +130,8 @@ class APIPlanner(ABC):
     """The inputs that it takes."""
     mappings: ClassVar[tuple[str, ...]] = ("extra_body",)
     """The provider's own keywords whose values are JSON objects, or None."""
+    own: ClassVar[tuple[str, ...]] = ()
+    """Its other keywords; the provider checks them itself."""
     client: ClassVar[type[SDKClient]]
     """The holder of its client."""
     codes: ClassVar[Mapping[str, str]]
@@ -152,7 +154,7 @@ class APIPlanner(ABC):
             cls.wire = getattr(cls, "wire", cls.impl)
 
     def __init__(self, model: str, options: Mapping[str, Any]) -> None:
-        keywords = {"client", *self.client.keywords, *self.mappings, *FURTHER}
+        keywords = {"client", *self.client.keywords, *self.mappings, *self.own, *FURTHER}
         given: dict[str, Any] = {**_DEFAULTS, **options}
         for name in given.keys() - _DEFAULTS.keys() - keywords:
             raise TypeError(f"{type(self).__name__}() has no keyword argument {name!r}")
@@ -174,9 +176,9 @@ class APIPlanner(ABC):
         self._prices = self.listed if given["prices"] is None else dict(given["prices"])
         self._context_tokens: int | None = context_tokens
         self._parallel: bool = given["parallel_tool_calls"]
-        self._given = {
-            name: json_mapping(name, given[name])
-            for name in self.mappings
+        self._given: dict[str, Any] = {
+            name: json_mapping(name, given[name]) if name in self.mappings else given[name]
+            for name in (*self.mappings, *self.own)
             if given.get(name) is not None
         }
         self._extra = self._given.get("extra_body", {})
@@ -218,15 +220,17 @@ class APIPlanner(ABC):
 
         Raises:
             CannotStart: An option, an image or a document of the Task is unknown or not valid, or
-                there is no valid key.
+                there is no valid key. Some providers also find out if a server answers.
         """
         self.inputs.check(task)
         self.options.accept(task, self.impl)
         try:
-            documents_of(task, by_address="address" in self.documents)
+            self._check_attachments(task)
+            await self._client.ready()
         except InvalidValue as error:
             raise CannotStart(str(error), task.id) from error
-        await self._client.open()
+        except CannotStart as error:
+            raise CannotStart(error.reason, task.id) from error
 
     def check_options(self, options: Mapping[str, Any]) -> None:
         """See `seams.TakesOptions`."""
@@ -429,6 +433,7 @@ class APIPlanner(ABC):
                 "none, required, or the name of a tool or an offer of this step",
             )
         try:
+            self._check_attachments(context.task)
             return client, shown, *self._request(context, options, shown)
         except InvalidValue as error:
             raise self._refused(names.BAD_OPTIONS, str(error)) from error
@@ -440,6 +445,15 @@ class APIPlanner(ABC):
             CannotStart: The client cannot be made.
         """
         return await self._client.open()
+
+    def _check_attachments(self, task: Task) -> None:
+        """Refuse images and documents in a form that the API does not take.
+
+        Raises:
+            InvalidValue: One of them is not valid, or has another form.
+        """
+        images_of(task, by_address=self.images != "by content")
+        documents_of(task, by_address=self.documents != "by content")
 
     def _hosted(self) -> list[str]:
         """Return the names of the tools that the user added to each request."""

@@ -112,6 +112,7 @@ class Reader(ABC):
         """The calls that have arrived whole."""
         self.parts: list[dict[str, Any]] = []
         """The parts of the answer in the vendor's form, if the reader keeps them; see `items`."""
+        self._incoming: list[Asked] = []
         self._step = step
         self._most = most
         self._parallel = parallel
@@ -135,12 +136,42 @@ class Reader(ABC):
         self.calls.append(Asked(id or f"call_{self._step}_{len(self.calls)}", name, arguments))
         return [Delta(arguments, "arguments")]
 
+    def piece(self, place: int, id: str, name: str, arguments: str) -> list[Delta]:
+        """Keep a piece of a call that comes in pieces, and return the piece of its arguments.
+
+        Args:
+            place: The number of the call in the answer, from 0.
+            id: Empty if another piece has it, as for the name and the arguments.
+
+        Raises:
+            Malformed: A call was left out, or the call has another id or name.
+        """
+        begun = self._incoming
+        if not 0 <= place <= len(begun):
+            raise Malformed(f"a piece is of call {place}, but only {len(begun)} calls have begun")
+        if place == len(begun):
+            begun.append(Asked(id, name, ""))
+        known = begun[place]
+        if (id and known.id and id != known.id) or (name and known.name and name != known.name):
+            raise Malformed("the pieces of one call have different ids or names")
+        begun[place] = Asked(known.id or id, known.name or name, "")
+        self._pieces.setdefault(f"call {place}", []).append(arguments)
+        return [Delta(arguments, "arguments")] if arguments else []
+
+    def pieced(self) -> list[Asked]:
+        """Return the calls that came in pieces, as far as they have arrived."""
+        counted = self._incoming if self._parallel else self._incoming[:1]
+        return [
+            each._replace(arguments=self.told(f"call {place}"))
+            for place, each in enumerate(counted)
+        ]
+
     def kept(self, **more: Any) -> Answer:
         """Return the answer of what was kept; ``more`` are further fields of it."""
         made: dict[str, Any] = {
             "text": self.told(),
             "reasoning": self.told("reasoning"),
-            "calls": self.calls,
+            "calls": self.calls or self.pieced(),
             "reason": self.reason,
             "usage": self.count,
             "model": self.model,

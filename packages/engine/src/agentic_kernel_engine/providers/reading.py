@@ -72,17 +72,17 @@ def number(value: Any, name: str) -> int | None:
     return found
 
 
-def count(value: Any, name: str) -> int:
-    """Return a part that is a number of tokens; 0 if it is missing.
+def count(value: Any, name: str, most: int = LARGEST) -> int:
+    """Return a part that is a number, e.g. of tokens; 0 if it is missing.
 
     Raises:
-        Malformed: The part is not a whole number from 0 to `LARGEST`.
+        Malformed: The part is not a whole number from 0 to ``most``.
     """
     found = got(value, name)
     if found is None:
         return 0
-    if type(found) is not int or not 0 <= found <= LARGEST:
-        raise Malformed(f"{name} is not a number of tokens from 0 to {LARGEST:,}")
+    if type(found) is not int or not 0 <= found <= most:
+        raise Malformed(f"{name} is not a whole number from 0 to {most:,}")
     return found
 
 
@@ -106,12 +106,13 @@ def plain(value: Any) -> dict[str, Any]:
         Malformed: It is neither, or no store accepts a value in it.
     """
     if isinstance(value, Mapping):
-        made = dict(value)
+        made: dict[str, Any] = dict(value)
     elif hasattr(value, "to_dict"):
         made = value.to_dict(mode="json", warnings=False)
     else:
         raise Malformed(f"a part of the answer is {str(value)[:80]!a}, not a JSON object")
-    return checked(made, "the answer")
+    checked(made, "the answer")
+    return made
 
 
 def arguments(value: Any, name: str) -> str:
