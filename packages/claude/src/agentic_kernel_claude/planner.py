@@ -119,29 +119,20 @@ class ClaudePlanner(APIPlanner):
         tools = [*(_tool(each, each.name in strict) for each in shown), *self._tools]
         wire = Wire(system, tools, bound=self._thinking.get("type") != "enabled")
         wire.add(conversation(context, IMPL))
-        body: dict[str, Any] = {
-            "model": self.model,
-            "max_tokens": most or max(self._maximum.tokens, self._least()),
-            "messages": wire.messages,
-        }
-        if system:
-            body["system"] = system
-        if tools:
-            body["tools"] = tools
-            body["tool_choice"] = _choice(options.choice(context), self._parallel)
-        if self._thinking:
-            body["thinking"] = self._thinking
-        if self._cache:
-            body["cache_control"] = {"type": "ephemeral"}
-        config = dict(extra.pop("output_config", {})) | present(effort=options.effort)
-        if context.output_schema is not None:
-            form = form_of(context.output_schema)
-            config.update({} if form is None else {"format": form})
-        if config:
-            body["output_config"] = config
-        extra |= sampled(options)
-        if extra:
-            body["extra_body"] = extra
+        form = None if context.output_schema is None else form_of(context.output_schema)
+        config = extra.pop("output_config", {}) | present(effort=options.effort, format=form)
+        body = present(
+            model=self.model,
+            max_tokens=most or max(self._maximum.tokens, self._least()),
+            messages=wire.messages,
+            system=system or None,
+            tools=tools or None,
+            tool_choice=_choice(options.choice(context), self._parallel) if tools else None,
+            thinking=self._thinking or None,
+            cache_control={"type": "ephemeral"} if self._cache else None,
+            output_config=config or None,
+            extra_body=extra | sampled(options) or None,
+        )
         return body, Reply(wire, None if self._tools else most)
 
     async def _opened(self, context: Context, options: AnswerOptions) -> AsyncAnthropic:

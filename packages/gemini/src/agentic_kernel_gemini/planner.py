@@ -93,25 +93,23 @@ class GeminiPlanner(providers.APIPlanner):
         self, context: Context, options: AnswerOptions, shown: Sequence[providers.Function]
     ) -> tuple[Mapping[str, Any], Reply]:
         extra, most, schema = dict(self._extra), options.most(context), context.output_schema
-        config = sampled(options, self._given.get("thinking"))
-        config |= present(maxOutputTokens=most)
+        config = sampled(options, self._given.get("thinking")) | present(maxOutputTokens=most)
         if schema is not None and self._form(schema) is not None:
             config |= {"responseMimeType": "application/json", "responseJsonSchema": schema}
-        body: dict[str, Any] = {
-            "contents": contents(conversation(context, IMPL, answered=True)),
-            "generationConfig": config | extra.pop("generationConfig", {}),
-        }
-        if told := self._told(context, options):
-            body["systemInstruction"] = {"parts": [{"text": told}]}
-        if self._tools:
-            body["tools"] = self._tools
+        told, tools, calling = self._told(context, options), list(self._tools), None
         if shown:
             declared = [each.described("parametersJsonSchema") for each in shown]
-            body["tools"] = [{"functionDeclarations": declared}, *self._tools]
+            tools.insert(0, {"functionDeclarations": declared})
             choice = options.choice(context)
-            only = {} if choice in _MODES else {"allowedFunctionNames": [choice]}
-            calling = {"mode": _MODES.get(choice, "ANY"), **only}
-            body["toolConfig"] = {"functionCallingConfig": calling}
+            only = None if choice in _MODES else [choice]
+            calling = present(mode=_MODES.get(choice, "ANY"), allowedFunctionNames=only)
+        body = present(
+            contents=contents(conversation(context, IMPL, answered=True)),
+            generationConfig=config | extra.pop("generationConfig", {}),
+            systemInstruction={"parts": [{"text": told}]} if told else None,
+            tools=tools or None,
+            toolConfig=calling and {"functionCallingConfig": calling},
+        )
         return body | extra, Reply(context.step, None if self._tools else most, self._parallel)
 
     async def _count(self, client: GenAI, request: Mapping[str, Any]) -> Any:

@@ -52,8 +52,6 @@ class Reply(Reader):
 
     def answer(self) -> Answer:
         """See `Reader`."""
-        if not self.done:
-            raise Malformed("the answer stopped before its end")
         if UNUSABLE.fullmatch(self.reason):
             raise Malformed(f"the server could not end the answer: {self.reason}")
         return self.kept(

@@ -57,8 +57,6 @@ class Reply(Reader):
 
         A model needs its thinking back only as long as its calls go on.
         """
-        if not self.done:
-            raise Malformed("the answer stopped before its end")
         thinking = self.told("reasoning")
         if self.reason == "length":
             raise Unusable(

@@ -39,7 +39,6 @@ class ChatReader(Reader):
         super().__init__()
         self._more: list[dict[str, Any]] = []
         """By call: the fields that the API does not have."""
-        self._whole = False
         self._first = 0  # Some servers count calls from 1.
         self._unknown: dict[str, Any] = {}
 
@@ -61,7 +60,7 @@ class ChatReader(Reader):
 
     def whole(self, response: Any) -> None:
         """See `Reader`."""
-        self.count, self._whole = counted(got(response, "usage"), _COUNTS), True
+        self.count, self.done = counted(got(response, "usage"), _COUNTS), True
         choices = several(response, "choices")
         if not choices:
             raise Malformed("the response has no choices, so it has no answer")
@@ -74,8 +73,6 @@ class ChatReader(Reader):
 
     def answer(self) -> Answer:
         """See `Reader`."""
-        if not self.reason and not self._whole:
-            raise Malformed("the stream ended before the answer was complete")
         if self.reason == "tool_calls" and not self._incoming:
             raise Malformed("the finish_reason of the answer is tool_calls, but it has no calls")
         # A server may want back the fields that only it has.
@@ -88,7 +85,7 @@ class ChatReader(Reader):
 
     def used(self) -> Counted | None:
         """See `Reader`. Some servers report the usage so far with every chunk."""
-        return self.count if self.reason or self._whole else None
+        return self.count if self.reason or self.done else None
 
     def _delta(self, delta: Any) -> list[Delta]:
         pieces = self._said(delta)

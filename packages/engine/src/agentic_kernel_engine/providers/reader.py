@@ -167,7 +167,13 @@ class Reader(ABC):
         ]
 
     def kept(self, **more: Any) -> Answer:
-        """Return the answer of what was kept; ``more`` are further fields of it."""
+        """Return the answer of what was kept; ``more`` are further fields of it.
+
+        Raises:
+            Malformed: The answer has not come to its end.
+        """
+        if not self.done and not self.reason:
+            raise Malformed("the answer stopped before its end")
         made: dict[str, Any] = {
             "text": self.told(),
             "reasoning": self.told("reasoning"),
