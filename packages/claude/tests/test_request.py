@@ -116,7 +116,7 @@ def test_the_efforts_are_those_of_the_sdk() -> None:
     with pytest.raises(InvalidValue, match="effort: is also in extra_body="):
         ClaudePlanner("m", effort="low", extra_body={"output_config": {"effort": "high"}})
     with pytest.raises(InvalidValue, match="seed: is no option of this API"):
-        ClaudePlanner("m", seed=5)  # type: ignore[call-arg]
+        ClaudePlanner("m", seed=5)
 
 
 @pytest.mark.parametrize(

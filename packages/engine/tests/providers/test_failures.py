@@ -44,6 +44,25 @@ def test_the_vendors_own_code_says_more_than_the_status(failures: Failures) -> N
 
 
 @pytest.mark.parametrize(
+    ("status", "codes", "code"),
+    [
+        (400, ["api_error"], "invalid_request"),
+        (None, ["api_error"], "server_error"),
+        (None, ["api_error", "too_long"], "context_length"),
+        (None, ["429", "api_error"], "rate_limit"),
+        (None, ["600"], "bad_response"),
+    ],
+)
+def test_a_vague_code_and_a_code_that_is_a_status_count_only_without_a_status(
+    status: int | None, codes: list[str], code: str
+) -> None:
+    failures = Failures("acme", {"too_long": "context_length"}, (), {"api_error": "server_error"})
+    failure = failures.answered(status, codes, "no")
+    assert failure.code == f"acme/{code}"
+    assert (failure.usage is None) == (status is None)
+
+
+@pytest.mark.parametrize(
     "said",
     [
         f"the key {KEY} is not valid",

@@ -18,7 +18,7 @@ from agentic_kernel_engine.providers import (
     Said,
     present,
 )
-from agentic_kernel_engine.providers.reading import arguments, counted, text
+from agentic_kernel_engine.providers.reading import arguments, counted, number, plain, text
 
 
 class Words(Reader):
@@ -45,6 +45,59 @@ def test_a_whole_answer_is_one_event_and_an_answer_has_what_was_kept() -> None:
         "w",
     )
     assert answer.usage == Counted(Usage(7, 1), 2)
+
+
+def test_an_answer_without_its_end_is_refused() -> None:
+    reader = Words()
+    assert [*reader.read("a")] == [Delta("a")]
+    with pytest.raises(Malformed, match="stopped before its end"):
+        reader.answer()
+
+
+def test_a_call_comes_in_pieces() -> None:
+    reader = Words()
+    assert reader.piece(0, "c1", "add", "") == []
+    assert reader.piece(1, "", "sub", '{"a"') == [Delta('{"a"', "arguments")]
+    assert reader.piece(0, "", "", "{}") == [Delta("{}", "arguments")]
+    assert reader.piece(1, "c2", "sub", ": 1}") == [Delta(": 1}", "arguments")]
+    assert reader.pieced() == [Asked("c1", "add", "{}"), Asked("c2", "sub", '{"a": 1}')]
+    reader.done = True
+    assert reader.answer().calls == reader.pieced()
+    first = Words(parallel=False)
+    for place in range(2):
+        first.piece(place, f"c{place}", "add", "{}")
+    assert first.pieced() == [Asked("c0", "add", "{}")]
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [(2, "c3", "add", ""), (-1, "c1", "add", ""), (0, "c2", "", ""), (0, "", "sub", "")],
+    ids=["left out", "before the first", "another id", "another name"],
+)
+def test_a_piece_that_does_not_fit_its_call_is_refused(piece: tuple[int, str, str, str]) -> None:
+    reader = Words()
+    reader.piece(0, "c1", "add", "")
+    with pytest.raises(Malformed, match=r"1 calls have begun|different ids or names"):
+        reader.piece(*piece)
+
+
+def test_a_whole_number_is_nothing_else() -> None:
+    assert number({"index": 0}, "index") == 0
+    assert number({}, "index") is None
+    for bad in (True, "0", 1.0, [0]):
+        with pytest.raises(Malformed, match="not a whole number"):
+            number({"index": bad}, "index")
+
+
+def test_a_part_of_the_sdk_is_the_json_that_it_was_made_from() -> None:
+    class Part:
+        def to_dict(self, **_: Any) -> dict[str, Any]:
+            return {"text": "a"}
+
+    assert plain(Part()) == plain({"text": "a"}) == {"text": "a"}
+    for bad in ("text", None, {"text": "\ud800"}):
+        with pytest.raises(Malformed):
+            plain(bad)
 
 
 def test_the_bound_of_an_answer_that_began() -> None:
