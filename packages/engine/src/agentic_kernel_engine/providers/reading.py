@@ -40,7 +40,10 @@ def text(value: Any, name: str) -> str:
         return ""
     if not isinstance(found, str):
         raise Malformed(f"{name} is a {type(found).__name__}, not a string")
-    return str(checked(str.__str__(found), name))  # Of an enum, its value.
+    said = str.__str__(found)  # Of an enum, its value.
+    if not said.isascii() or "\0" in said:
+        checked(said, name)
+    return said
 
 
 def several(value: Any, name: str) -> Sequence[Any]:
