@@ -102,11 +102,13 @@ def images_of(task: Task, *, by_address: bool = True) -> tuple[Image, ...]:
 
 def images_in(output: Any) -> tuple[Any, tuple[Image, ...]]:
     """A tool's output without its images, and the images; None if the output was only images."""
-    values = output if isinstance(output, list | tuple) else [output]
-    found = [_read(value, "image", MEDIA_TYPES) for value in values]
+    if not isinstance(output, list | tuple):
+        alone = _read(output, "image", MEDIA_TYPES)
+        return (output, ()) if alone is None else (None, (Image(*alone),))
+    found = [_read(value, "image", MEDIA_TYPES) for value in output]
     if not any(found):
         return output, ()
-    rest = [value for value, read in zip(values, found, strict=True) if read is None]
+    rest = [value for value, read in zip(output, found, strict=True) if read is None]
     return rest or None, tuple(Image(*read) for read in found if read is not None)
 
 
