@@ -360,6 +360,21 @@ def litellm(session: nox.Session) -> None:
 
 
 @nox.session
+def beside(session: nox.Session) -> None:
+    """Run the small programs of other libraries, each library in an environment of its own."""
+    workspace(session, *group("test"), model=True)
+    listed = session.run("python", "-m", "integration.beside.others", silent=True)
+    folder = Path(session.create_tmp()).resolve() / "beside"
+    for line in str(listed or "").splitlines():
+        stem, *requires = line.split()
+        python = folder / stem / "bin" / "python"
+        session.run("python", "-m", "venv", "--clear", str(python.parents[1]))
+        session.run(str(python), "-m", "pip", "install", "-q", *requires, external=True)
+    env = {"BESIDE_PYTHONS": str(folder)}
+    session.run("pytest", "integration/beside/others.py", *session.posargs, env=env)
+
+
+@nox.session
 def schemathesis(session: nox.Session) -> None:
     """Hold the server against its OpenAPI document: `nox -s schemathesis -- --minutes 10`."""
     rest, minutes = _option(session, list(session.posargs), "--minutes", "2")
@@ -383,6 +398,7 @@ def benchmarks(session: nox.Session) -> None:
 def docs(session: nox.Session) -> None:
     """Build the documentation strictly into site/."""
     workspace(session, *group("docs"))
+    session.run("python", "-m", "integration.pages.beside", "--check")
     session.run("python", "-m", "integration.pages.diagrams", "--check")
     session.run("python", "-m", "integration.pages.figures", "--check")
     session.run("python", "-m", "integration.pages.installs", "--check")
