@@ -174,7 +174,7 @@ def test_calls_that_a_server_does_not_count_are_told_by_their_ids() -> None:
         [chunk("stop", content="Hi"), chunk("stop")],
         [chunk("stop", content="Hi"), piece(0, "{}", "c1", "add")],
         [piece(0, "{}", "c1", "add"), piece(2, "{}", "c2", "add"), chunk("tool_calls")],
-        [piece(2, "{}", "c1", "add"), chunk("tool_calls")],
+        [piece(2, "{}", "c1", "add"), piece(0, "{}", "c2", "add"), chunk("tool_calls")],
         [piece(0, "{", "c1", "add"), piece(0, "}", "c2"), chunk("tool_calls")],
         [piece(0, "{", "c1", "add"), piece(0, "}", "", "erase"), chunk("tool_calls")],
         [piece(-1, "{}", "c1", "add"), chunk("tool_calls")],
@@ -206,6 +206,44 @@ def test_calls_may_be_counted_from_one() -> None:
         piece(1, "{", "c1", "add"), piece(1, "}"), piece(2, "{}", "c2", "add"), chunk("tool_calls")
     )
     assert [(call.id, call.arguments) for call in answer.calls] == [("c1", "{}"), ("c2", "{}")]
+
+
+def test_calls_may_be_counted_from_two_or_all_have_the_same_number() -> None:
+    from_two = [piece(2, "{", "c1", "add"), piece(2, "}"), piece(3, "{}", "c2", "add")]
+    all_zero = [piece(0, "{", "c1", "add"), piece(0, "}"), piece(0, "{}", "c2", "add")]
+    for pieces in (from_two, all_zero):
+        answer = chat(*pieces, chunk("tool_calls"))
+        assert [(call.id, call.arguments) for call in answer.calls] == [("c1", "{}"), ("c2", "{}")]
+
+
+def test_arguments_may_be_an_object() -> None:
+    function = {"name": "add", "arguments": {"a": 1}}
+    answer = chat(chunk(tool_calls=[{"index": 0, "id": "c1", "function": function}]), chunk("stop"))
+    assert [call.arguments for call in answer.calls] == ['{"a":1}']
+
+
+@pytest.mark.parametrize(
+    ("beside", "codes"),
+    [({}, ["server_error"]), ({"error": {"message": "No.", "code": 429}}, ["429"])],
+    ids=["without a reason", "with one"],
+)
+def test_an_answer_that_its_server_ended_with_an_error_is_no_answer(
+    beside: Any, codes: list[str]
+) -> None:
+    choice = {"index": 0, "finish_reason": "error", **beside}
+    for told in (
+        lambda: chat(chunk(content="It is "), {"choices": [{**choice, "delta": {"content": ""}}]}),
+        lambda: ChatReader().whole({"choices": [{**choice, "message": {"content": "It is "}}]}),
+    ):
+        with pytest.raises(Reported) as caught:
+            told()
+        assert caught.value.codes == codes
+
+
+def test_an_error_in_place_of_the_choices_is_the_servers_own() -> None:
+    with pytest.raises(Reported, match="Too many") as caught:
+        ChatReader().whole({"choices": None, "error": {"message": "Too many.", "code": 429}})
+    assert caught.value.codes == ["429"]
 
 
 def test_content_may_come_in_parts() -> None:

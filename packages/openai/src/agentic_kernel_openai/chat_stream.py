@@ -7,10 +7,18 @@ from typing import Any, Final
 
 from agentic_kernel_engine.loop import Delta
 from agentic_kernel_engine.providers import Answer, Counted, Malformed, Reader
-from agentic_kernel_engine.providers.reading import checked, counted, got, number, several, text
+from agentic_kernel_engine.providers.reading import (
+    arguments,
+    checked,
+    counted,
+    got,
+    number,
+    several,
+    text,
+)
 
 from .chat_messages import call_form
-from .failures import not_of_the_answer
+from .failures import Reported, not_of_the_answer
 
 _ENDS: Final[dict[str, Any]] = {"length": "length", "content_filter": "filter"}
 _REASONING: Final = ("reasoning_content", "reasoning")
@@ -39,7 +47,9 @@ class ChatReader(Reader):
         super().__init__()
         self._more: list[dict[str, Any]] = []
         """By call: the fields that the API does not have."""
-        self._first = 0  # Some servers count calls from 1.
+        self._first = 0  # Some servers do not count calls from 0.
+        self._places: dict[int, int] = {}
+        """By index: the place of its latest call, because some servers give calls the same one."""
         self._unknown: dict[str, Any] = {}
 
     def read(self, event: Any) -> Sequence[Delta]:
@@ -54,6 +64,7 @@ class ChatReader(Reader):
         for choice in several(event, "choices"):
             if not number(choice, "index"):
                 _check_told(choice)
+                _check_error(choice)
                 pieces += self._delta(got(choice, "delta"))
                 self._finish(text(choice, "finish_reason"), usage)
         return pieces
@@ -62,8 +73,11 @@ class ChatReader(Reader):
         """See `Reader`."""
         self.count, self.done = counted(got(response, "usage"), _COUNTS), True
         choices = several(response, "choices")
+        if not choices and got(response, "error") is not None:
+            raise not_of_the_answer(response)
         if not choices:
             raise Malformed("the response has no choices, so it has no answer")
+        _check_error(choices[0])
         message = got(choices[0], "message")
         self.model = text(response, "model")
         self._said(message)
@@ -91,10 +105,7 @@ class ChatReader(Reader):
         pieces = self._said(delta)
         for call in several(delta, "tool_calls"):
             self._no_more_behind_the_end()
-            place = number(call, "index")
-            if place == 1 and not self._incoming:
-                self._first = 1
-            pieces += self._piece(call, None if place is None else place - self._first)
+            pieces += self._piece(call, self._placed(call))
         return pieces
 
     def _said(self, part: Any) -> list[Delta]:
@@ -106,12 +117,30 @@ class ChatReader(Reader):
         self.tell(refused, "refusal")
         return [*self.tell(thought, "reasoning"), *self.tell(said)]
 
+    def _placed(self, call: Any) -> int | None:
+        """Return the place of the call that a piece belongs to; None if it has no index."""
+        index = number(call, "index")
+        if index is None:
+            return None
+        if not self._incoming:
+            self._first = max(index, 0)
+        place = self._places.get(index, index - self._first)
+        if 0 <= place < len(self._incoming):
+            begun, id = self._incoming[place].id, text(call, "id")
+            if id and begun and id != begun and text(got(call, "function"), "name"):
+                place = len(self._incoming)
+        self._places[index] = place
+        return place
+
     def _piece(self, call: Any, place: int | None) -> list[Delta]:
         """Take a piece of a call; its place is None if the server sends each call in one piece."""
         id, function = text(call, "id"), got(call, "function")
         if place is None:
             place = len(self._incoming) - (0 if id or not self._incoming else 1)
-        pieces = self.piece(place, id, text(function, "name"), text(function, "arguments"))
+        # Some servers send the arguments as an object.
+        is_object = isinstance(got(function, "arguments"), Mapping)
+        told = (arguments if is_object else text)(function, "arguments")
+        pieces = self.piece(place, id, text(function, "name"), told)
         self._more.extend({} for _ in range(len(self._more), len(self._incoming)))
         _gather(self._more[place], call, _CALL)
         return pieces
@@ -145,6 +174,20 @@ def _check_told(choice: Any) -> None:
     told = choice if isinstance(choice, Mapping) else dict(choice)
     if all(value is None for name, value in told.items() if name != "index"):
         raise Malformed("a choice of an event has no delta and no finish_reason")
+
+
+def _check_error(choice: Any) -> None:
+    """Refuse a choice with which an aggregator of servers reports that the answer broke off.
+
+    Raises:
+        Reported: It has an error, or ends with one.
+    """
+    error = got(choice, "error")
+    if error is not None:
+        raise not_of_the_answer({"error": error})
+    if text(choice, "finish_reason") == "error":
+        code, said = "server_error", "the server ended the answer with an error"
+        raise Reported({"code": code, "message": said})
 
 
 def _content(part: Any) -> tuple[str, str]:

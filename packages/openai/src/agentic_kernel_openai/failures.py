@@ -23,7 +23,7 @@ CODES: Final = codes_of(
         names.PERMISSION: "invalid_organization mismatched_organization mismatched_project "
         "permission_error unsupported_country_region_territory",
         names.MODEL_NOT_FOUND: "model_not_found model_not_available deployment_not_found "
-        "DeploymentNotFound",
+        "DeploymentNotFound NotFoundError",
         names.CONTEXT_LENGTH: "context_length_exceeded exceed_context_size_error",
         names.CONTENT_FILTER: "content_filter content_policy_violation moderation_blocked "
         "image_content_policy_violation invalid_prompt cyber_policy bio_policy "
@@ -39,7 +39,7 @@ CODES: Final = codes_of(
     }
 )
 """Name of each error code or type that is more exact than the HTTP status: OpenAI's own, those of
-Azure, and those of llama.cpp's server.
+Azure, and those of llama.cpp's server and of vLLM's.
 
 See https://developers.openai.com/api/docs/guides/error-codes and the SDK's ``ResponseError``.
 """
@@ -73,8 +73,10 @@ def not_of_the_answer(event: Any) -> Exception:
     """Return the error for an event that has no form of the API: the server's own, if it is one.
 
     Compatible servers report a failure as ``{"object": "error", "message": …}``, or as
-    ``{"detail": …}``, and the SDK knows only ``{"error": …}``.
+    ``{"detail": …}``, or as ``{"error": …}`` with status 200, which the SDK knows only in streams.
     """
+    inner = got(event, "error")
+    event = inner if isinstance(inner, Mapping) else event
     if _message(event):
         return Reported(event)
     return Malformed("an event of the stream has no form of this API")

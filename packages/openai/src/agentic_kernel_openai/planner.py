@@ -102,4 +102,7 @@ class OpenAIAPIPlanner(APIPlanner):
         given = dict(request)
         if not is_own(client):
             del given["prompt_cache_key"]
+        elif given.get("parallel_tool_calls"):
+            # That is the default there, and o1 and o3-mini refuse the field.
+            del given["parallel_tool_calls"]
         return given
