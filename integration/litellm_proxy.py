@@ -33,6 +33,7 @@ from .peers.litellm import SCRIPTED, LiteLLMProxy
 from .peers.llama import LlamaServer
 from .scripted_work import ScriptedWork
 from .test_conformance_openai import OpenAIWork
+from .watched import Watched
 
 __all__ = ["aimock", "aimock_process", "llama"]
 
@@ -129,7 +130,7 @@ class TestMessages(PlannerContract):
         await planner.close()
 
 
-class TestRuntimeOverResponses(RuntimeContract):
+class TestRuntimeOverResponses(Watched, RuntimeContract):
     """On the script: when a real model stops is its own affair."""
 
     features = test_conformance_openai.FEATURES
@@ -154,7 +155,7 @@ class TestRuntimeOverResponses(RuntimeContract):
             yield runtime
 
 
-class TestRuntimeOverMessages(RuntimeContract):
+class TestRuntimeOverMessages(Watched, RuntimeContract):
     features = scripted_work.FEATURES
     patience = PATIENCE
 

@@ -51,7 +51,8 @@ vendor's own servers.
 
 **Compared** are status, result, failure, supplements and notes of the Task, all events with their
 data, in order, and the text that was on its way; and what the model was shown, request by request,
-in the one form into which aimock brings all wires.
+in the one form into which aimock brings all wires. Of the scenarios with pictures, it is the
+pictures in the bytes of each request, at a small server of this project.
 
 **Left out** is what cannot be the same: ids, times, names of Hosts, usage, the name of the model, a
 vendor's own items and names of calls; of a failure that a vendor reported, the vendor's part of the

@@ -37,9 +37,24 @@ async def note(text: str) -> str:
 
 
 @tool(effect="none")
+async def camera() -> Any:
+    """Take a picture."""
+    return ["The door, at noon.", PICTURE]
+
+
+@tool(effect="none")
 async def broken() -> str:
     """Never works."""
     raise RuntimeError("it is broken")
+
+
+PICTURE: Final = {
+    "type": "image",
+    "media_type": "image/png",
+    "data": "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR42mP4z8AAAAMBAQD3A0FDAAAAAElF"
+    "TkSuQmCC",
+}
+"""A red dot."""
 
 
 class About:
@@ -115,9 +130,10 @@ class Scenario:
     tools: Sequence[Tool] = ()
     offers: Sequence[str] = ()
     options: Callable[[], Mapping[str, Any]] = field(default=dict)
+    picture: str = ""
 
     def setting(self) -> Setting:
-        return Setting(self.script, self.tools, self.offers, self.options())
+        return Setting(self.script, self.tools, self.offers, self.options(), picture=self.picture)
 
 
 def _works(instructions: str, **fields: Any) -> Play:
@@ -257,6 +273,16 @@ SCENARIOS: Final = (
         "structured output", "the answer is JSON of a schema",
         [Says({"sum": 5, "of": [2, 3]})], _works("What is 2 + 3?"),
         options=lambda: {"output_schema": SHAPE},
+    ),
+    Scenario(
+        "images of a Task", "a Task brings a picture, and the model is shown it",
+        [Says("A red dot.")], _works("What is this?", metadata={"input/images": [PICTURE]}),
+        picture=PICTURE["data"],
+    ),
+    Scenario(
+        "images from a tool", "a tool returns a picture, and the model is shown it",
+        [Calls([Call("camera")]), Says("A red dot.")], _works("Look at the door."), [camera],
+        picture=PICTURE["data"],
     ),
     Scenario(
         "conversation", "a second Task goes on with what was said in the first",

@@ -39,6 +39,9 @@ class Setting:
     """Actions that the model is offered as functions."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """Of the `Loop`, by name."""
+    picture: str = ""
+    """The content of the picture in the scenario, in Base64. With one, the requests are compared
+    by the pictures in them alone: aimock forgets those of some wires."""
     store: Store | None = None
     """Of the Host; None for a `MemoryStore` of its own."""
     interval: float = 0.02

@@ -11,9 +11,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agentic_kernel_engine.loop import Context
-from agentic_kernel_engine.providers import Heard, Said, conversation, instructions
+from agentic_kernel_engine.providers import Heard, Image, Said, conversation, instructions
 
 from ..peers.aimock import Received
+from ..peers.exchange import Request
 
 Line = tuple[str, str]
 """Who says what; the name of a call is left out, since not every wire has one."""
@@ -32,6 +33,24 @@ def meant(context: Context) -> list[Line]:
         else:
             lines += [("tool", result.text) for result in message]
     return lines
+
+
+def pictured(context: Context) -> list[Line]:
+    """The pictures that a model should be shown at a step."""
+    images: list[Image] = []
+    for message in conversation(context, "reference"):
+        if isinstance(message, Heard):
+            images += message.images
+        elif not isinstance(message, Said):
+            images += [image for result in message for image in result.images]
+    return [("picture", image.data) for image in images]
+
+
+def pictures(request: Request, picture: str) -> list[Line]:
+    """The pictures in a request, whatever its wire: each of them is this one."""
+    # Google's SDK writes Base64 for URLs.
+    body = request.body.decode().replace("-", "+").replace("_", "/")
+    return [("picture", picture)] * body.count(picture)
 
 
 def received(request: Received) -> list[Line]:

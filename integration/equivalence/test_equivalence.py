@@ -85,6 +85,13 @@ async def test_a_scenario_is_the_same_on_every_runtime(
     assert found.shown == wanted.shown
 
 
+async def test_a_scenario_with_a_picture_shows_it_once() -> None:
+    one = [("picture", BY_NAME["images of a Task"].picture)]
+    assert one[0][1]
+    assert (await reference(BY_NAME["images of a Task"])).shown == [one]
+    assert (await reference(BY_NAME["images from a tool"])).shown == [[], one]
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_what_is_closed_or_unseen_is_a_scenario_and_has_a_reason(name: str) -> None:
     declared = {**runtime(name).closed, **runtime(name).unseen}

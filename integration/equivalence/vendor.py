@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager
@@ -11,10 +12,12 @@ from typing import Any, Final
 from agentic_kernel_engine import Host
 
 from ..peers.aimock import Aimock
+from ..peers.exchange import Exchange
+from ..peers.faults import Fault
 from ..peers.faulty import FaultyServer
-from .script import Refuses, fixtures
+from .script import Answer, Calls, Refuses, Says, fixtures
 from .setting import Setting
-from .shown import received
+from .shown import pictures, received
 from .trace import Trace
 
 KEY: Final = "sk-peer-0123456789abcdef"
@@ -65,10 +68,33 @@ class Vendor(ABC):
                 async with self.host(peer.url, setting, SECONDS) as host:
                     yield host
             return
+        if setting.picture:
+            with FaultyServer(_following(setting.script)) as peer:
+                async with self.host(peer.url, setting, SECONDS) as host:
+                    yield host
+                setting.shown.extend(pictures(each, setting.picture) for each in peer.requests)
+            return
         self.peer.load(fixtures(setting.script))
         async with self.host(self.peer.url, setting, SECONDS) as host:
             yield host
         setting.shown.extend(received(request) for request in self.peer.requests())
+
+
+def _following(script: Sequence[Answer]) -> Fault:
+    """A server that answers on any wire as the script says, and keeps the requests as they are."""
+    answers = iter(script)
+
+    def act(exchange: Exchange) -> None:
+        match next(answers):
+            case Says() as answer:
+                exchange.answer(exchange.wire.text(exchange.model, [answer.text]))
+            case Calls([call]):
+                told = json.dumps(dict(call.arguments))
+                exchange.answer(exchange.wire.call(exchange.model, call.tool, [told]))
+            case other:
+                raise ValueError(f"{other} is in no scenario with a picture")
+
+    return Fault("answers as the script says", act)
 
 
 def options(setting: Setting) -> dict[str, Any]:

@@ -35,6 +35,8 @@ class Runtime:
     kind = "local"
     closed: Mapping[str, str] = {
         "parallel tools": "one answer is one action, so there are no two calls in it",
+        "images of a Task": "its model sees no pictures, so the Task is refused",
+        "images from a tool": "its model sees no pictures, and reads the rest of the result",
         "refusal": "there is no form for one: a refusal is an answer like any other",
     }
     unseen: Mapping[str, str] = {
@@ -71,6 +73,8 @@ class Held(LocalPlanner):
             max_tokens=3_000, slots=SLOTS, context_tokens=CONTEXT_TOKENS, **cast("Any", planned)
         )
         self._script: Iterator[Answer] = iter(script)
+        self.answer: Answer | None = None
+        """The next one; none is due while a prompt is only counted."""
         self.spent = spent
 
     async def open(self) -> Engine:
@@ -91,7 +95,7 @@ class OneAnswer:
 
     def generate(self, request: Request) -> aclosing[AsyncGenerator[Item, None]]:
         answer = self._planner.answer
-        if isinstance(answer, Overflows):
+        if answer is None or isinstance(answer, Overflows):
             return self._engine.generate(request)
         schema = request.schema
         wanted = replace(request, schema={"const": _form(answer, beside=_beside(schema))})

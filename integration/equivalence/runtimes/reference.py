@@ -14,7 +14,7 @@ from agentic_kernel_engine.seams import ScriptedPlanner, Streamed
 
 from ..script import Answer, Asks, Overflows, Refuses, Says, actions
 from ..setting import Setting
-from ..shown import meant
+from ..shown import meant, pictured
 from ..trace import Trace
 
 PIECE: Final = 12
@@ -47,7 +47,7 @@ class Runtime:
         answers = iter(setting.script)
 
         def say(context: Context) -> Any:
-            setting.shown.append(meant(context))
+            setting.shown.append((pictured if setting.picture else meant)(context))
             return _said(next(answers))
 
         loop = Loop(ScriptedPlanner(*[say] * STEPS, worst=WORST), setting.tools, **setting.options)
