@@ -312,6 +312,24 @@ async def test_damage_to_the_id_in_a_table_hides_no_other(tmp_path: Path) -> Non
     store.close()
 
 
+@pytest.mark.parametrize("length", [10, 300])
+async def test_an_id_that_is_damaged_in_a_tables_list_is_read_beside_its_record(
+    tmp_path: Path, length: int
+) -> None:
+    folder = tmp_path / "state"
+    task_id = f"bad {'x' * (length - 4)}"
+    await filled(folder, table=True, bad=running(task_id))
+    table = next(folder.glob("table-*"))
+    data = bytearray(table.read_bytes())
+    data[data.rindex(task_id.encode()) + length - 1] ^= 1
+    table.write_bytes(data)
+    store = FileStore(folder, files=UnsyncedFiles())
+    assert (await store.load(task_id)).version == 2
+    assert [r.task.id for r in await store.find(limit=2)] == [task_id, "good 0"]
+    assert await store.unreadable() == []
+    store.close()
+
+
 async def test_a_table_whose_footer_is_damaged_is_refused(tmp_path: Path) -> None:
     folder = tmp_path / "state"
     await filled(folder, table=True)

@@ -14,7 +14,7 @@ from agentic_kernel_engine.plans.limits import BACKSTOP, Limits, Spent, reached
 from agentic_kernel_engine.plans.plan import Plan, Usage
 from agentic_kernel_engine.plans.reasons import StopReason
 from agentic_kernel_engine.seams.planners import ScriptedPlanner
-from agentic_kernel_engine.tools.registry import Tool
+from agentic_kernel_engine.tools.registry import Tool, tool
 
 from ..scripting import Runner, World
 
@@ -95,6 +95,21 @@ async def test_a_loop_is_one_whatever_the_provider_calls_its_calls(runner: Runne
     task = await runner.run(*same, limits=Limits(max_repeats=3, max_non_progress=99))
     assert code(task) == "engine/loop"
     assert (await spent(runner, task)).spent.iterations == 3
+
+
+async def test_the_same_action_on_another_observation_is_no_loop(runner: Runner) -> None:
+    counts = iter(range(100))
+
+    @tool(effect="none")
+    async def count() -> int:
+        """The number of calls so far."""
+        return next(counts)
+
+    limits = Limits(max_repeats=3, max_non_progress=3)
+    script = [*[ToolCall("count", {})] * 9, FinalAnswer("done")]
+    task = await runner.run(*script, tools=[count], limits=limits)
+    assert task.result is not None
+    assert next(counts) == 9
 
 
 async def test_goal_depth(runner: Runner) -> None:

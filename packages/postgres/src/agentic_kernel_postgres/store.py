@@ -65,7 +65,6 @@ class _Open:
         """Add the search columns of the Tasks that processes of version 0.1 have inserted."""
         if not self._listed:
             self._listed = await list_all(self.session)
-            self.session.raised = self.session.raised or self._listed
 
     async def close(self) -> None:
         await self.writer.close()
