@@ -204,6 +204,8 @@ def test_a_line_that_must_not_be_repeated_is_not(shop: Shop) -> None:
     first.wait()
     status, said = shop.run("resume")
     while "nothing is left" in said:  # Its lease has not ended yet.
+        assert status == 1
+        assert "making   slow: 1 of 3 lines done; a process has it; if that process died," in said
         status, said = shop.run("resume")
     assert status == 1
     assert "failed   slow: line 2 was cut off, so its outcome is indeterminate" in said

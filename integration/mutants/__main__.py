@@ -65,10 +65,22 @@ def drawn(chosen: Sequence[str], count: int, seed: int) -> list[Mutant]:
     return random.Random(seed).sample(sites, min(count, len(sites)))
 
 
-def judged() -> dict[str, str]:
-    """The survivors that were judged equivalent: the key of each, and why."""
-    table = tomllib.loads(JUDGED.read_text(encoding="utf-8")) if JUDGED.exists() else {}
-    return {f"{entry['file']} {entry['fault']}": entry["why"] for entry in table.get("mutant", [])}
+def judged(mutants: Sequence[Mutant]) -> dict[str, str]:
+    """Those of the mutants that were judged equivalent: the place of each, and why.
+
+    An entry of the file may say the ``text`` of the line, if its fault reads the same as another
+    one of that function.
+    """
+    entries: dict[str, list[dict[str, str]]] = {}
+    for entry in tomllib.loads(JUDGED.read_text(encoding="utf-8"))["mutant"]:
+        entries.setdefault(f"{entry['file']} {entry['fault']}", []).append(entry)
+    found = {}
+    for mutant in mutants:
+        for entry in entries.get(mutant.key(), []):
+            line = _text(mutant.file).splitlines()[mutant.line - 1].strip()
+            if entry.get("text", line) == line:
+                found[_place(mutant.key(), mutant.line)] = entry["why"]
+    return found
 
 
 def tried(
@@ -86,8 +98,9 @@ def tried(
             beds.put(Bed(Path(folder, str(number)), PACKAGES))
 
         def judge(mutant: Mutant) -> Verdict:
-            if mutant.key() in known:
-                return Verdict(mutant, EQUIVALENT, known[mutant.key()])
+            place = _place(mutant.key(), mutant.line)
+            if place in known:
+                return Verdict(mutant, EQUIVALENT, known[place])
             bed = beds.get()
             try:
                 return bed.judge(mutant, concerns.tests(mutant))
@@ -163,7 +176,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             measure(folder, PACKAGES)
         concerns = Concerns(folder, given.seconds, given.also)
         left = [mutant for mutant in mutants if _place(mutant.key(), mutant.line) not in begun]
-        verdicts = had + tried(left, concerns, given.jobs, judged(), write)
+        verdicts = had + tried(left, concerns, given.jobs, judged(left), write)
     for verdict in verdicts:
         if verdict.outcome in LEFT:
             print(

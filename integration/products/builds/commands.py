@@ -12,7 +12,7 @@ from agentic_kernel import Task
 from agentic_kernel_engine import Host, Record, drain_on_signals
 
 from .builder import GOOD, Builder, end_of, latest_of, verdict_of
-from .place import Place, Progress
+from .place import LEASE, Place, Progress
 from .processes import end_processes
 from .shelf import MistakeError
 from .targets import read_plan
@@ -21,6 +21,7 @@ from .workshop import KIND, Recipe, Workshop
 
 _ROUND = 0.5
 """Seconds between two looks for Tasks that have begun."""
+_ELSEWHERE = f"a process has it; if that process died, try again after {LEASE:g} s"
 
 
 async def build(given: argparse.Namespace) -> int:
@@ -37,13 +38,15 @@ async def build(given: argparse.Namespace) -> int:
 
 
 async def resume(given: argparse.Namespace) -> int:
-    """Go on with what no living process has; 0 if all of it is made now."""
+    """Go on with what no living process has; 0 if no target is left unmade."""
     with Place(given.state) as place:
         begun = await _begun(place, given.targets)
         left = [each.task for each in begun if await place.left(each)]
         if not left:
+            for each in begun:
+                line("making", each.task.summary, f"{Progress.of_record(each)}; {_ELSEWHERE}")
             print("nothing is left to go on with")
-            return 0
+            return 1 if begun else 0
 
         async def work(host: Host) -> int:
             ended = await asyncio.gather(*(end_of(host, task, tell) for task in left))

@@ -82,6 +82,7 @@ CALLS: list[Call] = [
     lambda store: store.insert(running("b").changed(realm="\ud800")),
     lambda store: store.commit(running("a"), None),  # type: ignore[arg-type]
     lambda store: store.commit(running("a"), step(running("a")), [7]),  # type: ignore[list-item]
+    lambda store: store.commit(running("a"), step(running("a")), [b"1", bytearray(b"2")]),  # type: ignore[list-item]
     lambda store: store.commit(running("a"), step(running("a")).changed(inbox=({"x": object()},))),
 ]
 

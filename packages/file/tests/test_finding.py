@@ -252,3 +252,16 @@ async def test_a_page_of_events_begins_behind_its_cursor_in_the_log_and_in_a_tab
         compacted()
     assert list(folder.glob("table-*"))
     store.close()
+
+
+async def test_a_pruned_task_is_not_looked_for_under_a_status_that_it_had(tmp_path: Path) -> None:
+    store = FileStore(tmp_path / "state", files=UnsyncedFiles())
+    record = running("a")
+    await store.insert(record)
+    await store.insert(running("b"))
+    await store.commit(record, ended(record))
+    assert await store.prune(LATER + timedelta(days=1)) == 1
+    for newest in (False, True):
+        found = await store.find(status=TaskStatus.RUNNING, newest=newest)
+        assert [each.task.id for each in found] == ["b"]
+    store.close()

@@ -206,6 +206,37 @@ async def test_a_segment_begun_by_another_during_a_sync_is_noticed(tmp_path: Pat
         store.close()
 
 
+async def test_several_changes_of_a_task_in_one_batch_are_read_in_their_order(
+    tmp_path: Path,
+) -> None:
+    files = HeldFiles()
+    files.released.set()
+    store = FileStore(tmp_path / "state", files=files)
+    other = FileStore(tmp_path / "state", files=UnsyncedFiles())
+    await store.insert(running("before"))
+    assert len(await other.find()) == 1
+    files.reached.clear()
+    files.released.clear()
+    first = asyncio.create_task(store.insert(running("held")))
+    assert await asyncio.to_thread(files.reached.wait, 30)
+    # Nothing is written now, so that these three are one batch.
+    record = running("a", owner="h:1")
+    second, third = step(record), step(step(record))
+    together = asyncio.gather(
+        store.insert(record, events(record)),
+        store.commit(record, second, events(second)),
+        store.commit(second, third, events(third)),
+    )
+    await asyncio.sleep(0)
+    files.released.set()
+    await asyncio.gather(first, together)
+    assert await other.load("a") == third
+    assert await other.events("a") == all_events(3)
+    assert [record.task.id for record in await other.find(owner="h")] == ["a"]
+    store.close()
+    other.close()
+
+
 async def test_one_object_serves_many_threads_and_event_loops(tmp_path: Path) -> None:
     store = FileStore(tmp_path / "state")
     failures: list[BaseException] = []

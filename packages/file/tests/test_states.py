@@ -6,6 +6,9 @@ import asyncio
 import errno
 import json
 import os
+import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from datetime import timedelta
@@ -233,6 +236,62 @@ async def test_an_orphan_is_removed_and_a_file_under_way_is_not(tmp_path: Path) 
     assert await other.load("a") == large(after, "z")
     other.close()
     store.close()
+
+
+FORKS = """
+import asyncio, os, sys
+from agentic_kernel_file import FileStore, Files
+sys.path.insert(0, sys.argv[2])
+from records import running
+
+class ForksAndDies(Files):
+    armed = False
+
+    def sync_data(self, fd):
+        if self.armed:
+            if os.fork() == 0:
+                os.write(1, b"x")
+                os.read(0, 1)  # until the test closes the pipe
+                os._exit(0)
+            os.kill(os.getpid(), 9)
+
+async def main():
+    files = ForksAndDies()
+    store = FileStore(sys.argv[1], files=files)
+    await store.insert(running("a"))
+    files.armed = True
+    await store.insert(running("b").changed(state=b'"%s"' % (b"x" * 100_000)))
+
+asyncio.run(main())
+"""
+
+
+def forking(folder: Path) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-W", "ignore", "-c", FORKS, folder, Path(__file__).parent],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+    )  # fmt: skip
+
+
+async def test_a_forked_child_keeps_no_file_of_a_write_that_died_with_its_parent(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "state"
+    process = forking(folder)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    with process.stdout, process.stdin:
+        assert process.stdout.read(1) == b"x"
+        assert process.wait() == -signal.SIGKILL
+        assert len(state_files(folder)) == 1
+        store = FileStore(folder, files=UnsyncedFiles())
+        await store.insert(running("c"))
+        removed()
+        assert state_files(folder) == []
+        store.close()
+        process.stdin.close()
+        assert process.stdout.read() == b""  # the child has ended
 
 
 @pytest.mark.parametrize("how", ["cut", "flipped", "gone"])

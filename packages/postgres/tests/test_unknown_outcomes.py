@@ -143,6 +143,16 @@ async def test_a_commit_is_one_round_trip(proxy: Proxy, store: PostgresStore) ->
         assert await commit(records) == (1, 1)
 
 
+async def test_a_page_is_one_round_trip(proxy: Proxy, store: PostgresStore) -> None:
+    """Also if the page is full."""
+    for n in range(4):
+        await store.insert(running(f"{n}"))
+    for limit in (3, 4, 5):
+        before = proxy.requests
+        assert len(await store.find(limit=limit)) == min(limit, 4)
+        assert proxy.requests - before == 1
+
+
 async def test_a_write_that_the_database_cannot_take_spoils_no_other(
     proxy: Proxy, store: PostgresStore, server: str, schema: str
 ) -> None:

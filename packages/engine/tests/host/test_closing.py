@@ -233,6 +233,21 @@ async def test_a_caller_who_gives_up_while_the_substrate_thinks_leaves_nothing(
         assert (await host.run(new_task())).result == "done", "a slot was lost"
 
 
+async def test_a_host_that_closed_is_gone_from_its_store() -> None:
+    store = engine.MemoryStore()
+    async with engine.Host(store=store) as host:
+        await host.recover()
+        assert await store.alive(f"{host.name}:1")
+    assert not await store.alive(f"{host.name}:1")
+
+
+async def test_after_a_signal_the_caller_hears_when_the_host_has_drained() -> None:
+    async with engine.Host() as host, engine.drain_on_signals(host) as stopping:
+        signal.raise_signal(signal.SIGTERM)
+        await asyncio.wait_for(stopping.drained.wait(), 10)
+        assert stopping.signal is signal.SIGTERM
+
+
 async def test_a_signal_that_the_parent_had_ignored_stays_ignored() -> None:
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
