@@ -47,16 +47,18 @@ MANY = 6_000
 _TEXT = """# Faulty implementations
 
 A contract is worth as much as the mistakes that it catches. So the kit's own tests hold faulty
-implementations: each has one mistake, and its contract must report the rule that the mistake breaks.
+implementations. Each has one mistake, and its contract must report the rule that the mistake
+breaks.
 
-The name of a row begins with the port: `Store`, `Runtime`, `Substrate`, `Planner` and so on. *Caught
-by* is the rule that the contract reported, and in how many runs. `agentic-kernel-conformance explain
-RULE` prints the rule's text. *Caught* says how many of all the runs reported it. Each mistake ran
-{runs} times, from {runs} different seeds, on {trials}. Rows that were added since ran as often as
-their last column says.
+The name of a row begins with the port: `Store`, `Runtime`, `Substrate`, `Planner` and so on.
+*Caught by* is the rule that the contract reported, and in how many runs.
+`agentic-kernel-conformance explain RULE` prints the rule's text. *Caught* says how many of all the
+runs reported it. Each mistake ran {runs} times, from {runs} different seeds, on {trials}.
+Rows that were added since ran as often as their last column says.
 
-An author of a substrate reads the rows `Substrate…`, at the end of the first table, and `Workflow…`
-under *Written by strangers*. `python -m conformance.tests.fault_table` writes this page.
+An author of a substrate reads the rows `Substrate…`, at the end of the first table, and the rows
+`Workflow…` under *Written by strangers*. `python -m conformance.tests.fault_table` writes this
+page.
 """
 
 _HEAD = ["implementation", "its mistake", "caught by (runs)", "caught"]
