@@ -12,7 +12,9 @@ import yaml
 from agentic_kernel import InvalidValue, KernelError
 from agentic_kernel_new import (
     ANSWERS,
+    KINDS,
     FolderTaken,
+    Kind,
     NewerTemplate,
     NoAnswers,
     Sibling,
@@ -245,3 +247,12 @@ def test_a_text_is_never_taken_for_a_template(tmp_path: Path) -> None:
     sibling = Sibling.of("observer", "acme-lines", summary="{{ 7 * 7 }} {% for")
     readme = (create(sibling, tmp_path) / "README.md").read_text()
     assert "{{ 7 * 7 }} {% for" in readme
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_readme_renews_pip_before_it_uses_a_dependency_group(
+    kind: Kind, tmp_path: Path
+) -> None:
+    readme = (create(Sibling.of(kind, "acme-parts"), tmp_path) / "README.md").read_text()
+    renewed = readme.index('.venv/bin/python -m pip install --upgrade "pip>=25.1"')
+    assert renewed < readme.index("--group dev")
