@@ -70,6 +70,14 @@ def workless(store: Store) -> Any:
     return Host(None, store)
 
 
+def broken(store: Store) -> None:
+    raise OverflowError("too many")
+
+
+async def closed() -> None:
+    raise OverflowError("too many")
+
+
 def unworkable(store: Store) -> Any:
     return Host(None, store), "no work"
 
@@ -175,12 +183,30 @@ def test_the_exit_status_says_if_a_trace_differs(capsys: pytest.CaptureFixture[s
         (["--store", "builtins:dict"], "gave dict, which is no Store: it lacks"),
         (["--runtime", f"{HERE}:workless"], "gave Host; return a pair"),
         (["--runtime", f"{HERE}:unworkable"], "str is no Work"),
+        (["--runtime", f"{HERE}:broken"], ":broken raised OverflowError: too many ("),
+        (["--store", f"{HERE}:closed"], ":closed raised OverflowError: too many ("),
     ],
 )
 def test_what_cannot_be_measured_is_named(
     arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["bench", *arguments]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_an_error_of_a_factory_is_told_with_its_line(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["bench", "--runtime", f"{HERE}:broken"])
+    line = broken.__code__.co_firstlineno + 1
+    assert f"({__file__}:{line}); mend the factory" in capsys.readouterr().err
+
+
+def test_a_module_that_raises_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "acme_raising.py").write_text("1 / 0\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert main(["bench", "--store", "acme_raising:Store"]) == 2
+    said = "its import raised ZeroDivisionError: division by zero; mend the module"
     assert said in capsys.readouterr().err
 
 

@@ -269,6 +269,11 @@ def test_a_file_that_is_no_report_is_refused(tmp_path: Path, text: str) -> None:
     assert main(["verify", str(tmp_path / "missing.json")]) == 2
 
 
+def test_a_report_that_cannot_be_read_is_told_with_the_reason(tmp_path: Path) -> None:
+    with pytest.raises(NotAReport, match=r"missing\.json cannot be read \(No such file"):
+        read(tmp_path / "missing.json")
+
+
 def test_the_digest_of_a_package_follows_names_and_bytes(tmp_path: Path) -> None:
     package = tmp_path / "acme"
     package.mkdir()

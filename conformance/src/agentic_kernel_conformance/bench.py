@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
+import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -103,6 +104,10 @@ def loaded(path: str) -> Callable[..., Any]:
         raise NotBenchable(
             f"{path}: {error}; give the module as Python imports it from this folder, or install it"
         ) from error
+    except Exception as error:
+        raise NotBenchable(
+            f"{path}: its import raised {type(error).__name__}: {error}; mend the module"
+        ) from error
     if not callable(found):
         raise NotBenchable(f"{path} is {type(found).__name__}, and must be callable")
     made: Callable[..., Any] = found
@@ -123,7 +128,7 @@ async def bench(runtime: str | None, store: str | None, rounds: int = ROUNDS) ->
         store: ``module:name`` of a factory of a store.
 
     Raises:
-        NotBenchable: A factory is missing, or gives something else.
+        NotBenchable: A factory is missing, raises, or gives something else.
     """
     opened: Callable[[], Any] = MemoryStore if store is None else loaded(store)
     make: Make = ours if runtime is None else loaded(runtime)
@@ -149,12 +154,23 @@ async def bench(runtime: str | None, store: str | None, rounds: int = ROUNDS) ->
     return [each.row() for each in contestants]
 
 
+async def _made(name: str, make: Callable[..., Any], *given: Store) -> Any:
+    """The object that a factory makes; an error of the factory names the line that raised it."""
+    try:
+        made = make(*given)
+        return await made if isawaitable(made) else made
+    except Exception as error:
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        raise NotBenchable(
+            f"{name} raised {type(error).__name__}: {error} ({place.filename}:{place.lineno}); "
+            "mend the factory"
+        ) from error
+
+
 @asynccontextmanager
 async def _running(each: Contestant) -> AsyncIterator[tuple[System, Work, CountedStore]]:
     """The runtime on a new store, with its calls counted; both are closed at the end."""
-    kept = each.open()
-    if isawaitable(kept):
-        kept = await kept
+    kept = await _made(each.store, each.open)
     lacks = [name for name in _PORT if not hasattr(kept, name)]
     if lacks or isinstance(kept, type):
         raise NotBenchable(
@@ -163,9 +179,7 @@ async def _running(each: Contestant) -> AsyncIterator[tuple[System, Work, Counte
         )
     counted = CountedStore(kept)
     try:
-        given = each.make(counted)
-        if isawaitable(given):
-            given = await given
+        given = await _made(each.runtime, each.make, counted)
         match given:
             case (system, work) if isinstance(system, Runtime) and isinstance(system, Query):
                 if not isinstance(work, Work):

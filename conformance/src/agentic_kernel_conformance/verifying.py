@@ -100,7 +100,11 @@ def read(path: Path) -> dict[str, Any]:
     """
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
+    except OSError as error:
+        raise NotAReport(
+            f"{path} cannot be read ({error.strerror}); pass the .json of a report"
+        ) from error
+    except (ValueError, RecursionError) as error:
         raise NotAReport(f"{path} is no report: {error}; pass the .json of a report") from error
     if not isinstance(document, dict):
         raise NotAReport(f"{path} is no report: it holds a {type(document).__name__}")
