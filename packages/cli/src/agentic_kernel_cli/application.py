@@ -55,16 +55,28 @@ class Application:
             raise InvalidValue(
                 WHERE, f"is {label(self.name, 80)}; use MODULE:OBJECT, e.g. my_agents:make"
             )
+        if module.endswith(".py"):
+            given = f"{module.removesuffix('.py').replace('/', '.')}:{attribute}"
+            raise InvalidValue(
+                WHERE, f"is {label(self.name, 80)}, with a file; use the module, {label(given, 80)}"
+            )
         if str(Path.cwd()) not in sys.path:
             sys.path.insert(0, str(Path.cwd()))
         try:
             found: Any = import_module(module)
-            for part in attribute.split("."):
-                found = getattr(found, part)
         except (Exception, SystemExit) as error:
             raise InvalidValue(
                 WHERE, f"{label(self.name, 80)} cannot be imported: {_told(error)}"
             ) from error
+        for part in attribute.split("."):
+            try:
+                found = getattr(found, part)
+            except Exception as error:
+                raise InvalidValue(
+                    WHERE,
+                    f"is {label(self.name, 80)}, and the module was imported, but has no "
+                    f"{label(attribute, 80)}: {_told(error)}",
+                ) from error
         self._object = found
         return found
 

@@ -702,7 +702,7 @@ async def test_calls_that_time_or_middleware_leaves_out_give_their_grants_back()
 
         seconds = 0.0
 
-        async def commit(self, before: Record, after: Record, events: Sequence[bytes]) -> None:
+        async def commit(self, before: Record, after: Record, events: Sequence[bytes] = ()) -> None:
             await super().commit(before, after, events)
             if any(b"effects.prepared" in each for each in events):
                 self.seconds += 100

@@ -118,4 +118,6 @@ def _advice(status: Any, mutation: str) -> str:
         return "dispatch it first"
     if status == "paused":
         return "resume it first"
+    if status in ("success", "failure", "cancelled"):
+        return "it has ended and stays as it is; dispatch a new Task"
     return "read its status before choosing a mutation"
