@@ -311,7 +311,7 @@ async def test_a_runner_serves_tools_of_the_engine(
 def started_agent(folder: Path, url: str) -> subprocess.Popen[bytes]:
     with (folder / "agent.log").open("w") as log:
         return subprocess.Popen(
-            [sys.executable, str(ROOT / "docs" / "examples" / "agents" / "shop.py")],
+            [sys.executable, str(ROOT / "docs" / "examples" / "remote" / "shop.py")],
             cwd=folder, stdout=log, stderr=log, env={**os.environ, "REBUNO_URL": url},
         )  # fmt: skip
 

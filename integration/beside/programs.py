@@ -50,7 +50,7 @@ class Library:
 
 
 _SDK: Final = ("openai==3.54.0", "pydantic==2.14.3")
-OURS: Final = Library("AgenticKernel", "agentic_kernel")
+OURS: Final = Library("AgenticKernel", "kernel")
 OTHERS: Final = (
     Library(
         "Pydantic AI",
