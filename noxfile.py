@@ -100,6 +100,8 @@ IN_TORTURE = (
     "integration/test_products_helpdesk.py::TestDesk",
     "packages/copilot/tests/test_contract.py",
     "packages/file/tests/test_contract.py::TestCompactingFileStore",
+    "integration/test_sqlite_store.py::TestHostOnSQLite",
+    "integration/test_sqlite_store.py::TestHostOnSQLiteAsQuery",
 )
 """The adapters whose contracts are torture, at least in part."""
 GROUPS = nox.project.load_toml(ROOT / "pyproject.toml")

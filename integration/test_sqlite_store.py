@@ -207,10 +207,12 @@ class _OnSQLite:
         store.close()
 
 
+@pytest.mark.torture  # Hosts on the stores that ship are in the gate.
 class TestHostOnSQLite(_OnSQLite, RuntimeContract):
     features = RuntimeFeatures(pauses=True, keeps_partial_output=True, refuses=True)
 
 
+@pytest.mark.torture
 class TestHostOnSQLiteAsQuery(_OnSQLite, QueryContract):
     features = RuntimeFeatures(pauses=True, keeps_partial_output=True, refuses=True)
 
