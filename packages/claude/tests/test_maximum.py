@@ -74,6 +74,6 @@ async def test_a_long_answer_may_come_in_one_piece_also_with_the_users_client() 
 
 @pytest.mark.torture
 async def test_a_real_server_without_a_maximum(llama: LlamaServer) -> None:
-    planner = ClaudePlanner(llama.model, api_key=llama.api_key, base_url=llama.url, stop="\n")
+    planner = ClaudePlanner(llama.model, api_key=llama.api_key, base_url=llama.url, stop=".")
     assert (await ask(planner, context("Say hello.", []))).text
     await planner.close()
