@@ -148,13 +148,13 @@ def test_nothing_is_made_or_imported_for_a_completion(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "mine.py").write_text("raise SystemExit('imported')\n")
+    (tmp_path / "not_to_import.py").write_text("raise SystemExit('imported')\n")
     monkeypatch.setenv(STATE_VARIABLE, str(tmp_path / "absent"))
     assert words("show", "") == []
     assert not (tmp_path / "absent").exists()
     monkeypatch.delenv(STATE_VARIABLE)
-    assert words("--app", "mine:host", "show", "") == []
-    assert "mine" not in sys.modules
+    assert words("--app", "not_to_import:host", "show", "") == []
+    assert "not_to_import" not in sys.modules
 
 
 @pytest.mark.parametrize(
