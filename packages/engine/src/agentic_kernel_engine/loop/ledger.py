@@ -238,12 +238,6 @@ class Ledger(Generic[S]):
             return StopReason.MAX_FAILURES
         return None
 
-    def end_at_limit(self) -> End:
-        """The end of a run that has `exceeded` a limit."""
-        reached = self.exceeded()
-        assert reached is not None, "the run has exceeded a limit"
-        return self.end_at(reached)
-
     # Decisions
 
     def apply_decisions(

@@ -105,6 +105,10 @@ class Loop:
     """
 
     meters = True
+    reads = (FORM,)
+    """The forms of states that this Loop reads, beside those without a form."""
+    limit_names = Limits.__struct_fields__
+    """The limits that a Task may have: all."""
 
     def __init__(
         self,
@@ -135,28 +139,21 @@ class Loop:
     ) -> None:
         edges.part(planner, "planner", Planner)
         edges.part_or_none(policy, "policy", Policy)
-        for name, part, port in (
-            ("scheduler", scheduler, ToolScheduler),
-            ("capabilities", capabilities, CapabilityRegistry),
-            ("delegation", delegation, Delegation),
-            ("compactor", compactor, Compactor),
-            ("memory", memory, Memory),
-            ("governor", governor, MemoryGovernor),
-        ):
-            edges.part_or_none(part, name, port)
-        for name, given, kind in (
-            ("limits", limits or Limits(), Limits),
-            ("principal", principal, Principal),
-            ("threads", threads, ToolThreads),
-        ):
-            if not isinstance(given, kind):
-                raise InvalidValue(name, f"is {edges.came(given)}; give a {kind.__name__}")
+        edges.part_or_none(scheduler, "scheduler", ToolScheduler)
+        edges.part_or_none(capabilities, "capabilities", CapabilityRegistry)
+        edges.part_or_none(delegation, "delegation", Delegation)
+        edges.part_or_none(compactor, "compactor", Compactor)
+        edges.part_or_none(memory, "memory", Memory)
+        edges.part_or_none(governor, "governor", MemoryGovernor)
+        self.limits = edges.instance(limits or Limits(), "limits", Limits)
+        self.principal = edges.instance(principal, "principal", Principal)
+        self.threads = edges.instance(threads, "threads", ToolThreads)
         if not isinstance(tools, (ToolRegistry, Sequence)) or isinstance(tools, (str, type)):
             raise InvalidValue(
                 "tools", f"is {edges.came(tools)}; give a registry or a list of tools"
             )
-        edges.choice(on_deny, "on_deny", ("observe", "end"))
-        edges.choice(on_non_progress, "on_non_progress", ("reflect", "stop"))
+        self.on_deny = edges.choice(on_deny, "on_deny", ("observe", "end"))
+        self.on_non_progress = edges.choice(on_non_progress, "on_non_progress", ("reflect", "stop"))
         if governor is not None and memory is None:
             raise InvalidValue("governor", "has no memory to govern; give the Loop one as well")
         self.planner = planner
@@ -166,7 +163,6 @@ class Loop:
             else Tools(*edges.several(tools, "tools", "tools"))
         )
         self.policy = policy
-        self.limits = limits or Limits()
         hiding: Hiding | None = None if policy is None else edges.optional(policy, "policy", Hiding)
         self._visible = None if hiding is None else hiding.visible
         self.hooks = Hooks(middleware)
@@ -175,9 +171,6 @@ class Loop:
             if edges.flag(parallel_tools, "parallel_tools")
             else SequentialScheduler()
         )
-        self.threads = threads
-        self.on_deny = on_deny
-        self.on_non_progress = on_non_progress
         self.capabilities = capabilities
         self.delegation: Delegation = delegation or ChildTasks()
         self._metering: Metering | None = edges.optional(self.delegation, "delegation", Metering)
@@ -192,7 +185,6 @@ class Loop:
         self.expected: dict[str, OutputType[Any]] = {}
         """The types beside the schemas that Tasks carry, by the ids of Tasks that a caller in this
         process waits for."""
-        self.principal = principal
         self._remembering = None if memory is None else Remembering(memory, governor)
         self._seeds = seeds(seed_memory)
         self._should_cancel = (
@@ -204,16 +196,6 @@ class Loop:
         accepting: Accepting | None = edges.optional(planner, "planner", Accepting)
         self._accepts = None if accepting is None else accepting.accept
         self._takes: TakesOptions | None = edges.optional(planner, "planner", TakesOptions)
-
-    @property
-    def reads(self) -> Sequence[str]:
-        """The forms of states that this Loop reads, beside those without a form."""
-        return (FORM,)
-
-    @property
-    def limit_names(self) -> Sequence[str]:
-        """The limits that a Task may have: all."""
-        return Limits.__struct_fields__
 
     async def accept(self, task: Task) -> None:
         """Refuse a Task that cannot be worked on here, before anything is written.
@@ -293,8 +275,8 @@ class Loop:
             await cuts.attend(run)
         self._reflect(run)
         at_hand = run.state.at_hand
-        if at_hand is None and run.exceeded() is not None:
-            raise run.end_at_limit()
+        if at_hand is None and (reached := run.exceeded()) is not None:
+            raise run.end_at(reached)
         if self.compactor is not None:
             compact(self.compactor, run)
         context = self._context(run)
